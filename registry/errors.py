@@ -1,0 +1,59 @@
+"""Errors a user can meet, one class per boundary.
+
+Every message says where, what was found, what was expected and the way out, in one paragraph.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class RegistryError(Exception):
+    """Base of all errors that are the input's or the machine's fault, never a bug's."""
+
+
+class UnitError(RegistryError):
+    """A text does not say a quantity unambiguously."""
+
+
+class ContractError(RegistryError):
+    """The contract in ``schemas/`` contradicts itself or cannot be read."""
+
+
+class SubmissionError(RegistryError):
+    """A submission is not valid; ``problems`` holds one message per place."""
+
+    def __init__(self, problems: list[str], *, origin: str = "submission") -> None:
+        self.problems = problems
+        self.origin = origin
+        super().__init__(f"{origin}: " + "\n".join(problems))
+
+
+class SourceError(RegistryError):
+    """A document or its mapping cannot be read."""
+
+
+class StoreError(RegistryError):
+    """A registry's folder is missing, damaged, unwritable or from a newer version."""
+
+
+class QueryError(RegistryError):
+    """A query is not valid, or reaches for what it may not have."""
+
+
+class QueryTimeoutError(QueryError):
+    """A query ran past its time limit and was ended."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` for the nearest known word, or an empty string.
+
+    >>> did_you_mean("quant_bit", ["quant_bits", "seq_len"])
+    "; did you mean 'quant_bits'?"
+    """
+    near = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
