@@ -27,10 +27,10 @@ class ContractError(RegistryError):
 class SubmissionError(RegistryError):
     """A submission is not valid; ``problems`` holds one message per place."""
 
-    def __init__(self, problems: list[str], *, origin: str = "submission") -> None:
-        self.problems = problems
+    def __init__(self, problems: str | list[str], *, origin: str = "submission") -> None:
+        self.problems = [problems] if isinstance(problems, str) else problems
         self.origin = origin
-        super().__init__(f"{origin}: " + "\n".join(problems))
+        super().__init__("\n".join(f"{origin}: {problem}" for problem in self.problems))
 
 
 class SourceError(RegistryError):

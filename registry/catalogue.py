@@ -1,0 +1,75 @@
+"""The models and GPUs a registry knows: look them up by id or alias, or say what is near."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from registry.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Rows of the tables ``models`` and ``gpus`` by id."""
+
+    models: Mapping[str, Row] = field(default_factory=dict)
+    gpus: Mapping[str, Row] = field(default_factory=dict)
+
+    def extended(self, models: Iterable[Row], gpus: Iterable[Row]) -> Catalogue:
+        """Return a catalogue that knows these rows too; what is known already stays as it is."""
+        return Catalogue(
+            models={**{row["model_id"]: row for row in models}, **self.models},
+            gpus={**{row["gpu_id"]: row for row in gpus}, **self.gpus},
+        )
+
+    def resolve_model(self, name: str) -> str | None:
+        """Return the id of the model that is called ``name``, or None."""
+        return name if name in self.models else self._model_aliases.get(_folded(name))
+
+    def resolve_gpu(self, name: str) -> str | None:
+        """Return the id of the GPU that is called ``name``, or None."""
+        return name if name in self.gpus else self._gpu_aliases.get(_folded(name))
+
+    def unknown_model(self, name: str) -> str:
+        """Return what to say of a model that is not in the catalogue."""
+        return _unknown("model", "models", name, self.models)
+
+    def unknown_gpu(self, name: str) -> str:
+        """Return what to say of a GPU that is not in the catalogue."""
+        return _unknown("gpu", "gpus", name, self.gpus)
+
+    @cached_property
+    def _model_aliases(self) -> dict[str, str]:
+        return _aliases("model_id", self.models.values(), ("hf_id",))
+
+    @cached_property
+    def _gpu_aliases(self) -> dict[str, str]:
+        return _aliases("gpu_id", self.gpus.values(), ("name",))
+
+
+def _folded(name: str) -> str:
+    return name.strip().lower()
+
+
+def _aliases(key: str, rows: Iterable[Row], single: tuple[str, ...]) -> dict[str, str]:
+    aliases: dict[str, str] = {}
+    for row in rows:
+        names = [row[name] for name in single if row.get(name)]
+        names += [*(row.get("aliases") or ()), *(row.get("device_names") or ()), row[key]]
+        for name in names:
+            aliases.setdefault(_folded(name), row[key])
+    return aliases
+
+
+def _unknown(kind: str, part: str, name: str, known: Mapping[str, Row]) -> str:
+    return (
+        f"unknown {kind} {name!r}{did_you_mean(name, known)}; expected an id of the catalogue "
+        f"(list them with `registry query 'from {part}'`); to add one, describe it under "
+        f"{part!r} of the submission"
+    )

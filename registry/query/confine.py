@@ -1,0 +1,147 @@
+"""Confine the calling process by the operating system: files, network, memory, lifetime.
+
+Landlock binds the calling thread and the threads it starts later, never those that run already:
+the engine must not have started one (its workers are started after `restrict_files`).
+Reference: the kernel's ``Documentation/userspace-api/landlock.rst`` and ``linux/landlock.h``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import stat
+import struct
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# The same numbers on all architectures: these calls came after the tables were unified.
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_VERSION_QUERY = 1
+_RULE_PATH_BENEATH = 1
+_READ_FILE, _READ_DIR = 1 << 2, 1 << 3
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
+_M_ARENA_MAX = -8
+# Handled rights by the ABI that brought them: 13 at first, then refer, truncate, ioctl on devices.
+_FILE_RIGHTS = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}
+_TCP_BIND_AND_CONNECT, _TCP_ABI = 3, 4
+_SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS, _SCOPE_ABI = 3, 6
+# Address space that allocators reserve without using it, over what the query is allowed.
+_ADDRESS_SLACK_BYTES = 512 << 20
+
+
+def _call_libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _raise_errno(what: str) -> None:
+    number = ctypes.get_errno()
+    raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def landlock_abi() -> int:
+    """Return the kernel's Landlock version, 0 where there is none."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    size, flags = ctypes.c_size_t(0), ctypes.c_uint32(_VERSION_QUERY)
+    return max(0, int(_call_libc().syscall(_CREATE_RULESET, None, size, flags)))
+
+
+def count_threads() -> int:
+    """Return the number of threads of this process that the kernel knows."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def _format_ruleset(abi: int) -> bytes:
+    files = sum(rights for since, rights in _FILE_RIGHTS.items() if since <= abi)
+    words = [files]
+    if abi >= _TCP_ABI:
+        words.append(_TCP_BIND_AND_CONNECT)
+    if abi >= _SCOPE_ABI:
+        words.append(_SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS)
+    return struct.pack(f"{len(words)}Q", *words)
+
+
+def _add_readable(libc: ctypes.CDLL, ruleset: int, path: Path) -> None:
+    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        is_folder = stat.S_ISDIR(os.fstat(place).st_mode)
+        rule = struct.pack("=Qi", _READ_FILE | (_READ_DIR if is_folder else 0), place)
+        if libc.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, rule, 0) != 0:
+            _raise_errno(f"cannot allow reading {path}")
+    finally:
+        os.close(place)
+
+
+def restrict_files(readable: Iterable[Path]) -> None:
+    """Give up, for good, all files but reading ``readable``, TCP, and signals to others.
+
+    Raises:
+        RuntimeError: another thread runs already, which the kernel would leave unconfined.
+        OSError: the kernel refuses, or a readable path is missing.
+    """
+    if (threads := count_threads()) != 1:
+        raise RuntimeError(f"cannot confine a process with {threads} threads, expected 1")
+    libc = _call_libc()
+    attributes = _format_ruleset(landlock_abi())
+    size, flags = ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0)
+    ruleset = libc.syscall(_CREATE_RULESET, attributes, size, flags)
+    if ruleset < 0:
+        _raise_errno("cannot create a Landlock ruleset")
+    try:
+        for path in readable:
+            _add_readable(libc, ruleset, path)
+        if libc.syscall(_RESTRICT_SELF, ruleset, 0) != 0:
+            _raise_errno("cannot confine the process")
+    finally:
+        os.close(ruleset)
+
+
+def forbid_new_privileges() -> None:
+    """Make set-uid programs powerless here; Landlock asks for it."""
+    if sys.platform.startswith("linux"):
+        _call_libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def end_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends, however that ends."""
+    if sys.platform.startswith("linux"):
+        _call_libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before the line above
+        os._exit(1)
+
+
+def limit_memory(memory_bytes: int) -> None:
+    """Bound the address space to what is mapped now plus ``memory_bytes`` and some slack."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if not sys.platform.startswith("linux"):
+        return
+    _call_libc().mallopt(_M_ARENA_MAX, 2)
+    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    bound = mapped + memory_bytes + _ADDRESS_SLACK_BYTES
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
+
+
+def isolate_descriptors(keep: Iterable[int]) -> None:
+    """Point every inherited descriptor but ``keep`` at the null device.
+
+    Through ``/proc/self/fd`` a statement could read what an inherited pipe brings, which
+    Landlock does not stop. They are not closed: objects of a forked parent still own the numbers.
+    """
+    kept = set(keep)
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    folder = "/proc/self/fd" if sys.platform.startswith("linux") else "/dev/fd"
+    for number in sorted({0, 1, 2, *map(int, os.listdir(folder))} - kept - {null}):
+        try:
+            os.fstat(number)
+        except OSError:  # the descriptor that listed the folder
+            if number > 2:
+                continue
+        os.dup2(null, number, inheritable=False)

@@ -1,0 +1,164 @@
+"""The engine's in-memory database: the registry's relations and views, then all doors shut."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from registry.query.model import Dataset, Limits, Relation
+
+# A query about the catalogue, or one that names tables inside of strings, needs all of them.
+_WHOLE_CATALOGUE = re.compile(
+    r"information_schema|duckdb_|pg_catalog|\bsqlite_master\b"
+    r"|\b(describe|desc|show|summarize|query|query_table)\b",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"\w+")
+_FIRST_VERSION_WITH_ASYNC_THREADS = 2
+
+
+def mentions_catalogue(sql: str) -> bool:
+    """Tell whether a query may ask about tables that it does not name as words."""
+    return bool(_WHOLE_CATALOGUE.search(sql))
+
+
+def _quote_name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _quote_text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def connect(engine: Any) -> Any:
+    """Open an empty in-memory database that starts no thread and spills to no file.
+
+    The threads come later (`open_doors`), when the process is confined.
+    """
+    config = {
+        "threads": "1",
+        "temp_directory": "",
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "allow_community_extensions": "false",
+        "allow_persistent_secrets": "false",
+        "python_enable_replacements": "false",
+    }
+    if int(engine.__version__.split(".")[0]) >= _FIRST_VERSION_WITH_ASYNC_THREADS:
+        config["async_threads"] = "0"
+    return engine.connect(":memory:", config=config)
+
+
+def set_limits(connection: Any, limits: Limits) -> None:
+    """Start the engine's threads and give it its memory; times are shown in UTC."""
+    connection.execute(f"SET memory_limit = '{max(1, limits.memory_bytes >> 10)}KiB'")
+    connection.execute(f"SET threads = {max(1, int(limits.threads))}")
+    connection.execute("SET TimeZone = 'UTC'")
+
+
+def shut_doors(connection: Any, files: Iterable[os.PathLike[str]]) -> None:
+    """Forbid the engine all files but ``files`` and every change of its settings."""
+    paths = ", ".join(_quote_text(os.fspath(path)) for path in files)
+    connection.execute(f"SET allowed_paths = [{paths}]")
+    if not paths:
+        connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def select_names(dataset: Dataset, sql: str) -> set[str]:
+    """Return the relations and views that ``sql`` mentions, with all that those build on."""
+    sources = {view.name: view.sql for view in dataset.views}
+    sources |= {relation.name: "" for relation in dataset.relations}
+    by_word = {name.lower(): name for name in sources}
+    found: set[str] = set()
+    texts = [sql]
+    while texts:
+        words = {word.lower() for word in _WORD.findall(texts.pop())}
+        fresh = {by_word[word] for word in words & by_word.keys()} - found
+        found |= fresh
+        texts.extend(sources[name] for name in fresh)
+    return found
+
+
+def all_names(dataset: Dataset) -> set[str]:
+    """Return the names of all relations and views."""
+    return {item.name for item in (*dataset.relations, *dataset.views)}
+
+
+def _load_pending_json(connection: Any, relation: Relation) -> None:
+    columns = ", ".join(
+        f"CAST(json_extract(r, {_quote_text('$.' + _quote_name(name))}) AS {kind})"
+        f" AS {_quote_name(name)}"
+        for name, kind in relation.columns
+    )
+    rows = (relation.json_rows or b"[]").decode()
+    connection.execute(
+        f"CREATE TABLE pending.{_quote_name(relation.name)} AS SELECT {columns}"  # noqa: S608 - names are quoted, values bound
+        " FROM (SELECT unnest(CAST(CAST($1 AS JSON) AS JSON[])) AS r)",
+        [rows],
+    )
+
+
+def _load_pending_arrow(connection: Any, relation: Relation) -> None:
+    import pyarrow as pa  # noqa: PLC0415 - heavy, and most queries have no pending rows
+
+    table = pa.ipc.open_stream(relation.arrow_ipc).read_all()
+    connection.register("pending_rows", table)
+    connection.execute(
+        f"CREATE TABLE pending.{_quote_name(relation.name)} AS SELECT * FROM pending_rows"  # noqa: S608 - names are quoted
+    )
+    connection.unregister("pending_rows")
+
+
+def _load_pending(connection: Any, relation: Relation) -> bool:
+    if relation.arrow_ipc is None and relation.json_rows is None:
+        return False
+    connection.execute("CREATE SCHEMA IF NOT EXISTS pending")
+    load = _load_pending_json if relation.arrow_ipc is None else _load_pending_arrow
+    load(connection, relation)
+    return True
+
+
+def _relation_source(relation: Relation, *, pending: bool) -> str:
+    parts = []
+    if relation.files:
+        files = ", ".join(_quote_text(os.fspath(path)) for path in relation.files)
+        parts.append(f"SELECT * FROM read_parquet([{files}], hive_partitioning = false)")
+    if pending:
+        parts.append(f"SELECT * FROM pending.{_quote_name(relation.name)}")  # noqa: S608 - names are quoted
+    if not parts:
+        nulls = (f"CAST(NULL AS {kind}) AS {_quote_name(name)}" for name, kind in relation.columns)
+        parts.append(f"SELECT {', '.join(nulls)} WHERE false")
+    return " UNION ALL BY NAME ".join(parts)
+
+
+def create_objects(
+    connection: Any, dataset: Dataset, names: set[str], *, in_memory: bool = False
+) -> None:
+    """Create the named relations (views over files; tables where ``in_memory``) and views."""
+    kind = "TABLE" if in_memory else "VIEW"
+    for relation in dataset.relations:
+        if relation.name in names:
+            source = _relation_source(relation, pending=_load_pending(connection, relation))
+            connection.execute(f"CREATE {kind} {_quote_name(relation.name)} AS {source}")
+    for view in dataset.views:
+        if view.name in names:
+            body = view.sql.strip().rstrip(";")
+            connection.execute(f"CREATE VIEW {_quote_name(view.name)} AS\n{body}")
+
+
+def add_comments(connection: Any, dataset: Dataset, *, in_memory: bool = False) -> None:
+    """Write what each table and column means where ``duckdb_columns()`` and others show it."""
+    tables = {relation.name for relation in dataset.relations} if in_memory else set()
+    comments = dataset.comments() if callable(dataset.comments) else dataset.comments
+    for name, column, text in comments:
+        kind = "TABLE" if name in tables else "VIEW"
+        place = f"{kind} {_quote_name(name)}"
+        if column:
+            place = f"COLUMN {_quote_name(name)}.{_quote_name(column)}"
+        connection.execute(f"COMMENT ON {place} IS {_quote_text(text)}")

@@ -1,0 +1,164 @@
+"""Results in the formats a query can be asked in, written in batches."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from itertools import chain
+from typing import Any
+
+from registry.query.cells import (
+    cut_text,
+    format_for_people,
+    format_json,
+    format_plain,
+    text_width,
+)
+from registry.query.output import Output
+
+Row = Sequence[Any]
+Batches = Iterator[Sequence[Row]]
+RowWriter = Callable[[Sequence[str], Batches, Output], None]
+ArrowWriter = Callable[[Any, Output], None]
+
+
+def write_csv(columns: Sequence[str], batches: Batches, output: Output) -> None:
+    """Write RFC 4180 CSV with a header line; null is an empty cell."""
+    for rows in chain([[columns]], batches):
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows(map(format_plain, row) for row in rows)
+        output.write(text.getvalue().encode())
+
+
+_TSV_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+
+
+def write_tsv(columns: Sequence[str], batches: Batches, output: Output) -> None:
+    r"""Write tab-separated lines; tab, newline and backslash in a cell become ``\t \n \\``."""
+    for rows in chain([[columns]], batches):
+        lines = ("\t".join(format_plain(v).translate(_TSV_ESCAPES) for v in row) for row in rows)
+        output.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def unique_names(columns: Sequence[str]) -> list[str]:
+    """Return names that can be keys: repeated ones get ``_1``, ``_2``, ….
+
+    >>> unique_names(["a", "a", "a_1"])
+    ['a', 'a_2', 'a_1']
+    """
+    taken = set(columns)
+    seen: set[str] = set()
+    names = []
+    for column in columns:
+        name, number = column, 0
+        while name in seen or (number and name in taken):
+            number += 1
+            name = f"{column}_{number}"
+        seen.add(name)
+        names.append(name)
+    return names
+
+
+def _format_objects(columns: Sequence[str], rows: Sequence[Row]) -> Iterator[str]:
+    keys = [f"{format_json(name)}:" for name in unique_names(columns)]
+    for row in rows:
+        yield "{" + ",".join(k + format_json(v) for k, v in zip(keys, row, strict=True)) + "}"
+
+
+def write_jsonl(columns: Sequence[str], batches: Batches, output: Output) -> None:
+    """Write one JSON object a line."""
+    for rows in batches:
+        output.write("".join(f"{line}\n" for line in _format_objects(columns, rows)).encode())
+
+
+def write_json(columns: Sequence[str], batches: Batches, output: Output) -> None:
+    """Write a JSON array of objects, one a line."""
+    lead = "[\n"
+    for rows in batches:
+        objects = ",\n".join(_format_objects(columns, rows))
+        output.write(f"{lead}{objects}".encode() if objects else b"")
+        lead = ",\n" if objects else lead
+    output.write(b"[]\n" if lead == "[\n" else b"\n]\n")
+
+
+def _pad(text: str, width: int, *, right: bool) -> str:
+    space = " " * (width - text_width(text))
+    return space + text if right else text + space
+
+
+def _is_figure(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def write_table(columns: Sequence[str], batches: Batches, output: Output) -> None:
+    """Write aligned columns for people; the first batch sets the widths, later text is cut."""
+    first = next(batches, [])
+    heads = [format_for_people(name) for name in columns]
+    cells = [[format_for_people(value) for value in row] for row in first]
+    widths = [max(map(text_width, column)) for column in zip(heads, *cells, strict=True)]
+    right = [
+        any(map(_is_figure, column)) for column in (zip(*first, strict=True) if first else [()])
+    ] or [False]
+    right = (right * len(heads))[: len(heads)]
+
+    def line(row: Sequence[str]) -> str:
+        padded = (
+            _pad(cut_text(text, width), width, right=side)
+            for text, width, side in zip(row, widths, right, strict=True)
+        )
+        return "  ".join(padded).rstrip() + "\n"
+
+    rule = "  ".join("─" * width for width in widths) + "\n"
+    output.write((line(heads) + rule + "".join(map(line, cells))).encode())
+    for rows in batches:
+        texts = ([format_for_people(value) for value in row] for row in rows)
+        output.write("".join(map(line, texts)).encode())
+
+
+def _format_markdown_row(texts: Sequence[str]) -> str:
+    return "| " + " | ".join(text.replace("|", r"\|") for text in texts) + " |\n"
+
+
+def write_markdown(columns: Sequence[str], batches: Batches, output: Output) -> None:
+    """Write a Markdown table with pipes escaped; figures stand to the right."""
+    first = next(batches, [])
+    figures = [any(map(_is_figure, column)) for column in zip(*first, strict=True)]
+    rules = ["--:" if figure else "---" for figure in figures or [False] * len(columns)]
+    head = _format_markdown_row([format_for_people(name, None) for name in columns])
+    output.write(f"{head}| {' | '.join(rules)} |\n".encode())
+    for rows in chain([first], batches):
+        lines = ([format_for_people(value, None) for value in row] for row in rows)
+        output.write("".join(map(_format_markdown_row, lines)).encode())
+
+
+def write_arrow(reader: Any, output: Output) -> None:
+    """Write an Arrow IPC stream of a ``pyarrow.RecordBatchReader``."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy, only this format needs it
+
+    with pa.ipc.new_stream(output, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+
+
+def write_parquet(reader: Any, output: Output) -> None:
+    """Write one Parquet file of a ``pyarrow.RecordBatchReader``, zstd compressed."""
+    from pyarrow import parquet  # noqa: PLC0415 - heavy, only this format needs it
+
+    with parquet.ParquetWriter(output, reader.schema, compression="zstd") as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+
+
+ROW_FORMATS: dict[str, RowWriter] = {
+    "table": write_table,
+    "csv": write_csv,
+    "tsv": write_tsv,
+    "json": write_json,
+    "jsonl": write_jsonl,
+    "markdown": write_markdown,
+}
+ARROW_FORMATS: dict[str, ArrowWriter] = {"parquet": write_parquet, "arrow": write_arrow}
+FORMATS = (*ROW_FORMATS, *ARROW_FORMATS)

@@ -1,0 +1,91 @@
+"""The engine's errors in the user's words: what is wrong, where, and the way out."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_KIND = re.compile(r"^[A-Za-z ]*Error: ")
+_CANDIDATES = re.compile(r"\n(?:Did you mean|Candidate bindings:|Candidate tables:) *([^\n]*)")
+_PLACE = re.compile(r"\n+(LINE \d+:.*)\Z", re.DOTALL)
+_QUOTED_PATH = re.compile(r'file "([^"]*)"')
+_EXTENSION = re.compile(r"exists in the (\w+) extension")
+
+ONLY_TABLES = "a query reaches nothing but the registry's own tables (see them with: show tables)"
+
+
+def format_bytes(count: int) -> str:
+    """Return a number of bytes in binary units.
+
+    >>> format_bytes(4 << 30), format_bytes(300 << 20)
+    ('4.0 GiB', '300 MiB')
+    """
+    if count >= 1 << 30:
+        return f"{count / (1 << 30):.1f} GiB"
+    return f"{count >> 20} MiB"
+
+
+def format_memory_error(memory_bytes: int) -> str:
+    """Return the message of a query that needs more than it may have."""
+    return (
+        f"query: needs more than the {format_bytes(memory_bytes)} of memory it may use;"
+        " select fewer rows or columns, aggregate earlier, or raise the memory limit"
+    )
+
+
+def format_timeout(seconds: float) -> str:
+    """Return the message of a query that was ended at its time limit."""
+    return (
+        f"query: ended at its time limit of {seconds:g} s;"
+        " narrow it with where or limit, or raise the limit"
+    )
+
+
+def format_crash(reason: str, memory_bytes: int) -> str:
+    """Return the message of a query whose process ended without an answer."""
+    return (
+        f"query: the engine's process ended with {reason} before it answered;"
+        f" it may have needed more than its {format_bytes(memory_bytes)} of memory,"
+        " or have met a fault of DuckDB: nothing but its output was touched, simplify the query"
+    )
+
+
+def _lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:] if not text[:2].isupper() else text
+
+
+def _format_reach(text: str) -> str | None:
+    """Return a message where the statement reached for a file or an extension."""
+    if extension := _EXTENSION.search(text):
+        return f"query: needs the extension {extension[1]!r}, and {ONLY_TABLES}"
+    refused = "file system operations are disabled" in text or "Permission denied" in text
+    if not refused and "has been disabled by" not in text:
+        return None
+    path = _QUOTED_PATH.search(text)
+    what = f"file {path[1]!r}" if path else "a file"
+    return f"query: reaches for {what}, and {ONLY_TABLES}"
+
+
+def format_engine_error(error: Exception, memory_bytes: int) -> str:
+    """Return what an error of the engine means to the one who wrote the query."""
+    text = str(error)
+    if type(error).__name__ == "OutOfMemoryException" or "bad_alloc" in text:
+        return format_memory_error(memory_bytes)
+    place = _PLACE.search(text)
+    body = _KIND.sub("", text[: place.start()] if place else text).strip()
+    message = _format_reach(text) or f"query: {_format_body(body)}"
+    return f"{message}\n{place[1].rstrip()}" if place else message
+
+
+def _format_body(body: str) -> str:
+    near = _CANDIDATES.search("\n" + body)
+    if near:
+        body = _CANDIDATES.sub("", "\n" + body).strip()
+        names = near[1].strip(" ?")
+        body = f"{body.rstrip('!. ')}; did you mean {names}?"
+    return _lower_first(re.sub(r"\s*\n\s*", " ", body))
+
+
+def is_unknown_name(engine: Any, error: Exception) -> bool:
+    """Tell whether an error may vanish once all tables and views exist."""
+    return isinstance(error, engine.CatalogException | engine.BinderException)

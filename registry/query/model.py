@@ -1,0 +1,110 @@
+"""What a query is asked over, and within which limits: plain values that cross to the child."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+GIB = 1 << 30
+
+Comment = tuple[str, str, str]
+Comments = tuple[Comment, ...] | Callable[[], tuple[Comment, ...]]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table: Parquet files, plus rows that are not in any file yet.
+
+    ``columns`` holds (name, DuckDB type); it types the pending rows and an empty relation.
+    Pending rows are an Arrow IPC stream, or a JSON array of objects, which spares the child
+    the import of pyarrow.
+    """
+
+    name: str
+    files: tuple[Path, ...] = ()
+    columns: tuple[tuple[str, str], ...] = ()
+    arrow_ipc: bytes | None = None
+    json_rows: bytes | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """A named SELECT over relations and earlier views."""
+
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Everything within a query's reach.
+
+    ``views`` stand in the order of their dependencies. ``readable`` are the only folders that
+    the confined child can open. ``comments`` are (object, column or "", text), applied only for
+    a query about the catalogue; a callable is asked only then.
+    """
+
+    relations: tuple[Relation, ...] = ()
+    views: tuple[View, ...] = ()
+    readable: tuple[Path, ...] = ()
+    comments: Comments = ()
+
+
+def default_memory_bytes() -> int:
+    """Return 4 GiB, or half of this machine's memory where that is less."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(4 * GIB, physical // 2)
+
+
+def default_threads() -> int:
+    """Return the number of processors, at most 8: each thread costs address space."""
+    return min(8, os.cpu_count() or 1)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a query may use.
+
+    ``seconds`` do not count while the reader of the output (a pager) makes the query wait.
+    ``output_bytes`` bounds the result, None does not.
+    """
+
+    memory_bytes: int = field(default_factory=default_memory_bytes)
+    seconds: float = 60.0
+    threads: int = field(default_factory=default_threads)
+    output_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Query:
+    """One SQL statement, its bound values, and the format of its result.
+
+    ``landlock=False`` treats the system as one without Landlock: the tables are copied into
+    memory before the statement runs, and no file can be opened after that.
+    """
+
+    sql: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    format: str = "csv"
+    limits: Limits = field(default_factory=Limits)
+    landlock: bool = True
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a finished query wrote; ``complete`` is false where the reader hung up early."""
+
+    columns: tuple[str, ...]
+    rows: int
+    complete: bool = True
+
+
+@dataclass(frozen=True)
+class Job:
+    """A query with its dataset, as handed to the child."""
+
+    dataset: Dataset
+    query: Query

@@ -1,0 +1,91 @@
+"""The child's way out: bytes to one descriptor, telling the parent when its reader is slow."""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+from typing import TYPE_CHECKING
+
+from registry.errors import QueryError
+from registry.query.messages import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PIPE_CHUNK_BYTES = 4096  # a pipe that polls writable takes PIPE_BUF bytes without blocking
+
+
+class Output:
+    """A minimal binary file (``write``, ``tell``, ``flush``, ``close``), which pyarrow takes too."""
+
+    def __init__(self, number: int, notify: Callable[[str], None], limit: int | None) -> None:
+        self._number = number
+        self._notify = notify
+        self._limit = limit
+        self._written = 0
+        self._is_file = stat.S_ISREG(os.fstat(number).st_mode)
+        self.closed = False
+
+    def write(self, data: bytes) -> int:
+        """Write all of ``data``.
+
+        Raises:
+            BrokenPipeError: the reader hung up.
+            QueryError: the result is larger than its limit, or cannot be written.
+        """
+        view = memoryview(data).cast("B")
+        if self._limit is not None and self._written + len(view) > self._limit:
+            raise QueryError(
+                f"query: its result is larger than {format_bytes(self._limit)};"
+                " select less, or write it to a Parquet file"
+            )
+        for start in range(0, len(view), len(view) if self._is_file else _PIPE_CHUNK_BYTES):
+            end = len(view) if self._is_file else start + _PIPE_CHUNK_BYTES
+            self._write_chunk(view[start:end])
+        self._written += len(view)
+        return len(view)
+
+    def _write_chunk(self, chunk: memoryview) -> None:
+        while chunk:
+            if not self._is_file:
+                self._wait_for_reader()
+            try:
+                chunk = chunk[os.write(self._number, chunk) :]
+            except BlockingIOError:
+                continue
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                raise QueryError(f"query: cannot write its result: {error.strerror}") from error
+
+    def _wait_for_reader(self) -> None:
+        poll = select.poll()
+        poll.register(self._number, select.POLLOUT)
+        if not poll.poll(0):
+            self._notify("blocked")
+            poll.poll()
+            self._notify("running")
+
+    def tell(self) -> int:
+        """Return the number of bytes written."""
+        return self._written
+
+    def flush(self) -> None:
+        """Do nothing: every write goes straight out."""
+
+    def close(self) -> None:
+        """Mark the output as closed; the descriptor belongs to the caller."""
+        self.closed = True
+
+    def writable(self) -> bool:
+        """Tell that bytes can be written."""
+        return True
+
+    def readable(self) -> bool:
+        """Tell that nothing can be read back."""
+        return False
+
+    def seekable(self) -> bool:
+        """Tell that the position cannot be changed."""
+        return False

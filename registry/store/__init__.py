@@ -1,0 +1,1 @@
+"""The folder of a registry: journal, folded tables, manifests."""

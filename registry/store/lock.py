@@ -1,0 +1,56 @@
+"""The lock of whoever folds: one at a time, and free as soon as its holder is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from typing import TYPE_CHECKING
+
+from registry.errors import StoreError
+from registry.store.files import explained
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from registry.store.folder import Folder
+
+_NAME = ".lock"
+_POLL_SECONDS = 0.05
+
+
+@contextlib.contextmanager
+def fold_lock(folder: Folder, *, wait_seconds: float = 60.0) -> Iterator[None]:
+    """Hold the registry's lock while folding.
+
+    The kernel holds the lock for the process: a killed holder leaves nothing stale behind. Raises
+    StoreError where another process still holds it after ``wait_seconds``.
+    """
+    path = folder.tables / _NAME
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        _acquire(descriptor, str(path), time.monotonic() + wait_seconds)
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(descriptor: int, path: str, deadline: float) -> None:
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+                raise StoreError(
+                    f"{path}: another process (pid {holder}) is folding; expected it to finish in "
+                    "time; wait for it, or end it, then repeat the command"
+                ) from None
+            time.sleep(_POLL_SECONDS)
+        else:
+            return

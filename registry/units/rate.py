@@ -1,0 +1,159 @@
+"""Speeds: steps, samples and tokens per second, or seconds for one of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+from registry.errors import UnitError
+from registry.units.count import parse_count
+from registry.units.duration import parse_duration
+from registry.units.known import RateUnit, What, rate_units_by_spelling, unknown_unit
+from registry.units.number import (
+    NUMBER,
+    parse_number,
+    rounding_half_width,
+    strip_bold,
+    unit_error,
+)
+from registry.units.quantity import Quantity
+
+_EXPECTED = "a speed such as '1.0s/it', '0.45iter/s', '0.653 sample/s' or '1200 tokens/s/gpu'"
+_RATE = re.compile(
+    rf"(?P<number>{NUMBER})\s*(?P<label>[A-Za-z/]+)?"
+    r"\s*(?:[(\uff08](?P<remark>[^()\uff08\uff09]*)[)\uff09])?"
+)
+_EVIDENCE = re.compile(
+    rf"(?P<count>{NUMBER})\s*(?P<what>sample|token|step|iter)s?\s*/\s*(?P<seconds>{NUMBER}\s*[a-z]+)"
+)
+_RATE_OF = {"sample": "sample/s", "token": "token/s", "step": "step/s", "iter": "step/s"}
+
+
+@dataclass(frozen=True, slots=True)
+class RateEvidence:
+    """The count and the duration from which a source computed a rate.
+
+    ``agrees`` tells whether their quotient is the rate within the rounding of its last digit.
+    """
+
+    count: Quantity[int]
+    duration: Quantity[float]
+    agrees: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A speed as its source states it.
+
+    Attributes:
+        quantity: the figure, in ``1/second`` for a rate or ``second`` for the time of one.
+        what: what is counted: ``step`` (as the producer counts it), ``sample`` or ``token``.
+        per_gpu: whether the figure is one GPU's share.
+        remark: text in parentheses after the figure, None without.
+        evidence: the totals behind the figure where the remark gives them.
+    """
+
+    quantity: Quantity[float]
+    what: What
+    per_gpu: bool = False
+    remark: str | None = None
+    evidence: RateEvidence | None = None
+
+    @property
+    def per_second(self) -> float:
+        """How many per second; infinite where one takes no time."""
+        return self._reciprocal() if self.quantity.unit == "second" else self.quantity.value
+
+    @property
+    def seconds_each(self) -> float:
+        """How many seconds one takes; infinite where the rate is zero."""
+        return self.quantity.value if self.quantity.unit == "second" else self._reciprocal()
+
+    def _reciprocal(self) -> float:
+        return 1 / self.quantity.value if self.quantity.value else float("inf")
+
+
+def parse_rate(
+    text: str, *, where: str, default_unit: str | None = None, reason: str | None = None
+) -> Rate:
+    """Read one speed.
+
+    ``0.45iter/s(3h total)`` keeps its remark. ``0.95(87543 samples/91974.29 seconds)`` has no unit
+    of its own and gets it from the totals in the remark, if their quotient agrees with it.
+    ``default_unit`` is that of a number alone and needs a ``reason``.
+
+    >>> parse_rate("2.5s/it", where="row 1").per_second
+    0.4
+
+    Raises:
+        UnitError: the text is no speed, or its unit is missing. The message starts with ``where``.
+    """
+    bare = strip_bold(text, where=where, expected=_EXPECTED)
+    found = _RATE.fullmatch(bare)
+    if found is None:
+        raise unit_error(where, text, _EXPECTED)
+    number = parse_number(found["number"], where=where)
+    evidence, unit_of_evidence = _parse_evidence(found["remark"], found["number"], where=where)
+    label, stated = found["label"], None
+    if label is None:
+        stated = default_unit
+        label = _label_of_bare(text, default_unit, reason, unit_of_evidence, where=where)
+    unit = _rate_unit(label, where=where)
+    value = float(number)
+    quantity = Quantity(
+        value=value,
+        unit=unit.unit,
+        raw=text,
+        unit_as_written=found["label"],
+        reading=unit.symbol,
+        reason=reason if stated else None if found["label"] else f"the totals: {found['remark']}",
+        low=value,
+        high=value,
+    )
+    return Rate(quantity, unit.what, unit.per_gpu, found["remark"], evidence)
+
+
+def _label_of_bare(
+    text: str,
+    default_unit: str | None,
+    reason: str | None,
+    unit_of_evidence: str | None,
+    *,
+    where: str,
+) -> str:
+    if default_unit is not None and not (reason or "").strip():
+        raise UnitError(
+            f"{where}: found the default unit {default_unit!r} without a reason, expected one; "
+            "say where the source shows it"
+        )
+    label = default_unit or unit_of_evidence
+    if label is None:
+        raise unit_error(
+            where, text, f"{_EXPECTED}: a number alone needs a default unit and its reason"
+        )
+    return label
+
+
+def _rate_unit(label: str, *, where: str) -> RateUnit:
+    known = rate_units_by_spelling()
+    if label not in known:
+        symbols = list(dict.fromkeys(unit.symbol for unit in known.values()))
+        raise unknown_unit(label, "speed", symbols, where=where)
+    return known[label]
+
+
+def _parse_evidence(
+    remark: str | None, digits: str, *, where: str
+) -> tuple[RateEvidence | None, str | None]:
+    """Return the totals in a remark, and the unit they give the rate if they agree with it."""
+    found = _EVIDENCE.fullmatch((remark or "").strip())
+    if found is None:
+        return None, None
+    count = parse_count(found["count"], where=f"{where}, totals")
+    duration = parse_duration(found["seconds"], where=f"{where}, totals")
+    difference = Fraction(count.value) - parse_number(digits, where=where) * Fraction(
+        duration.value
+    )
+    agrees = abs(difference) <= rounding_half_width(digits) * Fraction(duration.value)
+    return RateEvidence(count, duration, agrees), _RATE_OF[found["what"]] if agrees else None

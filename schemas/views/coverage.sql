@@ -1,0 +1,17 @@
+-- What has been observed: per model, GPU and method.
+select
+    model_id,
+    gpu_id,
+    method_label,
+    count(*) as n_observations,
+    count(*) filter (outcome = 'ok') as n_ok,
+    count(*) filter (outcome = 'oom') as n_oom,
+    count(peak_memory_bytes) as n_with_memory,
+    count(samples_per_second) as n_with_speed,
+    min(seq_len) as min_seq_len,
+    max(seq_len) as max_seq_len,
+    min(n_gpus) as min_n_gpus,
+    max(n_gpus) as max_n_gpus,
+    count(distinct source_id) as n_sources
+from results
+group by all

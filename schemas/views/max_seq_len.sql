@@ -1,0 +1,19 @@
+-- Per setting, the longest sequence that fitted and the shortest that ran out of memory.
+select
+    model_id,
+    method_label,
+    quant_bits,
+    gpu_id,
+    n_gpus,
+    sharding,
+    offload,
+    micro_batch_size,
+    gradient_checkpointing,
+    attention,
+    lora_rank,
+    max(seq_len) filter (outcome = 'ok') as longest_fitted,
+    min(seq_len) filter (outcome = 'oom') as shortest_oom,
+    count(*) as n_observations
+from results
+where outcome in ('ok', 'oom') and seq_len is not null
+group by all

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from registry.errors import UnitError
+from registry.units import format_duration, parse_duration
+
+PLACE = "table 1, row 4, column '训练时长'"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "reading"),
+    [
+        ("7.01min", 420.6, "min"),
+        ("1.62 min", 97.2, "min"),
+        ("5h35min", 20100.0, "h min"),
+        ("115.5s", 115.5, "s"),
+        ("0.4215s", 0.4215, "s"),
+        ("3:35:20", 12920.0, "h:mm:ss"),
+        ("07:01", 421.0, "mm:ss"),
+        ("4 days, 7:19:52", 371992.0, "h:mm:ss"),
+        ("1 day, 0:00:01", 86401.0, "h:mm:ss"),
+        ("2小时5分钟", 7500.0, "h min"),
+        ("23h 15m", 83700.0, "h min"),
+        ("3 hrs", 10800.0, "h"),
+        ("1.5 hr", 5400.0, "h"),
+        ("2 days", 172800.0, "day"),
+        ("91974.29 Sec", 91974.29, "s"),
+        ("250ms", 0.25, "ms"),
+        ("38 minutes 5 seconds", 2285.0, "min s"),
+        ("1 hour and 2 minutes", 3720.0, "h min"),
+        ("**115.5s**", 115.5, "s"),
+    ],
+)
+def test_durations_are_read_in_seconds(text: str, seconds: float, reading: str) -> None:
+    quantity = parse_duration(text, where=PLACE)
+    assert (quantity.value, quantity.reading, quantity.unit) == (seconds, reading, "second")
+    assert quantity.raw == text
+    assert quantity.is_certain
+
+
+def test_a_dot_is_a_colon_only_when_the_mapping_says_so() -> None:
+    quantity = parse_duration("18.37", where=PLACE, read_as="mm.ss", reason="neighbours are mm:ss")
+    assert (quantity.value, quantity.reason) == (18 * 60 + 37, "neighbours are mm:ss")
+    with pytest.raises(UnitError, match="a number alone needs a default unit"):
+        parse_duration("18.37", where=PLACE)
+
+
+def test_a_mapping_touches_no_text_that_speaks_for_itself() -> None:
+    quantity = parse_duration("10:36", where=PLACE, read_as="mm.ss", reason="neighbours are mm:ss")
+    assert (quantity.value, quantity.reason) == (636, None)
+
+
+def test_hours_and_minutes_can_be_stated() -> None:
+    assert parse_duration("07:01", where=PLACE, read_as="h:mm", reason="header").value == 25260
+
+
+def test_a_bare_number_takes_the_stated_unit() -> None:
+    quantity = parse_duration("11.73", where=PLACE, default_unit="min", reason="other tables: min")
+    assert (quantity.value, quantity.unit_as_written) == (703.8, None)
+    assert quantity.reason == "other tables: min"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1.98x",
+        "",
+        "s",
+        "-5s",
+        "nan",
+        "inf",
+        "07:61",
+        "61:00",
+        "1:60:00",
+        "1:2:3",
+        "5",
+        "5 lightyears",
+        "1.5h 3min",
+        "5min 3h",
+        "3h 3h",
+        "1 day, 24:00:00",
+        "1 day, 05:10",
+        "5 min,",
+        "1e400s",
+        "OOM",
+    ],
+)
+def test_what_is_no_duration_is_refused_by_place(text: str) -> None:
+    with pytest.raises(UnitError) as caught:
+        parse_duration(text, where=PLACE)
+    assert str(caught.value).startswith(f"{PLACE}: found ")
+
+
+def test_an_unclear_duration_says_what_is_expected() -> None:
+    with pytest.raises(UnitError) as caught:
+        parse_duration("s", where=PLACE)
+    assert str(caught.value) == (
+        f"{PLACE}: found 's', expected a duration such as '7.01min', '5h35min', '3:35:20' or "
+        "'07:01'"
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"read_as": "mm.ss"},
+        {"default_unit": "min"},
+        {"read_as": "ss.mm", "reason": "none such"},
+        {"default_unit": "fortnight", "reason": "none such"},
+    ],
+)
+def test_a_bad_mapping_is_refused(options: dict[str, str]) -> None:
+    with pytest.raises(UnitError):
+        parse_duration("18.37", where=PLACE, **options)
+
+
+def test_a_field_of_sixty_seconds_is_refused_under_a_stated_reading() -> None:
+    with pytest.raises(UnitError, match="below 60"):
+        parse_duration("18.60", where=PLACE, read_as="mm.ss", reason="neighbours are mm:ss")
+
+
+@given(st.integers(0, 10**6), st.integers(0, 59), st.integers(0, 59))
+def test_clock_and_words_agree(hours: int, minutes: int, seconds: int) -> None:
+    clock = parse_duration(f"{hours % 10**5}:{minutes:02}:{seconds:02}", where=PLACE)
+    words = parse_duration(f"{hours % 10**5}h{minutes}min{seconds}s", where=PLACE)
+    assert clock == words
+
+
+@given(st.decimals(min_value=0, max_value=10**6, places=3))
+def test_seconds_are_the_nearest_float(number: object) -> None:
+    quantity = parse_duration(f"{number}min", where=PLACE)
+    assert quantity.value == float(Fraction(str(number)) * 60)
+
+
+@given(st.floats(1e-6, 1e8))
+def test_what_is_formatted_for_people_parses_to_nearly_the_same(seconds: float) -> None:
+    text = format_duration(seconds)
+    assert parse_duration(text, where=PLACE).value == pytest.approx(seconds, rel=0.025)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (59.999, "1 min"),
+        (61, "1 min 1 s"),
+        (3599.9, "1 h"),
+        (371992, "4 days 7 h"),
+        (1.25, "1.25 s"),
+        (86399, "1 day"),
+    ],
+)
+def test_durations_are_said_in_two_units(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text

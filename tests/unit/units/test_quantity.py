@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+
+from registry.errors import ContractError
+from registry.resources import read_yaml, schemas_dir
+from registry.units import parse_count, parse_duration, parse_memory
+
+PLACE = "row 1"
+
+
+def test_equality_is_of_amounts_not_of_spellings() -> None:
+    assert parse_memory("1GiB", where=PLACE) == parse_memory("1024 MiB", where=PLACE)
+    assert len({parse_memory("1GiB", where=PLACE), parse_memory("1024 MiB", where=PLACE)}) == 1
+
+
+def test_seconds_and_bytes_have_no_order() -> None:
+    second, byte = parse_duration("1s", where=PLACE), parse_memory("1B", where=PLACE)
+    assert second != byte
+    with pytest.raises(TypeError):
+        assert second < byte
+
+
+def test_a_quantity_does_not_change() -> None:
+    with pytest.raises(FrozenInstanceError):
+        parse_count("1", where=PLACE).value = 2  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf")])
+def test_no_quantity_is_negative_or_endless(value: float) -> None:
+    with pytest.raises(ValueError, match="no quantity"):
+        replace(parse_duration("1s", where=PLACE), value=value, low=value, high=value)
+
+
+def test_bounds_enclose_the_value() -> None:
+    with pytest.raises(ValueError, match="no quantity"):
+        replace(parse_count("5", where=PLACE), high=4)
+
+
+def test_the_contract_lies_where_it_is_looked_for() -> None:
+    assert (schemas_dir() / "units.yaml").is_file()
+    assert "byte" in read_yaml("units.yaml")["canonical"]
+
+
+def test_a_missing_part_of_the_contract_is_named() -> None:
+    with pytest.raises(ContractError) as caught:
+        read_yaml("no-such.yaml")
+    assert str(caught.value) == (
+        "schemas/no-such.yaml: found no readable file (No such file or directory), expected a "
+        "part of the contract; install the package again"
+    )
+
+
+def test_importing_the_units_reads_no_yaml() -> None:
+    code = "import sys, registry.units; sys.exit('yaml' in sys.modules)"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], check=False, cwd=schemas_dir().parent
+        ).returncode
+        == 0
+    )

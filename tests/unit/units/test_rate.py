@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from registry.errors import UnitError
+from registry.units import parse_rate
+
+PLACE = "table 2, row 1, column 'Speed'"
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "unit", "what", "per_gpu"),
+    [
+        ("1.0s/it", 1.0, "second", "step", False),
+        ("2.5 s/iter", 2.5, "second", "step", False),
+        ("4it/s", 4.0, "1/second", "step", False),
+        ("0.45iter/s", 0.45, "1/second", "step", False),
+        ("0.653 sample/s", 0.653, "1/second", "sample", False),
+        ("3.2samples/s", 3.2, "1/second", "sample", False),
+        ("12 ex/s", 12.0, "1/second", "sample", False),
+        ("474.11 tokens/s", 474.11, "1/second", "token", False),
+        ("1,200 tokens/s/p", 1200.0, "1/second", "token", True),
+        ("1200 token/s/gpu", 1200.0, "1/second", "token", True),
+    ],
+)
+def test_speeds_say_what_they_count(
+    text: str, value: float, unit: str, what: str, *, per_gpu: bool
+) -> None:
+    rate = parse_rate(text, where=PLACE)
+    assert (rate.quantity.value, rate.quantity.unit) == (value, unit)
+    assert (rate.what, rate.per_gpu, rate.remark) == (what, per_gpu, None)
+
+
+def test_a_rate_and_the_time_of_one_are_reciprocal() -> None:
+    rate, period = parse_rate("4it/s", where=PLACE), parse_rate("0.25s/it", where=PLACE)
+    assert rate.per_second == period.per_second == 4
+    assert rate.seconds_each == period.seconds_each == 0.25
+    assert parse_rate("0s/it", where=PLACE).per_second == float("inf")
+
+
+def test_a_remark_is_kept() -> None:
+    rate = parse_rate("0.45iter/s(3h total)", where=PLACE)
+    assert (rate.quantity.value, rate.remark, rate.evidence) == (0.45, "3h total", None)
+
+
+def test_totals_give_a_bare_rate_its_unit() -> None:
+    rate = parse_rate("0.95(87543 samples/91974.29 seconds)", where=PLACE)
+    assert (rate.what, rate.quantity.unit_as_written) == ("sample", None)
+    assert rate.quantity.reason == "the totals: 87543 samples/91974.29 seconds"
+    assert rate.evidence is not None
+    assert (rate.evidence.count.value, rate.evidence.duration.value) == (87543, 91974.29)
+    assert rate.evidence.agrees
+
+
+def test_totals_that_disagree_are_flagged_and_give_no_unit() -> None:
+    text = "1.05(87543 samples/91974.29 seconds)"
+    with pytest.raises(UnitError, match="a number alone needs a default unit"):
+        parse_rate(text, where=PLACE)
+    rate = parse_rate(text, where=PLACE, default_unit="sample/s", reason="the header says so")
+    assert rate.evidence is not None
+    assert not rate.evidence.agrees
+    assert rate.quantity.reason == "the header says so"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1.98x", "1.0", "s/it", "-1s/it", "nan it/s", "1 km/h", "1.0s/it (a) (b)"]
+)
+def test_what_is_no_speed_is_refused_by_place(text: str) -> None:
+    with pytest.raises(UnitError) as caught:
+        parse_rate(text, where=PLACE)
+    assert str(caught.value).startswith(f"{PLACE}: found ")
+
+
+def test_a_default_unit_needs_its_reason() -> None:
+    with pytest.raises(UnitError) as caught:
+        parse_rate("1.0", where=PLACE, default_unit="s/it")
+    assert str(caught.value) == (
+        f"{PLACE}: found the default unit 's/it' without a reason, expected one; say where the "
+        "source shows it"
+    )

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from registry.errors import UnitError
+from registry.units import (
+    Figure,
+    RelatedFigures,
+    check_related,
+    figure_of,
+    parse_count,
+    parse_duration,
+    parse_memory,
+    parse_rate,
+    rounding_half_width,
+)
+
+PLACE = "row 1"
+
+
+def _rate(text: str) -> Figure:
+    return figure_of(parse_rate(text, where=PLACE).quantity)
+
+
+@pytest.mark.parametrize(
+    ("raw", "half_width"),
+    [
+        ("0.653", Fraction(1, 2000)),
+        ("48.8k", Fraction(1, 20)),
+        ("5h35min", Fraction(1, 2)),
+        ("1,000", Fraction(1, 2)),
+        ("**2.50**", Fraction(1, 200)),
+        ("1.5e3", Fraction(50)),
+    ],
+)
+def test_half_a_unit_in_the_last_digit(raw: str, half_width: Fraction) -> None:
+    assert rounding_half_width(raw) == half_width
+
+
+def test_a_text_without_a_number_has_no_rounding() -> None:
+    with pytest.raises(UnitError, match="a text with a number in it"):
+        rounding_half_width("OOM")
+
+
+@pytest.mark.parametrize(
+    ("figure", "half_width"),
+    [
+        (figure_of(parse_count("48.8k", where=PLACE)), 50),
+        (figure_of(parse_count("274", where=PLACE)), 0),
+        (figure_of(parse_duration("5h35min", where=PLACE)), 30),
+        (figure_of(parse_duration("07:01", where=PLACE)), 1),
+        (figure_of(parse_memory("36.6G", where=PLACE)), 50_000_000),
+        (_rate("0.45iter/s(3h total)"), 0.005),
+    ],
+)
+def test_half_widths_are_in_the_canonical_unit(figure: Figure, half_width: float) -> None:
+    assert figure.half_width == pytest.approx(half_width)
+
+
+@pytest.mark.parametrize(
+    ("rate", "time"),
+    [("0.085 sample/s", "3:35:20"), ("2.609 sample/s", "07:01"), ("1.341 sample/s", "13:40")],
+)
+def test_figures_that_agree_within_rounding_give_no_problem(rate: str, time: str) -> None:
+    figures = RelatedFigures(
+        n_samples=Figure(1100),
+        samples_per_second=_rate(rate),
+        total_seconds=figure_of(parse_duration(time, where=PLACE)),
+    )
+    assert check_related(figures) == ()
+
+
+def test_a_rounded_count_is_allowed_its_rounding() -> None:
+    figures = RelatedFigures(
+        n_samples=figure_of(parse_count("48.8k", where=PLACE)),
+        seconds_per_sample=figure_of(parse_duration("0.4118s", where=PLACE)),
+        total_seconds=figure_of(parse_duration("5h35min", where=PLACE)),
+    )
+    assert check_related(figures) == ()
+
+
+def test_tokens_that_disagree_with_the_time_are_reported() -> None:
+    figures = RelatedFigures(
+        n_tokens=Figure(797459),
+        tokens_per_second=_rate("991.86 token/s"),
+        total_seconds=figure_of(parse_duration("13:40", where=PLACE)),
+    )
+    (problem,) = check_related(figures)
+    assert problem.figures == ("tokens_per_second", "total_seconds", "n_tokens")
+    assert problem.ratio == pytest.approx(1.0199, abs=1e-4)
+    assert 1 < problem.lowest < problem.ratio < problem.highest
+
+
+def test_a_rate_against_the_time_of_one_is_checked() -> None:
+    figures = RelatedFigures(seconds_per_sample=Figure(0.5), samples_per_second=Figure(4.0))
+    (problem,) = check_related(figures)
+    assert problem.ratio == 2
+
+
+def test_what_is_not_stated_or_zero_is_not_checked() -> None:
+    assert check_related(RelatedFigures(n_samples=Figure(5), total_seconds=Figure(1))) == ()
+    zero = RelatedFigures(seconds_per_sample=Figure(0), samples_per_second=Figure(4))
+    assert check_related(zero) == ()
