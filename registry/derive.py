@@ -84,10 +84,7 @@ def _summed(n_gpus: int | None, alike: list[Figure]) -> Iterator[Figure]:
         reason = "one card"
     if not cards or len(cards) != n_gpus:
         return
-    total = {
-        bound: sum(figure.get(bound, figure["value"]) for figure in cards)
-        for bound in ("value", "low", "high")
-    }
+    total = {bound: _sum_bound(cards, bound) for bound in ("value", "low", "high")}
     yield {
         **{name: cards[0][name] for name in ("metric", "statistic", "kind") if name in cards[0]},
         "scope": "total",
@@ -95,6 +92,10 @@ def _summed(n_gpus: int | None, alike: list[Figure]) -> Iterator[Figure]:
         "origin": "derived",
         "reason": reason,
     }
+
+
+def _sum_bound(cards: list[Figure], bound: str) -> float:
+    return sum(float(figure[bound if bound in figure else "value"]) for figure in cards)
 
 
 def _samples_per_second(configuration: dict[str, Any], stated: dict[str, float]) -> Figure | None:

@@ -40,10 +40,8 @@ def read_yaml(name: str) -> Any:
     """
     import yaml  # noqa: PLC0415 - light commands that need no contract never load it
 
-    path = schemas_dir() / name
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return yaml.load(path.read_bytes(), Loader=loader)  # noqa: S506 - both are safe loaders
+        return parse_yaml((schemas_dir() / name).read_bytes())
     except OSError as error:
         raise ContractError(
             f"schemas/{name}: found no readable file ({error.strerror}), expected a part of the "
@@ -51,3 +49,28 @@ def read_yaml(name: str) -> Any:
         ) from error
     except yaml.YAMLError as error:
         raise ContractError(f"schemas/{name}: found no valid YAML: {error}") from error
+
+
+def parse_yaml(text: bytes | str) -> Any:
+    """Return the document in a YAML text; raise yaml.YAMLError where it is none."""
+    import yaml  # noqa: PLC0415 - light commands that need no contract never load it
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
+
+
+@lru_cache(maxsize=1)
+def curated_dir() -> Path:
+    """Return the folder of the curated records, a registry that nobody writes to.
+
+    Raises:
+        ContractError: they are neither inside the installed package nor beside it in a checkout.
+    """
+    package = Path(__file__).resolve().parent
+    for folder in (package / "curated", package.parent / "records"):
+        if (folder / "tables").is_dir():
+            return folder
+    raise ContractError(
+        f"{package}: found no curated records inside or beside the package, expected them there; "
+        "install the package again"
+    )

@@ -231,7 +231,8 @@ def read_figure(metric: str, text: str, *, where: str) -> dict[str, Any]:
     """
     from registry import units  # noqa: PLC0415 - only where a figure is given as text
 
-    return units.parse_figure(load_metrics()[metric].unit, text, where=where)
+    unit = load_metrics()[metric].unit
+    return units.parse_figure(unit, text, where=where, per=units.TIME_OF.get(metric))
 
 
 def _resolve_references(plain: dict[str, Any], catalogue: Catalogue) -> Iterator[str]:

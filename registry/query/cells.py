@@ -11,35 +11,38 @@ from typing import Any
 
 _TEXT_LIMIT = 40
 _MANTISSA_DIGITS = 6
+_JSON_WORDS = {None: "null", True: "true", False: "false"}
 _SMALL, _LARGE = 1e-4, 1e15
 
 
 def format_time(value: datetime | date | time | timedelta) -> str:
     """Return ISO 8601; a time with a zone in UTC, marked ``Z``; a duration as Python prints it."""
     if isinstance(value, datetime) and value.tzinfo is not None:
-        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
     return str(value) if isinstance(value, timedelta) else value.isoformat()
 
 
 def format_json(value: Any) -> str:
-    """Return a value as JSON: integers exact, decimals as numbers, NaN and infinity null.
+    r"""Return a value as JSON: integers exact, decimals as numbers, NaN and infinity null.
 
-    >>> format_json({"a": [1, 2.5, None, float("nan")], "b": b"\\x01"})
+    >>> format_json({"a": [1, 2.5, None, float("nan")], "b": b"\x01"})
     '{"a":[1,2.5,null,null],"b":"01"}'
     """
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    if value is None or isinstance(value, bool):
+        return _JSON_WORDS[value]
     if isinstance(value, str):
         return encode_basestring(value)
     if isinstance(value, int):
         return str(value)
-    if isinstance(value, float):
-        return repr(value) if isfinite(value) else "null"
-    if isinstance(value, Decimal):
-        return f"{value:f}" if value.is_finite() else "null"
+    if isinstance(value, float | Decimal):
+        return _format_json_figure(value)
     return _format_json_other(value)
+
+
+def _format_json_figure(value: float | Decimal) -> str:
+    if not isfinite(value):
+        return "null"
+    return repr(value) if isinstance(value, float) else f"{value:f}"
 
 
 def _format_json_other(value: Any) -> str:
@@ -57,19 +60,16 @@ def _format_key(key: Any) -> str:
 
 def format_plain(value: Any) -> str:
     """Return a value as CSV and TSV hold it: null is empty, nested values are JSON."""
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
+    if value is None or isinstance(value, str):
+        return value or ""
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, datetime | date | time | timedelta):
         return format_time(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).hex()
-    if isinstance(value, bool | Decimal | dict | list | tuple):
-        return format_json(value)
-    return str(value)
+    is_json = isinstance(value, bool | Decimal | dict | list | tuple)
+    return format_json(value) if is_json else str(value)
 
 
 def format_figure(value: float | Decimal) -> str:

@@ -15,7 +15,7 @@ import stat
 import struct
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,7 +54,7 @@ def landlock_abi() -> int:
 
 def count_threads() -> int:
     """Return the number of threads of this process that the kernel knows."""
-    return len(os.listdir("/proc/self/task"))
+    return sum(1 for _ in Path("/proc/self/task").iterdir())
 
 
 def _format_ruleset(abi: int) -> bytes:
@@ -116,13 +116,18 @@ def end_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def limit_memory(memory_bytes: int) -> None:
+def open_memory_gauge() -> BinaryIO | None:
+    """Return what `limit_memory` reads; to be opened before the files are out of reach."""
+    return open("/proc/self/statm", "rb") if sys.platform.startswith("linux") else None  # noqa: PTH123 - kept open
+
+
+def limit_memory(gauge: BinaryIO | None, memory_bytes: int) -> None:
     """Bound the address space to what is mapped now plus ``memory_bytes`` and some slack."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if not sys.platform.startswith("linux"):
+    if gauge is None:
         return
     _call_libc().mallopt(_M_ARENA_MAX, 2)
-    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    mapped = int(gauge.read().split()[0]) * resource.getpagesize()
     bound = mapped + memory_bytes + _ADDRESS_SLACK_BYTES
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
@@ -138,10 +143,14 @@ def isolate_descriptors(keep: Iterable[int]) -> None:
     kept = set(keep)
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     folder = "/proc/self/fd" if sys.platform.startswith("linux") else "/dev/fd"
-    for number in sorted({0, 1, 2, *map(int, os.listdir(folder))} - kept - {null}):
-        try:
-            os.fstat(number)
-        except OSError:  # the descriptor that listed the folder
-            if number > 2:
-                continue
+    found = {int(entry.name) for entry in Path(folder).iterdir()}
+    for number in {0, 1, 2} | {number for number in found - kept - {null} if _is_open(number)}:
         os.dup2(null, number, inheritable=False)
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:  # the descriptor that listed the folder
+        return False
+    return True

@@ -34,6 +34,11 @@ def _quote_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def is_first_version(engine: Any) -> bool:
+    """Tell DuckDB 1.x from 2.x, which differ in settings and in how Arrow is streamed."""
+    return int(engine.__version__.split(".")[0]) < _FIRST_VERSION_WITH_ASYNC_THREADS
+
+
 def connect(engine: Any) -> Any:
     """Open an empty in-memory database that starts no thread and spills to no file.
 
@@ -48,7 +53,7 @@ def connect(engine: Any) -> Any:
         "allow_persistent_secrets": "false",
         "python_enable_replacements": "false",
     }
-    if int(engine.__version__.split(".")[0]) >= _FIRST_VERSION_WITH_ASYNC_THREADS:
+    if not is_first_version(engine):
         config["async_threads"] = "0"
     return engine.connect(":memory:", config=config)
 
@@ -87,12 +92,17 @@ def select_names(dataset: Dataset, sql: str) -> set[str]:
 
 def all_names(dataset: Dataset) -> set[str]:
     """Return the names of all relations and views."""
-    return {item.name for item in (*dataset.relations, *dataset.views)}
+    relations = {relation.name for relation in dataset.relations}
+    return relations | {view.name for view in dataset.views}
+
+
+def _json_pointer(name: str) -> str:
+    return "/" + name.replace("~", "~0").replace("/", "~1")  # RFC 6901
 
 
 def _load_pending_json(connection: Any, relation: Relation) -> None:
     columns = ", ".join(
-        f"CAST(json_extract(r, {_quote_text('$.' + _quote_name(name))}) AS {kind})"
+        f"CAST(json_extract(r, {_quote_text(_json_pointer(name))}) AS {kind})"
         f" AS {_quote_name(name)}"
         for name, kind in relation.columns
     )
@@ -107,7 +117,7 @@ def _load_pending_json(connection: Any, relation: Relation) -> None:
 def _load_pending_arrow(connection: Any, relation: Relation) -> None:
     import pyarrow as pa  # noqa: PLC0415 - heavy, and most queries have no pending rows
 
-    table = pa.ipc.open_stream(relation.arrow_ipc).read_all()
+    table = pa.ipc.open_stream(relation.arrow_ipc or b"").read_all()
     connection.register("pending_rows", table)
     connection.execute(
         f"CREATE TABLE pending.{_quote_name(relation.name)} AS SELECT * FROM pending_rows"  # noqa: S608 - names are quoted
@@ -128,7 +138,7 @@ def _relation_source(relation: Relation, *, pending: bool) -> str:
     parts = []
     if relation.files:
         files = ", ".join(_quote_text(os.fspath(path)) for path in relation.files)
-        parts.append(f"SELECT * FROM read_parquet([{files}], hive_partitioning = false)")
+        parts.append(f"SELECT * FROM read_parquet([{files}], hive_partitioning = false)")  # noqa: S608 - quoted
     if pending:
         parts.append(f"SELECT * FROM pending.{_quote_name(relation.name)}")  # noqa: S608 - names are quoted
     if not parts:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import chain
 from typing import Any
 
 from registry.query.cells import (
-    cut_text,
     format_for_people,
     format_json,
     format_plain,
@@ -24,12 +23,31 @@ RowWriter = Callable[[Sequence[str], Batches, Output], None]
 ArrowWriter = Callable[[Any, Output], None]
 
 
+_CSV_KINDS = {int, float, str, type(None)}  # what the csv module writes as `format_plain` does
+
+
+def _format_csv_column(column: Row) -> Iterable[Any]:
+    return column if set(map(type, column)) <= _CSV_KINDS else map(format_plain, column)
+
+
+def _format_json_column(column: Row) -> Iterable[str]:
+    kinds = set(map(type, column))
+    return map(str if kinds == {int} else format_json, column)
+
+
+def _convert_columns(
+    rows: Sequence[Row], convert: Callable[[Row], Iterable[Any]]
+) -> Iterator[tuple[Any, ...]]:
+    """Convert a batch a column at a time: one look at a column's types serves all its cells."""
+    return zip(*map(convert, zip(*rows, strict=True)), strict=True)
+
+
 def write_csv(columns: Sequence[str], batches: Batches, output: Output) -> None:
     """Write RFC 4180 CSV with a header line; null is an empty cell."""
     for rows in chain([[columns]], batches):
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerows(map(format_plain, row) for row in rows)
+        writer.writerows(_convert_columns(rows, _format_csv_column))
         output.write(text.getvalue().encode())
 
 
@@ -64,8 +82,9 @@ def unique_names(columns: Sequence[str]) -> list[str]:
 
 def _format_objects(columns: Sequence[str], rows: Sequence[Row]) -> Iterator[str]:
     keys = [f"{format_json(name)}:" for name in unique_names(columns)]
-    for row in rows:
-        yield "{" + ",".join(k + format_json(v) for k, v in zip(keys, row, strict=True)) + "}"
+    template = "{" + ",".join(key.replace("%", "%%") + "%s" for key in keys) + "}"
+    for row in _convert_columns(rows, _format_json_column):
+        yield template % row
 
 
 def write_jsonl(columns: Sequence[str], batches: Batches, output: Output) -> None:
@@ -93,20 +112,23 @@ def _is_figure(value: Any) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
+def _figure_columns(columns: Sequence[str], rows: Sequence[Row]) -> list[bool]:
+    if not rows:
+        return [False] * len(columns)
+    return [any(map(_is_figure, column)) for column in zip(*rows, strict=True)]
+
+
 def write_table(columns: Sequence[str], batches: Batches, output: Output) -> None:
-    """Write aligned columns for people; the first batch sets the widths, later text is cut."""
+    """Write aligned columns for people; the first batch sets the widths."""
     first = next(batches, [])
     heads = [format_for_people(name) for name in columns]
     cells = [[format_for_people(value) for value in row] for row in first]
     widths = [max(map(text_width, column)) for column in zip(heads, *cells, strict=True)]
-    right = [
-        any(map(_is_figure, column)) for column in (zip(*first, strict=True) if first else [()])
-    ] or [False]
-    right = (right * len(heads))[: len(heads)]
+    right = _figure_columns(columns, first)
 
     def line(row: Sequence[str]) -> str:
         padded = (
-            _pad(cut_text(text, width), width, right=side)
+            _pad(text, width, right=side)
             for text, width, side in zip(row, widths, right, strict=True)
         )
         return "  ".join(padded).rstrip() + "\n"
@@ -125,8 +147,7 @@ def _format_markdown_row(texts: Sequence[str]) -> str:
 def write_markdown(columns: Sequence[str], batches: Batches, output: Output) -> None:
     """Write a Markdown table with pipes escaped; figures stand to the right."""
     first = next(batches, [])
-    figures = [any(map(_is_figure, column)) for column in zip(*first, strict=True)]
-    rules = ["--:" if figure else "---" for figure in figures or [False] * len(columns)]
+    rules = ["--:" if figure else "---" for figure in _figure_columns(columns, first)]
     head = _format_markdown_row([format_for_people(name, None) for name in columns])
     output.write(f"{head}| {' | '.join(rules)} |\n".encode())
     for rows in chain([first], batches):
@@ -145,9 +166,12 @@ def write_arrow(reader: Any, output: Output) -> None:
 
 def write_parquet(reader: Any, output: Output) -> None:
     """Write one Parquet file of a ``pyarrow.RecordBatchReader``, zstd compressed."""
-    from pyarrow import parquet  # noqa: PLC0415 - heavy, only this format needs it
+    import pyarrow as pa  # noqa: PLC0415 - heavy, only this format needs it
+    from pyarrow import parquet  # noqa: PLC0415 - as above
 
-    with parquet.ParquetWriter(output, reader.schema, compression="zstd") as writer:
+    sink = pa.PythonFile(output, mode="w")
+
+    with parquet.ParquetWriter(sink, reader.schema, compression="zstd") as writer:
         for batch in reader:
             writer.write_batch(batch)
 

@@ -9,6 +9,8 @@ _KIND = re.compile(r"^[A-Za-z ]*Error: ")
 _CANDIDATES = re.compile(r"\n(?:Did you mean|Candidate bindings:|Candidate tables:) *([^\n]*)")
 _PLACE = re.compile(r"\n+(LINE \d+:.*)\Z", re.DOTALL)
 _QUOTED_PATH = re.compile(r'file "([^"]*)"')
+_PATH_AS_TABLE = re.compile(r'Table with name "?([^"\n]*[/\\][^"\n]*?)"? does not exist')
+_BUILT_IN = re.compile(r'"?(pg_|sqlite_|duckdb_|pragma_)')
 _EXTENSION = re.compile(r"exists in the (\w+) extension")
 
 ONLY_TABLES = "a query reaches nothing but the registry's own tables (see them with: show tables)"
@@ -58,6 +60,8 @@ def _format_reach(text: str) -> str | None:
     """Return a message where the statement reached for a file or an extension."""
     if extension := _EXTENSION.search(text):
         return f"query: needs the extension {extension[1]!r}, and {ONLY_TABLES}"
+    if path := _PATH_AS_TABLE.search(text):
+        return f"query: reaches for file {path[1]!r}, and {ONLY_TABLES}"
     refused = "file system operations are disabled" in text or "Permission denied" in text
     if not refused and "has been disabled by" not in text:
         return None
@@ -82,7 +86,8 @@ def _format_body(body: str) -> str:
     if near:
         body = _CANDIDATES.sub("", "\n" + body).strip()
         names = near[1].strip(" ?")
-        body = f"{body.rstrip('!. ')}; did you mean {names}?"
+        body = body.rstrip("!. ")
+        body += "" if _BUILT_IN.match(names) else f"; did you mean {names}?"
     return _lower_first(re.sub(r"\s*\n\s*", " ", body))
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import stat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError
 from registry.query.messages import format_bytes
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 _PIPE_CHUNK_BYTES = 4096  # a pipe that polls writable takes PIPE_BUF bytes without blocking
 
 
-class Output:
-    """A minimal binary file (``write``, ``tell``, ``flush``, ``close``), which pyarrow takes too."""
+class Output(io.RawIOBase):
+    """A binary file to write to, one that pyarrow takes too; it owns no descriptor."""
 
     def __init__(self, number: int, notify: Callable[[str], None], limit: int | None) -> None:
         self._number = number
@@ -25,9 +26,8 @@ class Output:
         self._limit = limit
         self._written = 0
         self._is_file = stat.S_ISREG(os.fstat(number).st_mode)
-        self.closed = False
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: Any, /) -> int:
         """Write all of ``data``.
 
         Raises:
@@ -40,9 +40,9 @@ class Output:
                 f"query: its result is larger than {format_bytes(self._limit)};"
                 " select less, or write it to a Parquet file"
             )
-        for start in range(0, len(view), len(view) if self._is_file else _PIPE_CHUNK_BYTES):
-            end = len(view) if self._is_file else start + _PIPE_CHUNK_BYTES
-            self._write_chunk(view[start:end])
+        step = max(1, len(view)) if self._is_file else _PIPE_CHUNK_BYTES
+        for start in range(0, len(view), step):
+            self._write_chunk(view[start : start + step])
         self._written += len(view)
         return len(view)
 
@@ -71,21 +71,6 @@ class Output:
         """Return the number of bytes written."""
         return self._written
 
-    def flush(self) -> None:
-        """Do nothing: every write goes straight out."""
-
-    def close(self) -> None:
-        """Mark the output as closed; the descriptor belongs to the caller."""
-        self.closed = True
-
     def writable(self) -> bool:
         """Tell that bytes can be written."""
         return True
-
-    def readable(self) -> bool:
-        """Tell that nothing can be read back."""
-        return False
-
-    def seekable(self) -> bool:
-        """Tell that the position cannot be changed."""
-        return False

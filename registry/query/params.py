@@ -61,7 +61,9 @@ def bind_parameters(wanted: set[str], given: Mapping[str, Any]) -> dict[str, Any
     if extra := sorted(given.keys() - wanted):
         known = ", ".join(f"${name}" for name in sorted(wanted)) or "no parameters"
         hint = did_you_mean(extra[0], wanted)
-        raise QueryError(f"query: parameter {extra[0]!r} is not in the SQL, which has {known}{hint}")
+        raise QueryError(
+            f"query: parameter {extra[0]!r} is not in the SQL, which has {known}{hint}"
+        )
     if wanted and all(name.isdecimal() for name in wanted):
         return [given[name] for name in sorted(wanted, key=int)]
     return dict(given)

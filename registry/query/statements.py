@@ -86,9 +86,16 @@ def _refuse(what: str) -> QueryError:
     return QueryError(f"query: {what}; a query reads with {READS}")
 
 
+def _kind(statement: Any) -> str:
+    try:
+        return str(statement.type.name)
+    except ValueError:  # 2.0.0 has kinds that its own enumeration lacks, such as UPDATE EXTENSIONS
+        return "UNKNOWN"
+
+
 def _one_statement(connection: Any, sql: str) -> Any:
     statements = connection.extract_statements(sql)
-    kinds = [statement.type.name for statement in statements]
+    kinds = [_kind(statement) for statement in statements]
     if not statements:
         raise QueryError('query: found no statement; write one, such as "select * from results"')
     if kinds[0] == "MULTI" or (kinds == ["CREATE", "SELECT"] and "pivot" in sql.lower()):
@@ -106,14 +113,14 @@ def parse_statement(engine: Any, connection: Any, sql: str) -> Any:
         engine.Error: the SQL does not parse.
     """
     statement = _one_statement(connection, sql)
-    kind = statement.type.name
+    kind = _kind(statement)
     tokens = _split_tokens(engine, sql)
     for problem in _check_tokens([word for _, word in tokens]):
         raise _refuse(problem)
     if kind == "EXPLAIN":
         raw = sql.encode()
         inner = raw[_explained_offset(tokens, len(raw)) :].decode(errors="replace")
-        explained = _one_statement(connection, inner).type.name
+        explained = _kind(_one_statement(connection, inner))
         kind = "SELECT" if explained == "SELECT" else f"EXPLAIN {explained}"
     if kind != "SELECT":
         article = "an" if kind[0] in "AEIOU" else "a"

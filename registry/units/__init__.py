@@ -15,6 +15,7 @@ from registry.units.cell import (
 )
 from registry.units.count import parse_count
 from registry.units.duration import CLOCK_READINGS, parse_duration
+from registry.units.figure import TIME_OF, format_figure, parse_figure, parse_quantity
 from registry.units.glued import GLUED_PATTERNS, split_glued
 from registry.units.memory import MemoryOptions, parse_memory
 from registry.units.memory_list import parse_memory_list
@@ -33,6 +34,7 @@ from registry.units.text import format_duration, format_memory
 __all__ = [
     "CLOCK_READINGS",
     "GLUED_PATTERNS",
+    "TIME_OF",
     "Disagreement",
     "Figure",
     "MarkedText",
@@ -45,12 +47,15 @@ __all__ = [
     "check_related",
     "figure_of",
     "format_duration",
+    "format_figure",
     "format_memory",
     "parse_count",
     "parse_duration",
+    "parse_figure",
     "parse_memory",
     "parse_memory_list",
     "parse_outcome_word",
+    "parse_quantity",
     "parse_rate",
     "rounding_half_width",
     "split_cell",

@@ -1,0 +1,18 @@
+"""From the tables of a document to a submission, as a declarative mapping says."""
+
+from __future__ import annotations
+
+from registry.sources.apply import ImportResult, import_document
+from registry.sources.curated import iter_curated_submissions, load_curated_catalogue
+from registry.sources.mapping import Mapping
+from registry.sources.mapping_reader import parse_mapping, read_mapping
+
+__all__ = [
+    "ImportResult",
+    "Mapping",
+    "import_document",
+    "iter_curated_submissions",
+    "load_curated_catalogue",
+    "parse_mapping",
+    "read_mapping",
+]
