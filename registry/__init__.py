@@ -1,1 +1,93 @@
-"""A registry of GPU-memory and training-speed observations of LLM fine-tuning."""
+"""A registry of GPU-memory and training-speed observations of LLM fine-tuning.
+
+>>> import registry
+>>> db = registry.open()
+>>> db.query("select count(*) as n from results where outcome = 'oom' and evidence = 'claimed'").rows()
+[{'n': 2}]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+    from registry.api import Registry, Result
+    from registry.errors import (
+        QueryError,
+        QueryTimeoutError,
+        RegistryError,
+        SourceError,
+        StoreError,
+        SubmissionError,
+        UnitError,
+    )
+    from registry.submission import Submission
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "QueryError",
+    "QueryTimeoutError",
+    "Registry",
+    "RegistryError",
+    "Result",
+    "SourceError",
+    "StoreError",
+    "Submission",
+    "SubmissionError",
+    "UnitError",
+    "__version__",
+    "load",
+    "open",
+]
+
+#: Where the names are that are loaded when first asked for.
+_LAZY = {
+    "Registry": "registry.api",
+    "Result": "registry.api",
+    "Submission": "registry.submission",
+    **dict.fromkeys(
+        (
+            "QueryError",
+            "QueryTimeoutError",
+            "RegistryError",
+            "SourceError",
+            "StoreError",
+            "SubmissionError",
+            "UnitError",
+        ),
+        "registry.errors",
+    ),
+}
+
+
+def open(path: Path | str | None = None, *, at: int | None = None) -> Registry:  # noqa: A001 - `registry.open()` reads well
+    """Open a registry: ``path``, else REGISTRY_PATH, else ./records, else the user's own.
+
+    With ``at``, queries see the folded state of that version. Raises StoreError where a named
+    folder holds no registry.
+    """
+    from registry.api import open_registry  # noqa: PLC0415 - importing the package stays light
+
+    return open_registry(path, at=at)
+
+
+def load(relation: str = "results", path: Path | str | None = None) -> pd.DataFrame:
+    """Return a view or table of the registry in use as a DataFrame.
+
+    Nullable dtypes; categories for closed vocabularies and ids; units and meanings of the columns
+    in ``attrs``. Raises QueryError for an unknown name.
+    """
+    return open(path).load(relation)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        import importlib  # noqa: PLC0415 - importing the package stays light
+
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -48,6 +48,6 @@ def rows_table(name: str, rows: Sequence[dict[str, Any]]) -> pa.Table:
 
 
 def sorted_table(name: str, table: pa.Table) -> pa.Table:
-    """Return a table sorted by its key, nulls first, so that its bytes depend on content alone."""
+    """Return a table sorted by its key, nulls last, so that its bytes depend on content alone."""
     keys = [(column, "ascending") for column in load_table(name).key]
     return table.sort_by([*keys]) if table.num_rows else table

@@ -1,10 +1,11 @@
 """Content hashes: the same content has the same id, wherever and whenever it is handed in.
 
 An id is SHA-256 over the row's text: for each column but the id itself, in the contract's order and
-only where it is not null, ``name=LENGTH:TEXT;`` with the length in bytes of UTF-8. Leaving nulls
-out keeps ids as they are when a nullable column is added. Floats enter by their bits, so that no
-formatting of decimals can change an id. :mod:`registry.bulk_identity` computes the same ids for
-whole Arrow tables.
+only where it is not null, the separator U+001F, the column's name, ``=`` and the value's text. The
+contract forbids the separators in strings, so two rows never share a text. Leaving nulls out keeps
+ids as they are when a nullable column is added. Floats enter by their bits, so that no formatting
+of decimals can change an id. :mod:`registry.bulk_identity` computes the same ids for whole Arrow
+tables.
 """
 
 from __future__ import annotations
@@ -24,8 +25,17 @@ if TYPE_CHECKING:
 #: Hexadecimal digits of a row's id (128 bits).
 ROW_ID_DIGITS = 32
 
-#: Separates the items of a list; the contract forbids it in strings.
+#: Stands before each column in the text of a row; the contract forbids all three in strings.
+COLUMN_SEPARATOR = "\x1f"
+
+#: Stands between the items of a list.
 ITEM_SEPARATOR = "\x1e"
+
+#: Stands between the measurements of an observation.
+ROW_SEPARATOR = "\x1d"
+
+#: Orders the measurements of an observation, nulls last: their key without the observation.
+FIGURE_KEY = ("metric", "statistic", "scope", "device_index", "kind")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -55,14 +65,15 @@ def row_id(table: str, row: Mapping[str, Any]) -> str:
 
 
 def row_text(table: str, row: Mapping[str, Any], *, without: tuple[str, ...] = ()) -> str:
-    """Return the text of a row over which ids are computed."""
-    parts = []
-    for column in hashed_columns(table, without):
-        value = row.get(column.name)
-        if value is not None:
-            text = value_text(column, value)
-            parts.append(f"{column.name}={len(text.encode())}:{text};")
-    return "".join(parts)
+    """Return the text of a row over which ids are computed; an empty list counts as null."""
+    stated = (
+        (column, value)
+        for column in hashed_columns(table, without)
+        if (value := row.get(column.name)) is not None and value != []
+    )
+    return "".join(
+        f"{COLUMN_SEPARATOR}{column.name}={value_text(column, value)}" for column, value in stated
+    )
 
 
 @lru_cache(maxsize=32)
@@ -74,8 +85,16 @@ def hashed_columns(table: str, without: tuple[str, ...] = ()) -> tuple[Column, .
 def figures_hash(measurements: Iterable[Mapping[str, Any]]) -> str:
     """Return the hash of an observation's measurements, whatever their order."""
     without = ("observation_id",)
-    texts = sorted(row_text("measurements", row, without=without).encode() for row in measurements)
-    return hashlib.sha256(b"\n".join(texts)).hexdigest()[:ROW_ID_DIGITS]
+    texts = [
+        row_text("measurements", row, without=without)
+        for row in sorted(measurements, key=_figure_order)
+    ]
+    return hash_text(ROW_SEPARATOR.join(texts))
+
+
+def _figure_order(row: Mapping[str, Any]) -> tuple[tuple[bool, Any], ...]:
+    values = (row.get(name) for name in FIGURE_KEY)
+    return tuple((value is None, 0 if value is None else value) for value in values)
 
 
 def hash_text(text: str) -> str:

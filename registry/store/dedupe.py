@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from registry.arrow import sorted_table
 from registry.contract import load_table
 from registry.store.ids import IdFiles, id_bytes
 from registry.store.parts import IDENTIFIED
@@ -36,7 +37,7 @@ def only_new(
     for name in ("measurements", "samples"):
         is_new = pc.is_in(tables[name].column("observation_id"), value_set=new_observations)
         fresh[name] = tables[name].filter(is_new)
-    fresh["citations"] = _new_citations(folder, manifest, tables["citations"], new_observations)
+    fresh["citations"] = new_citations(folder, manifest, tables["citations"], new_observations)
     return fresh
 
 
@@ -46,9 +47,13 @@ def _unknown_rows(name: str, table: pa.Table, ids: IdFiles) -> pa.Table:
     return table if all(mask) else table.filter(pa.array(mask, pa.bool_()))
 
 
-def _new_citations(
-    folder: Folder, manifest: Manifest, citations: pa.Table, new_observations: pa.ChunkedArray
+def new_citations(
+    folder: Folder,
+    manifest: Manifest,
+    citations: pa.Table,
+    new_observations: pa.Array | pa.ChunkedArray,
 ) -> pa.Table:
+    """Return the citations that no part holds: all of new observations, and further ones."""
     of_new = pc.is_in(citations.column("observation_id"), value_set=new_observations)
     known = citations.filter(pc.invert(of_new))
     files = [str(folder.tables / name) for name in manifest.files("citations")]
@@ -57,7 +62,8 @@ def _new_citations(
     wanted = pc.field("observation_id").isin(known.column("observation_id").combine_chunks())
     there = ds.dataset(files).to_table(columns=list(_CITATION_KEY), filter=wanted)
     unseen = known.join(there, keys=list(_CITATION_KEY), join_type="left anti")
-    return pa.concat_tables([citations.filter(of_new), unseen.select(citations.column_names)])
+    unseen = unseen.select(citations.column_names).cast(citations.schema)
+    return sorted_table("citations", pa.concat_tables([citations.filter(of_new), unseen]))
 
 
 def recited_counts(fresh: Mapping[str, pa.Table]) -> pa.Table:

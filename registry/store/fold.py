@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from registry.contract import TABLES
-from registry.store.files import sync_folder
+from registry.store.files import TEMPORARY_PREFIX, sync_folder
 from registry.store.ids import IdFiles, id_bytes
 from registry.store.journal import (
     Entry,
@@ -31,7 +31,8 @@ from registry.store.rows import collect_rows
 from registry.store.whole import read_catalogue, write_catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     import pyarrow as pa
 
@@ -77,7 +78,7 @@ def fold(folder: Folder, *, merge_all: bool = False, wait_seconds: float = 60.0)
         state = _with_entries(folder, manifest, new)
         state = _merged(folder, state, merge_all=merge_all)
         if state is not manifest:
-            _commit(folder, manifest, state)
+            commit(folder, manifest, state)
         remove_entries(folder, [entry.submission_id for entry in journal.entries])
         _remove_garbage(folder)
         n_observations = state.rows("observations") - manifest.rows("observations")
@@ -98,7 +99,20 @@ def _new_entries(folder: Folder, manifest: Manifest, entries: Sequence[Entry]) -
 def _with_entries(folder: Folder, manifest: Manifest, entries: Sequence[Entry]) -> Manifest:
     if not entries:
         return manifest
-    rows = collect_rows((e.submission_id, e.document, e.text) for e in entries)
+    return _with_rows(
+        folder, manifest, collect_rows((e.submission_id, e.document, e.text) for e in entries)
+    )
+
+
+def build_state(
+    folder: Folder, catalogue: Catalogue, submissions: Iterable[tuple[str, dict[str, Any], str]]
+) -> Manifest:
+    """Return the state of an empty folder with submissions, given as (id, document, text)."""
+    state = with_catalogue(folder, Manifest(), catalogue)
+    return _with_rows(folder, state, collect_rows(submissions))
+
+
+def _with_rows(folder: Folder, manifest: Manifest, rows: Rows) -> Manifest:
     catalogue = read_catalogue(folder, manifest).extended(rows["models"], rows["gpus"])
     state = with_catalogue(folder, manifest, catalogue)
     part = _write_new_part(folder, manifest, rows, catalogue)
@@ -211,21 +225,30 @@ def _tier(n_observations: int) -> int:
     return tier
 
 
-def _commit(folder: Folder, before: Manifest, state: Manifest) -> None:
+def commit(folder: Folder, before: Manifest, state: Manifest) -> None:
+    """Make a state the registry's, under the next version; its files are written."""
     sync_folder(folder.tables)
     write_manifest(folder, replace(state, version=before.version + 1))
 
 
 def _remove_garbage(folder: Folder) -> None:
     """Remove files that no manifest names: what a killed fold or a pruned version left."""
+    for path in find_leftovers(folder):
+        path.unlink(missing_ok=True)
+
+
+def find_leftovers(folder: Folder) -> list[Path]:
+    """Return the files of ``tables/`` that no version at hand names."""
     named: set[str] = set()
     for version in list_versions(folder):
         named |= read_manifest(folder, version).all_files()
         named.add(manifest_path(folder, version).name)
-    for path in folder.tables.iterdir():
-        is_ours = path.suffix in (".parquet", ".bin", ".json") or path.name.startswith(".tmp-")
-        if is_ours and path.name not in named:
-            path.unlink(missing_ok=True)
+    paths = sorted(folder.tables.iterdir()) if folder.tables.is_dir() else []
+    return [path for path in paths if _is_ours(path) and path.name not in named]
+
+
+def _is_ours(path: Path) -> bool:
+    return path.suffix in (".parquet", ".bin", ".json") or path.name.startswith(TEMPORARY_PREFIX)
 
 
 def prune(folder: Folder, *, keep: int = 1, wait_seconds: float = 60.0) -> list[int]:

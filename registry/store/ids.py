@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    import numpy as np
+    import numpy.typing as npt
+
 ID_BYTES = 16
 
 
@@ -39,6 +42,18 @@ class IdFiles:
     def contains(self, wanted: bytes) -> bool:
         """Tell whether some part holds the row."""
         return any(_bisect(data, count, wanted) for data, count in self._opened())
+
+    def contains_each(self, wanted: npt.NDArray[np.bytes_]) -> npt.NDArray[np.bool_]:
+        """Tell of each of many ids (``S16``) whether some part holds the row."""
+        import numpy as np  # noqa: PLC0415 - heavy, only for whole tables
+
+        found = np.zeros(len(wanted), dtype=np.bool_)
+        for data, count in self._opened():
+            if count:
+                known = np.frombuffer(data, dtype=f"S{ID_BYTES}", count=count)
+                places = np.minimum(np.searchsorted(known, wanted), count - 1)
+                found |= known[places] == wanted
+        return found
 
     def _opened(self) -> list[tuple[bytes | mmap.mmap, int]]:
         if self._maps is None:

@@ -35,7 +35,7 @@ _NAME_DIGITS = 16
 def write_part(folder: Folder, tables: Mapping[str, pa.Table]) -> PartFiles:
     """Write the rows of a new part; nothing refers to the files until a manifest does."""
     ids = format_ids(collect_ids(tables))
-    name = part_name(ids, tables)
+    name = part_name(ids, {table: rows.num_rows for table, rows in tables.items()})
     files = {
         table: write_table(folder, f"{table}-{name}.parquet", order_table(table, rows))
         for table, rows in tables.items()
@@ -62,10 +62,13 @@ def collect_ids(tables: Mapping[str, pa.Table]) -> Iterable[bytes]:
                 yield id_bytes(table, value)
 
 
-def part_name(ids: bytes, tables: Mapping[str, pa.Table]) -> str:
-    """Return the name of a part: a hash of its ids and sizes, so that like content is named alike."""
-    sizes = ",".join(f"{table}={rows.num_rows}" for table, rows in sorted(tables.items()))
-    digest = hashlib.sha256(f"{FORMAT_VERSION};{sizes};".encode() + ids)
+def part_name(ids: bytes, sizes: Mapping[str, int], *, more: str = "") -> str:
+    """Return the name of a part: a hash of its ids and sizes, so that like content is named alike.
+
+    ``more`` stands for rows that have no id of their own.
+    """
+    counted = ",".join(f"{table}={rows}" for table, rows in sorted(sizes.items()))
+    digest = hashlib.sha256(f"{FORMAT_VERSION};{counted};{more}".encode() + ids)
     return digest.hexdigest()[:_NAME_DIGITS]
 
 

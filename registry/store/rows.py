@@ -124,7 +124,7 @@ def _converted(column: Column, value: Any) -> Any:
         return value
     if column.type == "json":
         return value if isinstance(value, str) else canonical_json(value)
-    return datetime.fromisoformat(value)
+    return datetime.fromisoformat(str(value))
 
 
 def collect_rows(submissions: Iterable[tuple[str, Mapping[str, Any], str]]) -> dict[str, list[Row]]:

@@ -1,0 +1,134 @@
+"""Record submissions: validate, then write one journal entry each.
+
+Nothing heavy is loaded and nothing but the journal is written, so that the cost of a submission
+does not depend on what the registry holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from registry.errors import SubmissionError
+from registry.store.create import create_registry
+from registry.store.ids import IdFiles, id_bytes
+from registry.store.journal import entry_path, read_journal, write_entry
+from registry.store.manifest import read_manifest
+from registry.store.rows import observation_rows
+from registry.store.whole import read_catalogue
+from registry.validation import Prepared, prepare_submission
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from registry.catalogue import Catalogue
+    from registry.store.folder import Folder, Location
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What became of one submission."""
+
+    submission_id: str
+    observation_ids: tuple[str, ...]
+    #: False where the registry held it already.
+    is_new: bool
+    origin: str
+
+
+def prepare_all(
+    location: Location, documents: Iterable[tuple[str, Any]]
+) -> list[tuple[str, Prepared]]:
+    """Return the valid forms of documents, given as (origin, document).
+
+    Raises SubmissionError with the problems of all of them.
+    """
+    manifest = read_manifest(location.read)
+    catalogue = read_catalogue(location.read, manifest)
+    prepared: list[tuple[str, Prepared]] = []
+    problems: list[str] = []
+    for origin, document in documents:
+        try:
+            known = _with_pending(location.read, catalogue, document)
+            ready = prepare_submission(document, known, origin=origin)
+        except SubmissionError as error:
+            problems += [f"{error.origin}: {problem}" for problem in error.problems]
+        else:
+            prepared.append((origin, ready))
+            new = ready.document
+            catalogue = catalogue.extended(new.get("models", ()), new.get("gpus", ()))
+    if problems:
+        raise SubmissionError(problems, origin="")
+    return prepared
+
+
+def _with_pending(folder: Folder, catalogue: Catalogue, document: Any) -> Catalogue:
+    """Return the catalogue with models and GPUs of pending submissions, where they are needed."""
+    if _refers_only_to(catalogue, document):
+        return catalogue
+    for entry in read_journal(folder).entries:
+        catalogue = catalogue.extended(
+            entry.document.get("models", ()), entry.document.get("gpus", ())
+        )
+    return catalogue
+
+
+def _refers_only_to(catalogue: Catalogue, document: Any) -> bool:
+    observations = document.get("observations") if isinstance(document, dict) else None
+    for observation in observations if isinstance(observations, list) else ():
+        configuration = observation.get("configuration") if isinstance(observation, dict) else None
+        if not isinstance(configuration, dict):
+            continue
+        model, gpu = configuration.get("model_id"), configuration.get("gpu_id")
+        if isinstance(model, str) and catalogue.resolve_model(model) is None:
+            return False
+        if isinstance(gpu, str) and catalogue.resolve_gpu(gpu) is None:
+            return False
+    return True
+
+
+def add_submissions(location: Location, documents: Sequence[tuple[str, Any]]) -> list[Added]:
+    """Record documents, given as (origin, document): all of them, or none where one is not valid.
+
+    Raises SubmissionError, and StoreError where the registry cannot be written.
+    """
+    prepared = prepare_all(location, documents)
+    if location.creates and not location.write.is_registry:
+        location.write.path.parent.mkdir(parents=True, exist_ok=True)
+        create_registry(location.write.path)
+    ids = _folded_ids(location.write)
+    return [_record(location.write, ids, origin, ready) for origin, ready in prepared]
+
+
+def check_submissions(location: Location, documents: Sequence[tuple[str, Any]]) -> list[Added]:
+    """Return what `add_submissions` would do, and write nothing."""
+    prepared = prepare_all(location, documents)
+    ids = _folded_ids(location.read)
+    return [
+        _added(origin, ready, is_new=not _is_known(location.read, ids, ready))
+        for origin, ready in prepared
+    ]
+
+
+def _folded_ids(folder: Folder) -> IdFiles:
+    return IdFiles(folder.tables / part.ids for part in read_manifest(folder).parts)
+
+
+def _record(folder: Folder, ids: IdFiles, origin: str, ready: Prepared) -> Added:
+    is_new = not _is_known(folder, ids, ready)
+    if is_new:
+        write_entry(folder, ready.submission_id, ready.text)
+    return _added(origin, ready, is_new=is_new)
+
+
+def _is_known(folder: Folder, ids: IdFiles, ready: Prepared) -> bool:
+    if entry_path(folder, ready.submission_id).exists():
+        return True
+    return ids.contains(id_bytes("submissions", ready.submission_id))
+
+
+def _added(origin: str, ready: Prepared, *, is_new: bool) -> Added:
+    source_id = ready.document["source"]["source_id"]
+    observations = ready.document.get("observations", ())
+    ids = tuple(observation_rows(source_id, row)[2]["observation_id"] for row in observations)
+    return Added(ready.submission_id, ids, is_new, origin)

@@ -1,0 +1,122 @@
+"""The registry from Python: open it, query it, load a view as a data frame, add to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from registry.store.folder import Folder, Location, find_registry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import pandas as pd
+    import pyarrow as pa
+
+    from registry.add import Added
+    from registry.query import Limits
+    from registry.store.fold import FoldResult
+    from registry.submission import Submission
+
+
+@dataclass(frozen=True)
+class Result:
+    """The rows of a query."""
+
+    table: pa.Table
+
+    def arrow(self) -> pa.Table:
+        """Return the rows as a pyarrow.Table."""
+        return self.table
+
+    def df(self) -> pd.DataFrame:
+        """Return the rows as a DataFrame.
+
+        Integers, booleans and strings are nullable dtypes, columns with a closed vocabulary or ids
+        are categories, timestamps are in UTC. ``attrs["units"]`` and ``attrs["meanings"]`` hold
+        the unit and the meaning of each column that the contract knows.
+        """
+        from registry.dataframe import to_dataframe  # noqa: PLC0415 - loads pandas
+
+        return to_dataframe(self.table)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows as dictionaries."""
+        rows: list[dict[str, Any]] = self.table.to_pylist()
+        return rows
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return int(self.table.num_rows)
+
+
+@dataclass(frozen=True)
+class Registry:
+    """An open registry. It holds no file open and no lock; every call sees what is there then."""
+
+    location: Location
+    #: The folded version that queries see; None for all there is, the pending included.
+    at: int | None = None
+
+    @property
+    def path(self) -> Path:
+        """Folder that is read."""
+        return self.location.read.path
+
+    def query(
+        self,
+        sql: str,
+        params: Mapping[str, Any] | None = None,
+        /,
+        *,
+        limits: Limits | None = None,
+        **named: Any,
+    ) -> Result:
+        """Return the result of one SELECT over the tables and views.
+
+        Values are bound as ``$name``, by keyword or in ``params``. The statement runs in a confined
+        process that reaches nothing but the registry's tables. Raises QueryError,
+        QueryTimeoutError, StoreError.
+
+        >>> import registry
+        >>> registry.open().query("select count(*) as n from gpus where gpu_id = $id", id="l4").rows()
+        [{'n': 1}]
+        """
+        from registry.query import query_arrow  # noqa: PLC0415 - not needed to add
+        from registry.store.read import read_dataset  # noqa: PLC0415 - not needed to add
+
+        dataset, _ = read_dataset(self.location.read, self.at)
+        return Result(query_arrow(dataset, sql, {**(params or {}), **named}, limits=limits))
+
+    def load(self, relation: str = "results") -> pd.DataFrame:
+        """Return a whole view or table as a DataFrame; raise QueryError for an unknown name."""
+        quoted = relation.replace('"', '""')
+        return self.query(f'from "{quoted}"').df()
+
+    def add(self, submission: Submission | Mapping[str, Any]) -> Added:
+        """Record a submission and return its id and those of its observations.
+
+        Handing in the same content again changes nothing. Raises SubmissionError where it is not
+        valid, StoreError where the registry cannot be written.
+        """
+        from registry.add import add_submissions  # noqa: PLC0415 - not needed to query
+
+        document = submission if not hasattr(submission, "keys") else dict(submission)
+        return add_submissions(self.location, [("submission", document)])[0]
+
+    def fold(self) -> FoldResult:
+        """Fold what is pending into the tables. Raises StoreError."""
+        from registry.store.fold import fold  # noqa: PLC0415 - heavy
+
+        return fold(self.location.write)
+
+
+def open_registry(path: Path | str | None = None, *, at: int | None = None) -> Registry:
+    """Open a registry: ``path``, else REGISTRY_PATH, else ./records, else the user's own.
+
+    Where there is none of these, the curated records that ship with the package are read, and the
+    first `Registry.add` creates the user's own with them. Raises StoreError where a named folder
+    holds no registry.
+    """
+    return Registry(find_registry(path), at)

@@ -1,0 +1,45 @@
+"""Arrow results as data frames that analysts like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pyarrow as pa
+
+from registry.descriptions import describe_result_column
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NULLABLE: dict[pa.DataType, Callable[[], object]] = {
+    pa.int64(): pd.Int64Dtype,
+    pa.int32(): pd.Int32Dtype,
+    pa.bool_(): pd.BooleanDtype,
+    pa.float64(): pd.Float64Dtype,
+}
+
+
+def to_dataframe(table: pa.Table) -> pd.DataFrame:
+    """Return an Arrow table as a DataFrame with nullable dtypes, categories, units and meanings."""
+    frame: pd.DataFrame = table.to_pandas(types_mapper=_nullable)
+    for field in table.schema:
+        if pa.types.is_string(field.type):
+            frame[field.name] = _as_text(frame[field.name], field.name)
+    descriptions = {name: describe_result_column(name) for name in table.column_names}
+    known = {name: entry for name, entry in descriptions.items() if entry is not None}
+    frame.attrs["units"] = {name: entry.unit for name, entry in known.items() if entry.unit}
+    frame.attrs["meanings"] = {name: entry.meaning for name, entry in known.items()}
+    return frame
+
+
+def _nullable(arrow_type: pa.DataType) -> object | None:
+    dtype = _NULLABLE.get(arrow_type)
+    return dtype() if dtype is not None else None
+
+
+def _as_text(series: pd.Series[str], name: str) -> pd.Series[str]:
+    """Return a column of text: a category where the values are a closed set or refer to a table."""
+    description = describe_result_column(name)
+    closed = description is not None and (description.vocabulary or description.references)
+    return series.astype("category" if closed else "string")
