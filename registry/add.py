@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import SubmissionError
-from registry.store.create import create_registry
+from registry.store.create import ensure_writable
 from registry.store.ids import IdFiles, id_bytes
 from registry.store.journal import entry_path, read_journal, write_entry
 from registry.store.manifest import read_manifest
@@ -93,11 +93,9 @@ def add_submissions(location: Location, documents: Sequence[tuple[str, Any]]) ->
     Raises SubmissionError, and StoreError where the registry cannot be written.
     """
     prepared = prepare_all(location, documents)
-    if location.creates and not location.write.is_registry:
-        location.write.path.parent.mkdir(parents=True, exist_ok=True)
-        create_registry(location.write.path)
-    ids = _folded_ids(location.write)
-    return [_record(location.write, ids, origin, ready) for origin, ready in prepared]
+    folder = ensure_writable(location)
+    ids = _folded_ids(folder)
+    return [_record(folder, ids, origin, ready) for origin, ready in prepared]
 
 
 def check_submissions(location: Location, documents: Sequence[tuple[str, Any]]) -> list[Added]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from registry.store.folder import Folder, Location, find_registry
+from registry.store.folder import Location, find_registry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +80,8 @@ class Registry:
         QueryTimeoutError, StoreError.
 
         >>> import registry
-        >>> registry.open().query("select count(*) as n from gpus where gpu_id = $id", id="l4").rows()
+        >>> db = registry.open()
+        >>> db.query("select count(*) as n from gpus where gpu_id = $id", id="l4").rows()
         [{'n': 1}]
         """
         from registry.query import query_arrow  # noqa: PLC0415 - not needed to add

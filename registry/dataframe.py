@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
@@ -38,8 +38,8 @@ def _nullable(arrow_type: pa.DataType) -> object | None:
     return dtype() if dtype is not None else None
 
 
-def _as_text(series: pd.Series[str], name: str) -> pd.Series[str]:
+def _as_text(series: pd.Series[Any], name: str) -> pd.Series[Any]:
     """Return a column of text: a category where the values are a closed set or refer to a table."""
     description = describe_result_column(name)
     closed = description is not None and (description.vocabulary or description.references)
-    return series.astype("category" if closed else "string")
+    return series.astype(pd.CategoricalDtype() if closed else pd.StringDtype())

@@ -75,7 +75,7 @@ def format_comment(description: Description) -> str:
 
 
 def collect_comments() -> tuple[tuple[str, str, str], ...]:
-    """Return (relation, column, text) for all tables and views; the column is empty for the whole."""
+    """Return (relation, column, text); the column is empty for a relation as a whole."""
     comments = [(name, "", describe_relation(name)) for name in (*TABLES, *view_names())]
     for table in TABLES:
         for column in load_table(table).columns:

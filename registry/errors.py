@@ -41,6 +41,10 @@ class StoreError(RegistryError):
     """A registry's folder is missing, damaged, unwritable or from a newer version."""
 
 
+class MissingRegistryError(StoreError):
+    """The registry that was named is not there."""
+
+
 class QueryError(RegistryError):
     """A query is not valid, or reaches for what it may not have."""
 

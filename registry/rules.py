@@ -151,4 +151,6 @@ def check_rules(facts: Mapping[str, Any]) -> Iterable[Rule]:
 def rule_names(rule: Rule) -> list[str]:
     """Return the names a rule's expression uses, each once, in order."""
     nodes = ast.walk(_expression(rule.require))
-    return list(dict.fromkeys(node.id for node in nodes if isinstance(node, ast.Name)))
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    names.sort(key=lambda node: node.col_offset)
+    return list(dict.fromkeys(node.id for node in names))

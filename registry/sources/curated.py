@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from registry.catalogue import Catalogue
-from registry.errors import SourceError
+from registry.contract import load_table
+from registry.errors import SourceError, did_you_mean
 from registry.json_reader import parse_json
 from registry.sources.apply import import_document
 from registry.sources.mapping_reader import read_mapping
-from registry.validation import Prepared, prepare_submission
+from registry.store.whole import stated_row
+from registry.validation import Prepared, check_value, prepare_submission
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +49,25 @@ def _read_entries(path: Path, key: str) -> dict[str, dict[str, Any]]:
         isinstance(entry, dict) and key in entry for entry in entries
     ):
         raise SourceError(f"{path}: found no list of entries with {key!r}, expected one")
-    return {entry[key]: entry for entry in entries}
+    rows = [stated_row(entry) for entry in entries]
+    problems = [*_check_entries(path, key, rows)]
+    if problems:
+        raise SourceError("\n".join(problems))
+    return {row[key]: row for row in rows}
+
+
+def _check_entries(path: Path, key: str, rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield what the contract finds wrong with entries of the catalogue."""
+    table = load_table(path.stem)
+    for row in rows:
+        for name, value in row.items():
+            if name not in table.names:
+                hint = did_you_mean(name, table.names)
+                yield f"{path}, {row[key]}: unknown column {name!r}{hint}"
+                continue
+            problem = check_value(table.column(name), value)
+            if problem:
+                yield f"{path}, {row[key]}, {name}: found {value!r}; {problem}"
 
 
 def iter_curated_submissions(records: Path, catalogue: Catalogue) -> Iterator[tuple[str, Prepared]]:

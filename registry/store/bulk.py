@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from registry.store.folder import Folder
 
 #: Observations that are validated together.
-BATCH_OBSERVATIONS = 131_072
+BATCH_OBSERVATIONS = 65_536
 
 #: Batches that are validated at the same time; more of them take more memory.
 _WORKERS = 4

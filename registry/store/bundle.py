@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from registry.arrow import table_schema
 from registry.bulk_order import compare_neighbours, is_sorted
@@ -168,8 +169,9 @@ def file_batches(name: str, files: list[str]) -> Iterator[pa.Table]:
         if dataset.count_rows() <= LARGEST_SORTED:
             yield from _in_order(name, conform(name, dataset.to_table()))
             return
-        for batch in dataset.to_batches(batch_size=_READ_ROWS, batch_readahead=2):
-            yield conform(name, pa.Table.from_batches([batch]))
+        for file in files:
+            for batch in pq.ParquetFile(file).iter_batches(batch_size=_READ_ROWS):
+                yield conform(name, pa.Table.from_batches([batch]))
     except (OSError, pa.ArrowInvalid) as error:
         raise StoreError(
             f"{files[0]}: cannot be read ({error}); expected a Parquet file; export it again"

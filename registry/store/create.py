@@ -16,6 +16,8 @@ from registry.store.manifest import Manifest, read_manifest, write_manifest
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from registry.store.folder import Location
+
 
 def create_registry(path: Path, *, empty: bool = False) -> Folder:
     """Create a registry with the curated records, or with their models and GPUs alone.
@@ -50,3 +52,12 @@ def _fill(folder: Folder, *, empty: bool) -> None:
     for name in sorted(manifest.all_files()):
         shutil.copyfile(curated.tables / name, folder.tables / name)
     write_manifest(folder, manifest)
+
+
+def ensure_writable(location: Location) -> Folder:
+    """Return the folder to write to; the user's own is created by its first write."""
+    if location.creates and not location.write.is_registry:
+        with explained(location.write.path):
+            location.write.path.parent.mkdir(parents=True, exist_ok=True)
+        create_registry(location.write.path)
+    return location.write

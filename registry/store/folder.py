@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from registry.errors import StoreError
+from registry.errors import MissingRegistryError
 from registry.resources import curated_dir
 
 ENVIRONMENT_VARIABLE = "REGISTRY_PATH"
@@ -34,7 +34,7 @@ class Folder:
         return self.tables.is_dir() or self.journal.is_dir()
 
     def require(self) -> Folder:
-        """Return the folder; raise StoreError where it holds no registry."""
+        """Return the folder; raise MissingRegistryError where it holds no registry."""
         if self.is_registry:
             return self
         found = (
@@ -42,7 +42,7 @@ class Folder:
         )
         if self.path.exists() and not self.path.is_dir():
             found = "not a folder"
-        raise StoreError(
+        raise MissingRegistryError(
             f"{self.path}: {found}; expected a registry; create one with "
             f"`registry init {self.path}`, or name another with --registry or "
             f"{ENVIRONMENT_VARIABLE}"
@@ -63,7 +63,8 @@ def find_registry(path: Path | str | None = None) -> Location:
     """Return the registry in use: ``path``, else REGISTRY_PATH, else ./records, else the user's.
 
     The user's own folder is created by the first write, with the curated records; until then the
-    curated records themselves are read. Raises StoreError where a named folder holds no registry.
+    curated records themselves are read. Raises MissingRegistryError where a named folder holds no
+    registry.
     """
     named = path or os.environ.get(ENVIRONMENT_VARIABLE)
     if named:

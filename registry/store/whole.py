@@ -54,11 +54,16 @@ def write_catalogue(folder: Folder, catalogue: Catalogue) -> str:
 def format_catalogue(catalogue: Catalogue) -> str:
     """Return the plain form of a catalogue, sorted by id."""
     document = {
-        table: [_stated(rows[key]) for key in sorted(rows)]
+        table: [stated_row(rows[key]) for key in sorted(rows)]
         for table, rows in (("models", catalogue.models), ("gpus", catalogue.gpus))
     }
     return canonical_json(document) + "\n"
 
 
-def _stated(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if value not in (None, [])}
+def stated_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a row states: without nulls and empty lists, lists sorted."""
+    return {
+        name: sorted(set(value)) if isinstance(value, list) else value
+        for name, value in row.items()
+        if value not in (None, [])
+    }

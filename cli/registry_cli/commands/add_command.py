@@ -1,0 +1,221 @@
+"""``registry add``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from registry.add import Added, add_submissions, check_submissions
+from registry.errors import SubmissionError
+from registry.json_reader import LARGEST_DOCUMENT, parse_json, read_text
+from registry.store.folder import find_registry
+from registry_cli import console
+from registry_cli.group import HintedChoice
+from registry_cli.options import registry_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from registry.store.folder import Location
+
+#: What ``--from`` can name; a test holds it to the importers there are.
+KINDS = (
+    "auto",
+    "submission",
+    "tables",
+    "hf-trainer",
+    "llama-factory",
+    "ms-swift",
+    "peft",
+    "fms-acceleration",
+    "axolotl",
+    "torchtune",
+    "csv",
+)
+
+_ID_DIGITS = 12
+
+Documents = list[tuple[str, Any]]
+
+
+@click.command(name="add", short_help="Record measurements.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE…|-")
+@click.option(
+    "--from",
+    "kind",
+    type=HintedChoice(KINDS),
+    default="auto",
+    show_default=True,
+    help="What the files are; auto recognizes them by their content.",
+)
+@click.option(
+    "--set",
+    "overrides",
+    metavar="COLUMN=VALUE",
+    multiple=True,
+    help="State what a log does not say, such as gpu_id=rtx-4090; repeatable.",
+)
+@click.option(
+    "--mapping",
+    metavar="M.yaml",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Mapping of a CSV of your own (with --from csv).",
+)
+@click.option("--dry-run", is_flag=True, help="Validate and say what would be recorded.")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON lines.")
+@registry_option
+def command(
+    files: tuple[str, ...],
+    *,
+    kind: str,
+    overrides: tuple[str, ...],
+    mapping: Path | None,
+    dry_run: bool,
+    as_json: bool,
+    registry_path: Path | None,
+) -> None:
+    """Record measurements: submissions, logs and results of frameworks, whole exports.
+
+    A submission is a JSON document (or JSON lines); - reads it from standard input. Everything is
+    validated first: where something is wrong, nothing is recorded. Adding the same again changes
+    nothing.
+
+    \b
+    Examples:
+      registry add tests/examples/valid/minimal.json --dry-run
+      registry add output/checkpoint-500 --set gpu_id=rtx-4090
+    """  # noqa: D301 - \b keeps the examples' lines
+    location = find_registry(registry_path)
+    if kind == "tables" or (kind == "auto" and all(map(_is_export, files))):
+        _add_tables(location, files, dry_run=dry_run)
+        return
+    documents = _read_submissions(files, kind)
+    if documents is None:
+        from registry_cli.importing import import_logs  # noqa: PLC0415 - only for logs
+
+        documents = import_logs(location, files, kind, overrides, mapping)
+    elif overrides:
+        raise click.UsageError("--set states what a log does not say; a submission says it itself")
+    record = check_submissions if dry_run else add_submissions
+    for added in record(location, documents):
+        _report(added, dry_run=dry_run, as_json=as_json)
+
+
+def _is_export(name: str) -> bool:
+    return (Path(name) / "manifest.json").is_file()
+
+
+def _add_tables(location: Location, files: tuple[str, ...], *, dry_run: bool) -> None:
+    if dry_run:
+        raise click.UsageError("--dry-run works for submissions and logs, not for whole tables")
+    from registry.store.bulk import add_tables  # noqa: PLC0415 - heavy
+    from registry.store.create import ensure_writable  # noqa: PLC0415 - heavy
+
+    folder = ensure_writable(location)
+    for name in files:
+        result = add_tables(folder, Path(name))
+        click.echo(
+            f"added {result.n_new} of {result.n_observations} observations of {name}; "
+            f"version {result.version}"
+        )
+
+
+def _read_submissions(files: tuple[str, ...], kind: str) -> Documents | None:
+    """Return the documents of the files, or None where they are something else to be imported."""
+    if kind not in ("auto", "submission"):
+        return None
+    documents: Documents = []
+    for name in files:
+        found = _read_file(name, is_submission=kind == "submission")
+        if found is None:
+            return None
+        documents += found
+    return documents
+
+
+def _read_file(name: str, *, is_submission: bool) -> Documents | None:
+    if name == "-":
+        return _parse(read_text(sys.stdin.buffer, origin="standard input"), "standard input")
+    path = Path(name)
+    if not path.exists():
+        raise click.BadParameter(f"{name}: no such file", param_hint="FILE")
+    if path.is_dir():
+        return None
+    text = _read_path(path)
+    if is_submission or _looks_like_submission(text):
+        return _parse(text, name)
+    return None
+
+
+def _read_path(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return read_text(file, origin=str(path), limit=LARGEST_DOCUMENT)
+    except OSError as error:
+        raise SubmissionError(
+            f"cannot be read: {error.strerror}; expected a readable file", origin=str(path)
+        ) from None
+
+
+def _looks_like_submission(text: str) -> bool:
+    """Tell by the first object's keys, so that a truncated submission is still told as one."""
+    if not text.lstrip().startswith(("{", "[")):
+        return False
+    try:
+        document = json.loads(text)
+    except ValueError:
+        head = text[:4096] + text.split("\n", 1)[0][:65_536]
+        return any(f'"{key}"' in head for key in ("observations", "schema_version"))
+    except RecursionError:
+        return True
+    if isinstance(document, list):
+        document = document[0] if document else {}
+    return isinstance(document, dict) and bool({"observations", "schema_version"} & document.keys())
+
+
+def _parse(text: str, origin: str) -> Documents:
+    """Return the documents of a text: one object, a list of objects, or one object a line."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and all(
+        line.startswith("{") and line.rstrip().endswith("}") for line in lines
+    ):
+        return list(_parse_lines(text, origin))
+    document = parse_json(text, origin=origin)
+    if isinstance(document, list):
+        return [(f"{origin}, document {n}", item) for n, item in enumerate(document, start=1)]
+    return [(origin, document)]
+
+
+def _parse_lines(text: str, origin: str) -> Iterator[tuple[str, Any]]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            place = f"{origin}, line {number}"
+            yield place, parse_json(line, origin=place)
+
+
+def _report(added: Added, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        click.echo(
+            json.dumps(
+                {
+                    "origin": added.origin,
+                    "submission_id": added.submission_id,
+                    "observation_ids": added.observation_ids,
+                    "is_new": added.is_new,
+                    "dry_run": dry_run,
+                }
+            )
+        )
+        return
+    verb = ("would add" if dry_run else "added") if added.is_new else "already recorded:"
+    ids = " ".join(identifier[:_ID_DIGITS] for identifier in added.observation_ids[:3])
+    more = " …" if len(added.observation_ids) > 3 else ""  # noqa: PLR2004 - what fits on a line
+    count = len(added.observation_ids)
+    noun = "observation" if count == 1 else "observations"
+    click.echo(f"{verb} submission {added.submission_id[:_ID_DIGITS]}: {count} {noun} {ids}{more}")
+    if not added.is_new:
+        console.hint(f"{added.origin}: nothing changed")

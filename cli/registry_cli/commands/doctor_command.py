@@ -1,0 +1,120 @@
+"""``registry doctor``."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import click
+
+from registry import __version__
+from registry.errors import RegistryError
+from registry.query.confine import landlock_abi
+from registry.store.folder import ENVIRONMENT_VARIABLE, Folder, find_registry
+from registry.store.journal import list_entries
+from registry.store.manifest import read_manifest
+from registry_cli.group import HintedChoice
+from registry_cli.options import registry_option
+
+_PACKAGES = ("duckdb", "pyarrow", "pandas", "pandera", "pydantic", "click", "numpy")
+_TRAINING = ("torch", "transformers", "peft", "accelerate", "bitsandbytes", "trl", "nvidia-ml-py")
+_LITTLE_SPACE_BYTES = 1 << 30
+
+
+@click.command(name="doctor", short_help="Tell what is installed and what is wrong.")
+@click.option("-f", "--format", "format_name", type=HintedChoice(["text", "json"]), default="text")
+@registry_option
+def command(*, format_name: str, registry_path: Path | None) -> int:
+    """Tell what is installed, which registry is in use and why, and what is wrong with either.
+
+    \b
+    Example:
+      registry doctor
+    """  # noqa: D301 - \b keeps the example's lines
+    problems: list[str] = []
+    report = {
+        "peft-registry": __version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "training": {name: _version(name) for name in _TRAINING},
+        "accelerator": "nvidia" if shutil.which("nvidia-smi") else "none found (no nvidia-smi)",
+        "confinement": _confinement(),
+        "registry": _describe_registry(registry_path, problems),
+    }
+    problems += [f"{name} is not installed" for name in _PACKAGES if _version(name) is None]
+    if format_name == "json":
+        click.echo(json.dumps({**report, "problems": problems}, indent=1))
+    else:
+        _print_report(report)
+        for problem in problems:
+            click.echo(f"problem: {problem}")
+    return 1 if problems else 0
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _confinement() -> str:
+    abi = landlock_abi()
+    if abi:
+        return f"Landlock, version {abi}"
+    return "no Landlock: queries load their tables into memory and have no file access"
+
+
+def _describe_registry(path: Path | None, problems: list[str]) -> dict[str, Any]:
+    try:
+        location = find_registry(path)
+        manifest = read_manifest(location.read)
+    except RegistryError as error:
+        problems.append(str(error))
+        return {}
+    described = {
+        "path": str(location.read.path),
+        "chosen by": _reason(path, location.read),
+        "version": manifest.version,
+        "observations": manifest.rows("observations"),
+        "pending submissions": len(list_entries(location.read)),
+        "written to": str(location.write.path),
+    }
+    problems += _check_disk(location.write)
+    return described
+
+
+def _reason(path: Path | None, folder: Folder) -> str:
+    if path is not None:
+        return "--registry"
+    if os.environ.get(ENVIRONMENT_VARIABLE):
+        return ENVIRONMENT_VARIABLE
+    return "./records" if folder.path == Path("records") else "default"
+
+
+def _check_disk(folder: Folder) -> list[str]:
+    path = folder.path
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    problems = []
+    if not os.access(path, os.W_OK):
+        problems.append(f"{path} is not writable; name another registry to add to")
+    if shutil.disk_usage(path).free < _LITTLE_SPACE_BYTES:
+        problems.append(f"{path}: less than 1 GiB is free on its disk")
+    return problems
+
+
+def _print_report(report: dict[str, Any]) -> None:
+    for name, value in report.items():
+        if isinstance(value, dict):
+            click.echo(f"{name}:")
+            for key, item in value.items():
+                click.echo(f"  {key:<20} {'not installed' if item is None else item}")
+        else:
+            click.echo(f"{name}: {value}")

@@ -1,0 +1,61 @@
+"""``registry export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from registry.contract import TABLES, view_names
+from registry.store.export import export_folder
+from registry.store.files import explained
+from registry.store.folder import find_registry
+from registry_cli import prefork
+from registry_cli.group import HintedChoice
+from registry_cli.options import registry_option
+from registry_cli.output import Destination, at_option, open_dataset, write_query
+
+
+@click.command(name="export", short_help="Write all tables to a folder.")
+@click.argument("target", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "-f",
+    "--format",
+    "format_name",
+    type=HintedChoice(["parquet", "csv"]),
+    default="parquet",
+    show_default=True,
+)
+@at_option
+@registry_option
+def command(target: Path, *, format_name: str, at: int | None, registry_path: Path | None) -> None:
+    """Write all tables to the folder DIR: Parquet with a manifest, or CSV (with the views).
+
+    A Parquet export can be added to another registry with `registry add DIR`.
+
+    \b
+    Example:
+      registry export my-export
+    """  # noqa: D301 - \b keeps the example's lines
+    if format_name == "csv":
+        counts = _export_csv(registry_path, target, at)
+    else:
+        counts = export_folder(find_registry(registry_path).read, target, at)
+    rows = ", ".join(f"{n} {table}" for table, n in counts.items())
+    click.echo(f"exported to {target}: {rows}")
+
+
+def _export_csv(registry_path: Path | None, target: Path, at: int | None) -> dict[str, int]:
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise click.UsageError(
+            f"{target}: found something there; expected no folder or an empty one"
+        )
+    dataset = open_dataset(registry_path, at)
+    with explained(target):
+        target.mkdir(parents=True, exist_ok=True)
+    counts = {}
+    for name in (*TABLES, *view_names()):
+        destination = Destination("csv", target / f"{name}.csv")
+        counts[name] = write_query(dataset, f"from {name}", {}, destination).rows
+    prefork.close()
+    return counts

@@ -1,0 +1,60 @@
+"""``registry import``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from registry.add import add_submissions, check_submissions
+from registry.errors import SubmissionError
+from registry.sources import import_document, read_mapping
+from registry.store.folder import find_registry
+from registry.store.manifest import read_manifest
+from registry.store.whole import read_catalogue
+from registry_cli import console
+from registry_cli.options import registry_option
+
+
+@click.command(name="import", short_help="Record the tables of a document.")
+@click.argument("document", metavar="DOC", type=click.Path(path_type=Path, exists=True))
+@click.option(
+    "--mapping",
+    metavar="M.yaml",
+    required=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="What the tables' columns mean.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be recorded.")
+@click.option("--print", "prints", is_flag=True, help="Print the submission and record nothing.")
+@registry_option
+def command(
+    document: Path, *, mapping: Path, dry_run: bool, prints: bool, registry_path: Path | None
+) -> None:
+    """Record the tables of a Markdown, HTML or CSV document, as a mapping says what they mean.
+
+    DOC is the document, or a folder of CSV files. The mappings in records/sources are examples.
+
+    \b
+    Example:
+      registry import records/sources/llama2-lora-3090 \\
+          --mapping records/sources/llama2-lora-3090/mapping.yaml --dry-run
+    """  # noqa: D301 - \b keeps the example's lines
+    location = find_registry(registry_path)
+    catalogue = read_catalogue(location.read, read_manifest(location.read))
+    result = import_document(document, read_mapping(mapping), catalogue)
+    if result.problems:
+        raise SubmissionError(list(result.problems), origin=str(document))
+    if prints:
+        click.echo(json.dumps(result.submission, indent=1, ensure_ascii=False))
+        return
+    record = check_submissions if dry_run else add_submissions
+    (added,) = record(location, [(str(document), result.submission)])
+    verb = ("would add" if dry_run else "added") if added.is_new else "already recorded:"
+    click.echo(
+        f"{verb} submission {added.submission_id[:12]}: {result.n_observations} observations from "
+        f"{result.n_reports} reported places in {result.n_tables} tables"
+    )
+    for table in result.skipped_tables:
+        console.hint(f"not mapped: {table}")

@@ -1,0 +1,85 @@
+"""``registry ls``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from registry.contract import vocabulary
+from registry.errors import did_you_mean
+from registry.store.folder import find_registry
+from registry.store.manifest import read_manifest
+from registry.store.whole import read_catalogue
+from registry_cli import console
+from registry_cli.group import HintedChoice
+from registry_cli.options import registry_option
+from registry_cli.output import (
+    at_option,
+    open_dataset,
+    output_options,
+    parse_destination,
+    read_sql,
+    write_query,
+)
+
+
+@click.command(name="ls", short_help="List observations.")
+@click.option("--model", metavar="ID", help="Only this model (id or alias).")
+@click.option("--gpu", metavar="ID", help="Only this accelerator (id or alias).")
+@click.option("--method", metavar="METHOD", help="Only this method: lora, QLoRA, full, …")
+@click.option("--source", metavar="ID", help="Only this source.")
+@click.option(
+    "--outcome", type=HintedChoice(list(vocabulary("outcome"))), help="Only this outcome."
+)
+@click.option("--seq-len", type=click.IntRange(min=1), help="Only this sequence length.")
+@click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
+@output_options
+@at_option
+@registry_option
+def command(
+    *,
+    model: str | None,
+    gpu: str | None,
+    method: str | None,
+    source: str | None,
+    outcome: str | None,
+    seq_len: int | None,
+    limit: int,
+    format_name: str | None,
+    output: Path | None,
+    at: int | None,
+    registry_path: Path | None,
+) -> None:
+    """List observations in short, one line each.
+
+    \b
+    Example:
+      registry ls --model qwen-7b --method qlora
+    """  # noqa: D301 - \b keeps the example's lines
+    catalogue = read_catalogue(
+        folder := find_registry(registry_path).read, read_manifest(folder.require(), at)
+    )
+    params = {
+        "model": model and (catalogue.resolve_model(model) or model),
+        "gpu": gpu and (catalogue.resolve_gpu(gpu) or gpu),
+        "method": method,
+        "source": source,
+        "outcome": outcome,
+        "seq_len": seq_len,
+        "limit": limit,
+    }
+    dataset = open_dataset(registry_path, at)
+    destination = parse_destination(format_name, output)
+    summary = write_query(dataset, read_sql("ls"), params, destination)
+    if summary.rows == 0:
+        console.hint("no observation matches")
+        _hint_unknown("model", params["model"], catalogue.models)
+        _hint_unknown("gpu", params["gpu"], catalogue.gpus)
+    elif summary.rows == limit:
+        console.hint(f"the first {limit}; more with --limit")
+
+
+def _hint_unknown(kind: str, name: object, known: object) -> None:
+    if isinstance(name, str) and isinstance(known, dict) and name not in known:
+        console.hint(f"{kind} {name!r} is not in the catalogue{did_you_mean(name, known)}")

@@ -1,0 +1,32 @@
+"""``registry prune``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from registry.store.fold import prune
+from registry.store.folder import find_registry
+from registry_cli import console
+from registry_cli.options import registry_option
+
+
+@click.command(name="prune", short_help="Remove old versions of the folded tables.")
+@click.option(
+    "--keep", type=click.IntRange(min=1), default=1, show_default=True, help="Versions to keep."
+)
+@registry_option
+def command(*, keep: int, registry_path: Path | None) -> None:
+    """Remove all but the newest versions; results can no longer be asked as of those (--at).
+
+    \b
+    Example:
+      registry prune --keep 3
+    """  # noqa: D301 - \b keeps the example's lines
+    location = find_registry(registry_path)
+    if location.creates:
+        console.hint("nothing to prune: the curated records are in use and nothing was added yet")
+        return
+    removed = prune(location.write, keep=keep)
+    click.echo(f"removed {len(removed)} versions" + (f": {removed}" if removed else ""))

@@ -1,0 +1,109 @@
+"""``registry query``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from registry.query.model import Limits, default_memory_bytes
+from registry.query.params import parse_assignment
+from registry_cli.options import registry_option
+from registry_cli.output import (
+    at_option,
+    open_dataset,
+    output_options,
+    parse_destination,
+    read_sql,
+    write_query,
+)
+
+
+@click.command(name="query", short_help="Run a SQL SELECT over the registry.")
+@click.argument("sql", required=False)
+@click.option(
+    "-p",
+    "--param",
+    "params",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Value bound to $NAME; repeatable.",
+)
+@click.option(
+    "--file",
+    "sql_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Read the statement from FILE.",
+)
+@click.option("--schema", is_flag=True, help="List tables, views and columns, or those of SQL.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="End the query after so long (exit 124).",
+)
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="Memory the query may use, such as 8GiB (else 4 GiB, or half of what there is).",
+)
+@output_options
+@at_option
+@registry_option
+def command(
+    sql: str | None,
+    params: tuple[str, ...],
+    sql_file: Path | None,
+    *,
+    schema: bool,
+    timeout: float,
+    memory: str | None,
+    format_name: str | None,
+    output: Path | None,
+    at: int | None,
+    registry_path: Path | None,
+) -> None:
+    """Run one SQL SELECT over the registry's tables and views.
+
+    SQL is the statement, or - to read it from standard input. The statement reaches nothing but
+    the registry: no file, network, setting or write.
+
+    \b
+    Examples:
+      registry query "select model_id, method_label, max(seq_len) as longest from results
+                      where outcome = 'ok' group by all order by all"
+      registry query "from results where gpu_id = $gpu" -p gpu=rtx-3090 -o rtx-3090.parquet
+      registry query --schema results
+    """  # noqa: D301 - \b keeps the examples' lines
+    destination = parse_destination(format_name, output)
+    limits = Limits(memory_bytes=_parse_memory(memory), seconds=timeout)
+    bound = dict(parse_assignment(text) for text in params)
+    if schema:
+        statement, bound = read_sql("schema"), {"relation": sql}
+    else:
+        statement = _read_statement(sql, sql_file)
+    write_query(open_dataset(registry_path, at), statement, bound, destination, limits)
+
+
+def _read_statement(sql: str | None, sql_file: Path | None) -> str:
+    if (sql is None) == (sql_file is None):
+        raise click.UsageError(
+            "expected one statement: as an argument, as - for standard input, or with --file"
+        )
+    if sql_file is not None:
+        return sql_file.read_text(encoding="utf-8")
+    return sys.stdin.read() if sql == "-" else str(sql)
+
+
+def _parse_memory(text: str | None) -> int:
+    if text is None:
+        return default_memory_bytes()
+    from registry.units import parse_memory  # noqa: PLC0415 - only where a limit is given
+
+    size: Any = parse_memory(text, where="--memory").value
+    return int(size)

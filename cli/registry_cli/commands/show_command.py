@@ -1,0 +1,81 @@
+"""``registry show``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from registry.errors import QueryError
+from registry_cli.group import HintedChoice
+from registry_cli.observation_text import format_observation
+from registry_cli.options import registry_option
+from registry_cli.output import at_option, open_dataset, read_query, read_sql
+
+_SHORTEST_PREFIX = 4
+
+
+@click.command(name="show", short_help="Show one observation whole.")
+@click.argument("observation_id", metavar="ID")
+@click.option("-f", "--format", "format_name", type=HintedChoice(["text", "json"]), default="text")
+@at_option
+@registry_option
+def command(
+    observation_id: str, *, format_name: str, at: int | None, registry_path: Path | None
+) -> None:
+    """Show one observation whole: figures, raw cells, citations, and how each value was derived.
+
+    ID is an observation's id, or its first digits.
+
+    \b
+    Example:
+      registry show $(registry ls --model qwen-7b --seq-len 8192 -f csv | tail -1 | cut -d, -f1)
+    """  # noqa: D301 - \b keeps the example's lines
+    prefix = observation_id.strip().lower()
+    if len(prefix) < _SHORTEST_PREFIX:
+        raise click.UsageError(f"found {observation_id!r}; expected at least 4 digits of an id")
+    found = read_query(open_dataset(registry_path, at), read_sql("show"), {"id": prefix})
+    document = _tidy(_only(found, prefix))
+    if format_name == "json":
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        click.echo(format_observation(document))
+
+
+def _only(found: list[dict[str, Any]], prefix: str) -> dict[str, Any]:
+    if not found:
+        raise QueryError(
+            f"{prefix}: no observation's id begins so; expected one that `registry ls` lists"
+        )
+    if len(found) > 1:
+        ids = ", ".join(row["observation"]["observation_id"] for row in found)
+        raise QueryError(f"{prefix}: {len(found)} observations' ids begin so ({ids}); say more")
+    return found[0]
+
+
+def _tidy(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the document without nulls, its JSON columns as objects."""
+    parts = {name: _stated(value) for name, value in row.items()}
+    for name in ("inferences", "provenance"):
+        _open_json(parts["observation"], name)
+    _open_json(parts["configuration"], "peft_config")
+    for name in ("packages", "settings"):
+        _open_json(parts["environment"], name)
+    for citation in parts["citations"] or ():
+        _open_json(citation, "cells")
+    return parts
+
+
+def _stated(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: item for name, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_stated(item) for item in value]
+    return value
+
+
+def _open_json(part: dict[str, Any], name: str) -> None:
+    if isinstance(part.get(name), str):
+        part[name] = json.loads(part[name])

@@ -1,0 +1,89 @@
+"""The group of commands: each is loaded when it is called, and a mistyped one gets a hint."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+import click
+
+from registry import __version__
+from registry.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Commands: name to the first sentence of its help. The module is commands/<name>.py.
+COMMANDS = {
+    "query": "Run a SQL SELECT over the registry.",
+    "add": "Record measurements: submissions, logs and results of frameworks, whole exports.",
+    "import": "Record the tables of a Markdown, HTML or CSV document.",
+    "show": "Show one observation whole: figures, raw cells, citations, reasons.",
+    "ls": "List observations.",
+    "check": "Verify every promise on the registry at hand.",
+    "fold": "Fold what is pending into the tables.",
+    "init": "Create a registry.",
+    "export": "Write all tables to a folder.",
+    "doctor": "Tell what is installed, which registry is in use, and what is wrong.",
+    "prune": "Remove old versions of the folded tables.",
+    "build": "Regenerate the curated tables from their sources.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and loads each when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """Load a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"registry_cli.commands.{cmd_name}_command")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is called; a mistyped name gets a hint."""
+        name = args[0] if args else ""
+        if name not in COMMANDS and not name.startswith("-"):
+            known = ", ".join(COMMANDS)
+            raise click.UsageError(
+                f"no command {name!r}{did_you_mean(name, COMMANDS)}; expected one of {known}", ctx
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        """Write the list of commands without loading any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="registry")
+def cli() -> None:
+    """GPU memory and training speed of LLM fine-tuning, as a registry you can query.
+
+    \b
+    Example:
+      registry query "select model_id, max(seq_len) from results where outcome = 'ok' group by all"
+    """  # noqa: D301 - \b keeps the example's lines
+
+
+class HintedChoice(click.Choice[str]):
+    """A choice that suggests the nearest value."""
+
+    def __init__(self, choices: Sequence[str]) -> None:
+        super().__init__(choices, case_sensitive=False)
+
+    def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:  # noqa: ARG002 - click's signature
+        """Return what was found, what is near and what was expected."""
+        known = [str(choice) for choice in self.choices]
+        return f"found {value!r}{did_you_mean(str(value), known)}; expected {', '.join(known)}"

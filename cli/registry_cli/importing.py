@@ -1,0 +1,41 @@
+"""Read logs for ``registry add``, and say what was taken and what was not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from registry.errors import SubmissionError
+from registry.importers import ImportOptions, read_files
+from registry.query.params import parse_assignment
+from registry.store.manifest import read_manifest
+from registry.store.whole import read_catalogue
+from registry_cli import console
+
+if TYPE_CHECKING:
+    from registry.store.folder import Location
+
+
+def import_logs(
+    location: Location,
+    files: tuple[str, ...],
+    kind: str,
+    overrides: tuple[str, ...],
+    mapping: Path | None,
+) -> list[tuple[str, Any]]:
+    """Return the submissions that logs hold; raise SubmissionError where there is none."""
+    catalogue = read_catalogue(location.read, read_manifest(location.read))
+    stated = {name: str(value) for name, value in map(parse_assignment, overrides)}
+    options = ImportOptions(catalogue=catalogue, overrides=stated, mapping=mapping)
+    imported = read_files([Path(name) for name in files], kind, options=options)
+    for message in imported.taken:
+        console.hint(f"taken: {message}")
+    for message in imported.missing:
+        console.hint(f"not found: {message}")
+    for refusal in imported.refused:
+        console.warning(f"refused: {refusal.path}: {refusal.reason}")
+    if not imported.submissions:
+        raise SubmissionError(
+            "no training run found; nothing was recorded", origin=", ".join(files)
+        )
+    return [(", ".join(files), document) for document in imported.submissions]

@@ -1,0 +1,132 @@
+"""Run a query and write its rows: to stdout, or to a file that appears whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from registry.query.formats import FORMATS
+from registry.query.model import Limits, Query
+from registry.store.files import explained
+from registry.store.folder import find_registry
+from registry.store.read import read_dataset
+from registry_cli import console, prefork
+from registry_cli.group import HintedChoice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from registry.query.model import Dataset, Summary
+
+_SUFFIXES = {f".{name}": name for name in FORMATS} | {
+    ".md": "markdown",
+    ".txt": "table",
+    ".ndjson": "jsonl",
+    ".pq": "parquet",
+}
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where rows go, and in which format."""
+
+    format: str
+    path: Path | None = None
+
+
+def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--format`` and ``--output``."""
+    function = click.option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Write to FILE; its ending implies the format.",
+    )(function)
+    return click.option(
+        "-f",
+        "--format",
+        "format_name",
+        type=HintedChoice(FORMATS),
+        metavar="FORMAT",
+        help=f"One of {', '.join(FORMATS)} (table on a terminal, csv in a pipe).",
+    )(function)
+
+
+def at_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--at``: the folded version to read."""
+    return click.option(
+        "--at",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help="Answer as of version N of the folded tables.",
+    )(function)
+
+
+def parse_destination(format_name: str | None, path: Path | None) -> Destination:
+    """Return where rows go; without a format, the file's ending or the terminal decides."""
+    if path is not None:
+        name = format_name or _SUFFIXES.get(path.suffix.lower())
+        if name is None:
+            raise click.UsageError(
+                f"{path}: its ending implies no format; expected one of {', '.join(_SUFFIXES)}, "
+                "or a format with -f"
+            )
+        return Destination(name, path)
+    name = format_name or ("table" if sys.stdout.isatty() else "csv")
+    if name in ("parquet", "arrow") and sys.stdout.isatty():
+        raise click.UsageError(f"{name} is no text for a terminal; name a file with -o")
+    return Destination(name)
+
+
+def open_dataset(registry_path: Path | None, at: int | None = None) -> Dataset:
+    """Return what a query reads; damaged journal entries are warned of."""
+    dataset, problems = read_dataset(find_registry(registry_path).read, at)
+    console.warn_all(problems)
+    return dataset
+
+
+def write_query(
+    dataset: Dataset,
+    sql: str,
+    params: Mapping[str, Any],
+    destination: Destination,
+    limits: Limits | None = None,
+) -> Summary:
+    """Run a query and write its rows."""
+    query = Query(sql, params, destination.format, limits or Limits())
+    with prefork.take() as worker:
+        if destination.path is None:
+            sys.stdout.flush()
+            return worker.run(dataset, query, sys.stdout.fileno())
+        path = destination.path
+        temporary = path.with_name(f".tmp-{secrets.token_hex(4)}-{path.name}")
+        try:
+            with explained(path), temporary.open("xb") as file:
+                summary = worker.run(dataset, query, file)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return summary
+
+
+def read_query(dataset: Dataset, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Run a query and return its rows."""
+    with tempfile.TemporaryFile() as file:
+        with prefork.take() as worker:
+            worker.run(dataset, Query(sql, params, "json"), file)
+        file.seek(0)
+        rows: list[dict[str, Any]] = json.load(file)
+        return rows
+
+
+def read_sql(name: str) -> str:
+    """Return one of the command's own statements."""
+    return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")

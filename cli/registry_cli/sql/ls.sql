@@ -1,0 +1,23 @@
+-- Observations in short, filtered.
+select
+    observation_id[:12] as id,
+    source_id,
+    model_id,
+    method_label as method,
+    gpu_id,
+    n_gpus,
+    seq_len,
+    micro_batch_size as batch,
+    outcome,
+    peak_memory_bytes / 1073741824 as peak_gib,
+    seconds_per_step,
+    samples_per_second
+from results
+where ($model is null or model_id = $model)
+    and ($gpu is null or gpu_id = $gpu)
+    and ($method is null or method = $method or lower(method_label) = lower($method))
+    and ($source is null or source_id = $source)
+    and ($outcome is null or outcome = $outcome)
+    and ($seq_len is null or seq_len = $seq_len)
+order by model_id, method_label, gpu_id, n_gpus, seq_len, micro_batch_size, observation_id
+limit $limit

@@ -1,0 +1,188 @@
+"""Import what training frameworks write: their logs, results and benchmark tables.
+
+``IMPORTERS`` is the list of all that can be read; ``auto`` asks each of them in turn and goes by
+the content of the files, never by their names alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from registry.catalogue import Catalogue
+from registry.errors import SubmissionError, did_you_mean
+from registry.importers.axolotl import AxolotlImporter
+from registry.importers.base import (
+    Imported,
+    Importer,
+    ImportOptions,
+    Recognition,
+    Refusal,
+    RunFile,
+    join_imported,
+)
+from registry.importers.explain import explain_refusal
+from registry.importers.fms_acceleration import FmsAccelerationImporter
+from registry.importers.grouping import group_runs
+from registry.importers.hf_trainer import HfTrainerImporter
+from registry.importers.llama_factory import LlamaFactoryImporter
+from registry.importers.loading import collect_files
+from registry.importers.mapped import MappedTableImporter
+from registry.importers.ms_swift import MsSwiftImporter
+from registry.importers.peft_comparison import PeftComparisonImporter
+from registry.importers.stated import parse_overrides
+from registry.importers.torchtune import TorchtuneImporter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+__all__ = [
+    "IMPORTERS",
+    "ImportOptions",
+    "Imported",
+    "Importer",
+    "Recognition",
+    "Refusal",
+    "RunFile",
+    "parse_overrides",
+    "read_files",
+    "read_with",
+]
+
+#: All importers by name, the most specific first: ``auto`` takes the first that recognizes a run.
+IMPORTERS: Final[dict[str, Importer]] = {
+    importer.name: importer
+    for importer in (
+        PeftComparisonImporter(),
+        FmsAccelerationImporter(),
+        MsSwiftImporter(),
+        LlamaFactoryImporter(),
+        AxolotlImporter(),
+        TorchtuneImporter(),
+        HfTrainerImporter(),
+        MappedTableImporter(),
+    )
+}
+
+
+def read_files(
+    paths: Iterable[Path],
+    kind: str = "auto",
+    *,
+    catalogue: Catalogue | None = None,
+    overrides: Mapping[str, str] | None = None,
+    mapping: Path | None = None,
+) -> Imported:
+    """Return what files and folders hold, as submissions, with what was refused and why.
+
+    ``kind`` is a name of ``IMPORTERS`` or ``auto``; ``overrides`` maps columns to text and wins
+    over the files (see :func:`parse_overrides`); ``mapping`` says how to read a table of one's own.
+    Raises SubmissionError where the kind is not known or a path does not exist; a file that is no
+    training run is a refusal, not an error.
+    """
+    options = ImportOptions(
+        catalogue=catalogue or Catalogue(), overrides=overrides or {}, mapping=mapping
+    )
+    return read_with(paths, kind, options)
+
+
+def read_with(paths: Iterable[Path], kind: str, options: ImportOptions) -> Imported:
+    """Return what files and folders hold, under all options; raises as :func:`read_files`."""
+    importers = _chosen(kind)
+    files, unreadable = collect_files(paths)
+    outcomes = list(_read_all(files, importers, options))
+    return join_imported([*outcomes, Imported(refused=tuple(unreadable))])
+
+
+def _chosen(kind: str) -> Sequence[Importer]:
+    if kind == "auto":
+        return list(IMPORTERS.values())
+    if kind not in IMPORTERS:
+        raise SubmissionError(
+            f"unknown kind {kind!r}{did_you_mean(kind, IMPORTERS)}; expected auto or one of "
+            f"{', '.join(IMPORTERS)}",
+            origin="import",
+        )
+    return [IMPORTERS[kind]]
+
+
+def _read_all(
+    files: list[RunFile], importers: Sequence[Importer], options: ImportOptions
+) -> Iterator[Imported]:
+    """Read files that stand for themselves, then the runs that the others form."""
+    together = []
+    for file in files:
+        alone = [importer for importer in importers if importer.is_single_file]
+        importer = _recognizing([file], alone, options)
+        if importer is None:
+            together.append(file)
+        else:
+            yield _read_run([file], importer, options)
+    yield from _read_runs(together, importers, options)
+
+
+def _read_runs(
+    files: list[RunFile], importers: Sequence[Importer], options: ImportOptions
+) -> Iterator[Imported]:
+    whole = [importer for importer in importers if not importer.is_single_file]
+    runs = group_runs(files)
+    found = {run: _recognizing(members, whole, options) for run, members in runs.items()}
+    main = [run for run, importer in found.items() if importer is not None]
+    for run, members in runs.items():
+        importer = found[run]
+        if importer is not None:
+            beside = [] if len(main) > 1 else _loose(runs, found)
+            yield _read_run([*members, *beside], importer, options)
+        elif len(main) != 1:
+            yield Imported(refused=tuple(_refusals(members)))
+        else:
+            unused = [file for file in members if not _is_settings(file)]
+            yield Imported(refused=tuple(_refusals(unused)))
+
+
+def _loose(
+    runs: dict[tuple[str, str], list[RunFile]], found: dict[tuple[str, str], Importer | None]
+) -> list[RunFile]:
+    """Return the settings that lie beside the only run and bear another prefix."""
+    rest = [file for run, members in runs.items() if found[run] is None for file in members]
+    return [file for file in rest if _is_settings(file)]
+
+
+def _is_settings(file: RunFile) -> bool:
+    return file.kind in ("yaml", "json") and isinstance(file.document, dict)
+
+
+def _recognizing(
+    files: Sequence[RunFile], importers: Sequence[Importer], options: ImportOptions
+) -> Importer | None:
+    for importer in importers:
+        if importer.name == MappedTableImporter.name and options.mapping is None:
+            continue
+        if importer.recognizes(files) is not None:
+            return importer
+    return None
+
+
+def _read_run(files: Sequence[RunFile], importer: Importer, options: ImportOptions) -> Imported:
+    try:
+        found = importer.read(files, options)
+    except SubmissionError as error:
+        recognition = importer.recognizes(files)
+        main = recognition.main if recognition else tuple(files)
+        reason = "; ".join(error.problems)
+        return Imported(refused=tuple(Refusal(file.path, reason) for file in main))
+    return join_imported([found, Imported(taken=tuple(_unneeded(files, found)))])
+
+
+def _unneeded(files: Sequence[RunFile], found: Imported) -> Iterator[str]:
+    """Yield a message on the files of a run of which nothing was needed."""
+    said = " ".join(found.taken)
+    refused = {refusal.path for refusal in found.refused}
+    rest = [file.name for file in files if file.name not in said and file.path not in refused]
+    if rest and found.taken:
+        yield f"nothing further taken of {', '.join(dict.fromkeys(rest))}"
+
+
+def _refusals(files: Iterable[RunFile]) -> Iterator[Refusal]:
+    for file in files:
+        yield Refusal(file.path, explain_refusal(file))

@@ -1,0 +1,218 @@
+"""Axolotl: its console log, or the trainer state it leaves, with the YAML of the run.
+
+The keys were renamed over time, so they are found by their words; numbers may be text; a rate of
+``'0'`` tokens per second is no reading. Axolotl resets CUDA's peaks: the largest entry is the peak.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from registry.importers.base import Imported, Recognition
+from registry.importers.draft import Draft, number_of, state_model, submission_of
+from registry.importers.hf_trainer import (
+    TrainerRun,
+    is_settings,
+    is_state,
+    measure_run,
+    state_settings,
+)
+from registry.importers.settings import (
+    ATTENTION,
+    state_quantization,
+    state_training_arguments,
+    target_modules,
+)
+from registry.importers.totals import half_width, is_total
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from registry.importers.base import ImportOptions, RunFile
+
+_GIBIBYTE: Final = 2**30
+
+#: Words in the keys of memory, in the order in which they are looked for, and the kind they mean.
+_KINDS: Final = {"reserved": "reserved", "alloc": "allocated", "active": "active"}
+
+_ENTRY: Final = re.compile(r"\{'[^{}]*\}")
+_BAR: Final = re.compile(r"(?P<done>\d+)/(?P<all>\d+) \[")
+
+_METHODS: Final = {"lora": "lora", "qlora": "lora"}
+
+
+class AxolotlImporter:
+    """Reads what Axolotl prints or leaves in its trainer state."""
+
+    name = "axolotl"
+    is_single_file = False
+
+    def recognizes(self, files: Sequence[RunFile]) -> Recognition | None:
+        """Recognize log entries with Axolotl's memory or token keys, or its YAML beside a state."""
+        has_yaml = any(_is_yaml(file) for file in files)
+        main = tuple(
+            file
+            for file in files
+            if any(_is_own(entry) for entry in _entries(file)) or (has_yaml and is_state(file))
+        )
+        return Recognition("an Axolotl run", main) if main else None
+
+    def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
+        """Return the run that the log tells of."""
+        recognition = self.recognizes(files)
+        main = recognition.main if recognition else ()
+        entries = [entry for file in main for entry in _entries(file)]
+        draft = Draft()
+        for file in files:
+            if _is_yaml(file):
+                _state_yaml(draft, file.document, options)
+        state_settings(draft, files, options)
+        draft.environment["framework"] = "axolotl"
+        measure_run(draft, TrainerRun(_state(main, entries), _totals(entries)))
+        _measure_memory(draft, entries)
+        _measure_tokens(draft, entries)
+        used = [*main, *(file for file in files if _is_yaml(file) or is_settings(file))]
+        for file in main:
+            draft.cite(file)
+        if draft.has("peak_memory"):
+            draft.missing = [text for text in draft.missing if "memory" not in text]
+        submission = submission_of(self.name, used, [draft], options)
+        missing = tuple(f"{main[0].name}: {text}" for text in draft.missing)
+        taken = f"{', '.join(file.name for file in used)}: an Axolotl run"
+        return Imported((submission,), (taken,), missing=missing)
+
+
+def _entries(file: RunFile) -> list[dict[str, Any]]:
+    """Return the log entries of a trainer state, of JSON lines or of a console log."""
+    if is_state(file):
+        return [entry for entry in file.document["log_history"] if isinstance(entry, dict)]
+    if file.kind == "jsonl":
+        return [entry for entry in file.document if isinstance(entry, dict)]
+    return list(_printed(file.document)) if file.kind == "text" else []
+
+
+def _printed(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the dictionaries that a Trainer prints, which progress bars may precede."""
+    for line in lines:
+        for text in _ENTRY.findall(line):
+            try:
+                entry = ast.literal_eval(text)
+            except (ValueError, SyntaxError):
+                continue
+            if isinstance(entry, dict) and ({"loss", "train_loss", "eval_loss"} & entry.keys()):
+                yield entry
+
+
+def _is_own(entry: Mapping[str, Any]) -> bool:
+    return any(key.startswith("memory/") or _is_token_rate(key) for key in entry)
+
+
+def _is_token_rate(key: str) -> bool:
+    return "per_gpu" in key and ("tokens_per_sec" in key or "per_sec_per_gpu" in key)
+
+
+def _is_yaml(file: RunFile) -> bool:
+    keys = file.document.keys() if isinstance(file.document, dict) else set()
+    return file.kind in ("yaml", "json") and {"base_model", "micro_batch_size"} <= keys
+
+
+def _totals(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return next((entry for entry in reversed(entries) if is_total(entry)), {})
+
+
+def _state(main: Sequence[RunFile], entries: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the trainer state, or what a console log shows of it: the progress bar's steps."""
+    for file in main:
+        if is_state(file):
+            return dict(file.document)
+    lines = [line for file in main if file.kind == "text" for line in file.document]
+    shown = [found for line in lines for found in _BAR.finditer(line)]
+    most = max((int(found["all"]) for found in shown), default=0)
+    done = max((int(found["done"]) for found in shown if int(found["all"]) == most), default=0)
+    steps = {"global_step": done, "max_steps": most} if done else {}
+    return {"log_history": entries, **steps}
+
+
+def _state_yaml(draft: Draft, config: Mapping[str, Any], options: ImportOptions) -> None:
+    """State the settings of the YAML that the run was started with."""
+    state_model(draft, [config.get("base_model")], options)
+    adapter = config.get("adapter")
+    draft.state("method", _METHODS.get(str(adapter), adapter) if adapter else "full")
+    if adapter and config.get("peft_use_dora") is True:
+        draft.configuration["method"] = "dora"
+    if adapter:
+        draft.state("lora_rank", config.get("lora_r"))
+        draft.state("lora_alpha", number_of(config.get("lora_alpha")))
+        draft.state("lora_dropout", number_of(config.get("lora_dropout")))
+        linear = "all-linear" if config.get("lora_target_linear") is True else None
+        draft.state(
+            "lora_target_modules", target_modules(config.get("lora_target_modules") or linear)
+        )
+    for key, bits in (("load_in_4bit", 4), ("load_in_8bit", 8)):
+        if config.get(key) is True:
+            kind = "nf4" if adapter == "qlora" else None
+            state_quantization(draft, method="bitsandbytes", bits=bits, kind=kind)
+    draft.state("seq_len", config.get("sequence_len"))
+    draft.state("packing", config.get("sample_packing"))
+    draft.state("micro_batch_size", config.get("micro_batch_size"))
+    if config.get("flash_attention") is True:
+        draft.state("attention", ATTENTION["flash_attn"])
+    state_training_arguments(draft, {**config, "optim": config.get("optimizer")} | _dtype(config))
+
+
+def _dtype(config: Mapping[str, Any]) -> dict[str, Any]:
+    epochs = config.get("num_epochs", config.get("num_train_epochs"))
+    return {"num_train_epochs": number_of(epochs), "bf16": config.get("bf16") is True}
+
+
+def _measure_memory(draft: Draft, entries: Sequence[Mapping[str, Any]]) -> None:
+    peaks: dict[str, tuple[float, str]] = {}
+    for entry in entries:
+        for key, value in entry.items():
+            kind = _kind(key)
+            number = number_of(value)
+            if kind and number and number > peaks.get(kind, (0.0, ""))[0]:
+                peaks[kind] = (number, str(value))
+    for kind, (number, raw) in peaks.items():
+        half = half_width(raw)
+        draft.measure(
+            "peak_memory",
+            number * _GIBIBYTE,
+            scope="per_gpu",
+            device_index=0,
+            kind=kind,
+            low=(number - half) * _GIBIBYTE,
+            high=(number + half) * _GIBIBYTE,
+            raw=raw,
+            unit_reported="GiB",
+            reading="GiB",
+            reason="the producer divides by 2^30; largest entry, first process",
+        )
+
+
+def _kind(key: str) -> str | None:
+    if not key.startswith("memory/"):
+        return None
+    return next((kind for word, kind in _KINDS.items() if word in key), None)
+
+
+def _measure_tokens(draft: Draft, entries: Sequence[Mapping[str, Any]]) -> None:
+    readings = sorted(
+        number
+        for entry in entries
+        for key, value in entry.items()
+        if _is_token_rate(key) and (number := number_of(value))
+    )
+    if not readings:
+        return
+    middle = readings[len(readings) // 2]
+    draft.measure(
+        "tokens_per_second",
+        middle,
+        statistic="median",
+        scope="per_gpu",
+        device_index=0,
+        reason=f"of {len(readings)} readings; first process, tokens that are trained on",
+    )

@@ -1,0 +1,243 @@
+"""Hugging Face Trainer: ``trainer_state.json`` and ``*_results.json``, with the settings there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from registry.importers.base import Imported, Recognition
+from registry.importers.draft import (
+    Draft,
+    number_of,
+    state_described_model,
+    state_model,
+    submission_of,
+)
+from registry.importers.settings import DTYPES, state_adapter, state_training_arguments
+from registry.importers.totals import (
+    Evaluations,
+    is_total,
+    measure_totals,
+    rate_of,
+    sum_evaluations,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from registry.importers.base import ImportOptions, RunFile
+
+#: Kinds of memory that ``skip_memory_metrics=False`` records, by the word in its keys.
+_MEMORY: Final = {"gpu": ("allocated", "per_gpu", 0), "cpu": ("host_rss", "total", None)}
+
+
+class HfTrainerImporter:
+    """Reads what the Trainer itself writes, whatever framework runs it."""
+
+    name = "hf-trainer"
+    is_single_file = False
+
+    def recognizes(self, files: Sequence[RunFile]) -> Recognition | None:
+        """Recognize a trainer state with a log, or results with a training time."""
+        main = tuple(file for file in files if is_state(file) or is_results(file))
+        return Recognition("a Hugging Face Trainer run", main) if main else None
+
+    def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
+        """Return the run that the state and the results describe."""
+        run = read_trainer_run(files)
+        draft = Draft(environment={"framework": "transformers"})
+        state_settings(draft, files, options)
+        measure_run(draft, run)
+        main = used_files(files)
+        for file in main:
+            draft.cite(file)
+        used = [*main, *(file for file in files if is_settings(file))]
+        submission = submission_of(self.name, used, [draft], options)
+        missing = [f"{used[0].name}: {text}" for text in draft.missing]
+        taken = f"{', '.join(file.name for file in used)}: a Hugging Face Trainer run"
+        return Imported((submission,), (taken,), missing=tuple(missing))
+
+
+class TrainerRun:
+    """The state that is furthest on, and the results merged over it."""
+
+    def __init__(self, state: Mapping[str, Any], metrics: Mapping[str, Any]) -> None:
+        self.state = state
+        self.metrics = metrics
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """The log entries of the state."""
+        return [entry for entry in self.state.get("log_history", ()) if isinstance(entry, dict)]
+
+    @property
+    def n_steps(self) -> int | None:
+        """Optimizer steps that the totals are about, or None where they cannot be told."""
+        done, planned = self.state.get("global_step"), self.state.get("max_steps")
+        seconds = number_of(self.metrics.get("train_runtime"))
+        if any(is_total(entry) for entry in self.history) or seconds is None:
+            return done if isinstance(done, int) and done > 0 else None
+        rate = rate_of(self.metrics.get("train_steps_per_second"))
+        for steps in (done, planned):
+            if isinstance(steps, int) and rate is not None and rate.agrees(steps / seconds):
+                return steps
+        return None
+
+
+def is_state(file: RunFile) -> bool:
+    """Tell whether a file is a trainer state."""
+    document = file.document
+    return isinstance(document, dict) and {"log_history", "global_step"} <= document.keys()
+
+
+def is_results(file: RunFile) -> bool:
+    """Tell whether a file holds the totals of a training run."""
+    document = file.document
+    return (
+        file.kind == "json"
+        and isinstance(document, dict)
+        and "train_runtime" in document
+        and "log_history" not in document
+    )
+
+
+def used_files(files: Sequence[RunFile]) -> list[RunFile]:
+    """Return the results of a run and the state that is furthest on, of several checkpoints."""
+    states = [file for file in files if is_state(file)]
+    furthest = max(states, key=lambda file: file.document["global_step"] or 0, default=None)
+    return [file for file in files if is_results(file) or file is furthest]
+
+
+def read_trainer_run(files: Sequence[RunFile]) -> TrainerRun:
+    """Return the furthest state of a run and its totals."""
+    state: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
+    for file in used_files(files):
+        if is_state(file):
+            state = file.document
+        else:
+            metrics |= file.document
+    for entry in state.get("log_history", ()):
+        if is_total(entry):
+            metrics = entry | metrics
+    return TrainerRun(state, metrics)
+
+
+def is_settings(file: RunFile) -> bool:
+    """Tell whether a file holds an adapter's, a model's or the training's settings."""
+    keys = file.document.keys() if isinstance(file.document, dict) else set()
+    named = {"peft_type", "per_device_train_batch_size", "num_hidden_layers"} & keys
+    return file.kind == "json" and bool(named)
+
+
+def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOptions) -> None:
+    """State what adapter, model and training configurations beside the log say."""
+    names: list[str | None] = []
+    described = None
+    for file in files:
+        document = file.document
+        if not is_settings(file):
+            continue
+        if "peft_type" in document:
+            state_adapter(draft, document)
+            names.append(document.get("base_model_name_or_path"))
+            draft.environment.setdefault("peft_version", document.get("peft_version"))
+        elif "per_device_train_batch_size" in document:
+            state_training_arguments(draft, document)
+            _state_trl(draft, document)
+            names.append(document.get("model_name_or_path"))
+        elif "model_type" in document and "num_hidden_layers" in document:
+            described = document
+            names.append(document.get("_name_or_path"))
+            dtype = document.get("torch_dtype") or document.get("dtype")
+            draft.state("param_dtype", DTYPES.get(str(dtype)))
+    draft.environment = {key: value for key, value in draft.environment.items() if value}
+    state_model(draft, [name for name in names if name], options)
+    if "model_id" not in draft.configuration and described is not None:
+        state_described_model(draft, described)
+
+
+def _state_trl(draft: Draft, args: Mapping[str, Any]) -> None:
+    length = args.get("max_length") or args.get("max_seq_length")
+    if isinstance(length, int) and length > 0:
+        draft.state("seq_len", length)
+        draft.state("objective", "sft", "an SFT configuration: it has a maximal length")
+    if isinstance(args.get("packing"), bool):
+        draft.state("packing", args["packing"])
+
+
+def measure_run(draft: Draft, run: TrainerRun) -> None:
+    """Add the figures of a run, and say which ones its files do not hold."""
+    batch = number_of(run.state.get("train_batch_size"))
+    if batch:
+        draft.state("micro_batch_size", int(batch), "train_batch_size of the state, per process")
+    epochs, planned = run.state.get("num_train_epochs"), run.state.get("max_steps")
+    if isinstance(planned, int) and planned > 0:
+        draft.state("n_steps", planned, "max_steps of the state")
+    elif isinstance(epochs, int) and epochs > 0:
+        draft.state("n_epochs", float(epochs), "num_train_epochs of the state")
+    if "train_runtime" in run.metrics:
+        evaluations = sum_evaluations(run.history) if _is_whole(run) else Evaluations()
+        measure_totals(draft, run.metrics, run.n_steps, evaluations)
+        if run.n_steps is None:
+            draft.missing.append("no number of steps, hence no time per step")
+    else:
+        _measure_checkpoint(draft, run)
+    measure_memory(draft, run.metrics)
+    if not draft.has("peak_memory"):
+        draft.missing.append("no memory (the Trainer writes it with skip_memory_metrics=False)")
+
+
+def _is_whole(run: TrainerRun) -> bool:
+    """Tell whether the log goes to the end of the run that the totals are about."""
+    return run.n_steps is not None and run.state.get("global_step") == run.n_steps
+
+
+def _measure_checkpoint(draft: Draft, run: TrainerRun) -> None:
+    """Add what a state without totals holds: how far it came, never a time it does not have."""
+    draft.facts["outcome"] = "unknown"
+    step, planned = run.state.get("global_step"), run.state.get("max_steps")
+    draft.facts["outcome_detail"] = f"state of a checkpoint at step {step} of {planned}"
+    draft.missing.append(
+        f"no total time and no rate: the state of a checkpoint at step {step} of {planned}"
+    )
+    draft.measure("n_steps", step)
+    losses = [entry for entry in run.history if "loss" in entry]
+    if losses:
+        draft.measure("train_loss", losses[-1]["loss"], statistic="last")
+        tokens = losses[-1].get("num_tokens") or run.state.get("num_input_tokens_seen")
+        draft.measure("n_tokens", tokens or None)
+    evaluations = sum_evaluations(run.history)
+    if evaluations.count:
+        reason = f"sum of {evaluations.count} evaluations up to step {step}"
+        draft.measure(
+            "eval_time", evaluations.seconds, statistic="sum", origin="derived", reason=reason
+        )
+
+
+def measure_memory(draft: Draft, metrics: Mapping[str, Any]) -> None:
+    """Add peak memory from the Trainer's deltas, as an absolute figure where the start is known.
+
+    The Trainer writes for a stage what stayed allocated (``alloc_delta``) and how much more the
+    peak was (``peaked_delta``), of the first process only.
+    """
+    for word, (kind, scope, index) in _MEMORY.items():
+        deltas = [f"train_mem_{word}_alloc_delta", f"train_mem_{word}_peaked_delta"]
+        if any(number_of(metrics.get(key)) is None for key in deltas):
+            continue
+        start = [f"before_init_mem_{word}", f"init_mem_{word}_alloc_delta"]
+        is_absolute = number_of(metrics.get(start[0])) is not None
+        if not is_absolute:
+            draft.flags.add("memory_is_delta")
+        keys = [*start, *deltas] if is_absolute else deltas
+        parts = [(key, number_of(metrics.get(key)) or 0) for key in keys]
+        draft.measure(
+            "peak_memory",
+            sum(value for _, value in parts),
+            scope=scope,
+            device_index=index,
+            kind=kind,
+            origin="derived",
+            raw=" + ".join(f"{value:.0f}" for _, value in parts),
+            unit_reported="B",
+            reason=f"{' + '.join(key for key, _ in parts)}, first process",
+        )

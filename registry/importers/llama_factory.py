@@ -1,0 +1,278 @@
+"""LLaMA-Factory: ``trainer_log.jsonl`` with the results and the YAML of the run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from registry.errors import SubmissionError, UnitError
+from registry.importers.base import Imported, Recognition, Refusal
+from registry.importers.draft import Draft, number_of, state_model, submission_of
+from registry.importers.hf_trainer import is_results, is_state, state_settings
+from registry.importers.segments import Progress, Segment, seconds_of_evaluations, split_segments
+from registry.importers.settings import (
+    ATTENTION,
+    state_quantization,
+    state_training_arguments,
+    target_modules,
+)
+from registry.importers.totals import Evaluations, measure_totals
+from registry.units import parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from registry.importers.base import ImportOptions, RunFile
+
+_KEYS: Final = frozenset({"current_steps", "total_steps", "elapsed_time"})
+
+_OBJECTIVES: Final = {
+    "sft": "sft",
+    "pt": "pretrain",
+    "rm": "reward",
+    "ppo": "ppo",
+    "dpo": "dpo",
+    "kto": "kto",
+}
+
+#: Producer's divisor of ``vram_allocated`` and ``vram_reserved``, and half of their last decimal.
+_GIBIBYTE: Final = 2**30
+_HALF_VRAM: Final = 0.005
+
+#: How far the log's clock may lie from the total time of the results that belong to it.
+_CLOCK_SLACK_SECONDS: Final = 60.0
+_CLOCK_SLACK: Final = 0.01
+
+
+class LlamaFactoryImporter:
+    """Reads the log that LLaMA-Factory writes beside the Trainer's own files."""
+
+    name = "llama-factory"
+    is_single_file = False
+
+    def recognizes(self, files: Sequence[RunFile]) -> Recognition | None:
+        """Recognize a log with steps done, steps in all and the time elapsed."""
+        logs = [file for file in files if _is_log(file)]
+        main = (*logs, *(file for file in files if is_results(file)))
+        return Recognition("a LLaMA-Factory run", main) if logs else None
+
+    def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
+        """Return the runs in the log; what two runs wrote into one another is refused."""
+        log = next(file for file in files if _is_log(file))
+        if not any("loss" in entry for entry in log.document):
+            raise SubmissionError("a prediction run: no step of it has a loss; nothing was trained")
+        segments = split_segments(_progress(log))
+        results = _merged_results(files)
+        owner = _owner(segments, results)
+        clear = [segment for segment in segments if not segment.is_ambiguous]
+        drafts = []
+        for segment in clear:
+            draft = Draft(environment={"framework": "llama-factory"})
+            _state_settings(draft, files, options)
+            resumed = _is_resumed(segment, segments)
+            _measure_segment(
+                draft, segment, results if segment is owner else {}, is_resumed=resumed
+            )
+            draft.cite(log, segment.lines)
+            if len(segments) > 1:
+                draft.facts["run_id"] = segment.lines
+            drafts.append(draft)
+        used = [log, *(file for file in files if file is not log and _is_used(file))]
+        unclear = [segment.lines for segment in segments if segment.is_ambiguous]
+        refused = [_refuse_lines(log, unclear)] if unclear else []
+        refused += [] if owner else [_refuse_results(file) for file in files if is_results(file)]
+        if not drafts:
+            return Imported(refused=tuple(refused))
+        submission = submission_of(self.name, used, drafts, options)
+        runs = "a LLaMA-Factory run" if len(drafts) == 1 else f"{len(drafts)} LLaMA-Factory runs"
+        missing = [
+            f"{log.name}, {segment.lines}: {text}"
+            for segment, draft in zip(clear, drafts, strict=True)
+            for text in draft.missing
+        ]
+        taken = f"{', '.join(file.name for file in used)}: {runs}"
+        return Imported((submission,), (taken,), tuple(refused), tuple(missing))
+
+
+def _is_log(file: RunFile) -> bool:
+    if file.kind not in ("jsonl", "json"):
+        return False
+    entries = file.document if isinstance(file.document, list) else [file.document]
+    entries = [entry for entry in entries if isinstance(entry, dict)]
+    return bool(entries) and all(entry.keys() >= _KEYS for entry in entries[:3])
+
+
+def _is_yaml(file: RunFile) -> bool:
+    return isinstance(file.document, dict) and "finetuning_type" in file.document
+
+
+def _is_used(file: RunFile) -> bool:
+    return is_results(file) or is_state(file) or _is_yaml(file)
+
+
+def _progress(log: RunFile) -> Iterator[Progress]:
+    for line, entry in zip(log.lines, log.document, strict=True):
+        step, total = number_of(entry.get("current_steps")), number_of(entry.get("total_steps"))
+        elapsed = _seconds(str(entry.get("elapsed_time")), f"{log.name}, line {line}")
+        if step is not None and total is not None and elapsed is not None:
+            yield Progress(line, int(step), int(total), elapsed, entry)
+
+
+def _seconds(text: str, where: str) -> float | None:
+    try:
+        return parse_duration(text, where=where).value
+    except UnitError:
+        return None
+
+
+def _merged_results(files: Sequence[RunFile]) -> dict[str, Any]:
+    results: dict[str, Any] = {}
+    for file in files:
+        if is_results(file):
+            results |= file.document
+    return results
+
+
+def _owner(segments: Sequence[Segment], results: Mapping[str, Any]) -> Segment | None:
+    """Return the last run whose clock agrees with the total time of the results."""
+    seconds = number_of(results.get("train_runtime"))
+    for segment in reversed(segments):
+        if seconds is None or segment.is_ambiguous or not segment.is_complete:
+            continue
+        if abs(segment.last.elapsed - seconds) <= _CLOCK_SLACK_SECONDS + _CLOCK_SLACK * seconds:
+            return segment
+    return None
+
+
+def _refuse_lines(log: RunFile, lines: Sequence[str]) -> Refusal:
+    return Refusal(
+        log.path,
+        f"{', '.join(lines)}: several runs wrote into one another and cannot be told apart",
+    )
+
+
+def _refuse_results(file: RunFile) -> Refusal:
+    return Refusal(file.path, "its total time belongs to no run of the log beside it")
+
+
+def _state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOptions) -> None:
+    for file in files:
+        if _is_yaml(file):
+            _state_yaml(draft, file.document, options)
+    state_settings(draft, files, options)
+    draft.environment["framework"] = "llama-factory"
+
+
+def _state_yaml(draft: Draft, args: Mapping[str, Any], options: ImportOptions) -> None:
+    """State the settings of the YAML that the run was started with."""
+    state_model(draft, [args.get("model_name_or_path")], options)
+    draft.state("objective", _OBJECTIVES.get(str(args.get("stage"))))
+    method = str(args["finetuning_type"])
+    if method == "lora":
+        draft.state("method", "dora" if args.get("use_dora") is True else "lora")
+        draft.state("lora_rank", args.get("lora_rank"))
+        draft.state("lora_alpha", number_of(args.get("lora_alpha")))
+        draft.state("lora_dropout", number_of(args.get("lora_dropout")))
+        draft.state("lora_target_modules", target_modules(args.get("lora_target")))
+        draft.state("use_rslora", args.get("use_rslora"))
+    else:
+        special = [name for name in ("galore", "badam") if args.get(f"use_{name}") is True]
+        draft.state("method", special[0] if special else method)
+    state_quantization(
+        draft,
+        method=args.get("quantization_method"),
+        bits=args.get("quantization_bit"),
+        kind=args.get("quantization_type"),
+        double=args.get("double_quantization"),
+    )
+    draft.state("seq_len", args.get("cutoff_len"))
+    draft.state("packing", args.get("packing"))
+    draft.state("attention", ATTENTION.get(str(args.get("flash_attn"))))
+    dataset = args.get("dataset")
+    draft.state("dataset", dataset if isinstance(dataset, str) else None)
+    state_training_arguments(draft, args)
+
+
+def _is_resumed(segment: Segment, segments: Sequence[Segment]) -> bool:
+    """Tell whether a run went on from a checkpoint of an earlier one in the log."""
+    before = [other for other in segments if other.first.line < segment.first.line]
+    return any(
+        other.last.total == segment.last.total and other.first.step < segment.first.step
+        for other in before
+    )
+
+
+def _measure_segment(
+    draft: Draft, segment: Segment, results: Mapping[str, Any], *, is_resumed: bool
+) -> None:
+    """Add the figures of one run: from the results where they are its own, else from its log."""
+    draft.state("n_steps", segment.last.total, "total_steps of the log")
+    count, seconds = seconds_of_evaluations(segment)
+    if results and is_resumed:
+        _measure_log(draft, segment, count, seconds)
+        draft.missing.append(
+            "no rates: after a restart the results divide all steps by the time since then"
+        )
+    elif results:
+        measure_totals(draft, results, segment.last.total, Evaluations(count, seconds))
+    else:
+        _measure_log(draft, segment, count, seconds)
+        draft.missing.append("no results that belong to this run (train_results.json)")
+    draft.measure("tokens_per_second", results.get("effective_tokens_per_sec"))
+    losses = [p.entry["loss"] for p in segment.entries if "loss" in p.entry]
+    if losses and not draft.has("train_loss"):
+        draft.measure("train_loss", losses[-1], statistic="last")
+    _measure_memory(draft, segment)
+
+
+def _measure_log(draft: Draft, segment: Segment, evaluations: int, eval_seconds: float) -> None:
+    """Add what the log alone says; its clock has whole seconds."""
+    first, last = segment.first, segment.last
+    if evaluations:
+        draft.flags.add("includes_evaluation")
+    if segment.is_complete:
+        since = "clock of the log, whole seconds, from its last start on"
+        high = last.elapsed + 1
+        draft.measure("total_time", last.elapsed, high=high, raw=_clock(last), reason=since)
+    else:
+        draft.facts["outcome"] = "unknown"
+        draft.facts["outcome_detail"] = f"the log ends at step {last.step} of {last.total}"
+        draft.missing.append(f"no total time: the log ends at step {last.step} of {last.total}")
+    steps = last.step - first.step
+    if steps > 0 and last.elapsed > first.elapsed:
+        training = last.elapsed - first.elapsed - eval_seconds
+        draft.measure(
+            "step_time",
+            training / steps,
+            statistic="mean",
+            low=max(0.0, training - 1) / steps,
+            high=(training + 1) / steps,
+            origin="derived",
+            reason=f"clock of the log from step {first.step} to {last.step}, evaluation left out",
+        )
+    draft.measure("n_steps", last.step)
+
+
+def _clock(progress: Progress) -> str:
+    return str(progress.entry["elapsed_time"])
+
+
+def _measure_memory(draft: Draft, segment: Segment) -> None:
+    for key, kind in (("vram_allocated", "allocated"), ("vram_reserved", "reserved")):
+        values = [number_of(p.entry.get(key)) for p in segment.entries]
+        peak = max((value for value in values if value is not None), default=None)
+        if peak is None:
+            continue
+        draft.measure(
+            "peak_memory",
+            peak * _GIBIBYTE,
+            scope="per_gpu",
+            device_index=0,
+            kind=kind,
+            low=(peak - _HALF_VRAM) * _GIBIBYTE,
+            high=(peak + _HALF_VRAM) * _GIBIBYTE,
+            raw=str(peak),
+            reading="GiB",
+            reason="the producer divides by 2^30; largest entry, first process",
+        )
+    if not draft.has("peak_memory"):
+        draft.missing.append("no memory (LLaMA-Factory logs it with RECORD_VRAM=1)")

@@ -1,0 +1,210 @@
+"""ms-swift: ``logging.jsonl`` with the ``args.json`` of the run."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from registry.errors import SubmissionError, UnitError
+from registry.importers.base import Imported, Recognition
+from registry.importers.draft import Draft, number_of, state_model, submission_of
+from registry.importers.segments import Progress, Segment, split_segments
+from registry.importers.settings import (
+    ATTENTION,
+    DTYPES,
+    state_quantization,
+    state_training_arguments,
+    target_modules,
+)
+from registry.importers.totals import is_total, measure_totals, sum_evaluations
+from registry.units import parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from registry.importers.base import ImportOptions, RunFile
+
+_STEP: Final = "global_step/max_steps"
+_GIBIBYTE: Final = 2**30
+_HALF_MEMORY: Final = 0.005
+
+_METHODS: Final = {"longlora": "longlora", "llamapro": "llama_pro", "adapter": "adapter"}
+_OBJECTIVES: Final = {
+    "sft": "sft",
+    "pt": "pretrain",
+    "dpo": "dpo",
+    "orpo": "orpo",
+    "kto": "kto",
+} | {
+    "grpo": "grpo",
+    "ppo": "ppo",
+    "rm": "reward",
+}
+_SPEEDS: Final = {"train_speed(iter/s)": "steps_per_second", "train_speed(s/it)": "step_time"}
+_PARAMETERS: Final = re.compile(r"(?P<all>[\d.]+)M Params \((?P<trainable>[\d.]+)M Trainable")
+_SIZE: Final = re.compile(r"size=(?P<size>\d+)")
+
+
+class MsSwiftImporter:
+    """Reads the log that ms-swift writes, whose numbers may be text."""
+
+    name = "swift"
+    is_single_file = False
+
+    def recognizes(self, files: Sequence[RunFile]) -> Recognition | None:
+        """Recognize a log with the step and the steps in all as one text."""
+        main = tuple(file for file in files if _is_log(file))
+        return Recognition("an ms-swift run", main) if main else None
+
+    def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
+        """Return the run in the log; of a log with restarts, the part that has the totals."""
+        log = next(file for file in files if _is_log(file))
+        if not any("loss" in entry or is_total(entry) for entry in log.document):
+            raise SubmissionError("no step of it has a loss; nothing was trained here")
+        segments = split_segments(_progress(log))
+        args = next((file for file in files if _is_args(file)), None)
+        draft = Draft(environment={"framework": "ms-swift"})
+        if args is not None:
+            _state_args(draft, args.document, options)
+        _measure_log(draft, log, segments[-1])
+        draft.cite(log, f"line {segments[-1].last.line}")
+        if len(segments) > 1:
+            draft.missing.append(f"{len(segments) - 1} earlier parts of a log with restarts")
+        if args is None:
+            draft.missing.append("no settings (args.json)")
+        used = [log] if args is None else [log, args]
+        submission = submission_of(self.name, used, [draft], options)
+        missing = [f"{log.name}: {text}" for text in draft.missing]
+        taken = f"{', '.join(file.name for file in used)}: an ms-swift run"
+        return Imported((submission,), (taken,), missing=tuple(missing))
+
+
+def _is_log(file: RunFile) -> bool:
+    entries = file.document if file.kind == "jsonl" else []
+    return any(_STEP in entry for entry in entries[:5])
+
+
+def _is_args(file: RunFile) -> bool:
+    keys = file.document.keys() if isinstance(file.document, dict) else set()
+    return bool({"tuner_type", "train_type", "sft_type"} & keys) and "model" in keys
+
+
+def _progress(log: RunFile) -> Iterator[Progress]:
+    for line, entry in zip(log.lines, log.document, strict=True):
+        done, _, planned = str(entry.get(_STEP, "")).partition("/")
+        if done.isdigit() and planned.isdigit():
+            elapsed = _seconds(str(entry.get("elapsed_time", "")))
+            yield Progress(line, int(done), int(planned), elapsed, entry)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return parse_duration(text, where="elapsed_time").value
+    except UnitError:
+        return 0.0
+
+
+def _state_args(draft: Draft, args: Mapping[str, Any], options: ImportOptions) -> None:
+    """State the settings; of the defaults that args.json lists, only those the method uses."""
+    state_model(draft, [args.get("model"), args.get("model_type")], options)
+    version = args.get("swift_version")
+    if version:
+        draft.environment["framework_version"] = str(version)
+    kind = str(args.get("tuner_type") or args.get("train_type") or args.get("sft_type"))
+    if kind == "lora":
+        _state_lora(draft, args)
+    draft.state("method", "galore" if args.get("use_galore") is True else _METHODS.get(kind, kind))
+    draft.state("objective", _OBJECTIVES.get(str(args.get("rlhf_type") or _objective(args))))
+    state_quantization(
+        draft,
+        method=args.get("quant_method"),
+        bits=args.get("quant_bits"),
+        kind=args.get("bnb_4bit_quant_type"),
+        double=args.get("bnb_4bit_use_double_quant"),
+    )
+    dtype = DTYPES.get(str(args.get("torch_dtype")))
+    draft.state("param_dtype", dtype)
+    draft.state("seq_len", args.get("max_length"))
+    for column in ("packing", "padding_free"):
+        draft.state(column, args.get(column))
+    draft.state("attention", ATTENTION.get(str(args.get("attn_impl"))))
+    world = args.get("global_world_size")
+    if isinstance(world, int) and world > 0:
+        draft.state("n_gpus", world, "global_world_size")
+    state_training_arguments(draft, args)
+
+
+def _objective(args: Mapping[str, Any]) -> str | None:
+    """Return what is trained for: without a word of reinforcement, a causal model is tuned."""
+    return "sft" if args.get("task_type") == "causal_lm" and "rlhf_type" not in args else None
+
+
+def _state_lora(draft: Draft, args: Mapping[str, Any]) -> None:
+    draft.state("method", "dora" if args.get("use_dora") is True else "lora")
+    draft.state("lora_rank", args.get("lora_rank"))
+    draft.state("lora_alpha", number_of(args.get("lora_alpha")))
+    draft.state("lora_dropout", number_of(args.get("lora_dropout")))
+    draft.state("lora_target_modules", target_modules(args.get("target_modules")))
+    draft.state("use_rslora", args.get("use_rslora"))
+
+
+def _measure_log(draft: Draft, log: RunFile, segment: Segment) -> None:
+    entries = [progress.entry for progress in segment.entries]
+    totals = next((entry for entry in entries if is_total(entry)), None)
+    last = segment.last
+    draft.state("n_steps", last.total, f"{_STEP} of the log")
+    if totals is not None:
+        measure_totals(draft, totals, last.step, sum_evaluations(entries))
+    else:
+        draft.facts["outcome"] = "unknown"
+        draft.facts["outcome_detail"] = f"the log ends at step {last.step} of {last.total}"
+        draft.missing.append(f"no total time: the log ends at step {last.step} of {last.total}")
+        draft.measure("n_steps", last.step)
+        _measure_speed(draft, entries)
+    _measure_memory(draft, entries)
+    _measure_summary(draft, log.document[-1])
+
+
+def _measure_speed(draft: Draft, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Add the last speed of a log without totals; recent versions write its inverse."""
+    reason = "steps done / time since the start, evaluation included"
+    for key, metric in _SPEEDS.items():
+        speed = next((entry[key] for entry in reversed(entries) if number_of(entry.get(key))), None)
+        if speed is not None:
+            draft.measure(metric, speed, raw=str(speed), unit_reported=key, reason=reason)
+    if any("eval_runtime" in entry for entry in entries):
+        draft.flags.add("includes_evaluation")
+
+
+def _measure_memory(draft: Draft, entries: Sequence[Mapping[str, Any]]) -> None:
+    values = [number_of(entry.get("memory(GiB)")) for entry in entries]
+    peak = max((value for value in values if value is not None), default=None)
+    if peak is None:
+        draft.missing.append("no memory")
+        return
+    draft.measure(
+        "peak_memory",
+        peak * _GIBIBYTE,
+        scope="max_gpu",
+        kind="reserved",
+        low=(peak - _HALF_MEMORY) * _GIBIBYTE,
+        high=(peak + _HALF_MEMORY) * _GIBIBYTE,
+        raw=f"{peak:g}",
+        unit_reported="GiB",
+        reading="GiB",
+        reason="largest entry of the log",
+    )
+
+
+def _measure_summary(draft: Draft, summary: Mapping[str, Any]) -> None:
+    """Add what the last line says of parameters and data."""
+    found = _PARAMETERS.search(str(summary.get("model_parameter_info", "")))
+    if found:
+        for metric, group in (("trainable_params", "trainable"), ("n_params", "all")):
+            value = round(float(found[group]) * 1e6)
+            draft.measure(
+                metric, value, low=value - 50, high=value + 50, raw=found[group], unit_reported="M"
+            )
+    size = _SIZE.search(str(summary.get("train_dataset", "")))
+    if size:
+        draft.state("n_samples", int(size["size"]))
