@@ -9,15 +9,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+from pydantic_core import ValidationError
 
-from registry.contract import Column, load_metrics, load_table, vocabulary
+from registry.contract import load_metrics, load_table, vocabulary
 from registry.derive import derive_figures, fill_configuration
 from registry.errors import SubmissionError, UnitError, did_you_mean
 from registry.facts import collect_facts
 from registry.identity import canonical_json, document_id
 from registry.rules import check_rules
-from registry.submission import Part, Submission
+from registry.submission_schema import NestedSpec, PartSpec, part_spec, submission_validator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
     from registry.catalogue import Catalogue
+    from registry.contract import Column
 
 #: Characters that no string may hold: some separate the parts of what ids are computed over.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
@@ -45,14 +46,16 @@ class Prepared:
 
 
 def prepare_submission(document: Any, catalogue: Catalogue, *, origin: str) -> Prepared:
-    """Return the canonical form of a document.
+    """Return the canonical form of a document (plain data, or a ``Submission``).
 
     Raises SubmissionError with every problem found: structure and types first; where these are
     right, values, references to the catalogue and the contract's cross-field rules.
     """
-    submission = document if isinstance(document, Submission) else _parse(document, origin)
-    _raise_any(list(_check_part(submission, "")), origin)
-    plain = _plain(submission)
+    if hasattr(document, "model_dump"):
+        document = document.model_dump(exclude_none=True)
+    validated = _parse(document, origin)
+    _raise_any(list(_check_part(part_spec(), validated, "")), origin)
+    plain: dict[str, Any] = _stated(part_spec(), validated)
     problems = [*_read_figures(plain), *_resolve_references(plain, catalogue)]
     _raise_any(problems, origin)
     for observation in plain.get("observations", ()):
@@ -70,12 +73,13 @@ def _raise_any(problems: list[str], origin: str) -> None:
         raise SubmissionError(problems, origin=origin)
 
 
-def _parse(document: Any, origin: str) -> Submission:
+def _parse(document: Any, origin: str) -> dict[str, Any]:
     try:
-        return Submission.model_validate(document)
+        validated: dict[str, Any] = submission_validator().validate_python(document)
     except ValidationError as error:
         _raise_any([_translate(detail) for detail in error.errors()], origin)
         raise  # not reached: an error has details
+    return validated
 
 
 def _translate(detail: ErrorDetails) -> str:
@@ -97,22 +101,13 @@ def _translate(detail: ErrorDetails) -> str:
     return f"{path}: found {found}; expected {expected}"
 
 
-def _siblings(loc: tuple[int | str, ...]) -> list[str]:
+def _siblings(loc: tuple[int | str, ...]) -> tuple[str, ...]:
     """Return the columns that the part at this place may have."""
-    part: type[Part] = Submission
+    part = part_spec()
     for step in loc[:-1]:
-        if isinstance(step, str):
-            part = _nested(part).get(step, part)
-    return list(part.model_fields)
-
-
-def _nested(part: type[Part]) -> dict[str, type[Part]]:
-    nested = {}
-    for name, info in part.model_fields.items():
-        for candidate in (info.annotation, *getattr(info.annotation, "__args__", ())):
-            if isinstance(candidate, type) and issubclass(candidate, Part):
-                nested[name] = candidate
-    return nested
+        if isinstance(step, str) and step in part.nested:
+            part = part.nested[step].part
+    return part.names
 
 
 def _format_path(loc: tuple[int | str, ...]) -> str:
@@ -125,27 +120,32 @@ def _excerpt(value: Any, width: int = 60) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def _check_part(part: Part, path: str) -> Iterator[str]:
+def _check_part(spec: PartSpec, part: dict[str, Any], path: str) -> Iterator[str]:
     """Yield what the contract finds wrong with the values of a part and its nested parts."""
-    columns = (
-        {column.name: column for column in load_table(part.table).columns} if part.table else {}
-    )
-    for name in type(part).model_fields:
-        value = getattr(part, name)
+    for name, value in part.items():
         place = f"{path}.{name}" if path else name
-        yield from _check_field(columns.get(name), value, place)
+        if name in spec.nested:
+            yield from _check_nested(spec.nested[name], value, place)
+        elif name in spec.columns and value is not None:
+            yield from _check_column(spec.columns[name], value, place)
 
 
-def _check_field(column: Column | None, value: Any, place: str) -> Iterator[str]:
-    if isinstance(value, Part):
-        yield from _check_part(value, place)
-    elif isinstance(value, list):
+def _check_nested(nested: NestedSpec, value: Any, place: str) -> Iterator[str]:
+    if not nested.many:
+        yield from _check_part(nested.part, value, place)
+        return
+    for index, item in enumerate(value):
+        yield from _check_part(nested.part, item, f"{place}[{index}]")
+
+
+def _check_column(column: Column, value: Any, place: str) -> Iterator[str]:
+    if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _check_field(column, item, f"{place}[{index}]")
-    elif column is not None and value is not None:
-        problem = check_value(column, value)
-        if problem:
-            yield f"{place}: found {_excerpt(value)}; {problem}"
+            yield from _check_column(column, item, f"{place}[{index}]")
+        return
+    problem = check_value(column, value)
+    if problem:
+        yield f"{place}: found {_excerpt(value)}; {problem}"
 
 
 def check_value(column: Column, value: Any) -> str | None:
@@ -189,20 +189,20 @@ def _check_json(value: dict[str, Any]) -> str | None:
     return "expected text without control characters" if _CONTROL.search(text) else None
 
 
-def _plain(submission: Submission) -> dict[str, Any]:
-    """Return the submission as plain data: nulls and empty lists left out, lists sorted."""
-    plain: dict[str, Any] = _tidy(submission.model_dump(mode="json", exclude_none=True))
-    return plain
-
-
-def _tidy(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _tidy(item) for key, item in value.items() if item not in ([], {}, None)}
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return sorted(set(value))
-    if isinstance(value, list):
-        return [_tidy(item) for item in value]
-    return value
+def _stated(spec: PartSpec, part: dict[str, Any]) -> dict[str, Any]:
+    """Return what a part states: nulls and empty lists left out, lists of names sorted."""
+    stated = {}
+    for name, value in part.items():
+        if name in spec.nested and value:
+            nested = spec.nested[name]
+            stated[name] = (
+                [_stated(nested.part, item) for item in value]
+                if nested.many
+                else _stated(nested.part, value)
+            )
+        elif value not in ([], {}, None):
+            stated[name] = sorted(set(value)) if isinstance(value, list) else value
+    return stated
 
 
 def _read_figures(plain: dict[str, Any]) -> Iterator[str]:

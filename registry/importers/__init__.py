@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from registry.catalogue import Catalogue
 from registry.errors import SubmissionError, did_you_mean
 from registry.importers.axolotl import AxolotlImporter
 from registry.importers.base import (
@@ -29,11 +28,11 @@ from registry.importers.loading import collect_files
 from registry.importers.mapped import MappedTableImporter
 from registry.importers.ms_swift import MsSwiftImporter
 from registry.importers.peft_comparison import PeftComparisonImporter
-from registry.importers.stated import parse_overrides
+from registry.importers.stated import parse_overrides, validate_overrides
 from registry.importers.torchtune import TorchtuneImporter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 __all__ = [
@@ -46,7 +45,6 @@ __all__ = [
     "RunFile",
     "parse_overrides",
     "read_files",
-    "read_with",
 ]
 
 #: All importers by name, the most specific first: ``auto`` takes the first that recognizes a run.
@@ -66,29 +64,17 @@ IMPORTERS: Final[dict[str, Importer]] = {
 
 
 def read_files(
-    paths: Iterable[Path],
-    kind: str = "auto",
-    *,
-    catalogue: Catalogue | None = None,
-    overrides: Mapping[str, str] | None = None,
-    mapping: Path | None = None,
+    paths: Iterable[Path], kind: str = "auto", *, options: ImportOptions | None = None
 ) -> Imported:
     """Return what files and folders hold, as submissions, with what was refused and why.
 
-    ``kind`` is a name of ``IMPORTERS`` or ``auto``; ``overrides`` maps columns to text and wins
-    over the files (see :func:`parse_overrides`); ``mapping`` says how to read a table of one's own.
-    Raises SubmissionError where the kind is not known or a path does not exist; a file that is no
-    training run is a refusal, not an error.
+    ``kind`` is a name of ``IMPORTERS`` or ``auto``. Raises SubmissionError where the kind is not
+    known, a path does not exist or a setting names no column; a file that is no training run is a
+    refusal, not an error.
     """
-    options = ImportOptions(
-        catalogue=catalogue or Catalogue(), overrides=overrides or {}, mapping=mapping
-    )
-    return read_with(paths, kind, options)
-
-
-def read_with(paths: Iterable[Path], kind: str, options: ImportOptions) -> Imported:
-    """Return what files and folders hold, under all options; raises as :func:`read_files`."""
     importers = _chosen(kind)
+    options = options or ImportOptions()
+    validate_overrides(options.overrides)
     files, unreadable = collect_files(paths)
     outcomes = list(_read_all(files, importers, options))
     return join_imported([*outcomes, Imported(refused=tuple(unreadable))])
@@ -180,7 +166,7 @@ def _unneeded(files: Sequence[RunFile], found: Imported) -> Iterator[str]:
     refused = {refusal.path for refusal in found.refused}
     rest = [file.name for file in files if file.name not in said and file.path not in refused]
     if rest and found.taken:
-        yield f"nothing further taken of {', '.join(dict.fromkeys(rest))}"
+        yield f"(nothing further needed of {', '.join(dict.fromkeys(rest))})"
 
 
 def _refusals(files: Iterable[RunFile]) -> Iterator[Refusal]:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError
-from registry.importers import read_with
+from registry.importers import read_files
 from registry.importers.base import ImportOptions
 from registry.sources.curated import SUBMISSIONS_NAME, load_curated_catalogue
 from registry.validation import Prepared, prepare_submission
@@ -42,7 +42,7 @@ _FMS: Final = {
     "published_on": "2026-01-30",
 }
 
-_FMS_REASON: Final = "constant column left out of the table: defaults.yaml"
+_FMS_REASON: Final = "constant column left out of the table: defaults.yaml, scenarios"
 _FMS_DEFAULTS: Final = {"seq_len": "4096", "gradient_checkpointing": "true", "attention": "flash2"}
 _REFS: Final = {**_FMS_DEFAULTS, "grad_accum_steps": "1", "dataset": "yahma/alpaca-cleaned"}
 _ORCA: Final = {
@@ -102,7 +102,7 @@ def _read_fms(folder: Path, catalogue: Catalogue) -> Iterator[dict[str, Any]]:
 
 
 def _read(paths: list[Path], kind: str, options: ImportOptions) -> Iterator[dict[str, Any]]:
-    found = read_with(paths, kind, options)
+    found = read_files(paths, kind, options=options)
     wrong = [f"{refusal.path.name}: {refusal.reason}" for refusal in found.refused]
     if wrong and not found.submissions:
         raise SubmissionError(wrong, origin=kind)

@@ -234,7 +234,6 @@ def _measure_memory(draft: Draft, row: Mapping[str, str]) -> None:
             device_index=0,
             kind="allocated",
             unit_reported="B",
-            raw=row.get(column) or None,
             reason="first process",
         )
 

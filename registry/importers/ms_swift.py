@@ -48,7 +48,7 @@ _SIZE: Final = re.compile(r"size=(?P<size>\d+)")
 class MsSwiftImporter:
     """Reads the log that ms-swift writes, whose numbers may be text."""
 
-    name = "swift"
+    name = "ms-swift"
     is_single_file = False
 
     def recognizes(self, files: Sequence[RunFile]) -> Recognition | None:

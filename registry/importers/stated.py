@@ -8,7 +8,7 @@ from registry.contract import Column, load_table
 from registry.errors import SubmissionError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 #: Columns that may be given, by the part of the submission they belong to.
 _TABLES: Final = {
@@ -43,6 +43,12 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
         parse_stated(column.strip(), value.strip())
         pairs[column.strip()] = value.strip()
     return pairs
+
+
+def validate_overrides(overrides: Mapping[str, str]) -> None:
+    """Raise SubmissionError where a setting names no column, or one that cannot hold its value."""
+    for column, text in overrides.items():
+        parse_stated(column, text)
 
 
 def stated_part(column: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from registry.errors import StoreError
 from registry.resources import curated_dir
-from registry.store.files import TEMPORARY_PREFIX, explained, sync_folder
+from registry.store.files import explained_output, filled_folder, require_empty
 from registry.store.folder import Folder
 from registry.store.manifest import Manifest, read_manifest, write_manifest
 
@@ -28,23 +27,17 @@ def create_registry(path: Path, *, empty: bool = False) -> Folder:
         raise StoreError(
             f"{path}: is a registry already; expected a folder to create; nothing to do"
         )
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise StoreError(f"{path}: found something there; expected no such folder, or an empty one")
-    temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{secrets.token_hex(4)}")
-    with explained(path):
-        try:
-            _fill(Folder(temporary), empty=empty)
-            temporary.replace(path)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-        sync_folder(path.absolute().parent)
-    return Folder(path)
+    require_empty(path)
+    with filled_folder(path, last="tables") as temporary:
+        _fill(Folder(temporary), empty=empty)
+    folder = Folder(path)
+    with explained_output(path):
+        folder.journal.mkdir(exist_ok=True)
+    return folder
 
 
 def _fill(folder: Folder, *, empty: bool) -> None:
-    folder.tables.mkdir(parents=True)
-    folder.journal.mkdir()
+    folder.tables.mkdir()
     curated = Folder(curated_dir())
     manifest = replace(read_manifest(curated), version=1)
     if empty:
@@ -57,7 +50,9 @@ def _fill(folder: Folder, *, empty: bool) -> None:
 def ensure_writable(location: Location) -> Folder:
     """Return the folder to write to; the user's own is created by its first write."""
     if location.creates and not location.write.is_registry:
-        with explained(location.write.path):
-            location.write.path.parent.mkdir(parents=True, exist_ok=True)
-        create_registry(location.write.path)
+        try:
+            create_registry(location.write.path)
+        except StoreError:
+            if not location.write.is_registry:  # else another first write was faster
+                raise
     return location.write

@@ -39,30 +39,13 @@ def export_folder(folder: Folder, target: Path, at: int | None = None) -> dict[s
     cannot be written.
     """
     folder.require()
-    _require_empty(target)
+    require_empty(target)
     manifest = read_manifest(folder, at)
     pending = _pending_tables(folder, manifest) if at is None else {}
-    temporary = target.with_name(f"{TEMPORARY_PREFIX}{target.name}-{secrets.token_hex(4)}")
-    with explained(target):
-        try:
-            temporary.mkdir(parents=True)
-            counts = _write_tables(folder, manifest, pending, temporary)
-            _write_export_manifest(temporary, manifest.version, counts)
-            sync_folder(temporary)
-            temporary.replace(target)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-        sync_folder(target.absolute().parent)
+    with filled_folder(target, last=EXPORT_MANIFEST) as temporary:
+        counts = _write_tables(folder, manifest, pending, temporary)
+        _write_export_manifest(temporary, manifest.version, counts)
     return counts
-
-
-def _require_empty(target: Path) -> None:
-    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-        raise StoreError(
-            f"{target}: found something there already; expected no such folder, or an empty one; "
-            "name another, or remove it"
-        )
 
 
 def _pending_tables(folder: Folder, manifest: Manifest) -> dict[str, pa.Table]:

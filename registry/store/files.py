@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import secrets
+import shutil
 from typing import TYPE_CHECKING
 
 from registry.errors import StoreError
@@ -64,15 +65,76 @@ def _sync(path: Path, flags: int) -> None:
         os.close(descriptor)
 
 
+def require_empty(target: Path) -> None:
+    """Raise StoreError where something is at ``target`` that is no empty folder."""
+    if not target.exists() and not target.is_symlink():
+        return
+    if not target.is_dir() or any(_is_complete(path) for path in target.iterdir()):
+        raise StoreError(
+            f"{target}: found something there already; expected no such folder, or an empty one; "
+            "name another, or remove it"
+        )
+
+
+def _is_complete(path: Path) -> bool:
+    return not path.name.startswith(TEMPORARY_PREFIX)
+
+
+@contextlib.contextmanager
+def filled_folder(target: Path, *, last: str) -> Iterator[Path]:
+    """Yield a folder to fill, which becomes ``target`` when it is complete.
+
+    A new folder appears by one rename. Into an empty one that is there (a shell may stand in it)
+    the entries move one by one, ``last`` after the others. Raises StoreError where the place cannot
+    be written; nothing is left behind then.
+    """
+    place = target.absolute()
+    home = place if place.is_dir() else place.parent
+    with explained_output(target):
+        home.mkdir(parents=True, exist_ok=True)
+        temporary = home / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+        temporary.mkdir()
+        try:
+            yield temporary
+            sync_folder(temporary)
+            _move_in(temporary, place, last)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        sync_folder(home)
+
+
+def _move_in(temporary: Path, place: Path, last: str) -> None:
+    if not place.exists():
+        temporary.replace(place)
+        return
+    for path in sorted(temporary.iterdir(), key=lambda path: path.name == last):
+        path.replace(place / path.name)
+
+
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
     """Turn the operating system's errors of a write into a StoreError that says the way out."""
+    with _explained(path, "nothing was recorded", _WAYS_OUT, "name another folder with --registry"):
+        yield
+
+
+@contextlib.contextmanager
+def explained_output(path: Path) -> Iterator[None]:
+    """Do the same for a file or folder that the user named for a result."""
+    with _explained(path, "nothing was written", _OUTPUT_WAYS_OUT, "name another place"):
+        yield
+
+
+@contextlib.contextmanager
+def _explained(
+    path: Path, consequence: str, ways_out: dict[int, str], otherwise: str
+) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        way_out = _WAYS_OUT.get(error.errno or 0, "name another folder with --registry")
+        way_out = ways_out.get(error.errno or 0, otherwise)
         raise StoreError(
-            f"{path}: cannot be written: {error.strerror or error}; nothing was recorded; {way_out}"
+            f"{path}: cannot be written: {error.strerror or error}; {consequence}; {way_out}"
         ) from error
 
 
@@ -83,4 +145,13 @@ _WAYS_OUT = {
     errno.ENOSPC: "free space on the disk, then repeat the command",
     errno.EDQUOT: "free space within your quota, then repeat the command",
     errno.ENOENT: "the folder is gone; create it with `registry init`",
+}
+
+_OUTPUT_WAYS_OUT = {
+    errno.EACCES: "make its folder writable, or name another place",
+    errno.EPERM: "make its folder writable, or name another place",
+    errno.EROFS: "the disk is mounted read-only; name another place",
+    errno.ENOSPC: "free space on the disk, then repeat the command",
+    errno.EDQUOT: "free space within your quota, then repeat the command",
+    errno.ENOENT: "create its folder first, or name another place",
 }

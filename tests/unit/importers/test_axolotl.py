@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Observe = Callable[..., list[dict[str, Any]]]
+
+
+CONFIG = """\
+base_model: NousResearch/Llama-2-7b-hf
+adapter: qlora
+load_in_4bit: true
+lora_r: 32
+lora_alpha: 16
+lora_target_linear: true
+sequence_len: 4096
+sample_packing: true
+micro_batch_size: 2
+gradient_accumulation_steps: 4
+num_epochs: 1
+optimizer: paged_adamw_32bit
+gradient_checkpointing: true
+flash_attention: true
+bf16: true
+"""
+GENERATIONS = {
+    "renamed": ("memory/max_active (GiB)", "memory/device_reserved (GiB)"),
+    "earlier": ("memory/max_mem_active(gib)", "memory/device_mem_reserved(gib)"),
+    "first": ("memory/max_memory_active", "memory/device_memory_reserved"),
+}
+
+
+def write_run(folder: Path, *lines: str) -> Path:
+    (folder / "config.yml").write_text(CONFIG, encoding="utf-8")
+    (folder / "train.log").write_text("\n".join(lines), encoding="utf-8")
+    return folder
+
+
+def console(generation: str, active: str, reserved: str, rate: str) -> str:
+    first, second = GENERATIONS[generation]
+    entry = {"loss": "0.7157", first: active, second: reserved}
+    return f" 50%|###  | 5/10 [00:05<00:05] {entry | {'tokens_per_second_per_gpu': rate}}"
+
+
+TOTALS = str(
+    {
+        "train_runtime": "55.71",
+        "train_samples_per_second": "1.436",
+        "train_steps_per_second": "0.1795",
+        "train_loss": "0.06318",
+        "epoch": "1.0",
+    }
+)
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_memory_is_found_under_every_name_it_had(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]], generation: str
+) -> None:
+    log = write_run(
+        tmp_path,
+        console(generation, "14.5", "16.25", "1200"),
+        console(generation, "14.25", "16.0", "1300"),
+        f"100%|#####| 10/10 [00:10<00:00] {TOTALS}",
+    )
+    (observation,) = observe(log)
+    assert figure(observation, "peak_memory", kind="active")["value"] == 14.5 * 2**30
+    peak = figure(observation, "peak_memory", kind="reserved")
+    assert (peak["value"], peak["raw"]) == (16.25 * 2**30, "16.25")
+
+
+def test_numbers_as_text_are_read(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    log = write_run(tmp_path, console("renamed", "1", "2", "9"), f"10/10 [00:10<00:00] {TOTALS}")
+    (observation,) = observe(log)
+    assert figure(observation, "total_time")["value"] == 55.71
+    assert figure(observation, "step_time")["value"] == pytest.approx(5.571)
+
+
+def test_zero_tokens_per_second_is_no_reading(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    rates = ("0", "1200", "1300", "1250")
+    (observation,) = observe(write_run(tmp_path, *(console("renamed", "1", "2", r) for r in rates)))
+    rate = figure(observation, "tokens_per_second")
+    assert (rate["value"], rate["scope"]) == (1250.0, "per_gpu")
+    assert rate["reason"] == "of 3 readings; first process, tokens that are trained on"
+
+
+def test_the_yaml_gives_the_settings(tmp_path: Path, observe: Observe) -> None:
+    (observation,) = observe(write_run(tmp_path, console("renamed", "1", "2", "9"), TOTALS))
+    configuration = observation["configuration"]
+    assert configuration["model_id"] == "llama-2-7b"
+    assert (configuration["method"], configuration["quant_bits"]) == ("lora", 4)
+    assert configuration["lora_target_modules"] == ["all-linear"]
+    assert configuration["optimizer"] == "paged_adamw_32bit"
+    assert configuration["attention"] == "flash"
+    assert (configuration["seq_len"], configuration["packing"]) == (4096, True)
+
+
+def test_a_trainer_state_with_memory_is_axolotl_s(tmp_path: Path, observe: Observe) -> None:
+    history = [{"loss": 1.0, "step": 5, "memory/max_active (GiB)": 2.5}]
+    state = {"global_step": 5, "max_steps": 10, "log_history": history}
+    (tmp_path / "config.yml").write_text(CONFIG, encoding="utf-8")
+    (tmp_path / "trainer_state.json").write_text(json.dumps(state), encoding="utf-8")
+    (observation,) = observe(tmp_path)
+    assert observation["environment"]["framework"] == "axolotl"
+    assert observation["outcome"] == "unknown"

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from registry.importers import Imported
+
+    Observe = Callable[..., list[dict[str, Any]]]
+
+
+RUN = {"model_id": "llama-3.2-1b", "method": "lora"}
+
+
+def write_run(folder: Path, results: dict[str, Any], state: dict[str, Any] | None = None) -> Path:
+    (folder / "all_results.json").write_text(json.dumps(results), encoding="utf-8")
+    if state is not None:
+        (folder / "trainer_state.json").write_text(json.dumps(state), encoding="utf-8")
+    return folder
+
+
+def state_at(step: int, of: int, *history: dict[str, Any]) -> dict[str, Any]:
+    return {"global_step": step, "max_steps": of, "log_history": list(history)}
+
+
+def test_a_real_run_gives_its_settings(fixtures: Path, observe: Observe) -> None:
+    (observation,) = observe(fixtures / "hf_trainer")
+    configuration = observation["configuration"]
+    assert observation["outcome"] == "ok"
+    assert configuration["method"] == "lora"
+    assert configuration["lora_rank"] == 4
+    assert configuration["lora_target_modules"] == ["q_proj", "v_proj"]
+    assert (configuration["micro_batch_size"], configuration["grad_accum_steps"]) == (2, 2)
+    assert configuration["global_batch_size"] == 4
+    assert configuration["gpu_id"] == "cpu"
+    assert configuration["n_samples"] == 24
+
+
+def test_a_model_outside_the_catalogue_is_described_by_its_config(
+    fixtures: Path, read: Callable[..., Imported]
+) -> None:
+    (submission,) = read(fixtures / "hf_trainer").submissions
+    (model,) = submission["models"]
+    assert model["model_id"] == "llama-of-this-run"
+    assert (model["n_layers"], model["hidden_size"], model["head_dim"]) == (2, 32, 8)
+
+
+def test_step_time_is_without_the_evaluations_that_the_runtime_includes(
+    fixtures: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (observation,) = observe(fixtures / "hf_trainer")
+    assert observation["flags"] == ["includes_evaluation"]
+    assert figure(observation, "total_time")["value"] == 0.427
+    assert figure(observation, "eval_time")["value"] == pytest.approx(0.0127)
+    assert figure(observation, "step_time")["value"] == pytest.approx((0.427 - 0.0127) / 12)
+
+
+def test_memory_deltas_add_up_to_a_peak_where_the_start_is_known(
+    fixtures: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (observation,) = observe(fixtures / "hf_trainer")
+    peak = figure(observation, "peak_memory", kind="host_rss")
+    assert peak["value"] == 505614336 + 86016 + 14626816 + 4096
+    assert peak["origin"] == "derived"
+    assert "memory_is_delta" not in observation["flags"]
+
+
+def test_memory_deltas_without_a_start_are_flagged_as_deltas(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    results = {"train_runtime": 10.0, "train_loss": 1.0} | {
+        "train_mem_gpu_alloc_delta": 1000,
+        "train_mem_gpu_peaked_delta": 500,
+    }
+    (observation,) = observe(write_run(tmp_path, results), **RUN)
+    assert observation["flags"] == ["memory_is_delta"]
+    assert figure(observation, "peak_memory", kind="allocated")["value"] == 1500
+
+
+def test_a_rate_of_samples_that_equals_steps_per_second_is_one_of_steps(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    results = {"train_runtime": 363.7, "train_samples_per_second": 1.905}
+    state = state_at(693, 693, {"step": 693, "train_loss": 1.0, **results})
+    (observation,) = observe(write_run(tmp_path, results, state), **RUN)
+    rate = figure(observation, "steps_per_second")
+    assert rate["value"] == pytest.approx(693 / 363.7)
+    assert rate["raw"] == "1.905"
+    assert rate["reason"].startswith(
+        "written as train_samples_per_second, but equal to steps / seconds"
+    )
+    assert all(row["metric"] != "samples_per_second" for row in observation["measurements"])
+
+
+def test_a_rate_with_three_decimals_is_computed_from_the_totals(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    results = {"train_runtime": 857595.0988, "train_loss": 2.0} | {
+        "train_samples_per_second": 3.902,
+        "train_steps_per_second": 0.003,
+    }
+    folder = write_run(tmp_path, results, state_at(2178, 2178))
+    (observation,) = observe(folder, **RUN)
+    rate = figure(observation, "steps_per_second")
+    assert rate["value"] == pytest.approx(2178 / 857595.0988)
+    assert (rate["raw"], rate["origin"]) == ("0.003", "derived")
+    assert rate["reason"] == "2178 / 857595 s; the file writes 0.003"
+
+
+def test_totals_that_contradict_a_rate_are_flagged(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    totals = {"train_runtime": 100.0, "train_loss": 1.0, "train_steps_per_second": 5.0}
+    state = state_at(100, 100, {"step": 100, **totals})
+    (observation,) = observe(write_run(tmp_path, totals, state), **RUN)
+    assert observation["flags"] == ["figures_disagree"]
+    assert figure(observation, "steps_per_second")["value"] == 1.0
+
+
+def test_the_results_of_a_run_are_not_those_of_its_checkpoint(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    results = {"train_runtime": 400.0, "train_loss": 1.0, "train_steps_per_second": 2.0}
+    (observation,) = observe(write_run(tmp_path, results, state_at(100, 800)), **RUN)
+    assert figure(observation, "n_steps")["value"] == 800
+    assert figure(observation, "step_time")["value"] == 0.5
+
+
+def test_a_checkpoint_has_no_total_time(
+    fixtures: Path, read: Callable[..., Imported], observe: Observe
+) -> None:
+    checkpoint = fixtures / "hf_trainer" / "checkpoint-6"
+    (observation,) = observe(checkpoint, **RUN)
+    assert observation["outcome"] == "unknown"
+    assert observation["outcome_detail"] == "state of a checkpoint at step 6 of 12"
+    metrics = {row["metric"] for row in observation["measurements"]}
+    assert metrics == {"n_steps", "train_loss", "n_tokens", "eval_time"} - ({"eval_time"} - metrics)
+    assert read(checkpoint, **RUN).missing[0] == (
+        "trainer_state.json: no total time and no rate: the state of a checkpoint at step 6 of 12"
+    )
+
+
+def test_results_of_an_evaluation_alone_are_refused(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    found = read(write_run(tmp_path, {"eval_loss": 1.0, "eval_runtime": 3.0}), **RUN)
+    assert found.submissions == ()
+    assert [(refusal.path.name, refusal.reason) for refusal in found.refused] == [
+        ("all_results.json", "evaluation or prediction results only; nothing was trained here")
+    ]
+
+
+def test_a_run_without_model_and_method_says_how_to_give_them(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    found = read(write_run(tmp_path, {"train_runtime": 1.0, "train_loss": 1.0}))
+    assert found.refused[0].reason == (
+        "the files do not name the model; say which one it is with `--set model_id=…`; "
+        "the files do not say the method; say it with `--set method=…` (full, lora, …)"
+    )
+
+
+def test_what_the_user_says_wins_and_is_marked(fixtures: Path, observe: Observe) -> None:
+    (observation,) = observe(fixtures / "hf_trainer", gpu_id="rtx-4090", torch_version="2.13.0")
+    assert observation["configuration"]["gpu_id"] == "rtx-4090"
+    assert observation["environment"]["torch_version"] == "2.13.0"
+    assert observation["inferences"]["gpu_id"] == "said at import"
+
+
+def test_no_figure_is_taken_from_a_number_that_is_none(tmp_path: Path, observe: Observe) -> None:
+    text = '{"train_runtime": 10.0, "train_loss": NaN, "total_flos": 1.0}'
+    (tmp_path / "train_results.json").write_text(text, encoding="utf-8")
+    (observation,) = observe(tmp_path, **RUN)
+    assert {row["metric"] for row in observation["measurements"]} == {"total_time"}

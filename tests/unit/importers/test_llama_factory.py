@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from registry.importers import Imported
+
+    Observe = Callable[..., list[dict[str, Any]]]
+
+
+RUN = {"model_id": "llama-3.2-1b", "method": "lora"}
+
+
+def write_log(folder: Path, entries: Iterable[dict[str, Any]]) -> Path:
+    text = "".join(json.dumps(entry) + "\n" for entry in entries)
+    (folder / "trainer_log.jsonl").write_text(text, encoding="utf-8")
+    return folder
+
+
+def entry(step: int, of: int, elapsed: str, **more: Any) -> dict[str, Any]:
+    return {"current_steps": step, "total_steps": of, "elapsed_time": elapsed, "loss": 1.0, **more}
+
+
+def test_a_real_run_takes_its_yaml_and_its_results(
+    fixtures: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (observation,) = observe(fixtures / "llama_factory")
+    configuration = observation["configuration"]
+    assert configuration["model_id"] == "llama-3.2-1b"
+    assert (configuration["quant_method"], configuration["quant_bits"]) == ("bitsandbytes", 4)
+    assert configuration["double_quant"] is True
+    assert configuration["seq_len"] == 32
+    assert configuration["attention"] == "sdpa"
+    assert figure(observation, "total_time")["raw"] == "14.2191"
+    assert observation["citations"][0]["locator"] == "trainer_log.jsonl, lines 1 to 11"
+
+
+def test_evaluations_are_read_off_the_clock_of_the_log(
+    fixtures: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (observation,) = observe(fixtures / "llama_factory")
+    assert observation["flags"] == ["includes_evaluation"]
+    assert figure(observation, "eval_time")["value"] == 4.0
+    assert figure(observation, "step_time")["value"] == pytest.approx((14.2191 - 4) / 8)
+
+
+def test_a_restart_makes_two_observations(fixtures: Path, observe: Observe) -> None:
+    first, second = observe(fixtures / "llama_factory_restart")
+    assert (first["run_id"], first["outcome"]) == ("lines 1 to 6", "unknown")
+    assert first["outcome_detail"] == "the log ends at step 5 of 8"
+    assert (second["run_id"], second["outcome"]) == ("lines 7 to 12", "ok")
+
+
+def test_rates_after_a_restart_are_not_taken(
+    fixtures: Path, read: Callable[..., Imported], observe: Observe
+) -> None:
+    """The Trainer divides all eight steps by the time of the last four."""
+    _, second = observe(fixtures / "llama_factory_restart")
+    metrics = {row["metric"] for row in second["measurements"]}
+    assert not metrics & {"steps_per_second", "samples_per_second"} - {"samples_per_second"}
+    assert all(
+        row["origin"] == "derived"
+        for row in second["measurements"]
+        if row["metric"] == "samples_per_second"
+    )
+    assert (
+        "trainer_log.jsonl, lines 7 to 12: no rates: after a restart the results divide all "
+        "steps by the time since then"
+    ) in read(fixtures / "llama_factory_restart").missing
+
+
+def test_interleaved_runs_of_different_lengths_are_told_apart(
+    tmp_path: Path, observe: Observe
+) -> None:
+    log = write_log(
+        tmp_path,
+        [
+            entry(10, 40, "0:00:10"),
+            entry(10, 30, "0:00:21"),
+            entry(20, 40, "0:00:20"),
+            entry(20, 30, "0:00:42"),
+            entry(40, 40, "0:00:40"),
+            entry(30, 30, "0:01:03"),
+        ],
+    )
+    first, second = observe(log, **RUN)
+    assert first["configuration"]["n_steps"] == 40
+    assert second["configuration"]["n_steps"] == 30
+
+
+def test_interleaved_runs_that_look_alike_are_refused(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    log = write_log(
+        tmp_path,
+        [
+            entry(10, 40, "0:00:10"),
+            entry(10, 40, "0:00:09"),
+            entry(20, 40, "0:00:20"),
+            entry(20, 40, "0:00:20"),
+        ],
+    )
+    found = read(log, **RUN)
+    assert found.submissions == ()
+    assert found.refused[0].reason == (
+        "lines 1 to 1, lines 2 to 4: several runs wrote into one another and cannot be told apart"
+    )
+
+
+def test_results_of_another_run_are_refused(
+    tmp_path: Path, fixtures: Path, read: Callable[..., Imported]
+) -> None:
+    write_log(tmp_path, [entry(10, 20, "0:00:10"), entry(20, 20, "1:00:20")])
+    shutil.copyfile(
+        fixtures / "llama_factory" / "train_results.json", tmp_path / "train_results.json"
+    )
+    (refusal,) = read(tmp_path, **RUN).refused
+    assert refusal.path.name == "train_results.json"
+    assert refusal.reason == "its total time belongs to no run of the log beside it"
+
+
+def test_a_prediction_run_is_refused(tmp_path: Path, read: Callable[..., Imported]) -> None:
+    bare = {"current_steps": 5, "total_steps": 10, "elapsed_time": "0:00:05", "percentage": 50.0}
+    found = read(write_log(tmp_path, [bare, {**bare, "current_steps": 10}]), **RUN)
+    assert found.refused[0].reason == (
+        "a prediction run: no step of it has a loss; nothing was trained"
+    )
+
+
+def test_vram_is_divided_by_gibibytes(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    log = write_log(
+        tmp_path,
+        [
+            entry(1, 2, "0:00:01", vram_allocated=10.5, vram_reserved=12.25),
+            entry(2, 2, "0:00:02", vram_allocated=10.25, vram_reserved=12.0),
+        ],
+    )
+    (observation,) = observe(log, **RUN)
+    peak = figure(observation, "peak_memory", kind="reserved")
+    assert peak["value"] == 12.25 * 2**30
+    assert (peak["low"], peak["high"]) == (12.245 * 2**30, 12.255 * 2**30)
+    assert figure(observation, "peak_memory", kind="allocated")["value"] == 10.5 * 2**30

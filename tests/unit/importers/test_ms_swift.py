@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from registry.importers import Imported
+
+    Observe = Callable[..., list[dict[str, Any]]]
+
+
+RUN = {"model_id": "qwen2.5-0.5b", "method": "lora"}
+
+
+def write_log(folder: Path, *entries: dict[str, Any]) -> Path:
+    text = "".join(json.dumps(entry) + "\n" for entry in entries)
+    (folder / "logging.jsonl").write_text(text, encoding="utf-8")
+    return folder
+
+
+def entry(step: int, elapsed: str, **more: Any) -> dict[str, Any]:
+    return {"loss": 1.0, "global_step/max_steps": f"{step}/8", "elapsed_time": elapsed, **more}
+
+
+def test_a_real_run_takes_the_totals_of_its_last_line(
+    fixtures: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (observation,) = observe(fixtures / "ms_swift")
+    assert observation["environment"]["framework_version"] == "4.6.0"
+    assert observation["flags"] == ["includes_evaluation"]
+    assert figure(observation, "total_time")["value"] == 6.4808
+    assert figure(observation, "eval_time")["value"] == pytest.approx(0.01)
+    assert figure(observation, "steps_per_second")["value"] == pytest.approx(8 / 6.4808)
+
+
+def test_defaults_of_a_quantization_that_is_not_used_are_left_out(
+    fixtures: Path, observe: Observe
+) -> None:
+    (observation,) = observe(fixtures / "ms_swift")
+    assert not {"quant_type", "quant_bits", "double_quant"} & observation["configuration"].keys()
+
+
+def test_memory_is_the_largest_entry_in_gibibytes_even_as_text(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    log = write_log(
+        tmp_path,
+        entry(4, "4s", **{"memory(GiB)": "16.56"}),
+        entry(8, "8s", **{"memory(GiB)": "16.5"}),
+    )
+    (observation,) = observe(log, **RUN)
+    peak = figure(observation, "peak_memory")
+    assert peak["value"] == 16.56 * 2**30
+    assert (peak["kind"], peak["scope"]) == ("reserved", "max_gpu")
+
+
+@pytest.mark.parametrize(
+    ("key", "metric"),
+    [("train_speed(iter/s)", "steps_per_second"), ("train_speed(s/it)", "step_time")],
+)
+def test_the_speed_of_an_unfinished_log_is_steps(
+    tmp_path: Path,
+    observe: Observe,
+    figure: Callable[..., dict[str, Any]],
+    key: str,
+    metric: str,
+) -> None:
+    (observation,) = observe(write_log(tmp_path, entry(4, "4s", **{key: "0.5"})), **RUN)
+    assert observation["outcome"] == "unknown"
+    assert figure(observation, metric)["value"] == 0.5
+
+
+def test_a_log_without_settings_says_so(
+    tmp_path: Path, fixtures: Path, read: Callable[..., Imported]
+) -> None:
+    shutil.copyfile(fixtures / "ms_swift" / "logging.jsonl", tmp_path / "logging.jsonl")
+    assert read(tmp_path, **RUN).missing == (
+        "logging.jsonl: no memory",
+        "logging.jsonl: no settings (args.json)",
+    )

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from registry.importers import Imported
+
+    Observe = Callable[..., list[dict[str, Any]]]
+
+
+RUN = {"model_id": "llama-2-7b", "method": "lora"}
+LINE = "Step {step} | loss:1.5 tokens_per_second_per_gpu:100.5 peak_memory_reserved:10.0 \n"
+
+
+def write_log(folder: Path, name: str, *steps: int) -> Path:
+    path = folder / name
+    path.write_text("".join(LINE.format(step=step) for step in steps), encoding="utf-8")
+    return path
+
+
+def test_a_real_log_takes_its_recipe(fixtures: Path, observe: Observe) -> None:
+    (observation,) = observe(fixtures / "torchtune")
+    configuration = observation["configuration"]
+    assert configuration["model_id"] == "llama-3.1-8b"
+    assert (configuration["method"], configuration["quant_method"]) == ("lora", "torchao")
+    assert configuration["lora_target_modules"] == ["q_proj", "v_proj"]
+    assert (configuration["seq_len"], configuration["packing"]) == (2048, True)
+    assert configuration["gradient_checkpointing"] is True
+
+
+@pytest.mark.parametrize(
+    ("name", "peak_bytes"),
+    [
+        ("log_1715000000.txt", 10 * 10**9),  # 2024-05-06
+        ("log_1730000000.txt", 10 * 2**30),  # 2024-10-27
+    ],
+)
+def test_the_divisor_of_memory_is_that_of_the_day(
+    tmp_path: Path,
+    observe: Observe,
+    figure: Callable[..., dict[str, Any]],
+    name: str,
+    peak_bytes: int,
+) -> None:
+    (observation,) = observe(write_log(tmp_path, name, 1, 2), **RUN)
+    assert figure(observation, "peak_memory")["value"] == peak_bytes
+
+
+def test_without_a_day_both_divisors_bound_the_memory(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (observation,) = observe(write_log(tmp_path, "run.txt", 1, 2), **RUN)
+    peak = figure(observation, "peak_memory")
+    assert (peak["low"], peak["value"], peak["high"]) == (10e9, 10.0 * 2**30, 10.0 * 2**30)
+
+
+def test_a_log_whose_steps_go_back_is_refused(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    found = read(write_log(tmp_path, "log_1730000000.txt", 1, 2, 1), **RUN)
+    assert found.refused[0].reason == "its steps go back: several runs in one file; split it"
+
+
+def test_an_unknown_component_says_how_to_name_the_model(
+    tmp_path: Path, fixtures: Path, read: Callable[..., Imported]
+) -> None:
+    shutil.copyfile(fixtures / "torchtune" / "log_1795257895.txt", tmp_path / "log_1795257895.txt")
+    config = "model:\n  _component_: torchtune.models.nowhere.lora_nowhere_9b\n"
+    (tmp_path / "config.yaml").write_text(config, encoding="utf-8")
+    (refusal,) = read(tmp_path).refused
+    assert refusal.reason.startswith("unknown model 'lora_nowhere_9b'")
+    assert refusal.reason.endswith("say which one it is with `--set model_id=…`")
