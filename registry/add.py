@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from registry.errors import SubmissionError
 from registry.store.create import ensure_writable
 from registry.store.ids import IdFiles, id_bytes
-from registry.store.journal import entry_path, read_journal, write_entry
+from registry.store.journal import entry_path, read_journal, write_entries
 from registry.store.manifest import read_manifest
 from registry.store.rows import observation_rows
 from registry.store.whole import read_catalogue
@@ -94,29 +94,30 @@ def add_submissions(location: Location, documents: Sequence[tuple[str, Any]]) ->
     """
     prepared = prepare_all(location, documents)
     folder = ensure_writable(location)
-    ids = _folded_ids(folder)
-    return [_record(folder, ids, origin, ready) for origin, ready in prepared]
+    added, new = _sort_out(folder, prepared)
+    write_entries(folder, new)
+    return added
 
 
 def check_submissions(location: Location, documents: Sequence[tuple[str, Any]]) -> list[Added]:
     """Return what `add_submissions` would do, and write nothing."""
-    prepared = prepare_all(location, documents)
-    ids = _folded_ids(location.read)
-    return [
-        _added(origin, ready, is_new=not _is_known(location.read, ids, ready))
-        for origin, ready in prepared
-    ]
+    added, _ = _sort_out(location.read, prepare_all(location, documents))
+    return added
 
 
-def _folded_ids(folder: Folder) -> IdFiles:
-    return IdFiles(folder.tables / part.ids for part in read_manifest(folder).parts)
-
-
-def _record(folder: Folder, ids: IdFiles, origin: str, ready: Prepared) -> Added:
-    is_new = not _is_known(folder, ids, ready)
-    if is_new:
-        write_entry(folder, ready.submission_id, ready.text)
-    return _added(origin, ready, is_new=is_new)
+def _sort_out(
+    folder: Folder, prepared: Sequence[tuple[str, Prepared]]
+) -> tuple[list[Added], dict[str, str]]:
+    """Return what becomes of submissions, and the texts of the new ones by their ids."""
+    ids = IdFiles(folder.tables / part.ids for part in read_manifest(folder).parts)
+    new: dict[str, str] = {}
+    added = []
+    for origin, ready in prepared:
+        is_new = ready.submission_id not in new and not _is_known(folder, ids, ready)
+        if is_new:
+            new[ready.submission_id] = ready.text
+        added.append(_added(origin, ready, is_new=is_new))
+    return added, new
 
 
 def _is_known(folder: Folder, ids: IdFiles, ready: Prepared) -> bool:

@@ -56,8 +56,11 @@ class QueryTimeoutError(QueryError):
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the nearest known word, or an empty string.
 
+    Case does not keep words apart.
+
     >>> did_you_mean("quant_bit", ["quant_bits", "seq_len"])
     "; did you mean 'quant_bits'?"
     """
-    near = get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    by_folded = {name.lower(): name for name in known}
+    near = get_close_matches(word.lower(), list(by_folded), n=1, cutoff=0.6)
+    return f"; did you mean {by_folded[near[0]]!r}?" if near else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from registry.errors import SubmissionError
@@ -15,6 +16,8 @@ LARGEST_DOCUMENT = 256 * 2**20
 
 #: Deepest nesting that is read; a submission has five levels.
 DEEPEST_NESTING = 64
+
+_STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity')
 
 
 def read_json_file(path: Path, *, limit: int = LARGEST_DOCUMENT) -> Any:
@@ -54,7 +57,9 @@ def read_text(file: BinaryIO, *, origin: str, limit: int = LARGEST_DOCUMENT) -> 
 
 def parse_json(text: str, *, origin: str) -> Any:
     """Return the document in a JSON text: no duplicate keys, no NaN, bounded nesting."""
-    reject = _Reject(origin)
+    if not text.strip():
+        raise SubmissionError("found nothing; expected a JSON document", origin=origin)
+    reject = _Reject(text, origin)
     try:
         document = json.loads(
             text, object_pairs_hook=reject.duplicate_keys, parse_constant=reject.constant
@@ -83,7 +88,8 @@ def parse_json(text: str, *, origin: str) -> Any:
 class _Reject:
     """Hooks of the JSON parser that refuse what JSON allows but no document should hold."""
 
-    def __init__(self, origin: str) -> None:
+    def __init__(self, text: str, origin: str) -> None:
+        self.text = text
         self.origin = origin
 
     def duplicate_keys(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -99,9 +105,17 @@ class _Reject:
 
     def constant(self, name: str) -> float:
         raise SubmissionError(
-            f"found {name}; expected a finite number; leave the figure out where there is none",
+            f"{self._place(name)}: found {name}; expected a finite number; leave the figure out "
+            "where there is none",
             origin=self.origin,
         )
+
+    def _place(self, name: str) -> str:
+        """Return where a constant first stands outside of strings."""
+        found = (match for match in _STRING_OR_CONSTANT.finditer(self.text) if match[0] == name)
+        start = next(found).start()
+        line_start = self.text.rfind("\n", 0, start) + 1
+        return f"line {self.text.count(chr(10), 0, start) + 1}, column {start - line_start + 1}"
 
 
 def _is_deeper(document: Any, limit: int) -> bool:

@@ -29,7 +29,6 @@ def schemas_dir() -> Path:
     )
 
 
-@lru_cache(maxsize=64)
 def read_yaml(name: str) -> Any:
     """Read a YAML file of the contract once; ``name`` is relative to ``schemas_dir()``.
 
@@ -38,17 +37,40 @@ def read_yaml(name: str) -> Any:
     Raises:
         ContractError: the file is missing, unreadable or no YAML.
     """
-    import yaml  # noqa: PLC0415 - light commands that need no contract never load it
+    documents = _read_contract()
+    if name not in documents:
+        raise ContractError(
+            f"schemas/{name}: found no such file, expected a part of the contract; install the "
+            "package again"
+        )
+    return documents[name]
+
+
+@lru_cache(maxsize=1)
+def _read_contract() -> dict[str, Any]:
+    from registry import yaml_cache  # noqa: PLC0415 - light commands need no contract
+
+    folder = schemas_dir()
+    documents = yaml_cache.read_cached(folder)
+    if documents is None:
+        paths = yaml_cache.list_files(folder)
+        documents = {path.relative_to(folder).as_posix(): _parse_file(path) for path in paths}
+        yaml_cache.write_cache(folder, documents)
+    return documents
+
+
+def _parse_file(path: Path) -> Any:
+    import yaml  # noqa: PLC0415 - loaded only where YAML is parsed
 
     try:
-        return parse_yaml((schemas_dir() / name).read_bytes())
+        return parse_yaml(path.read_bytes())
     except OSError as error:
         raise ContractError(
-            f"schemas/{name}: found no readable file ({error.strerror}), expected a part of the "
-            "contract; install the package again"
+            f"{path}: found no readable file ({error.strerror}), expected a part of the contract; "
+            "install the package again"
         ) from error
     except yaml.YAMLError as error:
-        raise ContractError(f"schemas/{name}: found no valid YAML: {error}") from error
+        raise ContractError(f"{path}: found no valid YAML: {error}") from error
 
 
 def parse_yaml(text: bytes | str) -> Any:

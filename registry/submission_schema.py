@@ -23,6 +23,7 @@ class PartSpec:
     """One part of a submission: its own columns, and the parts nested in it."""
 
     name: str
+    table: str | None = None
     columns: dict[str, Column] = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
     as_text: tuple[str, ...] = ()
@@ -52,6 +53,7 @@ def part_spec(name: str = "Submission") -> PartSpec:
     columns = load_table(entry["table"]).columns if "table" in entry else ()
     return PartSpec(
         name,
+        entry.get("table"),
         {column.name: column for column in columns if column.name not in filled_in},
         entry.get("defaults", {}),
         tuple(entry.get("as_text", ())),
@@ -73,8 +75,7 @@ def submission_validator() -> SchemaValidator:
     schema["fields"]["schema_version"] = _field(
         {"type": "default", "schema": literal, "default": version}, required=False
     )
-    config = {"strict": True, "extra_fields_behavior": "forbid", "allow_inf_nan": False}
-    return SchemaValidator(schema, config)  # type: ignore[arg-type]
+    return SchemaValidator(schema)  # type: ignore[arg-type]
 
 
 def _part_schema(part: PartSpec) -> dict[str, Any]:
@@ -86,7 +87,7 @@ def _part_schema(part: PartSpec) -> dict[str, Any]:
         elif not nested.required:
             schema = {"type": "default", "schema": schema, "default_factory": dict}
         fields[name] = _field(schema, required=nested.required)
-    return {"type": "typed-dict", "fields": fields}
+    return {"type": "typed-dict", "fields": fields, "config": _STRICT}
 
 
 def _field(schema: dict[str, Any], *, required: bool) -> dict[str, Any]:
@@ -116,6 +117,9 @@ def parse_timestamp(value: object) -> str:
         raise PydanticCustomError("timestamp", "expected a time zone, such as a final Z")
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
+
+#: Each part states it: a typed dictionary does not take over the configuration around it.
+_STRICT = {"strict": True, "extra_fields_behavior": "forbid", "allow_inf_nan": False}
 
 _TYPES: dict[str, dict[str, Any]] = {
     "string": {"type": "str"},

@@ -27,8 +27,24 @@ if TYPE_CHECKING:
     from registry.catalogue import Catalogue
     from registry.contract import Column
 
-#: Characters that no string may hold: some separate the parts of what ids are computed over.
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+#: Characters that no string may hold: some separate the parts of what ids are computed over, and
+#: half of a surrogate pair cannot be written as UTF-8.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
+
+_EXPECTED_TEXT = "expected text without control characters and unpaired surrogates"
+
+#: What is expected where pydantic finds another type, in the user's words.
+_EXPECTED_TYPES = {
+    "string_type": "text",
+    "int_type": "an integer",
+    "int_from_float": "an integer",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "dict_type": "an object",
+    "list_type": "a list",
+}
+_UNQUOTED = ("an integer", "a number", "true or false")
 
 _LARGEST_INTEGER = 2**63 - 1
 
@@ -88,26 +104,35 @@ def _translate(detail: ErrorDetails) -> str:
     found = _excerpt(detail.get("input"))
     match detail["type"]:
         case "extra_forbidden":
-            name = str(detail["loc"][-1])
-            return f"{path}: unknown column{did_you_mean(name, _siblings(detail['loc']))}"
+            return f"{path}: {_unknown_column(str(detail['loc'][-1]), _part_at(detail['loc']))}"
         case "missing":
-            return f"{path}: missing; expected a value"
+            return f"{path}: missing; expected a value; add it"
         case "literal_error":
             return (
                 f"{path}: found {found}; expected version 1 of the submission format; "
                 "a newer one needs a newer peft-registry"
             )
-    expected = re.sub(r"^Input should be |^expected ", "", detail["msg"])
-    return f"{path}: found {found}; expected {expected}"
+    expected = _EXPECTED_TYPES.get(detail["type"]) or detail["msg"].removeprefix("expected ")
+    is_quoted = isinstance(detail["input"], str) and expected in _UNQUOTED
+    way_out = "; write it without quotes" if is_quoted else ""
+    return f"{path}: found {found}; expected {expected}{way_out}"
 
 
-def _siblings(loc: tuple[int | str, ...]) -> tuple[str, ...]:
-    """Return the columns that the part at this place may have."""
+def _unknown_column(name: str, part: PartSpec) -> str:
+    hint = did_you_mean(name, part.names)
+    known = ", ".join(part.names)
+    if part.table:
+        known = f"a column that `registry query --schema {part.table}` lists"
+    return f"unknown column{hint}; expected {known}; rename or remove it"
+
+
+def _part_at(loc: tuple[int | str, ...]) -> PartSpec:
+    """Return the part that holds this place."""
     part = part_spec()
     for step in loc[:-1]:
         if isinstance(step, str) and step in part.nested:
             part = part.nested[step].part
-    return part.names
+    return part
 
 
 def _format_path(loc: tuple[int | str, ...]) -> str:
@@ -116,7 +141,7 @@ def _format_path(loc: tuple[int | str, ...]) -> str:
 
 
 def _excerpt(value: Any, width: int = 60) -> str:
-    text = repr(value)
+    text = "null" if value is None else repr(value)
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
@@ -165,9 +190,9 @@ def _check_text(column: Column, value: str) -> str | None:
         hint = did_you_mean(value, known).removeprefix("; ")
         return f"{hint + '; ' if hint else ''}expected one of {', '.join(known)}"
     if column.pattern and not re.fullmatch(column.pattern, value):
-        return f"expected text that matches {column.pattern}"
+        return f"expected text that matches {column.pattern} ({column.meaning.rstrip('.').lower()})"
     if _CONTROL.search(value):
-        return "expected text without control characters"
+        return _EXPECTED_TEXT
     return None
 
 
@@ -186,7 +211,7 @@ def _check_json(value: dict[str, Any]) -> str | None:
         text = canonical_json(value)
     except (TypeError, ValueError) as error:
         return f"{error}; expected a JSON object"
-    return "expected text without control characters" if _CONTROL.search(text) else None
+    return _EXPECTED_TEXT if _CONTROL.search(text) else None
 
 
 def _stated(spec: PartSpec, part: dict[str, Any]) -> dict[str, Any]:

@@ -10,16 +10,29 @@ EXIT_WRONG_CALL = 2
 EXIT_TIMED_OUT = 124
 EXIT_INTERRUPTED = 130
 
+#: Set it to see the traceback of an unexpected error.
+TRACEBACK_VARIABLE = "REGISTRY_TRACEBACK"
+
 
 def main() -> None:
     """Run the command and exit with its status."""
+    try:
+        status = _start()
+    except KeyboardInterrupt:  # before the command itself was loaded, or while it ended
+        os.write(2, b"error: interrupted\n")
+        status = EXIT_INTERRUPTED
+    sys.exit(status)
+
+
+def _start() -> int:
     from registry_cli import prefork  # noqa: PLC0415 - forks before anything else is loaded
 
     prefork.start_early(sys.argv[1:])
-    status = run(sys.argv[1:])
-    prefork.close()
-    _flush()
-    sys.exit(status)
+    try:
+        status = run(sys.argv[1:])
+        return _flush(status)
+    finally:
+        prefork.close()
 
 
 def run(arguments: list[str]) -> int:
@@ -45,6 +58,9 @@ def run(arguments: list[str]) -> int:
         status = cli.main(args=arguments, prog_name="registry", standalone_mode=False)
     except click.exceptions.Exit as error:
         status = error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        status = EXIT_WRONG_CALL
     except click.ClickException as error:
         console.show_usage_error(error)
         status = EXIT_WRONG_CALL
@@ -56,12 +72,37 @@ def run(arguments: list[str]) -> int:
         status = next(code for kind, code in exit_codes.items() if isinstance(error, kind))
     except BrokenPipeError:
         status = 0  # the reader of the output hung up, as `head` does
+    except Exception as error:  # the command's last line: a user gets no traceback
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        console.error(_describe(error))
+        status = EXIT_BAD_ANSWER
     return status if isinstance(status, int) else 0
 
 
-def _flush() -> None:
-    """Flush stdout; a reader that hung up (``| head``) is no error."""
+def _describe(error: Exception) -> str:
+    """Return what to say of an error that no part of the program expects."""
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename is not None else ""
+        return f"{place}{error.strerror or error}; expected files and output that can be used"
+    return (
+        f"unexpected {type(error).__name__}: {error}; this is a fault of the command, please "
+        f"report it with the traceback that {TRACEBACK_VARIABLE}=1 shows"
+    )
+
+
+def _flush(status: int) -> int:
+    """Flush stdout; a reader that hung up (``| head``) is no error, a full disk is one."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
+    except OSError as error:
+        _drop_output()
+        os.write(2, f"error: standard output: {error.strerror}\n".encode())
+        return status or EXIT_BAD_ANSWER
+    return status
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

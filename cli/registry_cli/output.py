@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from registry.query.formats import FORMATS
 from registry.query.model import Limits, Query
-from registry.store.files import explained
+from registry.store.files import explained_output
 from registry.store.folder import find_registry
 from registry.store.read import read_dataset
 from registry_cli import console, prefork
 from registry_cli.group import HintedChoice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from registry.query.model import Dataset, Summary
 
@@ -106,15 +107,25 @@ def write_query(
         if destination.path is None:
             sys.stdout.flush()
             return worker.run(dataset, query, sys.stdout.fileno())
-        path = destination.path
-        temporary = path.with_name(f".tmp-{secrets.token_hex(4)}-{path.name}")
-        try:
-            with explained(path), temporary.open("xb") as file:
-                summary = worker.run(dataset, query, file)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        return summary
+        with explained_output(destination.path), _open_output(destination.path) as file:
+            return worker.run(dataset, query, file)
+
+
+@contextlib.contextmanager
+def _open_output(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file that becomes ``path`` when it is complete; a device is written as it is."""
+    if path.exists() and not path.is_file():
+        with path.open("wb") as device:
+            yield device
+        return
+    path = path.resolve()  # a link stays one
+    temporary = path.with_name(f".tmp-{secrets.token_hex(8)}")
+    try:
+        with temporary.open("xb") as file:
+            yield file
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def read_query(dataset: Dataset, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from registry.query.process import Worker
 
 #: Commands that run a query.
-QUERYING = ("query", "ls", "show")
+QUERYING = ("query", "ls", "show", "compare")
 
 _waiting: list[Worker] = []
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,8 +10,7 @@ import pyarrow.parquet as pq
 
 from registry.arrow import table_schema
 from registry.contract import FORMAT_VERSION, TABLES, load_table
-from registry.errors import StoreError
-from registry.store.files import TEMPORARY_PREFIX, explained, sync_file, sync_folder
+from registry.store.files import filled_folder, require_empty, sync_file
 from registry.store.fold import arrow_tables, catalogue_tables, id_files, keep_new
 from registry.store.ids import id_bytes
 from registry.store.journal import read_journal

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from registry.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 #: Beginning of the names of files that are not complete yet.
@@ -25,15 +25,31 @@ def write_atomically(path: Path, data: bytes) -> None:
     The rename is the commit: readers see all of the file or none. Raises StoreError where the
     folder cannot be written; nothing is left behind then.
     """
-    with explained(path):
-        temporary = path.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
+    write_all_atomically([(path, data)])
+
+
+def write_all_atomically(files: Sequence[tuple[Path, bytes]]) -> None:
+    """Write files of one folder so; all are on the disk before the first gets its name.
+
+    A disk that fills up is met before anything is recorded. Raises StoreError as
+    `write_atomically` does.
+    """
+    temporaries = [(path.with_name(_temporary_name()), path) for path, _ in files]
+    with explained(files[0][0]):
         try:
-            _write_through(temporary, data)
-            temporary.replace(path)
+            for (temporary, _), (_, data) in zip(temporaries, files, strict=True):
+                _write_through(temporary, data)
+            for temporary, path in temporaries:
+                temporary.replace(path)
         except BaseException:
-            temporary.unlink(missing_ok=True)
+            for temporary, _ in temporaries:
+                temporary.unlink(missing_ok=True)
             raise
-        sync_folder(path.parent)
+        sync_folder(files[0][0].parent)
+
+
+def _temporary_name() -> str:
+    return f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
 
 
 def _write_through(path: Path, data: bytes) -> None:
@@ -92,7 +108,7 @@ def filled_folder(target: Path, *, last: str) -> Iterator[Path]:
     home = place if place.is_dir() else place.parent
     with explained_output(target):
         home.mkdir(parents=True, exist_ok=True)
-        temporary = home / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+        temporary = home / _temporary_name()
         temporary.mkdir()
         try:
             yield temporary

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import StoreError
 from registry.identity import document_id
-from registry.store.files import TEMPORARY_PREFIX, explained, write_atomically
+from registry.store.files import TEMPORARY_PREFIX, explained, write_all_atomically
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from registry.store.folder import Folder
@@ -45,14 +46,20 @@ def write_entry(folder: Folder, submission_id: str, text: str) -> bool:
 
     The file appears under its final name by one rename, which commits it for all tables at once.
     """
-    path = entry_path(folder, submission_id)
-    if path.exists():
+    if entry_path(folder, submission_id).exists():
         return False
-    if not folder.journal.is_dir():
-        with explained(path):
-            folder.journal.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, text.encode())
+    write_entries(folder, {submission_id: text})
     return True
+
+
+def write_entries(folder: Folder, texts: Mapping[str, str]) -> None:
+    """Record submissions by their ids: all of them, or none where the disk fills up."""
+    if not texts:
+        return
+    if not folder.journal.is_dir():
+        with explained(folder.journal):
+            folder.journal.mkdir(parents=True, exist_ok=True)
+    write_all_atomically([(entry_path(folder, key), text.encode()) for key, text in texts.items()])
 
 
 def list_entries(folder: Folder) -> list[str]:

@@ -8,9 +8,8 @@ import click
 
 from registry.contract import TABLES, view_names
 from registry.store.export import export_folder
-from registry.store.files import explained
+from registry.store.files import filled_folder, require_empty
 from registry.store.folder import find_registry
-from registry_cli import prefork
 from registry_cli.group import HintedChoice
 from registry_cli.options import registry_option
 from registry_cli.output import Destination, at_option, open_dataset, write_query
@@ -46,16 +45,11 @@ def command(target: Path, *, format_name: str, at: int | None, registry_path: Pa
 
 
 def _export_csv(registry_path: Path | None, target: Path, at: int | None) -> dict[str, int]:
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise click.UsageError(
-            f"{target}: found something there; expected no folder or an empty one"
-        )
+    require_empty(target)
     dataset = open_dataset(registry_path, at)
-    with explained(target):
-        target.mkdir(parents=True, exist_ok=True)
     counts = {}
-    for name in (*TABLES, *view_names()):
-        destination = Destination("csv", target / f"{name}.csv")
-        counts[name] = write_query(dataset, f"from {name}", {}, destination).rows
-    prefork.close()
+    with filled_folder(target, last="results.csv") as temporary:
+        for name in (*TABLES, *view_names()):
+            destination = Destination("csv", temporary / f"{name}.csv")
+            counts[name] = write_query(dataset, f"from {name}", {}, destination).rows
     return counts

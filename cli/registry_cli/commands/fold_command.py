@@ -36,8 +36,13 @@ def command(*, merge_all: bool, wait: float, registry_path: Path | None) -> int:
         return 0
     result = fold(location.write, merge_all=merge_all, wait_seconds=wait)
     click.echo(
-        f"folded {result.n_submissions} submissions, {result.n_observations} new observations; "
+        f"folded {_count(result.n_submissions, 'submission')}, "
+        f"{_count(result.n_observations, 'new observation')}; "
         f"version {result.version}"
     )
     console.warn_all(result.problems)
     return 1 if result.problems else 0
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,9 +20,15 @@ from registry_cli.output import (
     open_dataset,
     output_options,
     parse_destination,
+    read_query,
     read_sql,
     write_query,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from registry.query.model import Dataset
 
 
 @click.command(name="ls", short_help="List observations.")
@@ -74,12 +81,22 @@ def command(
     summary = write_query(dataset, read_sql("ls"), params, destination)
     if summary.rows == 0:
         console.hint("no observation matches")
-        _hint_unknown("model", params["model"], catalogue.models)
-        _hint_unknown("gpu", params["gpu"], catalogue.gpus)
+        known = {"model": catalogue.models, "gpu": catalogue.gpus, **_known_words(dataset)}
+        for kind, names in known.items():
+            _hint_unknown(kind, params[kind], names)
     elif summary.rows == limit:
         console.hint(f"the first {limit}; more with --limit")
 
 
-def _hint_unknown(kind: str, name: object, known: object) -> None:
-    if isinstance(name, str) and isinstance(known, dict) and name not in known:
-        console.hint(f"{kind} {name!r} is not in the catalogue{did_you_mean(name, known)}")
+def _known_words(dataset: Dataset) -> dict[str, set[str]]:
+    rows = read_query(dataset, "select distinct source_id, method, method_label from results", {})
+    return {
+        "source": {row["source_id"] for row in rows},
+        "method": {row[name] for row in rows for name in ("method", "method_label") if row[name]},
+    }
+
+
+def _hint_unknown(kind: str, name: object, known: Iterable[str]) -> None:
+    words = {word.lower(): word for word in known}
+    if isinstance(name, str) and name.lower() not in words:
+        console.hint(f"{kind} {name!r} is not known{did_you_mean(name.lower(), words)}")

@@ -29,4 +29,5 @@ def command(*, keep: int, registry_path: Path | None) -> None:
         console.hint("nothing to prune: the curated records are in use and nothing was added yet")
         return
     removed = prune(location.write, keep=keep)
-    click.echo(f"removed {len(removed)} versions" + (f": {removed}" if removed else ""))
+    noun = "version" if len(removed) == 1 else "versions"
+    click.echo(f"removed {noun} {', '.join(map(str, removed))}" if removed else "nothing to prune")

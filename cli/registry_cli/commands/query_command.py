@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from registry.contract import TABLES, view_names
+from registry.errors import QueryError, UnitError, did_you_mean
 from registry.query.model import Limits, default_memory_bytes
 from registry.query.params import parse_assignment
 from registry_cli.options import registry_option
@@ -82,11 +84,10 @@ def command(
     """  # noqa: D301 - \b keeps the examples' lines
     destination = parse_destination(format_name, output)
     limits = Limits(memory_bytes=_parse_memory(memory), seconds=timeout)
-    bound = dict(parse_assignment(text) for text in params)
     if schema:
-        statement, bound = read_sql("schema"), {"relation": sql}
+        statement, bound = read_sql("schema"), {"relation": _check_relation(sql)}
     else:
-        statement = _read_statement(sql, sql_file)
+        statement, bound = _read_statement(sql, sql_file), _parse_params(params)
     write_query(open_dataset(registry_path, at), statement, bound, destination, limits)
 
 
@@ -96,8 +97,34 @@ def _read_statement(sql: str | None, sql_file: Path | None) -> str:
             "expected one statement: as an argument, as - for standard input, or with --file"
         )
     if sql_file is not None:
-        return sql_file.read_text(encoding="utf-8")
-    return sys.stdin.read() if sql == "-" else str(sql)
+        return _decode(sql_file.read_bytes(), str(sql_file))
+    return _decode(sys.stdin.buffer.read(), "standard input") if sql == "-" else str(sql)
+
+
+def _decode(data: bytes, origin: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise QueryError(
+            f"{origin}: byte {error.start}: not UTF-8; expected a SQL statement in UTF-8"
+        ) from None
+
+
+def _parse_params(params: tuple[str, ...]) -> dict[str, Any]:
+    try:
+        return dict(parse_assignment(text) for text in params)
+    except QueryError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _check_relation(name: str | None) -> str | None:
+    known = (*TABLES, *view_names())
+    if name is not None and name not in known:
+        raise click.UsageError(
+            f"no table or view {name!r}{did_you_mean(name, known)}; expected one of "
+            f"{', '.join(known)}"
+        )
+    return name
 
 
 def _parse_memory(text: str | None) -> int:
@@ -105,5 +132,8 @@ def _parse_memory(text: str | None) -> int:
         return default_memory_bytes()
     from registry.units import parse_memory  # noqa: PLC0415 - only where a limit is given
 
-    size: Any = parse_memory(text, where="--memory").value
+    try:
+        size: Any = parse_memory(text, where="--memory").value
+    except UnitError as error:
+        raise click.UsageError(str(error)) from None
     return int(size)

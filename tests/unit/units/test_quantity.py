@@ -50,8 +50,8 @@ def test_a_missing_part_of_the_contract_is_named() -> None:
     with pytest.raises(ContractError) as caught:
         read_yaml("no-such.yaml")
     assert str(caught.value) == (
-        "schemas/no-such.yaml: found no readable file (No such file or directory), expected a "
-        "part of the contract; install the package again"
+        "schemas/no-such.yaml: found no such file, expected a part of the contract; install the "
+        "package again"
     )
 
 

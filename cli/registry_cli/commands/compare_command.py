@@ -1,0 +1,59 @@
+"""``registry compare``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from registry.store.folder import find_registry
+from registry.store.manifest import read_manifest
+from registry.store.whole import read_catalogue
+from registry_cli import console
+from registry_cli.comparison import compare_sides, format_compared
+from registry_cli.group import HintedChoice
+from registry_cli.options import registry_option
+from registry_cli.recorded import read_recorded
+
+
+@click.command(name="compare", short_help="Compare two observations.")
+@click.argument("a")
+@click.argument("b")
+@click.option(
+    "--factor",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.05,
+    show_default=True,
+    help="How much slower or larger B may be than A.",
+)
+@click.option("--fail", is_flag=True, help="Exit 1 where B is worse than that.")
+@click.option("-f", "--format", "format_name", type=HintedChoice(["text", "json"]), default="text")
+@registry_option
+def command(
+    a: str, b: str, *, factor: float, fail: bool, format_name: str, registry_path: Path | None
+) -> int:
+    """Compare A with B: time and peak memory per configuration that both have.
+
+    A and B are ids of observations, environments or sources (or their first digits), or paths of
+    plans that were run. The interval is a bootstrap over the steps' samples, where there are any.
+
+    \b
+    Example:
+      registry compare peft-method-comparison-2025-06 peft-method-comparison
+    """  # noqa: D301 - \b keeps the example's lines
+    folder = find_registry(registry_path).read
+    catalogue = read_catalogue(folder, read_manifest(folder))
+    side_a = read_recorded(registry_path, a, catalogue)
+    side_b = read_recorded(registry_path, b, catalogue)
+    found = compare_sides(side_a, side_b)
+    worse = [compared for compared in found if compared.exceeds(factor)]
+    if format_name == "json":
+        rows = [{**compared.as_json(), "worse": compared in worse} for compared in found]
+        click.echo(json.dumps(rows, indent=1))
+    else:
+        for compared in found:
+            click.echo("\n".join(format_compared(compared)))
+    if worse:
+        console.hint(f"{len(worse)} of {len(found)} are worse by more than a factor of {factor}")
+    return 1 if worse and fail else 0

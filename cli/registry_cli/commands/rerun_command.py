@@ -1,0 +1,54 @@
+"""``registry rerun``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from registry.store.folder import find_registry
+from registry.store.manifest import read_manifest
+from registry.store.whole import read_catalogue
+from registry_cli import console
+from registry_cli.comparison import compare_sides, format_compared
+from registry_cli.options import registry_option
+from registry_cli.recorded import read_one, read_recorded
+from registry_cli.sweeping import format_trials, sweep_plan
+
+
+@click.command(name="rerun", short_help="Run an observation's configuration again and compare.")
+@click.argument("observation_id", metavar="ID")
+@click.option("--dry-run", is_flag=True, help="Say what would be run, and what differs here.")
+@registry_option
+def command(observation_id: str, *, dry_run: bool, registry_path: Path | None) -> int:
+    """Run the configuration of a recorded observation again, and show old against new.
+
+    What is different in the environment is said first. The ratio takes the noise of the recorded
+    steps into account.
+
+    \b
+    Example:
+      registry rerun $(registry ls --model llama-2-7b -f csv | tail -1 | cut -d, -f1) --dry-run
+    """  # noqa: D301 - \b keeps the example's lines
+    from registry.runner.rerun import plan_of  # noqa: PLC0415 - only for running
+
+    location = find_registry(registry_path)
+    catalogue = read_catalogue(location.read, read_manifest(location.read))
+    old = read_one(registry_path, observation_id)
+    models = {old["model"]["model_id"]: old["model"]} if old.get("model") else {}
+    rerun = plan_of(old, models=models, catalogue=catalogue)
+    for difference in rerun.differences:
+        console.hint(f"differs: {difference.name}: was {difference.recorded}, is {difference.now}")
+    for column in rerun.left_out:
+        console.warning(f"not repeated: {column}")
+    if dry_run:
+        for line in format_trials(rerun.plan, catalogue):
+            click.echo(line)
+        return 0
+    swept = sweep_plan(location, rerun.plan, catalogue, resume=False)
+    if not swept.observation_ids:
+        return swept.status or 1
+    new = read_recorded(registry_path, swept.observation_ids[-1])
+    for compared in compare_sides([old], new):
+        click.echo("\n".join(format_compared(compared)))
+    return swept.status

@@ -1,0 +1,112 @@
+"""``registry run``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from registry.add import add_submissions
+from registry.store.folder import find_registry
+from registry.store.manifest import read_manifest
+from registry.store.whole import read_catalogue
+from registry_cli import console
+from registry_cli.options import registry_option
+from registry_cli.sweeping import format_trials, sweep_plan
+
+if TYPE_CHECKING:
+    from registry.store.folder import Location
+
+_COMMAND = "registry_cli.command"
+
+
+class RunCommand(click.Command):
+    """A command that leaves all after ``--`` as it is."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse what stands before ``--``; keep the rest."""
+        if "--" in args:
+            place = args.index("--")
+            ctx.meta[_COMMAND] = args[place + 1 :]
+            args = args[:place]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=RunCommand, name="run", short_help="Run a plan, or measure any training script.")
+@click.argument(
+    "plan",
+    metavar="PLAN.toml | -- CMD…",
+    required=False,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+)
+@click.option("--dry-run", is_flag=True, help="List the trials of the plan.")
+@click.option("--no-resume", is_flag=True, help="Run trials again that have a result.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    help="End a trial after so long, whatever the plan says.",
+)
+@registry_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    plan: Path | None,
+    *,
+    dry_run: bool,
+    no_resume: bool,
+    timeout: float | None,
+    registry_path: Path | None,
+) -> int:
+    """Run a plan of training jobs and record each, or measure any training script unedited.
+
+    A plan is run trial by trial, each in a process of its own; what has a result is skipped. After
+    --, any command: its output streams through and its exit status is passed on.
+
+    \b
+    Examples:
+      registry run records/plans/cpu-smoke.toml --dry-run
+      registry run -- python examples/sft.py
+    """  # noqa: D301 - \b keeps the examples' lines
+    words: list[str] | None = ctx.meta.get(_COMMAND)
+    if (plan is None) == (not words):
+        raise click.UsageError("expected a plan (PLAN.toml), or -- and the command to measure")
+    location = find_registry(registry_path)
+    if words:
+        return _measure(location, words)
+    return _run_plan(location, Path(str(plan)), timeout, dry_run=dry_run, resume=not no_resume)
+
+
+def _measure(location: Location, words: list[str]) -> int:
+    from registry.runner.wrap import run_command  # noqa: PLC0415 - only for running
+
+    catalogue = read_catalogue(location.read, read_manifest(location.read))
+    found = run_command(words, catalogue=catalogue)
+    if found.note:
+        console.hint(f"recorded for the process as a whole only: {found.note}")
+    (added,) = add_submissions(location, [("the measured run", found.submission)])
+    for observation_id in added.observation_ids:
+        console.hint(
+            f"recorded observation {observation_id[:12]} ({found.outcome}, {found.seconds:.1f} s); "
+            f"see it with: registry show {observation_id[:12]}"
+        )
+    return found.returncode
+
+
+def _run_plan(
+    location: Location, path: Path, timeout: float | None, *, dry_run: bool, resume: bool
+) -> int:
+    from registry.runner.plan import read_plan  # noqa: PLC0415 - only for running
+
+    catalogue = read_catalogue(location.read, read_manifest(location.read))
+    plan = read_plan(path)
+    if timeout is not None:
+        base: dict[str, Any] = {**plan.base, "timeout_seconds": timeout}
+        plan = replace(plan, base=base)
+    if dry_run:
+        for line in format_trials(plan, catalogue):
+            click.echo(line)
+        return 0
+    return sweep_plan(location, plan, catalogue, resume=resume).status

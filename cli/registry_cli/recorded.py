@@ -1,0 +1,82 @@
+"""Recorded observations as documents, for repeating and comparing them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from registry.errors import QueryError
+from registry_cli.output import open_dataset, read_query, read_sql
+
+if TYPE_CHECKING:
+    from registry.catalogue import Catalogue
+
+Row = dict[str, Any]
+
+_SHORTEST_PREFIX = 4
+
+
+def read_recorded(
+    registry_path: Path | None, word: str, catalogue: Catalogue | None = None
+) -> list[Row]:
+    """Return the observations that a word selects.
+
+    An observation's or environment's id (or its first digits), a source's id, or the path of a
+    plan. Raises QueryError where it selects none.
+    """
+    trial_ids = _trial_ids(word, catalogue) if word.endswith(".toml") else None
+    too_short = len(word) < _SHORTEST_PREFIX
+    params = {"word": word if trial_ids is None else "-", "trial_ids": trial_ids}
+    found = (
+        [] if too_short else read_query(open_dataset(registry_path), read_sql("recorded"), params)
+    )
+    if not found:
+        raise QueryError(
+            f"{word}: selects no observation; expected the id of an observation, an environment or "
+            "a source (4 digits at least), or the path of a plan that was run"
+        )
+    return [_document(row) for row in found]
+
+
+def read_one(registry_path: Path | None, observation_id: str) -> Row:
+    """Return the one observation whose id begins so; raise QueryError for none or several."""
+    found = [
+        row
+        for row in read_recorded(registry_path, observation_id)
+        if row["observation_id"].startswith(observation_id)
+    ]
+    if len(found) != 1:
+        raise QueryError(
+            f"{observation_id}: {len(found)} observations' ids begin so; expected one; say more "
+            "digits"
+        )
+    return found[0]
+
+
+def _trial_ids(path: str, catalogue: Catalogue | None) -> str:
+    from registry.runner.plan import read_plan  # noqa: PLC0415 - only for plans
+    from registry.runner.trials import expand_trials  # noqa: PLC0415 - only for plans
+
+    return ",".join(trial.trial_id for trial in expand_trials(read_plan(Path(path)), catalogue))
+
+
+def _document(row: Row) -> Row:
+    document = {name: _stated(value) for name, value in row.items() if value is not None}
+    for part, name in (
+        (document, "provenance"),
+        (document["configuration"], "peft_config"),
+        (document["environment"], "packages"),
+        (document["environment"], "settings"),
+    ):
+        if isinstance(part.get(name), str):
+            part[name] = json.loads(part[name])
+    return document
+
+
+def _stated(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: item for name, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_stated(item) for item in value]
+    return value

@@ -1,0 +1,126 @@
+"""Run a plan from the command line: progress on stderr, results into the registry, a summary."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from registry.add import add_submissions
+from registry.errors import RegistryError
+from registry.runner.sweep import Progress, run_plan
+from registry.runner.trials import expand_trials
+from registry.store.create import ensure_writable
+from registry.units import format_duration, format_memory
+from registry_cli import console
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from registry.catalogue import Catalogue
+    from registry.runner.plan import Plan
+    from registry.runner.sweep import Sweep
+    from registry.store.folder import Location
+
+_RUNS = "runs"
+_ID_DIGITS = 12
+_FAILED = ("error", "interrupted")
+
+EXIT_INTERRUPTED = 130
+
+
+@dataclass
+class Swept:
+    """What came of a plan: the exit status, and the ids of what was recorded."""
+
+    status: int
+    observation_ids: list[str] = field(default_factory=list)
+
+
+def format_trials(plan: Plan, catalogue: Catalogue) -> Iterator[str]:
+    """Yield a line for each trial of a plan."""
+    trials = expand_trials(plan, catalogue)
+    for number, trial in enumerate(trials, start=1):
+        yield f"{number:>4}  {trial.trial_id}  {trial.label}"
+
+
+def sweep_plan(location: Location, plan: Plan, catalogue: Catalogue, *, resume: bool) -> Swept:
+    """Run the trials of a plan and record each; show progress and a summary."""
+    folder = ensure_writable(location)
+    ids: list[str] = []
+    lost: list[str] = []
+
+    def add(document: dict[str, Any]) -> None:
+        try:
+            (added,) = add_submissions(location, [("the trial's record", document)])
+        except RegistryError as error:  # one trial's record must not stop the others
+            lost.append(str(error))
+            console.error(f"a trial's result was not recorded: {error}")
+        else:
+            ids.extend(added.observation_ids)
+
+    sweep = run_plan(
+        plan,
+        folder.path / _RUNS,
+        add=add,
+        catalogue=catalogue,
+        progress=_show_progress,
+        resume=resume,
+    )
+    for line in _summary(sweep, ids):
+        click.echo(line)
+    return Swept(_status(sweep, lost), ids)
+
+
+def _status(sweep: Sweep, lost: list[str]) -> int:
+    if sweep.interrupted:
+        console.error(sweep.way_on or "interrupted")
+        return EXIT_INTERRUPTED
+    return 1 if lost or any(sweep.count(outcome) for outcome in _FAILED) else 0
+
+
+def _show_progress(progress: Progress) -> None:
+    place = f"[{progress.index}/{progress.n_trials}]"
+    eta = f", about {format_duration(progress.eta_seconds)} to go" if progress.eta_seconds else ""
+    if progress.event == "started":
+        text = f"{place} {progress.trial.label}{eta}"
+        click.echo(
+            f"\r\x1b[K{text}" if sys.stderr.isatty() else text, err=True, nl=not sys.stderr.isatty()
+        )
+        return
+    outcome = progress.outcome or "skipped: it has a result (repeat it with --no-resume)"
+    seconds = f" in {format_duration(progress.seconds)}" if progress.seconds is not None else ""
+    detail = f": {progress.detail}" if progress.detail else ""
+    start = "\r\x1b[K" if sys.stderr.isatty() else ""
+    click.echo(f"{start}{place} {progress.trial.label}: {outcome}{seconds}{detail}", err=True)
+
+
+def _summary(sweep: Sweep, ids: list[str]) -> Iterator[str]:
+    if sweep.results:
+        yield f"{'observation':<14}{'outcome':<13}{'s/step':>10}  {'peak memory':>12}  trial"
+    for result, observation_id in zip(sweep.results, ids, strict=False):
+        (observation, *_) = result.submission["observations"]
+        yield (
+            f"{observation_id[:_ID_DIGITS]:<14}{result.outcome:<13}"
+            f"{_figure(observation, 'step_time'):>10}  {_figure(observation, 'peak_memory'):>12}"
+            f"  {result.trial.label}"
+        )
+    counts = {outcome: sweep.count(outcome) for outcome in ("ok", "oom", *_FAILED)}
+    parts = [f"{n} {outcome}" for outcome, n in counts.items() if n]
+    skipped = [f"{len(sweep.skipped)} skipped"] if sweep.skipped else []
+    left = [f"{len(sweep.left)} not run"] if sweep.left else []
+    yield ", ".join([*parts, *skipped, *left]) or "no trial"
+
+
+def _figure(observation: dict[str, Any], metric: str) -> str:
+    from registry.runner.compare import find_figure  # noqa: PLC0415 - only for the summary
+
+    if metric == "step_time":
+        value = find_figure(observation, metric)
+        return "-" if value is None else f"{value:.4g}"
+    kinds = ("reserved", "allocated", "device", "unknown", "host_rss")
+    values = (find_figure(observation, metric, kind=kind) for kind in kinds)
+    peak = next((value for value in values if value), None)
+    return "-" if peak is None else format_memory(int(peak))
