@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,21 @@ import click
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+class Seconds(click.FloatRange):
+    """A finite number of seconds."""
+
+    name = "number of seconds"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number; refuse nan and inf, which any range lets through."""
+        seconds = float(super().convert(value, param, ctx))
+        if not math.isfinite(seconds):
+            self.fail(f"{value!r} is not a finite number of seconds.", param, ctx)
+        return seconds
 
 
 def registry_option(function: Callable[..., Any]) -> Callable[..., Any]:

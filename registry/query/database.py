@@ -100,12 +100,15 @@ def _json_pointer(name: str) -> str:
     return "/" + name.replace("~", "~0").replace("/", "~1")  # RFC 6901
 
 
+def _json_column(name: str, kind: str) -> str:
+    # the text of a JSON string, without its quotes; a list has no such text
+    extract = "json_extract" if kind.endswith("[]") else "json_extract_string"
+    place = _quote_text(_json_pointer(name))
+    return f"CAST({extract}(r, {place}) AS {kind}) AS {_quote_name(name)}"
+
+
 def _load_pending_json(connection: Any, relation: Relation) -> None:
-    columns = ", ".join(
-        f"CAST(json_extract(r, {_quote_text(_json_pointer(name))}) AS {kind})"
-        f" AS {_quote_name(name)}"
-        for name, kind in relation.columns
-    )
+    columns = ", ".join(_json_column(name, kind) for name, kind in relation.columns)
     rows = (relation.json_rows or b"[]").decode()
     connection.execute(
         f"CREATE TABLE pending.{_quote_name(relation.name)} AS SELECT {columns}"  # noqa: S608 - names are quoted, values bound

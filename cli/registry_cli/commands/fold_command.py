@@ -9,7 +9,7 @@ import click
 from registry.store.fold import fold
 from registry.store.folder import find_registry
 from registry_cli import console
-from registry_cli.options import registry_option
+from registry_cli.options import Seconds, registry_option
 
 
 @click.command(name="fold", short_help="Fold what is pending into the tables.")
@@ -17,7 +17,7 @@ from registry_cli.options import registry_option
 @click.option(
     "--wait",
     metavar="SECONDS",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     default=60.0,
     show_default=True,
     help="How long to wait for another process that folds.",

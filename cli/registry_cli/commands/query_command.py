@@ -12,7 +12,7 @@ from registry.contract import TABLES, view_names
 from registry.errors import QueryError, UnitError, did_you_mean
 from registry.query.model import Limits, default_memory_bytes
 from registry.query.params import parse_assignment
-from registry_cli.options import registry_option
+from registry_cli.options import Seconds, registry_option
 from registry_cli.output import (
     at_option,
     open_dataset,
@@ -44,7 +44,7 @@ from registry_cli.output import (
 @click.option(
     "--timeout",
     metavar="SECONDS",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(min=0, min_open=True),
     default=60.0,
     show_default=True,
     help="End the query after so long (exit 124).",
