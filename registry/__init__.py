@@ -43,6 +43,7 @@ __all__ = [
     "__version__",
     "load",
     "open",
+    "trainer_callback",
 ]
 
 #: Where the names are that are loaded when first asked for.
@@ -83,6 +84,17 @@ def load(relation: str = "results", path: Path | str | None = None) -> pd.DataFr
     in ``attrs``. Raises QueryError for an unknown name.
     """
     return open(path).load(relation)
+
+
+def trainer_callback(**options: Any) -> Any:
+    """Return a callback for Hugging Face Trainer, and TRL's trainers, that records the job.
+
+    See :func:`registry.recorder.trainer_callback` for the options. Raises ImportError where
+    transformers is not installed (``pip install 'peft-registry[train]'``).
+    """
+    from registry import recorder  # noqa: PLC0415 - importing the package stays light
+
+    return recorder.trainer_callback(**options)
 
 
 def __getattr__(name: str) -> Any:

@@ -28,6 +28,21 @@ class Catalogue:
             gpus={**{row["gpu_id"]: row for row in gpus}, **self.gpus},
         )
 
+    def contradiction(self, part: str, row: Row) -> str | None:
+        """Return what is wrong with describing a model or GPU otherwise than it is known, or None.
+
+        ``part`` is ``models`` or ``gpus``; what the row leaves out contradicts nothing.
+        """
+        key, known = ("model_id", self.models) if part == "models" else ("gpu_id", self.gpus)
+        there = known.get(row[key], {})
+        for name, value in row.items():
+            if there and name not in _TEXTS and there.get(name) not in (None, value):
+                return (
+                    f"{row[key]!r} is known already, with {name} = {there[name]!r}; found "
+                    f"{value!r}; leave the description out, or give what you mean an id of its own"
+                )
+        return None
+
     def resolve_model(self, name: str) -> str | None:
         """Return the id of the model that is called ``name``, or None."""
         return name if name in self.models else self._model_aliases.get(_folded(name))
@@ -51,6 +66,10 @@ class Catalogue:
     @cached_property
     def _gpu_aliases(self) -> dict[str, str]:
         return _aliases("gpu_id", self.gpus.values(), ("name",))
+
+
+#: Columns that say nothing of what the thing is.
+_TEXTS = ("aliases", "device_names", "source", "memory_source", "note", "hf_id", "family", "name")
 
 
 def _folded(name: str) -> str:

@@ -190,7 +190,8 @@ def _check_text(column: Column, value: str) -> str | None:
         hint = did_you_mean(value, known).removeprefix("; ")
         return f"{hint + '; ' if hint else ''}expected one of {', '.join(known)}"
     if column.pattern and not re.fullmatch(column.pattern, value):
-        return f"expected text that matches {column.pattern} ({column.meaning.rstrip('.').lower()})"
+        meaning = column.meaning[:1].lower() + column.meaning[1:].rstrip(".")
+        return f"expected text that matches {column.pattern} ({meaning})"
     if _CONTROL.search(value):
         return _EXPECTED_TEXT
     return None
@@ -262,6 +263,11 @@ def read_figure(metric: str, text: str, *, where: str) -> dict[str, Any]:
 
 def _resolve_references(plain: dict[str, Any], catalogue: Catalogue) -> Iterator[str]:
     """Replace aliases of models and GPUs by ids; yield those that nothing describes."""
+    for part in ("models", "gpus"):
+        for index, row in enumerate(plain.get(part, ())):
+            problem = catalogue.contradiction(part, row)
+            if problem:
+                yield f"{part}[{index}]: {problem}"
     known = catalogue.extended(plain.get("models", ()), plain.get("gpus", ()))
     for index, observation in enumerate(plain.get("observations", ())):
         configuration = observation["configuration"]

@@ -1,0 +1,262 @@
+"""Faults of the child: each is a result, and none stops the sweep or leaves a process behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registry.catalogue import Catalogue
+from registry.runner.plan import parse_plan
+from registry.runner.process import allowed_environment, find_marked, format_exit
+from registry.runner.sweep import Progress, Sweep, run_plan
+from registry.runner.trial_run import TrialResult, run_trial
+from registry.runner.trials import Trial, expand_trials
+from registry.runner.unfinished import describe_unfinished
+from registry.recorder.failure import Failure
+from registry.validation import prepare_submission
+
+CATALOGUE = Catalogue(gpus={"cpu": {"gpu_id": "cpu"}})
+
+#: Stands in for the interpreter of a job: does to itself what the model's name says.
+FAKE = """#!{python}
+import json, os, pathlib, subprocess, sys, time
+spec_path, result_path = sys.argv[-2:]
+spec = json.load(open(spec_path))
+name = spec["settings"]["model"]
+
+def write(text):
+    pathlib.Path(result_path).write_text(text)
+
+def record(outcome="ok"):
+    sys.path.insert(0, {root!r})
+    from registry.recorder.failure import Failure
+    from registry.runner.unfinished import describe_unfinished
+    document = describe_unfinished(spec, Failure(outcome, "as asked"))
+    figure = {{"metric": "total_time", "value": 1.0}}
+    document["observations"][0]["measurements"] = [figure]
+    write(json.dumps(document))
+
+if name == "ok":
+    record()
+elif name == "exception":
+    raise RuntimeError("no such thing as a free lunch")
+elif name == "oom":
+    raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 5 bytes")
+elif name == "sigkill":
+    os.kill(os.getpid(), 9)
+elif name == "segfault":
+    os.kill(os.getpid(), 11)
+elif name == "hang":
+    time.sleep(600)
+elif name == "noisy":
+    sys.stderr.write("x" * 200_000)
+    sys.stdout.write("y" * 200_000)
+    record()
+elif name == "garbage":
+    write('{{"observations": [{{"outcome": "fine"')
+elif name == "silent":
+    pass
+elif name == "recorded-kill":
+    record("interrupted")
+    os.kill(os.getpid(), 9)
+elif name == "grandchildren":
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    pids = [subprocess.Popen(sleep, start_new_session=new).pid for new in (False, True)]
+    pathlib.Path(result_path).with_name("pids.txt").write_text(json.dumps(pids))
+    record()
+"""
+
+
+@pytest.fixture
+def fake_python(tmp_path: Path) -> str:
+    path = tmp_path / "fake-python"
+    root = str(Path(__file__).parents[3])
+    path.write_text(FAKE.format(python=sys.executable, root=root))
+    path.chmod(0o755)
+    return str(path)
+
+
+def make_trials(*names: str, **settings: Any) -> list[Trial]:
+    shape = {"model_type": "llama", "hidden_size": 8, "num_hidden_layers": 1}
+    document = {
+        "models": {name: shape for name in names},
+        "matrix": {"model": list(names)},
+        "device": "cpu",
+        **settings,
+    }
+    return expand_trials(parse_plan(document, origin="p.toml"))
+
+
+def run(name: str, folder: Path, python: str, **settings: Any) -> TrialResult:
+    result = run_trial(make_trials(name, **settings)[0], folder / name, python=python)
+    prepare_submission(result.submission, CATALOGUE, origin=name)  # every result is a valid row
+    return result
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "detail"),
+    [
+        ("exception", "error", "exit status 1: RuntimeError: no such thing as a free lunch"),
+        ("oom", "oom", "exit status 1; its last words speak of memory"),
+        ("sigkill", "interrupted", "killed by signal 9 (SIGKILL)"),
+        ("segfault", "error", "killed by signal 11 (SIGSEGV)"),
+        ("garbage", "error", "exit status 0, but the job left no readable result"),
+        ("silent", "error", "exit status 0, but the job left no readable result"),
+        ("recorded-kill", "interrupted", "killed by signal 9 (SIGKILL)"),
+    ],
+)
+def test_a_fault_of_the_child_is_an_outcome(
+    name: str, outcome: str, detail: str, tmp_path: Path, fake_python: str
+) -> None:
+    result = run(name, tmp_path, fake_python)
+    assert (result.outcome, result.detail) == (outcome, detail)
+    assert result.submission["observations"][0]["provenance"]["spec"]["trial_id"]
+
+
+def test_a_hanging_child_ends_at_the_time_limit(tmp_path: Path, fake_python: str) -> None:
+    began = time.monotonic()
+    result = run("hang", tmp_path, fake_python, timeout_seconds=0.5)
+    assert (result.outcome, result.detail) == ("interrupted", "time limit of 0.5 s")
+    assert time.monotonic() - began < 10
+
+
+def test_much_output_does_not_stop_the_child(tmp_path: Path, fake_python: str) -> None:
+    result = run("noisy", tmp_path, fake_python, timeout_seconds=30)
+    assert result.outcome != "interrupted"
+    assert (tmp_path / "noisy" / "stderr.txt").stat().st_size == 200_000
+    assert (tmp_path / "noisy" / "stdout.txt").stat().st_size == 200_000
+
+
+def test_no_grandchild_is_left_behind(tmp_path: Path, fake_python: str) -> None:
+    run("grandchildren", tmp_path, fake_python)
+    pids = json.loads((tmp_path / "grandchildren" / "pids.txt").read_text())
+    assert len(pids) == 2
+    for pid in pids:
+        assert not is_alive(pid)
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether a process runs; one that is dead and not yet waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def sweep_of(names: list[str], folder: Path, python: str, **options: Any) -> tuple[Sweep, Any, Any]:
+    shape = {"model_type": "llama", "hidden_size": 8, "num_hidden_layers": 1}
+    document = {
+        "models": {name: shape for name in names},
+        "matrix": {"model": names},
+        "device": "cpu",
+    }
+    added: list[dict[str, Any]] = []
+    events: list[Progress] = []
+    sweep = run_plan(
+        parse_plan(document, origin="p.toml"),
+        folder / "runs",
+        add=added.append,
+        progress=events.append,
+        python=python,
+        **options,
+    )
+    return sweep, added, events
+
+
+def test_faults_do_not_stop_the_sweep_and_a_second_call_skips_all(
+    tmp_path: Path, fake_python: str
+) -> None:
+    names = ["exception", "sigkill", "oom", "garbage"]
+    sweep, added, events = sweep_of(names, tmp_path, fake_python)
+    outcomes = [result.outcome for result in sweep.results]
+    assert outcomes == ["error", "interrupted", "oom", "error"]
+    assert len(added) == 4
+    assert [event.event for event in events] == ["started", "finished"] * 4
+    assert events[0].eta_seconds is None
+    assert events[-1].eta_seconds == 0
+    assert sweep.way_on is None
+
+    again, added, events = sweep_of(names, tmp_path, fake_python)
+    assert (again.results, len(again.skipped), added) == ([], 4, [])
+    assert [event.event for event in events] == ["skipped"] * 4
+
+    anew, added, _ = sweep_of(names, tmp_path, fake_python, resume=False)
+    assert (len(anew.results), len(added)) == (4, 4)
+
+
+def test_a_trial_in_flight_that_is_killed_is_recorded_and_the_sweep_goes_on(
+    tmp_path: Path, fake_python: str
+) -> None:
+    def kill_job() -> None:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            specs = list((tmp_path / "runs").glob("*/spec.json"))
+            for spec in specs:
+                found = subprocess.run(["pgrep", "-f", str(spec)], capture_output=True, text=True)
+                for pid in found.stdout.split():
+                    os.kill(int(pid), signal.SIGKILL)
+                    return
+            time.sleep(0.02)
+
+    killer = threading.Thread(target=kill_job)
+    killer.start()
+    sweep, _, _ = sweep_of(["hang", "exception"], tmp_path, fake_python)
+    killer.join()
+    assert [result.outcome for result in sweep.results] == ["interrupted", "error"]
+
+
+def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(tmp_path: Path, fake_python: str) -> None:
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    sweep, added, _ = sweep_of(["exception", "hang", "oom"], tmp_path, fake_python)
+    assert sweep.interrupted
+    assert len(added) == 1
+    assert sweep.way_on == (
+        "interrupted after 1 of 3 trials; their results are kept; run the same plan again to go on "
+        "with the others"
+    )
+    assert find_marked("") == []
+
+
+def test_a_result_that_cannot_be_added_is_not_done(tmp_path: Path, fake_python: str) -> None:
+    def refuse(document: dict[str, Any]) -> None:
+        raise OSError(document["source"]["source_id"])
+
+    plan = parse_plan(
+        {"model": "exception", "models": {"exception": {"model_type": "llama"}}}, origin="p"
+    )
+    with pytest.raises(OSError, match="run-"):
+        run_plan(plan, tmp_path, add=refuse, python=fake_python)
+    assert not list(tmp_path.glob("*/submission.json"))
+
+
+def test_keys_and_tokens_do_not_reach_the_job() -> None:
+    given = {"PATH": "/bin", "HF_TOKEN": "x", "AWS_SECRET_ACCESS_KEY": "x", "NCCL_DEBUG": "INFO"}
+    assert allowed_environment(given) == {"PATH": "/bin", "NCCL_DEBUG": "INFO"}
+
+
+def test_an_exit_is_told_in_words() -> None:
+    assert format_exit(0) == "exit status 0"
+    assert format_exit(-200) == "killed by signal 200"
+
+
+def test_a_trial_without_a_record_says_what_was_asked(tmp_path: Path) -> None:
+    del tmp_path
+    trial = make_trials("x", quantization="nf4", double_quant=True, seq_len=64)[0]
+    document = describe_unfinished(trial.as_spec(), Failure("oom", "MemoryError", "load"))
+    observation = document["observations"][0]
+    assert observation["provenance"]["configuration_from"] == "spec"
+    configuration = observation["configuration"]
+    assert configuration["quant_type"] == "nf4"
+    assert configuration["quant_bits"] == 4
+    assert configuration["double_quant"] is True
+    assert configuration["seq_len"] == 64

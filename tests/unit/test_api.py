@@ -1,0 +1,93 @@
+"""The registry from Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import registry
+from registry.errors import MissingRegistryError
+from registry.store.create import create_registry
+from registry.submission import Configuration, Measurement, Observation, Source, Submission
+
+if TYPE_CHECKING:
+    from registry import Registry
+
+RECORDS = Path(__file__).parents[2] / "records"
+
+SUBMISSION = Submission(
+    source=Source(source_id="my-runs"),
+    observations=[
+        Observation(
+            outcome="ok",
+            configuration=Configuration(model_id="llama-2-7b", method="lora"),
+            measurements=[Measurement(metric="step_time", value=2.5)],
+        )
+    ],
+)
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Registry:
+    return registry.open(create_registry(tmp_path / "registry", empty=True).path)
+
+
+def test_rows_come_as_dictionaries_arrow_and_frame(db: Registry) -> None:
+    result = db.query("select gpu_id, memory_bytes from gpus where gpu_id = $id", id="rtx-3090")
+    assert result.rows() == [{"gpu_id": "rtx-3090", "memory_bytes": 24 * 2**30}]
+    assert isinstance(result.arrow(), pa.Table)
+    assert result.df().attrs["units"] == {"memory_bytes": "byte"}
+    assert len(result) == 1
+
+
+def test_parameters_come_by_keyword_or_as_a_mapping(db: Registry) -> None:
+    sql = "select $sql || $b as text"
+    assert db.query(sql, {"sql": "a"}, b="b").rows() == [{"text": "ab"}]
+
+
+def test_what_was_added_is_there_at_once_and_only_once(db: Registry) -> None:
+    first = db.add(SUBMISSION)
+    again = db.add(SUBMISSION.model_dump(exclude_none=True))
+    assert first.is_new
+    assert not again.is_new
+    assert first.submission_id == again.submission_id
+    rows = db.query("select observation_id, seconds_per_step as s from results").rows()
+    assert rows == [{"observation_id": first.observation_ids[0], "s": 2.5}]
+    db.fold()
+    assert db.query("select observation_id, seconds_per_step as s from results").rows() == rows
+    assert not db.add(SUBMISSION).is_new
+
+
+def test_an_invalid_submission_writes_nothing(db: Registry) -> None:
+    with pytest.raises(registry.SubmissionError, match="source: missing"):
+        db.add({"observations": []})
+    assert list((db.path / "journal").iterdir()) == []
+
+
+def test_an_earlier_version_can_be_asked(db: Registry) -> None:
+    before = db.query("select count(*) as n from observations").rows()
+    db.add(SUBMISSION)
+    db.fold()
+    assert registry.open(db.path, at=1).query("select count(*) as n from observations").rows() == (
+        before
+    )
+
+
+def test_an_unknown_relation_gets_the_nearest(db: Registry) -> None:
+    with pytest.raises(registry.QueryError, match="resluts"):
+        db.load("resluts")
+
+
+def test_a_folder_that_is_no_registry_is_told(tmp_path: Path) -> None:
+    with pytest.raises(MissingRegistryError) as caught:
+        registry.open(tmp_path / "none")
+    assert str(caught.value).startswith(f"{tmp_path / 'none'}: no such folder; expected a registry")
+
+
+def test_load_gives_a_view_of_the_registry_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGISTRY_PATH", str(RECORDS))
+    frame = registry.load("quality")
+    assert "qwen-finetune-profile" in set(frame["source_id"])

@@ -1,0 +1,51 @@
+"""Models and GPUs are found by id or alias, or what is near is named."""
+
+from __future__ import annotations
+
+from registry.catalogue import Catalogue
+
+CATALOGUE = Catalogue(
+    models={
+        "llama-2-7b": {
+            "model_id": "llama-2-7b",
+            "hf_id": "meta-llama/Llama-2-7b-hf",
+            "aliases": ["Llama 2 7B"],
+        }
+    },
+    gpus={
+        "rtx-3090": {
+            "gpu_id": "rtx-3090",
+            "name": "GeForce RTX 3090",
+            "device_names": ["NVIDIA GeForce RTX 3090"],
+        }
+    },
+)
+
+
+def test_models_go_by_id_alias_and_hub_name_in_any_case() -> None:
+    for name in ("llama-2-7b", "LLAMA-2-7B", " Llama 2 7b ", "meta-llama/Llama-2-7b-hf"):
+        assert CATALOGUE.resolve_model(name) == "llama-2-7b"
+    assert CATALOGUE.resolve_model("llama-2") is None
+
+
+def test_gpus_go_by_id_and_by_what_the_driver_calls_them() -> None:
+    for name in ("rtx-3090", "geforce rtx 3090", "NVIDIA GeForce RTX 3090"):
+        assert CATALOGUE.resolve_gpu(name) == "rtx-3090"
+
+
+def test_what_is_known_already_stays_as_it_is() -> None:
+    extended = CATALOGUE.extended(
+        [{"model_id": "llama-2-7b", "n_params": 1}, {"model_id": "new"}], []
+    )
+    assert set(extended.models) == {"llama-2-7b", "new"}
+    assert "n_params" not in extended.models["llama-2-7b"]
+    assert extended.gpus == CATALOGUE.gpus
+
+
+def test_an_unknown_id_gets_the_nearest_and_the_way_to_add_one() -> None:
+    assert CATALOGUE.unknown_gpu("rtx-309") == (
+        "unknown gpu 'rtx-309'; did you mean 'rtx-3090'?; expected an id of the catalogue (list "
+        "them with `registry query 'from gpus'`); to add one, describe it under 'gpus' of the "
+        "submission"
+    )
+    assert CATALOGUE.unknown_model("zzz").startswith("unknown model 'zzz'; expected an id")
