@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 #: Ways of spreading state over ranks in which every rank takes its own micro-batch.
 DATA_PARALLEL = ("ddp", "dp", "zero1", "zero2", "zero3", "fsdp", "fsdp_grad_op", "hsdp")
 
+#: Statistics that stand for a typical sample, the first that is stated counts.
+_TYPICAL_STATISTICS = ("median", "value", "mean")
+
 Figure = dict[str, Any]
 
 
@@ -54,17 +57,23 @@ def derive_figures(configuration: dict[str, Any], figures: Sequence[Figure]) -> 
     samples and time; a rate of tokens from that where every sequence has the same length.
     """
     derived = list(_total_memory(configuration, figures))
-    stated = {
-        figure["metric"]: figure["value"]
-        for figure in figures
-        if figure["scope"] == "total" and figure["statistic"] in ("value", "median", "mean")
-    }
+    stated = _typical_figures(figures)
     rate = _samples_per_second(configuration, stated)
     if rate is not None:
         derived.append(rate)
         stated["samples_per_second"] = rate["value"]
     tokens = _tokens_per_second(configuration, stated)
     return [*derived, tokens] if tokens is not None else derived
+
+
+def _typical_figures(figures: Sequence[Figure]) -> dict[str, float]:
+    """Return for each metric the figure of all devices that the view ``results`` shows."""
+    stated: dict[str, float] = {}
+    for statistic in _TYPICAL_STATISTICS:
+        for figure in figures:
+            if figure["scope"] == "total" and figure["statistic"] == statistic:
+                stated.setdefault(figure["metric"], figure["value"])
+    return stated
 
 
 def _total_memory(configuration: dict[str, Any], figures: Sequence[Figure]) -> Iterator[Figure]:

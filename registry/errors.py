@@ -30,7 +30,8 @@ class SubmissionError(RegistryError):
     def __init__(self, problems: str | list[str], *, origin: str = "submission") -> None:
         self.problems = [problems] if isinstance(problems, str) else problems
         self.origin = origin
-        super().__init__("\n".join(f"{origin}: {problem}" for problem in self.problems))
+        place = f"{origin}: " if origin else ""
+        super().__init__("\n".join(f"{place}{problem}" for problem in self.problems))
 
 
 class SourceError(RegistryError):

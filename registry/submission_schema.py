@@ -71,11 +71,13 @@ def submission_validator() -> SchemaValidator:
     """Return the validator of a whole submission; it returns plain data."""
     schema = _part_schema(part_spec())
     version = read_yaml("submission.yaml")["version"]
-    literal = {"type": "literal", "expected": [version]}
+    # First an integer: a literal alone would take true for 1.
+    steps = [{"type": "int"}, {"type": "literal", "expected": [version]}]
+    literal = {"type": "chain", "steps": steps}
     schema["fields"]["schema_version"] = _field(
         {"type": "default", "schema": literal, "default": version}, required=False
     )
-    return SchemaValidator(schema)  # type: ignore[arg-type]
+    return SchemaValidator(schema)
 
 
 def _part_schema(part: PartSpec) -> dict[str, Any]:

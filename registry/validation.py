@@ -236,15 +236,15 @@ def _read_figures(plain: dict[str, Any]) -> Iterator[str]:
     for index, observation in enumerate(plain.get("observations", ())):
         for place, figure in enumerate(observation.get("measurements", ())):
             path = f"observations[{index}].measurements[{place}]"
+            metric = load_metrics()[figure["metric"]]
             if isinstance(figure["value"], str):
                 try:
                     figure.update(
                         read_figure(figure["metric"], figure["value"], where=f"{path}.value")
                     )
                 except UnitError as error:
-                    yield str(error)
+                    yield f"{error}; write it with its unit, or as a number ({metric.unit})"
                     continue
-            metric = load_metrics()[figure["metric"]]
             problem = _check_number(metric.min, metric.max, figure["value"])
             if problem:
                 yield f"{path}.value: found {figure['value']}; {problem} ({metric.unit})"

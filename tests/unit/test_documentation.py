@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+import tomllib
 from pathlib import Path
 
+import yaml
+
+from registry import __version__
 from registry.contract import TABLES, load_metrics, load_rules, load_table, view_names
 from registry.data_dictionary import collect_view_columns, format_data_dictionary
 from registry.descriptions import describe_column, view_columns
@@ -51,6 +57,14 @@ def test_dictionary_names_every_table_view_column_metric_and_rule() -> None:
     assert all(f"| `{rule.name}` |" in text for rule in load_rules())
 
 
+def test_every_link_in_the_dictionary_leads_to_a_heading() -> None:
+    text = format_data_dictionary()
+    headings = set(re.findall(r"^##+ `?(\w+)`?$", text, re.MULTILINE))
+    links = set(re.findall(r"\]\(#(\w+)\)", text))
+    assert links
+    assert links <= headings
+
+
 def test_every_column_of_every_view_has_a_meaning() -> None:
     for view, columns in collect_view_columns().items():
         for column in columns:
@@ -60,3 +74,16 @@ def test_every_column_of_every_view_has_a_meaning() -> None:
 def test_every_column_that_views_yaml_describes_is_in_the_view() -> None:
     for view, columns in collect_view_columns().items():
         assert set(view_columns(view)) <= set(columns), view
+
+
+def test_the_version_stands_the_same_everywhere() -> None:
+    root = DOCS.parent
+    citation = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert citation["version"] == project["version"] == __version__
+    assert f"\n## {__version__}\n" in (root / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_the_licence_is_the_text_of_the_apache_foundation() -> None:
+    digest = hashlib.sha256((DOCS.parent / "LICENSE").read_bytes()).hexdigest()
+    assert digest == "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"

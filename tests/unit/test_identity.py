@@ -65,7 +65,7 @@ def test_times_are_compared_as_instants() -> None:
 
 
 def test_measurements_are_hashed_whatever_their_order() -> None:
-    figures = [
+    figures: list[dict[str, Any]] = [
         {"metric": "peak_memory", "statistic": "max", "scope": "total", "kind": "device"},
         {"metric": "peak_memory", "statistic": "max", "scope": "per_gpu", "device_index": 0},
         {"metric": "peak_memory", "statistic": "max", "scope": "per_gpu", "device_index": 1},

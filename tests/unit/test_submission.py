@@ -44,4 +44,4 @@ def test_unknown_columns_are_refused() -> None:
 def test_parts_are_frozen() -> None:
     source = Source(source_id="a")
     with pytest.raises(ValidationError, match="Instance is frozen"):
-        source.title = "b"  # type: ignore[misc]
+        source.title = "b"

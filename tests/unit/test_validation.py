@@ -150,8 +150,10 @@ def test_at_most_twenty_problems_are_told() -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_figures_from_python_are_finite(value: float) -> None:
     assert _problems(_document(measurements=[{"metric": "step_time", "value": value}])) == [
-        (f"observations[0].measurements[0].value: found {value}; expected a finite number, or text "
-        "with a unit such as 36.6 GiB")
+        (
+            f"observations[0].measurements[0].value: found {value}; expected a finite number, or "
+            "text with a unit such as 36.6 GiB"
+        )
     ]
 
 
@@ -188,3 +190,9 @@ def test_a_figure_is_read_in_the_unit_of_its_metric() -> None:
     assert read_figure("total_time", "1h30min", where="x")["value"] == 5400
     assert read_figure("step_time", "2.5s/it", where="x")["value"] == 2.5
     assert read_figure("trainable_params", "33.55M", where="x")["value"] == 33_550_000
+
+
+def test_true_is_no_version() -> None:
+    assert _problems({**_document(), "schema_version": True}) == [
+        "schema_version: found True; expected an integer"
+    ]

@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import registry
+from registry.contract import view_names
 from registry.store.create import create_registry
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from registry import Registry
+
+    Views = dict[str, pa.Table]
 
 CONFIGURATION = {
     "model_id": "llama-2-7b",
@@ -120,3 +125,19 @@ def db(pending: Registry, tmp_path_factory: pytest.TempPathFactory) -> Registry:
     opened = registry.open(path)
     opened.fold()
     return opened
+
+
+def _load_views(opened: Registry) -> Views:
+    return {name: opened.query(f"from {name} order by all").arrow() for name in view_names()}
+
+
+@pytest.fixture(scope="session")
+def views(db: Registry) -> Views:
+    """Return the rows of every view, of folded rows."""
+    return _load_views(db)
+
+
+@pytest.fixture(scope="session")
+def pending_views(pending: Registry) -> Views:
+    """Return the rows of every view, of pending rows."""
+    return _load_views(pending)

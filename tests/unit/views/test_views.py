@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pytest
 
 from registry.contract import view_names
 from registry.descriptions import view_columns
 
 if TYPE_CHECKING:
-    from registry import Registry
+    import pyarrow as pa
+
+    Views = dict[str, pa.Table]
 
 RESULTS = """
 observation_id, source_id, outcome, evidence, model_id, model_reported, n_params, method,
@@ -26,24 +29,31 @@ n_citations
 PROMISED = [name.strip() for name in RESULTS.replace("\n", " ").split(",")]
 
 
-def _one(db: Registry, where: str, relation: str = "results") -> dict[str, Any]:
-    rows = db.query(f"select * from {relation} where {where}").rows()  # noqa: S608 - the test's own text
-    assert len(rows) == 1
-    return rows[0]
+def _one(views: Views, where: str, relation: str = "results") -> dict[str, Any]:
+    (row,) = _rows(views, f"select * from {relation} where {where}")  # noqa: S608 - the test's own text
+    return row
 
 
-def test_results_has_the_promised_columns_in_order(db: Registry) -> None:
-    assert db.query("from results").arrow().column_names == PROMISED
+def _rows(views: Views, sql: str) -> list[dict[str, Any]]:
+    with duckdb.connect(":memory:") as connection:
+        for name, table in views.items():
+            connection.register(name, table)
+        rows: list[dict[str, Any]] = connection.execute(sql).to_arrow_table().to_pylist()
+        return rows
+
+
+def test_results_has_the_promised_columns_in_order(views: Views) -> None:
+    assert views["results"].column_names == PROMISED
     assert list(view_columns("results")) == PROMISED
 
 
-def test_results_has_one_row_per_observation(db: Registry) -> None:
-    sql = "select count(*) as n, count(distinct observation_id) as ids from results"
-    assert db.query(sql).rows() == [{"n": 7, "ids": 7}]
+def test_results_has_one_row_per_observation(views: Views) -> None:
+    ids = views["results"].column("observation_id").to_pylist()
+    assert len(ids) == len(set(ids)) == 7
 
 
-def test_results_shows_device_memory_before_reserved_with_its_bounds(db: Registry) -> None:
-    row = _one(db, "n_citations = 2")
+def test_results_shows_device_memory_before_reserved_with_its_bounds(views: Views) -> None:
+    row = _one(views, "n_citations = 2")
     shown = (row["peak_memory_bytes"], row["peak_memory_bytes_low"], row["peak_memory_bytes_high"])
     assert shown == (8_000_000_000, 7_500_000_000, 8_500_000_000)
     assert row["memory_kind"] == "device"
@@ -52,8 +62,8 @@ def test_results_shows_device_memory_before_reserved_with_its_bounds(db: Registr
     assert row["gpu_memory_bytes"] == 24 * 2**30
 
 
-def test_results_shows_the_median_step_and_the_rates_that_follow(db: Registry) -> None:
-    row = _one(db, "n_citations = 2")
+def test_results_shows_the_median_step_and_the_rates_that_follow(views: Views) -> None:
+    row = _one(views, "n_citations = 2")
     assert row["seconds_per_step"] == 2.0
     assert row["global_batch_size"] == 8
     assert row["samples_per_second"] == 4.0
@@ -62,15 +72,15 @@ def test_results_shows_the_median_step_and_the_rates_that_follow(db: Registry) -
     assert (row["framework"], row["torch_version"]) == ("ms-swift", "2.5.1")
 
 
-def test_results_sums_the_cards_and_names_the_fullest(db: Registry) -> None:
-    row = _one(db, "n_gpus = 2")
+def test_results_sums_the_cards_and_names_the_fullest(views: Views) -> None:
+    row = _one(views, "n_gpus = 2")
     assert row["peak_memory_bytes"] == 16_000_000_000
     assert row["peak_memory_bytes_per_gpu"] == 9_000_000_000
     assert row["samples_per_second"] == 6.4
 
 
-def test_results_leaves_null_what_is_not_stated(db: Registry) -> None:
-    row = _one(db, "method = 'full'")
+def test_results_leaves_null_what_is_not_stated(views: Views) -> None:
+    row = _one(views, "method = 'full'")
     for column in ("gpu_id", "gpu_memory_bytes", "n_gpus", "seq_len", "peak_memory_bytes"):
         assert row[column] is None
     assert row["trainable_params"] == 33_550_000
@@ -79,25 +89,26 @@ def test_results_leaves_null_what_is_not_stated(db: Registry) -> None:
     assert row["method_label"] == "full"
 
 
-def test_citations_wide_has_one_row_per_place_with_its_cells(db: Registry) -> None:
-    rows = db.query(
+def test_citations_wide_has_one_row_per_place_with_its_cells(views: Views) -> None:
+    rows = _rows(
+        views,
         "select locator, cells, peak_memory_bytes from citations_wide where row is not null "
-        "order by row"
-    ).rows()
+        "order by row",
+    )
     assert rows == [
         {"locator": "table 1, row 1", "cells": '{"mem":"8G"}', "peak_memory_bytes": 8_000_000_000},
         {"locator": "table 2, row 4", "cells": '{"mem":"8 G"}', "peak_memory_bytes": 8_000_000_000},
     ]
-    assert len(db.query("from citations_wide")) == 8
+    assert views["citations_wide"].num_rows == 8
 
 
-def test_max_seq_len_tells_the_longest_that_fitted_and_the_shortest_oom(db: Registry) -> None:
-    row = _one(db, "n_gpus = 1", "max_seq_len")
+def test_max_seq_len_tells_the_longest_that_fitted_and_the_shortest_oom(views: Views) -> None:
+    row = _one(views, "n_gpus = 1", "max_seq_len")
     assert (row["longest_fitted"], row["shortest_oom"], row["n_observations"]) == (1024, 2048, 4)
 
 
-def test_scaling_compares_with_the_smallest_number_of_gpus(db: Registry) -> None:
-    rows = db.query("from scaling order by n_gpus").rows()
+def test_scaling_compares_with_the_smallest_number_of_gpus(views: Views) -> None:
+    rows = _rows(views, "from scaling order by n_gpus")
     assert [row["n_gpus"] for row in rows] == [1, 2]
     one, two = rows
     base = (8 / 2.0 + 8 / 2.2) / 2  # the median of two runs
@@ -108,8 +119,8 @@ def test_scaling_compares_with_the_smallest_number_of_gpus(db: Registry) -> None
     assert two["efficiency"] == pytest.approx(6.4 / base / 2)
 
 
-def test_conflicts_pairs_like_runs_apart_by_more_than_two_per_cent(db: Registry) -> None:
-    rows = db.query("from conflicts where kind like 'same%' order by metric").rows()
+def test_conflicts_pairs_like_runs_apart_by_more_than_two_per_cent(views: Views) -> None:
+    rows = _rows(views, "from conflicts where kind like 'same%' order by metric")
     assert {row["metric"] for row in rows} == {
         "step_time",
         "samples_per_second",
@@ -120,14 +131,14 @@ def test_conflicts_pairs_like_runs_apart_by_more_than_two_per_cent(db: Registry)
     assert step["ratio"] == pytest.approx(step["other_value"] / step["value"])
 
 
-def test_conflicts_holds_a_rate_against_samples_and_time(db: Registry) -> None:
-    row = _one(db, "kind = 'rate x time against samples'", "conflicts")
+def test_conflicts_holds_a_rate_against_samples_and_time(views: Views) -> None:
+    row = _one(views, "kind = 'rate x time against samples'", "conflicts")
     assert (row["value"], row["other_value"]) == (10.3, 10.0)
     assert row["ratio"] == pytest.approx(10.0 / 10.3)
 
 
-def test_coverage_counts_per_model_gpu_and_method(db: Registry) -> None:
-    row = _one(db, "gpu_id = 'rtx-3090'", "coverage")
+def test_coverage_counts_per_model_gpu_and_method(views: Views) -> None:
+    row = _one(views, "gpu_id = 'rtx-3090'", "coverage")
     assert row == {
         "model_id": "llama-2-7b",
         "gpu_id": "rtx-3090",
@@ -145,8 +156,8 @@ def test_coverage_counts_per_model_gpu_and_method(db: Registry) -> None:
     }
 
 
-def test_quality_counts_what_is_stated_inferred_uncertain_and_derived(db: Registry) -> None:
-    row = _one(db, "source_id = 'tiny'", "quality")
+def test_quality_counts_what_is_stated_inferred_uncertain_and_derived(views: Views) -> None:
+    row = _one(views, "source_id = 'tiny'", "quality")
     assert row["n_observations"] == 7
     assert row["n_citations"] == 8
     assert row["n_measured"] == 6
@@ -166,7 +177,6 @@ def test_quality_counts_what_is_stated_inferred_uncertain_and_derived(db: Regist
 
 @pytest.mark.parametrize("name", view_names())
 def test_views_are_the_same_before_and_after_the_fold(
-    db: Registry, pending: Registry, name: str
+    views: Views, pending_views: Views, name: str
 ) -> None:
-    sql = f"from {name} order by all"
-    assert db.query(sql).arrow().equals(pending.query(sql).arrow())
+    assert views[name].equals(pending_views[name])

@@ -1,0 +1,137 @@
+"""Run the installed command as a user does, in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from registry.store.create import create_registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+
+COMMAND = Path(sys.executable).parent / "registry"
+
+
+def build_submission(number: int = 1) -> dict[str, Any]:
+    """Return a small valid submission; ``number`` tells its run from others."""
+    return {
+        "source": {"source_id": "my-runs"},
+        "observations": [
+            {
+                "outcome": "ok",
+                "run_id": f"run-{number}",
+                "configuration": {
+                    "model_id": "llama-2-7b",
+                    "method": "lora",
+                    "gpu_id": "rtx-3090",
+                    "n_gpus": 1,
+                },
+                "measurements": [
+                    {"metric": "peak_memory", "kind": "reserved", "value": "20 GiB"},
+                ],
+            }
+        ],
+    }
+
+
+@pytest.fixture
+def submission() -> Callable[..., dict[str, Any]]:
+    """Return a function that builds valid submissions."""
+    return build_submission
+
+
+@pytest.fixture
+def command() -> Path:
+    """Return the installed script."""
+    return COMMAND
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Return the environment of a user who has no registry yet."""
+    kept = {name: value for name, value in os.environ.items() if name != "REGISTRY_PATH"}
+    path = f"{COMMAND.parent}{os.pathsep}{kept['PATH']}"
+    return {**kept, "XDG_DATA_HOME": str(tmp_path / "data"), "PATH": path}
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """Return the empty folder in which the command runs."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def run(environment: dict[str, str], work: Path) -> Run:
+    """Return a function that runs the command and sees that it shows no traceback."""
+
+    def run_command(
+        *arguments: str, cwd: Path = work, stdin: str | bytes = b"", **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [str(COMMAND), *arguments],
+            cwd=cwd,
+            env={**environment, **variables},
+            input=stdin.encode() if isinstance(stdin, str) else stdin,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        stdout, stderr = done.stdout.decode(), done.stderr.decode()
+        assert "Traceback" not in stderr, stderr
+        assert "a fault of the command" not in stderr, stderr
+        return subprocess.CompletedProcess(done.args, done.returncode, stdout, stderr)
+
+    return run_command
+
+
+@pytest.fixture(scope="session")
+def curated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a registry with the curated records that nothing may be written to."""
+    path = tmp_path_factory.mktemp("curated") / "registry"
+    create_registry(path)
+    return path
+
+
+@pytest.fixture
+def registry(work: Path, curated: Path) -> Path:
+    """Return a registry of the test's own, the folder ``mine`` where the command runs."""
+    return Path(shutil.copytree(curated, work / "mine"))
+
+
+@pytest.fixture
+def write(work: Path) -> Callable[[str, Any], Path]:
+    """Return a function that writes a file where the command runs: a text, or a JSON document."""
+
+    def write_file(name: str, content: Any) -> Path:
+        path = work / name
+        text = content if isinstance(content, str) else json.dumps(content)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write_file
+
+
+@pytest.fixture
+def snapshot() -> Callable[[Path], dict[str, bytes | None]]:
+    """Return a function that reads all that is in a folder, the lock's content left out."""
+
+    def read(folder: Path) -> dict[str, bytes | None]:
+        return {
+            str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+            for path in folder.rglob("*")
+            if path.name != ".lock"
+        }
+
+    return read

@@ -1,0 +1,116 @@
+"""Every command and every line of Python in the README does what the README shows.
+
+With REGISTRY_UPDATE_README=1 the outputs of the commands are written anew instead.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+_BLOCK = re.compile(r"```console\n(.*?)```\n", re.DOTALL)
+_PYTHON = re.compile(r"```pycon\n(.*?)```\n", re.DOTALL)
+_LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+_END = "--- end of command ---"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of a session, and the output that the README shows for it."""
+
+    command: str
+    output: str
+
+
+def _parse_session(block: str) -> list[Step]:
+    steps: list[Step] = []
+    for chunk in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        lines = chunk.splitlines()
+        n_command = 1
+        while n_command < len(lines) and lines[n_command].startswith("> "):
+            n_command += 1
+        command = "\n".join([lines[0], *(line[2:] for line in lines[1:n_command])])
+        steps.append(Step(command, "\n".join(lines[n_command:])))
+    return steps
+
+
+def _format_session(commands: list[str], outputs: list[str]) -> str:
+    lines = []
+    for command, output in zip(commands, outputs, strict=True):
+        lines.append("$ " + command.replace("\n", "\n> "))
+        lines += output.splitlines()
+    return "```console\n" + "\n".join(lines) + "\n```\n"
+
+
+def _run_session(commands: list[str], folder: Path) -> list[str]:
+    """Run commands in one shell, and return what each wrote, errors included."""
+    for name in ("records", "tests"):
+        (folder / name).symlink_to(ROOT / name)
+    script = "\n".join(f"{command}\necho '{_END}'" for command in commands)
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    environment.pop("REGISTRY_PATH", None)
+    done = subprocess.run(
+        ["bash", "-c", f"exec 2>&1\n{script}"],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return [part.strip("\n") for part in done.stdout.split(f"{_END}\n")[:-1]]
+
+
+def test_the_session_writes_what_the_readme_shows(tmp_path: Path) -> None:
+    text = README.read_text(encoding="utf-8")
+    blocks = [_parse_session(block) for block in _BLOCK.findall(text)]
+    steps = [step for block in blocks for step in block]
+    outputs = _run_session([step.command for step in steps], tmp_path)
+    if os.environ.get("REGISTRY_UPDATE_README"):
+        _update(text, blocks, outputs)
+        return
+    assert len(steps) >= 15
+    for step, output in zip(steps, outputs, strict=True):
+        shown = [line.rstrip() for line in step.output.splitlines()]
+        assert [line.rstrip() for line in output.splitlines()] == shown, step.command
+
+
+def _update(text: str, blocks: list[list[Step]], outputs: list[str]) -> None:
+    left = iter(outputs)
+    sessions = iter(
+        [
+            _format_session(
+                [step.command for step in block],
+                ["\n".join(line.rstrip() for line in next(left).splitlines()) for _ in block],
+            )
+            for block in blocks
+        ]
+    )
+    README.write_text(_BLOCK.sub(lambda _: next(sessions), text), encoding="utf-8")
+
+
+def test_the_python_of_the_readme_gives_what_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGISTRY_PATH", str(ROOT / "records"))
+    source = "\n".join(_PYTHON.findall(README.read_text(encoding="utf-8")))
+    test = doctest.DocTestParser().get_doctest(source, {}, "README.md", None, None)
+    assert len(test.examples) > 5
+    result = doctest.DocTestRunner(optionflags=doctest.REPORT_NDIFF).run(test)
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_lead_somewhere(name: str) -> None:
+    links = _LINK.findall((ROOT / name).read_text(encoding="utf-8"))
+    assert [link for link in links if not (ROOT / link).exists()] == []
