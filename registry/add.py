@@ -50,6 +50,7 @@ def prepare_all(
     for origin, document in documents:
         try:
             known = _with_pending(location.read, catalogue, document)
+            document = _settled(document, known)  # noqa: PLW2901 - the same document, by other names
             ready = prepare_submission(document, known, origin=origin)
         except SubmissionError as error:
             problems += [f"{error.origin}: {problem}" for problem in error.problems]
@@ -71,6 +72,19 @@ def _with_pending(folder: Folder, catalogue: Catalogue, document: Any) -> Catalo
             entry.document.get("models", ()), entry.document.get("gpus", ())
         )
     return catalogue
+
+
+def _settled(document: Any, catalogue: Catalogue) -> Any:
+    """Call what a run of the recorder describes as the catalogue does, where it knows it."""
+    source = document.get("source") if isinstance(document, dict) else None
+    if not isinstance(source, dict) or source.get("kind") != "run":
+        return document
+    from registry.recorder.settle import settle_document  # noqa: PLC0415 - only for runs
+
+    try:
+        return settle_document(document, catalogue)
+    except (AttributeError, KeyError, TypeError):
+        return document  # not of the form of a submission: validation says how
 
 
 def _refers_only_to(catalogue: Catalogue, document: Any) -> bool:

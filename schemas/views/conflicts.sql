@@ -22,6 +22,7 @@ with alike as (
         and n.kind is not distinct from m.kind
         and n.device_index is not distinct from m.device_index
     where abs(n.value - m.value) > 0.02 * greatest(abs(n.value), abs(m.value))
+        and m.metric not in ('train_loss', 'eval_loss', 'accuracy') -- chance, not measurement
 ),
 totals as (
     select

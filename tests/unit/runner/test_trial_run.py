@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from registry.catalogue import Catalogue
+from registry.recorder.failure import Failure
 from registry.runner.plan import parse_plan
-from registry.runner.process import allowed_environment, find_marked, format_exit
+from registry.runner.process import allowed_environment, format_exit
 from registry.runner.sweep import Progress, Sweep, run_plan
 from registry.runner.trial_run import TrialResult, run_trial
 from registry.runner.trials import Trial, expand_trials
 from registry.runner.unfinished import describe_unfinished
-from registry.recorder.failure import Failure
 from registry.validation import prepare_submission
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 CATALOGUE = Catalogue(gpus={"cpu": {"gpu_id": "cpu"}})
 
@@ -85,10 +88,17 @@ def fake_python(tmp_path: Path) -> str:
     return str(path)
 
 
+def make_models(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return a model for each name, each of another shape: the same shape is the same trial."""
+    return {
+        name: {"model_type": "llama", "hidden_size": 8 * width, "num_hidden_layers": 1}
+        for width, name in enumerate(names, 1)
+    }
+
+
 def make_trials(*names: str, **settings: Any) -> list[Trial]:
-    shape = {"model_type": "llama", "hidden_size": 8, "num_hidden_layers": 1}
     document = {
-        "models": {name: shape for name in names},
+        "models": make_models(names),
         "matrix": {"model": list(names)},
         "device": "cpu",
         **settings,
@@ -153,9 +163,8 @@ def is_alive(pid: int) -> bool:
 
 
 def sweep_of(names: list[str], folder: Path, python: str, **options: Any) -> tuple[Sweep, Any, Any]:
-    shape = {"model_type": "llama", "hidden_size": 8, "num_hidden_layers": 1}
     document = {
-        "models": {name: shape for name in names},
+        "models": make_models(names),
         "matrix": {"model": names},
         "device": "cpu",
     }
@@ -198,20 +207,26 @@ def test_a_trial_in_flight_that_is_killed_is_recorded_and_the_sweep_goes_on(
 ) -> None:
     def kill_job() -> None:
         deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            specs = list((tmp_path / "runs").glob("*/spec.json"))
-            for spec in specs:
-                found = subprocess.run(["pgrep", "-f", str(spec)], capture_output=True, text=True)
-                for pid in found.stdout.split():
-                    os.kill(int(pid), signal.SIGKILL)
-                    return
+        while time.monotonic() < deadline and not (jobs := jobs_of(tmp_path)):
             time.sleep(0.02)
+        os.kill(jobs[0], signal.SIGKILL)
 
     killer = threading.Thread(target=kill_job)
     killer.start()
     sweep, _, _ = sweep_of(["hang", "exception"], tmp_path, fake_python)
     killer.join()
     assert [result.outcome for result in sweep.results] == ["interrupted", "error"]
+
+
+def jobs_of(folder: Path) -> list[int]:
+    """Return the processes that run a trial of this folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and entry.name != str(os.getpid()):
+            with contextlib.suppress(OSError):
+                if str(folder / "runs").encode() in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+    return found
 
 
 def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(tmp_path: Path, fake_python: str) -> None:
@@ -224,7 +239,7 @@ def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(tmp_path: Path, fake_python: 
         "interrupted after 1 of 3 trials; their results are kept; run the same plan again to go on "
         "with the others"
     )
-    assert find_marked("") == []
+    assert jobs_of(tmp_path) == []
 
 
 def test_a_result_that_cannot_be_added_is_not_done(tmp_path: Path, fake_python: str) -> None:
