@@ -70,14 +70,21 @@ class _Figures:
 
 
 def collect_table_facts(
-    configurations: pa.Table, observations: pa.Table, measurements: pa.Table, gpus: pa.Table
+    configurations: pa.Table,
+    observations: pa.Table,
+    measurements: pa.Table,
+    gpus: pa.Table,
+    *,
+    index: Positions | None = None,
 ) -> dict[str, pa.Array]:
     """Return the facts of whole tables: for each, a column with one value per observation.
 
     Measurements of other observations are left out. Configurations and GPUs are looked up by id.
+    ``index`` is the :func:`observation_index` of the measurements, where it is known already.
     """
     ids = _column(observations, "observation_id")
-    index = observation_index(ids, measurements)
+    if index is None:
+        index = observation_index(ids, measurements)
     known = index >= 0
     if not known.all():
         index, measurements = index[known], measurements.filter(pa.array(known))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -19,17 +17,19 @@ from registry.contract import load_table
 from registry.errors import SubmissionError
 from registry.frames import check_table
 from registry.identity import document_id
+from registry.promises import text_bytes
 from registry.store.bulk_check import (
     REFERRED,
     Checked,
     Context,
-    check_batch,
     check_identities,
     check_references,
     key_ids,
 )
+from registry.store.bulk_pool import build_checker
 from registry.store.bundle import STREAMED, Bundle, open_bundle
 from registry.store.fold import catalogue_tables, commit, id_files, with_catalogue
+from registry.store.ids import ID_BYTES
 from registry.store.lock import fold_lock
 from registry.store.manifest import Manifest, read_manifest
 from registry.store.part_writer import PartWriter
@@ -40,15 +40,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import numpy.typing as npt
+
     from registry.catalogue import Catalogue
+    from registry.store.bulk_pool import Inline, Pool
     from registry.store.bundle import Tables
     from registry.store.folder import Folder
+
+    Ids = npt.NDArray[np.bytes_]
 
 #: Observations that are validated together.
 BATCH_OBSERVATIONS = 65_536
 
-#: Batches that are validated at the same time; more of them take more memory.
-_WORKERS = 4
+#: From so many observations on, batches are validated in processes of their own.
+POOL_OBSERVATIONS = 150_000
+
+#: What numpy takes off the end of fixed-width bytes.
+_NUL = b"\0"
 
 #: Most problems that are reported together.
 _MOST_PROBLEMS = 100
@@ -64,13 +72,30 @@ class BulkResult:
 
 
 @dataclass(slots=True)
+class _Covered:
+    """The observations that documents give, as sorted ids, and which of them were added."""
+
+    ids: Ids
+    found: npt.NDArray[np.bool_]
+
+    def take(self, new_ids: Ids) -> npt.NDArray[np.bool_]:
+        """Tell of each new observation whether a document gives it, and note that it is there."""
+        if not len(self.ids):
+            return np.zeros(len(new_ids), dtype=np.bool_)
+        places = np.minimum(np.searchsorted(self.ids, new_ids), len(self.ids) - 1)
+        is_covered: npt.NDArray[np.bool_] = self.ids[places] == new_ids
+        self.found[places[is_covered]] = True
+        return is_covered
+
+
+@dataclass(slots=True)
 class _Added:
     """What was written so far."""
 
     writer: PartWriter
     documents: pa.Table
-    covered: pa.Array
-    ids: list[np.ndarray[tuple[int], np.dtype[np.bytes_]]] = field(default_factory=list)
+    covered: _Covered
+    ids: list[Ids] = field(default_factory=list)
     uncovered: hashlib._Hash = field(default_factory=hashlib.sha256)
     n_uncovered: int = 0
     n_observations: int = 0
@@ -80,21 +105,22 @@ class _Added:
 
     def take(self, checked: Checked) -> None:
         """Write the new rows of a batch."""
-        self.n_observations += checked.n_observations
-        fresh = checked.fresh
-        new_ids = combined(fresh["observations"].column("observation_id"))
-        self.n_new += len(new_ids)
-        self.ids.append(key_ids("observations", new_ids))
-        self._take_uncovered(new_ids)
-        self._take_recited(fresh["citations"], new_ids)
-        for name, rows in fresh.items():
+        for name, rows in checked.fresh.items():
             self.writer.write(name, rows)
+        self.n_observations += checked.n_observations
+        ids = combined(checked.fresh["observations"].column("observation_id"))
+        self.n_new += len(ids)
+        self._take_ids(ids)
+        self._take_recited(checked.fresh["citations"], ids)
 
-    def _take_uncovered(self, new_ids: pa.Array) -> None:
-        if len(self.covered):
-            new_ids = new_ids.filter(pc.invert(pc.is_in(new_ids, value_set=self.covered)))
+    def _take_ids(self, new_ids: pa.Array) -> None:
+        ids = key_ids("observations", new_ids)
+        self.ids.append(ids)
+        is_covered = self.covered.take(ids)
+        if is_covered.any():
+            new_ids = new_ids.filter(pa.array(~is_covered))
         self.n_uncovered += len(new_ids)
-        self.uncovered.update("".join(new_ids.to_pylist()).encode())
+        self.uncovered.update(text_bytes(new_ids).data)
 
     def _take_recited(self, citations: pa.Table, new_ids: pa.Array) -> None:
         ids = combined(citations.column("observation_id"))
@@ -116,19 +142,29 @@ def add_tables(
     is recorded then.
     """
     folder.require()
-    with fold_lock(folder, wait_seconds=wait_seconds):
-        bundle = open_bundle(source)
-        manifest = read_manifest(folder)
-        catalogue = _extended_catalogue(folder, manifest, bundle)
-        context = _build_context(folder, manifest, bundle, catalogue)
-        writer = PartWriter(folder)
-        try:
-            added = _Added(writer, *_read_documents(context, bundle))
-            _add_batches(context, bundle, added)
-            return _commit_added(context, catalogue, added)
-        except BaseException:
-            writer.discard()
-            raise
+    with (
+        fold_lock(folder, wait_seconds=wait_seconds),
+        open_bundle(source) as bundle,
+        build_checker(bundle.n_observations, fewest=POOL_OBSERVATIONS) as checker,
+    ):
+        return _add_bundle(folder, bundle, checker)
+
+
+def _add_bundle(folder: Folder, bundle: Bundle, checker: Inline | Pool) -> BulkResult:
+    manifest = read_manifest(folder)
+    catalogue = _extended_catalogue(folder, manifest, bundle)
+    context = _build_context(folder, manifest, bundle, catalogue)
+    checker.set_context(context)
+    writer = PartWriter(folder)
+    try:
+        added = _Added(writer, *_read_documents(context, bundle))
+        _add_batches(checker, bundle, added)
+        _check_covered(context, bundle, added)
+        bundle.require_integrity()
+        return _commit_added(context, catalogue, added)
+    except BaseException:
+        writer.discard()
+        raise
 
 
 def _raise_any(bundle: Bundle, problems: list[str]) -> None:
@@ -161,13 +197,13 @@ def _build_context(
     return Context(folder, manifest, id_files(folder, manifest), whole)
 
 
-def _read_documents(context: Context, bundle: Bundle) -> tuple[pa.Table, pa.Array]:
-    """Return the new documents, and the ids of the observations that documents cover."""
+def _read_documents(context: Context, bundle: Bundle) -> tuple[pa.Table, _Covered]:
+    """Return the new documents, and the observations that documents give."""
     table = bundle.whole("submissions")
     table = table.filter(pc.is_valid(table.column("document")))
     _raise_any(bundle, check_table("submissions", table))
-    collector = RowCollector()
-    problems = []
+    problems: list[str] = []
+    covered: set[str] = set()
     for row in table.to_pylist():
         found = document_id(row["document"])
         if found != row["submission_id"]:
@@ -176,33 +212,47 @@ def _read_documents(context: Context, bundle: Bundle) -> tuple[pa.Table, pa.Arra
                 f"SHA-256 is {found}; expected the id to be that"
             )
         else:
-            collector.add(row["submission_id"], json.loads(row["document"]), row["document"])
+            covered.update(_given_observations(row))
     _raise_any(bundle, problems)
     ids = combined(table.column("submission_id"))
     is_new = ~context.ids.contains_each(key_ids("submissions", ids))
-    covered = [row["observation_id"] for row in collector.tables["observations"]]
-    return table.filter(pa.array(is_new)), pa.array(sorted(covered), pa.string())
+    given = key_ids("observations", pa.array(sorted(covered), pa.string()))
+    return table.filter(pa.array(is_new)), _Covered(given, np.zeros(len(given), dtype=np.bool_))
 
 
-def _add_batches(context: Context, bundle: Bundle, added: _Added) -> None:
+def _given_observations(row: dict[str, str]) -> Iterator[str]:
+    """Yield the ids of the observations that a document gives."""
+    collector = RowCollector()
+    collector.add(row["submission_id"], json.loads(row["document"]), row["document"])
+    return (observation["observation_id"] for observation in collector.tables["observations"])
+
+
+def _add_batches(checker: Inline | Pool, bundle: Bundle, added: _Added) -> None:
     """Validate batches side by side and write them in order; stop at the first that is wrong."""
-    with ThreadPoolExecutor(max_workers=_WORKERS) as pool:
-        running: deque[Future[Checked]] = deque()
-        try:
-            for batch in read_batches(bundle):
-                running.append(pool.submit(check_batch, context, batch))
-                if len(running) >= _WORKERS:
-                    _take_next(bundle, running, added)
-            while running:
-                _take_next(bundle, running, added)
-        finally:
-            pool.shutdown(cancel_futures=True)
+    for batch in read_batches(bundle):
+        checker.submit(batch)
+        if checker.n_running >= checker.most_running:
+            _take_next(bundle, checker, added)
+    while checker.n_running:
+        _take_next(bundle, checker, added)
 
 
-def _take_next(bundle: Bundle, running: deque[Future[Checked]], added: _Added) -> None:
-    checked = running.popleft().result()
+def _take_next(bundle: Bundle, checker: Inline | Pool, added: _Added) -> None:
+    checked = checker.take()
     _raise_any(bundle, checked.problems)
     added.take(checked)
+
+
+def _check_covered(context: Context, bundle: Bundle, added: _Added) -> None:
+    """Raise where a document gives an observation that neither bundle nor registry holds."""
+    missing = added.covered.ids[~added.covered.found]
+    missing = missing[~context.ids.contains_each(missing)]
+    problems = [
+        f"submissions: found a document that gives the observation {id_.hex()!r}; expected a row "
+        "of observations; add it to the tables"
+        for id_ in (key.ljust(ID_BYTES, _NUL) for key in missing.tolist())
+    ]
+    _raise_any(bundle, problems)
 
 
 def read_batches(bundle: Bundle) -> Iterator[dict[str, pa.Table]]:

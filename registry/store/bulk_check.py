@@ -11,7 +11,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from registry.bulk_facts import check_rules_table, collect_table_facts
-from registry.bulk_identity import combined, figures_hashes, row_ids
+from registry.bulk_identity import (
+    NO_OBSERVATION,
+    combined,
+    figures_hashes,
+    observation_index,
+    row_ids,
+)
 from registry.contract import load_table
 from registry.frames import MOST_NAMED, check_table
 from registry.store.bundle import STREAMED, empty_table
@@ -22,8 +28,10 @@ from registry.store.results import compute_results
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import duckdb
     import numpy.typing as npt
 
+    from registry.bulk_identity import Index
     from registry.store.folder import Folder
     from registry.store.manifest import Manifest
 
@@ -40,6 +48,8 @@ class Context:
     ids: IdFiles
     #: Whole tables: models, gpus, sources, environments, configurations.
     whole: Mapping[str, pa.Table]
+    #: A database to compute in, where one is kept open.
+    connection: duckdb.DuckDBPyConnection | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +79,12 @@ def check_identities(name: str, table: pa.Table) -> list[str]:
     return _differing(name, table, identity, row_ids(name, table), "the hash of its other columns")
 
 
-def check_figures(observations: pa.Table, measurements: pa.Table) -> list[str]:
+def check_figures(
+    observations: pa.Table, measurements: pa.Table, index: Index | None = None
+) -> list[str]:
     """Return which observations carry another hash than their measurements have."""
-    hashes = figures_hashes(combined(observations.column("observation_id")), measurements)
+    ids = combined(observations.column("observation_id"))
+    hashes = figures_hashes(ids, measurements, index)
     return _differing(
         "observations", observations, "figures_hash", hashes, "the hash of its measurements"
     )
@@ -119,30 +132,42 @@ def check_batch(context: Context, batch: dict[str, pa.Table]) -> Checked:
     problems = [p for name in STREAMED for p in check_table(name, batch[name])]
     if problems:
         return Checked(problems)
-    problems = [*_check_batch_references(context, batch)]
     observations, measurements = batch["observations"], batch["measurements"]
+    ids = combined(observations.column("observation_id"))
+    index = {name: observation_index(ids, batch[name]) for name in STREAMED[1:]}
+    problems = _check_batch_references(context, batch, index)
     problems += check_identities("observations", observations)
-    problems += check_figures(observations, measurements)
+    problems += check_figures(observations, measurements, index["measurements"])
     if problems:
         return Checked(problems)
     configurations = _referred(context, observations, "configurations")
-    facts = collect_table_facts(configurations, observations, measurements, context.whole["gpus"])
-    problems = check_rules_table(combined(observations.column("observation_id")), facts)
+    facts = collect_table_facts(
+        configurations,
+        observations,
+        measurements,
+        context.whole["gpus"],
+        index=index["measurements"],
+    )
+    problems = check_rules_table(ids, facts)
     if problems:
         return Checked(problems)
     return Checked([], _fresh_rows(context, batch, configurations), observations.num_rows)
 
 
-def _check_batch_references(context: Context, batch: dict[str, pa.Table]) -> list[str]:
+def _check_batch_references(
+    context: Context, batch: dict[str, pa.Table], index: Mapping[str, Index]
+) -> list[str]:
     observation_ids = combined(batch["observations"].column("observation_id"))
-    problems = []
+    problems: list[str] = []
     for name in REFERRED:
         key = load_table(name).key[0]
         known = combined(context.whole[name].column(key))
         problems += check_references("observations", batch["observations"], key, known, context.ids)
     sources = combined(context.whole["sources"].column("source_id"))
     problems += check_references("citations", batch["citations"], "source_id", sources, context.ids)
-    for name in ("measurements", "citations", "samples"):
+    for name, places in index.items():
+        if (places != NO_OBSERVATION).all():
+            continue
         ids = context.ids if name == "citations" else None
         problems += check_references(name, batch[name], "observation_id", observation_ids, ids)
     return problems
@@ -186,4 +211,5 @@ def _fresh_rows(
         "configurations": configurations,
         "environments": _referred(context, batch["observations"], "environments"),
     }
-    return {**fresh, "results": compute_results(inputs, threads=1)}
+    results = compute_results(inputs, threads=1, connection=context.connection)
+    return {**fresh, "results": results}

@@ -2,17 +2,17 @@
 
 Much of the work holds Python's lock, so threads would not make it faster. The workers share one
 socket, from which each takes the next batch when it is free; tables travel through shared memory.
-Workers are started anew, not forked: Arrow's and DuckDB's threads do not survive a fork.
+This process is never forked: the threads of Arrow and DuckDB would not survive that.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from registry.errors import StoreError
@@ -35,6 +35,9 @@ _NUMBER_BYTES = 8
 
 #: How often to see whether the workers still live.
 _POLL_SECONDS = 1.0
+
+#: How long the workers may take to end.
+_END_SECONDS = 10.0
 
 
 class Inline:
@@ -81,29 +84,27 @@ class Pool:
         self._running: dict[int, dict[str, pa.Table]] = {}
         self._done: dict[int, Checked] = {}
         self._n_submitted = self._n_taken = 0
-        self._workers: list[subprocess.Popen[bytes]] = []
         self._context = open_shared()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.settimeout(_POLL_SECONDS)
         with theirs:
-            self._socket.settimeout(_POLL_SECONDS)
             try:
-                self._start(theirs.fileno(), n_workers)
+                self._workers = self._start(theirs.fileno(), n_workers)
             except BaseException:
-                self._close()
+                self._socket.close()
+                os.close(self._context)
                 raise
 
-    def _start(self, theirs: int, n_workers: int) -> None:
-        # -P: the folder one stands in must not shadow modules.
-        module = ["-P", "-m", "registry.store.bulk_worker", str(theirs), str(self._context)]
-        for _ in range(n_workers):
-            worker = subprocess.Popen(  # noqa: S603 - this interpreter, this package
-                [sys.executable, *module],
-                env=_worker_environment(),
-                pass_fds=(theirs, self._context),
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C reaches the parent alone, which ends them
-            )
-            self._workers.append(worker)
+    def _start(self, theirs: int, n_workers: int) -> subprocess.Popen[bytes]:
+        words = [str(theirs), str(self._context), str(n_workers)]
+        return subprocess.Popen(
+            # -P: modules in the folder one stands in must not stand for others.
+            [sys.executable, "-P", "-m", "registry.store.bulk_worker", *words],
+            env=_worker_environment(),
+            pass_fds=(theirs, self._context),
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C reaches the parent alone, which ends them
+        )
 
     def __enter__(self) -> Self:
         """Return the pool; its workers are starting."""
@@ -121,11 +122,12 @@ class Pool:
     def _close(self) -> None:
         self._socket.close()
         os.close(self._context)
-        for worker in self._workers:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(worker.pid, signal.SIGKILL)
-        for worker in self._workers:
-            worker.wait()
+        self._workers.terminate()
+        try:
+            self._workers.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._workers.pid, signal.SIGKILL)
+            self._workers.wait()
 
     def set_context(self, context: Context) -> None:
         """Say what the rows of all batches may refer to; comes before the first batch."""
@@ -170,8 +172,10 @@ class Pool:
         if not data:
             raise _ended_early()
         number = int.from_bytes(data, "little")
-        checked, changed = read_shared(descriptors[0])
-        os.close(descriptors[0])
+        try:
+            checked, changed = read_shared(descriptors[0])
+        finally:
+            os.close(descriptors[0])
         if isinstance(checked, BaseException):
             raise checked
         fresh = {} if checked.problems else {**self._running[number], **changed}
@@ -179,14 +183,21 @@ class Pool:
         self._done[number] = Checked(checked.problems, fresh, checked.n_observations)
 
     def _require_workers(self) -> None:
-        if any(worker.poll() is not None for worker in self._workers):
+        if self._workers.poll() is not None:
             raise _ended_early()
 
 
 def _worker_environment() -> dict[str, str]:
     """Return the environment of a worker: it finds the modules that this process finds."""
-    paths = [path or str(os.getcwd()) for path in sys.path]  # noqa: PTH109 - as Python reads ''
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    paths = [path or str(Path.cwd()) for path in sys.path]
+    own = {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "OPENBLAS_NUM_THREADS": "1",  # no threads before the fork
+        # Memory that is asked for again and again is not handed back in between.
+        "MALLOC_MMAP_THRESHOLD_": str(2**30),
+        "MALLOC_TRIM_THRESHOLD_": str(2**33),
+    }
+    return {**os.environ, **own}
 
 
 def _ended_early() -> StoreError:

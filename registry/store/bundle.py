@@ -6,6 +6,7 @@ that a bundle need not fit into memory.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,9 +20,11 @@ from registry.arrow import table_schema
 from registry.bulk_order import compare_neighbours, is_sorted
 from registry.contract import TABLES, load_table
 from registry.errors import StoreError, SubmissionError, did_you_mean
+from registry.store.integrity import Integrity, open_integrity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Self
 
     Tables = Mapping[str, pa.Table | pa.RecordBatchReader]
 
@@ -85,9 +88,33 @@ class Cursor:
 class Bundle:
     """The tables of a bundle: small ones whole, the others through cursors."""
 
-    def __init__(self, origin: str, batches: dict[str, Iterator[pa.Table]]) -> None:
+    def __init__(
+        self,
+        origin: str,
+        batches: dict[str, Iterator[pa.Table]],
+        *,
+        n_observations: int | None = None,
+        integrity: Integrity | None = None,
+    ) -> None:
         self.origin = origin
+        #: How many observations there are; None where only reading them tells.
+        self.n_observations = n_observations
         self._batches = batches
+        self._integrity = integrity
+
+    def __enter__(self) -> Self:
+        """Return the bundle."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop reading files for their hashes."""
+        if self._integrity:
+            self._integrity.stop()
+
+    def require_integrity(self) -> None:
+        """Raise SubmissionError where a file is not what the export's manifest says."""
+        if self._integrity:
+            self._integrity.require()
 
     def whole(self, name: str) -> pa.Table:
         """Return all rows of a table."""
@@ -116,10 +143,36 @@ def open_bundle(source: Path | str | Tables) -> Bundle:
     """
     if isinstance(source, Mapping):
         _check_names(list(source), "tables")
-        return Bundle("tables", {name: _table_batches(name, t) for name, t in source.items()})
+        batches = {name: _table_batches(name, table) for name, table in source.items()}
+        return Bundle("tables", batches, n_observations=_count_rows(source.get("observations")))
     path = Path(source)
     files = _bundle_files(path)
-    return Bundle(str(path), {name: file_batches(name, found) for name, found in files.items()})
+    batches = {name: file_batches(name, found) for name, found in files.items()}
+    n_observations = count_file_rows(files.get("observations", []))
+    integrity = open_integrity(path)
+    return Bundle(str(path), batches, n_observations=n_observations, integrity=integrity)
+
+
+def _count_rows(table: pa.Table | pa.RecordBatchReader | None) -> int | None:
+    if table is None:
+        return 0
+    return table.num_rows if isinstance(table, pa.Table) else None
+
+
+def count_file_rows(files: list[str]) -> int:
+    """Return the rows of some Parquet files; raise StoreError where one cannot be read."""
+    with _readable(files):
+        return sum(pq.read_metadata(file).num_rows for file in files)
+
+
+@contextlib.contextmanager
+def _readable(files: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowInvalid) as error:
+        raise StoreError(
+            f"{files[0]}: cannot be read ({error}); expected a Parquet file; export it again"
+        ) from None
 
 
 def _check_names(names: list[str], origin: str) -> None:
@@ -164,7 +217,7 @@ def _table_batches(name: str, table: pa.Table | pa.RecordBatchReader) -> Iterato
 
 def file_batches(name: str, files: list[str]) -> Iterator[pa.Table]:
     """Yield the rows of a table's files in pieces, with the contract's columns and types."""
-    try:
+    with _readable(files):
         dataset = ds.dataset(files)
         if dataset.count_rows() <= LARGEST_SORTED:
             yield from _in_order(name, conform(name, dataset.to_table()))
@@ -172,10 +225,6 @@ def file_batches(name: str, files: list[str]) -> Iterator[pa.Table]:
         for file in files:
             for batch in pq.ParquetFile(file).iter_batches(batch_size=_READ_ROWS):
                 yield conform(name, pa.Table.from_batches([batch]))
-    except (OSError, pa.ArrowInvalid) as error:
-        raise StoreError(
-            f"{files[0]}: cannot be read ({error}); expected a Parquet file; export it again"
-        ) from None
 
 
 def _in_order(name: str, table: pa.Table) -> Iterator[pa.Table]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -37,6 +36,8 @@ def create_registry(path: Path, *, empty: bool = False) -> Folder:
 
 
 def _fill(folder: Folder, *, empty: bool) -> None:
+    import shutil  # noqa: PLC0415 - not needed to add, which must start fast
+
     folder.tables.mkdir()
     curated = Folder(curated_dir())
     manifest = replace(read_manifest(curated), version=1)

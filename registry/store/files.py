@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
-import shutil
 from typing import TYPE_CHECKING
 
 from registry.errors import StoreError
@@ -49,7 +47,7 @@ def write_all_atomically(files: Sequence[tuple[Path, bytes]]) -> None:
 
 
 def _temporary_name() -> str:
-    return f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+    return f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
 
 
 def _write_through(path: Path, data: bytes) -> None:
@@ -104,6 +102,8 @@ def filled_folder(target: Path, *, last: str) -> Iterator[Path]:
     the entries move one by one, ``last`` after the others. Raises StoreError where the place cannot
     be written; nothing is left behind then.
     """
+    import shutil  # noqa: PLC0415 - not needed to add, which must start fast
+
     place = target.absolute()
     home = place if place.is_dir() else place.parent
     with explained_output(target):
