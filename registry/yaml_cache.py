@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ def write_cache(folder: Path, documents: Documents) -> None:
     if json.loads(text)["documents"] != documents:
         return  # a document that JSON cannot carry
     path = _cache_path(folder)
-    temporary = path.with_name(f".tmp-{secrets.token_hex(8)}")
+    temporary = path.with_name(f".tmp-{os.urandom(8).hex()}")
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text(text, encoding="utf-8")

@@ -37,6 +37,9 @@ KINDS = (
     "csv",
 )
 
+#: Keys of a submission that no log has.
+_TOP_LEVEL = ("observations", "schema_version", "source")
+
 _ID_DIGITS = 12
 
 Documents = list[tuple[str, Any]]
@@ -169,12 +172,12 @@ def _looks_like_submission(text: str) -> bool:
         document = json.loads(text)
     except ValueError:
         head = text[:4096] + text.split("\n", 1)[0][:65_536]
-        return any(f'"{key}"' in head for key in ("observations", "schema_version"))
+        return any(f'"{key}"' in head for key in ("observations", "schema_version", "source_id"))
     except RecursionError:
         return True
     if isinstance(document, list):
         document = document[0] if document else {}
-    return isinstance(document, dict) and bool({"observations", "schema_version"} & document.keys())
+    return isinstance(document, dict) and not {*_TOP_LEVEL}.isdisjoint(document)
 
 
 def _parse(text: str, origin: str) -> Documents:
@@ -186,6 +189,8 @@ def _parse(text: str, origin: str) -> Documents:
         return list(_parse_lines(text, origin))
     document = parse_json(text, origin=origin)
     if isinstance(document, list):
+        if not document:
+            raise SubmissionError("an empty list; expected at least one submission", origin=origin)
         return [(f"{origin}, document {n}", item) for n, item in enumerate(document, start=1)]
     return [(origin, document)]
 

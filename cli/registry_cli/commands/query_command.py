@@ -79,7 +79,7 @@ def command(
     Examples:
       registry query "select model_id, method_label, max(seq_len) as longest from results
                       where outcome = 'ok' group by all order by all"
-      registry query "from results where gpu_id = $gpu" -p gpu=rtx-3090 -o rtx-3090.parquet
+      registry query 'from results where gpu_id = $gpu' -p gpu=rtx-3090 -o rtx-3090.parquet
       registry query --schema results
     """  # noqa: D301 - \b keeps the examples' lines
     destination = parse_destination(format_name, output)

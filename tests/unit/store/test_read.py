@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,7 +10,8 @@ from registry.api import Registry
 from registry.store.create import create_registry
 from registry.store.folder import Location
 
-pytestmark = pytest.mark.usefixtures("tmp_path")
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def _document(number: int) -> dict[str, Any]:
