@@ -14,6 +14,7 @@ import signal
 import stat
 import struct
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -33,6 +34,8 @@ _TCP_BIND_AND_CONNECT, _TCP_ABI = 3, 4
 _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS, _SCOPE_ABI = 3, 6
 # Address space that allocators reserve without using it, over what the query is allowed.
 _ADDRESS_SLACK_BYTES = 512 << 20
+# How long a thread that ends may take to leave the kernel's list.
+_ENDING_SECONDS = 1.0
 
 
 def _call_libc() -> ctypes.CDLL:
@@ -78,6 +81,18 @@ def _add_readable(libc: ctypes.CDLL, ruleset: int, path: Path) -> None:
         os.close(place)
 
 
+def _wait_for_one_thread() -> int:
+    """Return the number of threads once it is 1, or after a while.
+
+    A thread that was joined still stands in the kernel's list for a moment, longer on a busy
+    machine.
+    """
+    deadline = time.monotonic() + _ENDING_SECONDS
+    while (threads := count_threads()) != 1 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    return threads
+
+
 def restrict_files(readable: Iterable[Path]) -> None:
     """Give up, for good, all files but reading ``readable``, TCP, and signals to others.
 
@@ -85,7 +100,7 @@ def restrict_files(readable: Iterable[Path]) -> None:
         RuntimeError: another thread runs already, which the kernel would leave unconfined.
         OSError: the kernel refuses, or a readable path is missing.
     """
-    if (threads := count_threads()) != 1:
+    if (threads := _wait_for_one_thread()) != 1:
         raise RuntimeError(f"cannot confine a process with {threads} threads, expected 1")
     libc = _call_libc()
     attributes = _format_ruleset(landlock_abi())

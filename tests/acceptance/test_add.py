@@ -1,0 +1,318 @@
+"""`registry add` and `registry import`: record measurements."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+    Write = Callable[[str, Any], Path]
+    Submission = Callable[..., dict[str, Any]]
+    Snapshot = Callable[[Path], dict[str, bytes | None]]
+
+CHECKOUT = Path(__file__).parents[2]
+SOURCE = CHECKOUT / "records" / "sources" / "llama2-lora-3090"
+
+
+@pytest.fixture(autouse=True)
+def mine(registry: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Use the test's own registry."""
+    monkeypatch.setenv("REGISTRY_PATH", str(registry))
+    return registry
+
+
+@pytest.fixture
+def environment(environment: dict[str, str], registry: Path) -> dict[str, str]:
+    return {**environment, "REGISTRY_PATH": str(registry)}
+
+
+def count_mine(run: Run) -> int:
+    done = run("query", "select count(*) from observations where source_id = 'my-runs'")
+    assert done.stderr == ""
+    return int(done.stdout.split()[1])
+
+
+def test_a_file_is_recorded_and_seen_at_once(
+    run: Run, write: Write, submission: Submission
+) -> None:
+    write("a.json", submission())
+    done = run("add", "a.json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("added submission ")
+    assert ": 1 observation " in done.stdout
+    rows = run("query", "from results where source_id = 'my-runs'", "-f", "json")
+    assert [row["peak_memory_bytes"] for row in json.loads(rows.stdout)] == [20 * 2**30]
+
+
+def test_a_shown_id_leads_to_the_observation(
+    run: Run, write: Write, submission: Submission
+) -> None:
+    write("a.json", submission())
+    identifier = run("add", "a.json").stdout.split()[-1]
+    assert json.loads(run("show", identifier, "-f", "json").stdout)["observation"]["run_id"] == (
+        "run-1"
+    )
+
+
+def test_the_same_again_changes_nothing(
+    run: Run, write: Write, submission: Submission, snapshot: Snapshot, mine: Path
+) -> None:
+    write("a.json", submission())
+    run("add", "a.json")
+    before = snapshot(mine)
+    done = run("add", "a.json")
+    assert done.returncode == 0
+    assert done.stdout.startswith("already recorded: submission ")
+    assert done.stderr == "a.json: nothing changed\n"
+    assert snapshot(mine) == before
+
+
+def test_the_same_again_after_a_fold_changes_nothing(
+    run: Run, write: Write, submission: Submission, snapshot: Snapshot, mine: Path
+) -> None:
+    write("a.json", submission())
+    run("add", "a.json")
+    run("fold")
+    before = snapshot(mine)
+    assert run("add", "a.json").stdout.startswith("already recorded: submission ")
+    assert snapshot(mine) == before
+
+
+def test_the_order_of_keys_and_blanks_do_not_matter(
+    run: Run, write: Write, submission: Submission
+) -> None:
+    document = submission()
+    write("a.json", document)
+    turned = json.dumps(dict(reversed(document.items())), indent=7)
+    run("add", "a.json")
+    assert run("add", "-", stdin=turned).stdout.startswith("already recorded: ")
+
+
+def test_many_files_are_recorded_together(run: Run, write: Write, submission: Submission) -> None:
+    names = [write(f"{number}.json", submission(number)).name for number in range(5)]
+    done = run("add", *names)
+    assert done.stdout.count("added submission ") == 5
+    assert count_mine(run) == 5
+
+
+def test_a_file_named_twice_is_recorded_once(
+    run: Run, write: Write, submission: Submission
+) -> None:
+    write("a.json", submission())
+    lines = run("add", "a.json", "a.json").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["added", "already"]
+    assert count_mine(run) == 1
+
+
+def test_standard_input_is_read(run: Run, submission: Submission) -> None:
+    done = run("add", "-", stdin=json.dumps(submission()))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert count_mine(run) == 1
+
+
+@pytest.mark.parametrize("separator", ["\n", "\r\n", "\n\n"])
+def test_json_lines_are_one_submission_each(
+    run: Run, submission: Submission, separator: str
+) -> None:
+    lines = separator.join(json.dumps(submission(number)) for number in range(3))
+    assert run("add", "-", stdin=lines).stdout.count("added submission ") == 3
+    assert count_mine(run) == 3
+
+
+def test_a_list_is_one_submission_each(run: Run, write: Write, submission: Submission) -> None:
+    write("a.json", [submission(1), submission(2)])
+    assert run("add", "a.json").returncode == 0
+    assert count_mine(run) == 2
+
+
+def test_a_byte_order_mark_is_no_part_of_a_document(run: Run, submission: Submission) -> None:
+    text = b"\xef\xbb\xbf" + json.dumps(submission()).encode()
+    assert run("add", "-", stdin=text).returncode == 0
+
+
+def test_a_dry_run_records_nothing(
+    run: Run, write: Write, submission: Submission, snapshot: Snapshot, mine: Path
+) -> None:
+    write("a.json", submission())
+    before = snapshot(mine)
+    done = run("add", "a.json", "--dry-run")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("would add submission ")
+    assert snapshot(mine) == before
+
+
+def test_a_dry_run_refuses_what_is_not_valid(
+    run: Run, write: Write, submission: Submission
+) -> None:
+    document = submission()
+    document["observations"][0]["configuration"]["gpu_id"] = "rtx-3091"
+    write("a.json", document)
+    done = run("add", "a.json", "--dry-run")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "did you mean 'rtx-3090'?" in done.stderr
+
+
+def test_the_outcome_is_printed_as_json_lines(
+    run: Run, write: Write, submission: Submission
+) -> None:
+    write("a.json", submission(1))
+    write("b.json", submission(2))
+    run("add", "a.json")
+    rows = [
+        json.loads(line)
+        for line in run("add", "a.json", "b.json", "--json").stdout.split("\n")[:-1]
+    ]
+    assert [(row["origin"], row["is_new"], row["dry_run"]) for row in rows] == [
+        ("a.json", False, False),
+        ("b.json", True, False),
+    ]
+    assert all(len(row["observation_ids"]) == 1 for row in rows)
+
+
+def test_one_bad_document_of_many_records_none(
+    run: Run, write: Write, submission: Submission, snapshot: Snapshot, mine: Path
+) -> None:
+    write("a.json", submission(1))
+    write("b.json", {**submission(2), "colour": "red"})
+    before = snapshot(mine)
+    done = run("add", "a.json", "b.json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: b.json: ")
+    assert "colour" in done.stderr
+    assert snapshot(mine) == before
+
+
+def test_all_bad_documents_are_told_together(
+    run: Run, write: Write, submission: Submission
+) -> None:
+    for name in ("a.json", "b.json"):
+        write(name, {**submission(), "colour": "red"})
+    stderr = run("add", "a.json", "b.json").stderr
+    assert "a.json: " in stderr
+    assert "b.json: " in stderr
+
+
+def test_a_file_that_is_not_there_is_a_wrong_call(run: Run) -> None:
+    done = run("add", "nothing.json")
+    assert done.returncode == 2
+    assert done.stderr.endswith("error: Invalid value for FILE: nothing.json: no such file\n")
+
+
+def test_a_kind_is_named(run: Run, write: Write, submission: Submission) -> None:
+    write("a.json", submission())
+    assert run("add", "a.json", "--from", "submission").returncode == 0
+
+
+def test_a_kind_that_is_unknown_gets_a_hint(run: Run, write: Write, submission: Submission) -> None:
+    write("a.json", submission())
+    done = run("add", "a.json", "--from", "submision")
+    assert done.returncode == 2
+    assert "found 'submision'; did you mean 'submission'?; expected auto, submission" in done.stderr
+
+
+def test_stating_what_a_log_leaves_out_is_not_for_submissions(
+    run: Run, write: Write, submission: Submission
+) -> None:
+    write("a.json", submission())
+    done = run("add", "a.json", "--set", "gpu_id=rtx-4090")
+    assert done.returncode == 2
+    assert done.stderr.endswith(
+        "error: --set states what a log does not say; a submission says it itself\n"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "hello", "\0\0\0", "{}", "[]", "null", "42"])
+def test_what_is_no_measurement_is_refused_and_nothing_written(
+    run: Run, write: Write, snapshot: Snapshot, mine: Path, text: str
+) -> None:
+    write("a.json", text)
+    before = snapshot(mine)
+    for arguments in (["add", "a.json"], ["add", "a.json", "--from", "submission"]):
+        done = run(*arguments)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "error: " in done.stderr
+    assert snapshot(mine) == before
+
+
+@pytest.mark.parametrize("name", ["truncated", "deep_nesting", "duplicate_key", "nan", "infinity"])
+def test_a_broken_document_is_refused_with_exit_1(
+    run: Run, snapshot: Snapshot, mine: Path, name: str
+) -> None:
+    path = CHECKOUT / "tests" / "examples" / "invalid" / f"{name}.json"
+    before = snapshot(mine)
+    done = run("add", str(path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {path}: ")
+    assert snapshot(mine) == before
+
+
+def test_a_document_beyond_the_limit_is_refused_in_bounded_memory(
+    run: Run, work: Path, snapshot: Snapshot, mine: Path
+) -> None:
+    with (work / "big.json").open("wb") as file:
+        file.write(b'{"observations": [')
+        file.truncate(2**30)  # a hole: one line of a gibibyte that takes no space
+    before = snapshot(mine)
+    done = run("add", "big.json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "big.json: longer than 268435456 bytes; expected a document below that" in done.stderr
+    assert snapshot(mine) == before
+
+
+def test_every_valid_example_is_recorded(run: Run) -> None:
+    examples = sorted((CHECKOUT / "tests" / "examples" / "valid").glob("*.json"))
+    done = run("add", *map(str, examples))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("added submission ") == len(examples)
+    assert run("check").returncode == 0
+
+
+def test_a_document_is_imported_with_its_mapping(run: Run) -> None:
+    run("init", "empty", "--empty")
+    arguments = [str(SOURCE), "--mapping", str(SOURCE / "mapping.yaml"), "--registry", "empty"]
+    dry = run("import", *arguments, "--dry-run")
+    assert dry.returncode == 0, dry.stderr
+    assert dry.stdout.startswith("would add submission ")
+    assert "33 observations" in dry.stdout or "32 observations" in dry.stdout
+    done = run("import", *arguments)
+    assert done.stdout == dry.stdout.replace("would add", "added")
+    assert run("import", *arguments).stdout.startswith("already recorded: submission ")
+    assert run("check", "--registry", "empty").returncode == 0
+
+
+def test_an_import_prints_its_submission_and_records_nothing(
+    run: Run, snapshot: Snapshot, mine: Path
+) -> None:
+    before = snapshot(mine)
+    done = run("import", str(SOURCE), "--mapping", str(SOURCE / "mapping.yaml"), "--print")
+    assert json.loads(done.stdout)["source"]["source_id"] == "llama2-lora-3090"
+    assert snapshot(mine) == before
+
+
+@pytest.mark.parametrize("mapping", ["", "a: [", "tables: 3", "source_id: x\ntables: []", "\0"])
+def test_a_bad_mapping_is_refused(
+    run: Run, write: Write, snapshot: Snapshot, mine: Path, mapping: str
+) -> None:
+    write("doc.md", "| a | b |\n|---|---|\n| 1 | 2 |\n")
+    write("map.yaml", mapping)
+    before = snapshot(mine)
+    done = run("import", "doc.md", "--mapping", "map.yaml")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: map.yaml")
+    assert snapshot(mine) == before
+
+
+@pytest.mark.parametrize("option", ["DOC", "--mapping"])
+def test_an_import_needs_both_files(run: Run, write: Write, option: str) -> None:
+    write("a.md", "")
+    document, mapping = ("nothing", "a.md") if option == "DOC" else ("a.md", "nothing")
+    done = run("import", document, "--mapping", mapping)
+    assert done.returncode == 2
+    assert f"error: Invalid value for '{option}': " in done.stderr

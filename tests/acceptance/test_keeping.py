@@ -1,0 +1,303 @@
+"""Commands that keep a registry: init, fold, prune, check, export, doctor, build."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from registry.contract import TABLES, view_names
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+    Write = Callable[[str, Any], Path]
+    Submission = Callable[..., dict[str, Any]]
+    Snapshot = Callable[[Path], dict[str, bytes | None]]
+
+CHECKOUT = Path(__file__).parents[2]
+ALL = ("--registry", "mine")
+
+
+@pytest.fixture
+def pending(run: Run, registry: Path, write: Write, submission: Submission) -> Path:
+    """Return a registry with one pending submission."""
+    write("a.json", submission())
+    assert run("add", "a.json", *ALL).returncode == 0
+    return registry
+
+
+def count(run: Run, registry: str) -> int:
+    done = run("query", "select count(*) from observations", "--registry", registry)
+    return int(done.stdout.split()[1])
+
+
+def test_init_creates_a_registry_with_the_curated_records(run: Run, work: Path) -> None:
+    done = run("init", "new")
+    n_observations = count(run, "new")
+    assert done.stdout == f"created new with {n_observations} observations\n"
+    assert done.stderr == "use it with --registry new, or REGISTRY_PATH=new\n"
+    assert n_observations > 200
+    assert sorted(path.name for path in work.iterdir()) == ["new"]
+
+
+def test_init_empty_knows_models_and_gpus_only(run: Run) -> None:
+    assert run("init", "new", "--empty").stdout == "created new with 0 observations\n"
+    sql = "select (select count(*) from models) as m, (select count(*) from gpus) as g"
+    models, gpus = run("query", sql, "--registry", "new").stdout.split()[1].split(",")
+    assert int(models) > 10
+    assert int(gpus) > 10
+    assert count(run, "new") == 0
+    assert run("check", "--registry", "new").returncode == 0
+
+
+def test_init_fills_an_empty_folder_that_a_shell_stands_in(run: Run, work: Path) -> None:
+    inode = work.stat().st_ino
+    assert run("init", ".").returncode == 0
+    assert work.stat().st_ino == inode
+    assert sorted(path.name for path in work.iterdir()) == ["journal", "tables"]
+    assert run("check", "--registry", ".").returncode == 0
+
+
+def test_init_leaves_alone_what_is_there(
+    run: Run, work: Path, registry: Path, snapshot: Snapshot
+) -> None:
+    (work / "notes").mkdir()
+    (work / "notes" / "a.txt").write_text("mine")
+    before = snapshot(work)
+    there = run("init", "notes")
+    assert (there.returncode, there.stderr) == (
+        1,
+        (
+            "error: notes: found something there already; expected no such folder, or an empty "
+            "one; name another, or remove it\n"
+        ),
+    )
+    again = run("init", registry.name)
+    assert (again.returncode, again.stderr) == (
+        1,
+        "error: mine: is a registry already; expected a folder to create; nothing to do\n",
+    )
+    assert snapshot(work) == before
+
+
+def test_fold_moves_what_is_pending_into_the_tables(run: Run, pending: Path) -> None:
+    before = count(run, "mine")
+    done = run("fold", *ALL)
+    assert (done.returncode, done.stdout) == (
+        0,
+        "folded 1 submission, 1 new observation; version 2\n",
+    )
+    assert list((pending / "journal").iterdir()) == []
+    assert count(run, "mine") == before
+
+
+def test_fold_with_nothing_pending_changes_nothing(
+    run: Run, registry: Path, snapshot: Snapshot
+) -> None:
+    before = snapshot(registry)
+    done = run("fold", *ALL)
+    assert done.stdout == "folded 0 submissions, 0 new observations; version 1\n"
+    assert snapshot(registry) == before
+
+
+def test_fold_all_merges_into_one_part(run: Run, pending: Path) -> None:
+    run("fold", *ALL)
+    assert len(list(pending.glob("tables/observations-*.parquet"))) == 2
+    run("fold", "--all", *ALL)
+    run("prune", *ALL)
+    assert len(list(pending.glob("tables/observations-*.parquet"))) == 1
+    assert run("check", *ALL).returncode == 0
+
+
+def test_prune_removes_old_versions_and_their_files(run: Run, pending: Path) -> None:
+    run("fold", *ALL)
+    run("fold", "--all", *ALL)
+    assert len(list(pending.glob("tables/manifest-*.json"))) == 3
+    assert run("prune", "--keep", "2", *ALL).stdout == "removed version 1\n"
+    assert run("prune", *ALL).stdout == "removed version 2\n"
+    assert run("prune", *ALL).stdout == "nothing to prune\n"
+    assert run("query", "select 1", "--at", "1", *ALL).returncode == 1
+    assert run("check", *ALL).returncode == 0
+
+
+def test_prune_keeps_at_least_the_newest(run: Run, registry: Path, snapshot: Snapshot) -> None:
+    before = snapshot(registry)
+    assert run("prune", "--keep", "0", *ALL).returncode == 2
+    assert snapshot(registry) == before
+
+
+def test_check_calls_a_sound_registry_sound(run: Run, pending: Path) -> None:
+    done = run("check", *ALL)
+    assert done.returncode == 0
+    assert done.stdout.startswith("mine: sound (")
+    document = json.loads(run("check", "-f", "json", *ALL).stdout)
+    assert document["problems"] == []
+    assert document["counts"]["journal"] == 1
+    assert pending.is_dir()
+
+
+def test_check_names_a_damaged_file(run: Run, registry: Path) -> None:
+    path = next(registry.glob("tables/observations-*.parquet"))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    done = run("check", *ALL)
+    assert done.returncode == 1
+    assert path.name in done.stdout
+    assert json.loads(run("check", "-f", "json", *ALL).stdout)["problems"]
+
+
+def test_a_parquet_export_is_a_file_for_each_table_and_a_manifest(run: Run, pending: Path) -> None:
+    done = run("export", "out", *ALL)
+    assert done.returncode == 0
+    out = pending.parent / "out"
+    assert {path.name for path in out.iterdir()} == {
+        "manifest.json",
+        *(f"{name}.parquet" for name in TABLES),
+    }
+    manifest = json.loads((out / "manifest.json").read_text())
+    for name, entry in manifest["tables"].items():
+        assert pq.read_metadata(out / entry["file"]).num_rows == entry["rows"]
+        assert f"{entry['rows']} {name}" in done.stdout
+
+
+def test_an_export_added_to_an_empty_registry_gives_the_same(run: Run, pending: Path) -> None:
+    run("export", "out", *ALL)
+    run("init", "other", "--empty")
+    n_observations = count(run, "mine")
+    expected = f"of {n_observations} observations of out; version 2\n"
+    done = run("add", "out", "--registry", "other")
+    assert (done.returncode, done.stdout) == (0, f"added {n_observations} {expected}")
+    assert run("add", "out", "--registry", "other").stdout == f"added 0 {expected}"
+    assert run("check", "--registry", "other").returncode == 0
+    run("export", "again", "--registry", "other")
+    for name in TABLES:
+        first, second = (
+            pq.read_table(pending.parent / folder / f"{name}.parquet")
+            for folder in ("out", "again")
+        )
+        assert first.equals(second), name
+
+
+def test_an_export_as_of_a_version_leaves_out_what_is_pending(run: Run, pending: Path) -> None:
+    run("export", "out", "--at", "1", *ALL)
+    rows = pq.read_metadata(pending.parent / "out" / "observations.parquet").num_rows
+    assert rows == count(run, "mine") - 1
+
+
+def test_a_csv_export_holds_tables_and_views(run: Run, pending: Path) -> None:
+    done = run("export", "out", "-f", "csv", *ALL)
+    assert done.returncode == 0
+    out = pending.parent / "out"
+    assert {path.stem for path in out.iterdir()} == {*TABLES, *view_names()}
+    with (out / "results.csv").open(newline="") as file:
+        assert len(list(csv.DictReader(file))) == count(run, "mine")
+
+
+@pytest.mark.parametrize("name", ["parquet", "csv"])
+def test_an_export_does_not_overwrite(
+    run: Run, registry: Path, snapshot: Snapshot, name: str
+) -> None:
+    (registry.parent / "out").mkdir()
+    (registry.parent / "out" / "a.txt").write_text("mine")
+    before = snapshot(registry.parent)
+    done = run("export", "out", "-f", name, *ALL)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        (
+            "error: out: found something there already; expected no such folder, or an empty one; "
+            "name another, or remove it\n"
+        ),
+    )
+    assert snapshot(registry.parent) == before
+
+
+@pytest.mark.parametrize("name", ["parquet", "csv"])
+def test_an_export_fills_an_empty_folder(run: Run, registry: Path, name: str) -> None:
+    (registry.parent / "out").mkdir()
+    assert run("export", "out", "-f", name, *ALL).returncode == 0
+    assert not [path for path in (registry.parent / "out").iterdir() if path.name[0] == "."]
+
+
+def test_whole_tables_have_no_dry_run(run: Run, registry: Path, snapshot: Snapshot) -> None:
+    run("export", "out", *ALL)
+    before = snapshot(registry)
+    done = run("add", "out", "--dry-run", *ALL)
+    assert done.returncode == 2
+    assert "error: --dry-run works for submissions and logs, not for whole tables" in done.stderr
+    assert snapshot(registry) == before
+
+
+def test_a_damaged_export_is_refused_and_nothing_written(
+    run: Run, registry: Path, snapshot: Snapshot
+) -> None:
+    run("export", "out", *ALL)
+    run("init", "other", "--empty")
+    path = registry.parent / "out" / "measurements.parquet"
+    path.write_bytes(path.read_bytes()[:1000])
+    before = snapshot(registry.parent / "other")
+    done = run("add", "out", "--registry", "other")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: out")
+    assert snapshot(registry.parent / "other") == before
+
+
+def test_doctor_tells_what_is_installed_and_which_registry_is_used(
+    run: Run, registry: Path
+) -> None:
+    done = run("doctor", *ALL)
+    assert done.returncode == 0
+    assert "peft-registry: " in done.stdout
+    document = json.loads(run("doctor", "-f", "json", *ALL).stdout)
+    assert document["registry"]["path"] == registry.name
+    assert document["registry"]["chosen by"] == "--registry"
+    assert document["packages"]["duckdb"]
+    assert document["problems"] == []
+
+
+def test_doctor_reports_a_missing_registry_as_a_problem(run: Run) -> None:
+    done = run("doctor", "--registry", "nowhere")
+    assert done.returncode == 1
+    assert "problem: nowhere: no such folder; expected a registry;" in done.stdout
+
+
+def test_build_check_finds_the_curated_tables_as_their_sources_make_them(run: Run) -> None:
+    done = run("build", "--check", "--registry", str(CHECKOUT / "records"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(" observations; all files are as they were\n")
+
+
+def test_build_check_names_what_differs_and_writes_nothing(
+    run: Run, work: Path, snapshot: Snapshot
+) -> None:
+    shutil.copytree(CHECKOUT / "records", work / "copy")
+    path = next((work / "copy" / "tables").glob("observations-*.parquet"))
+    path.write_bytes(b"other")
+    before = snapshot(work / "copy")
+    done = run("build", "--check", "--registry", "copy")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[1:] == [f"  {path.name}"]
+    assert snapshot(work / "copy") == before
+    assert run("build", "--registry", "copy").returncode == 0
+    assert run("build", "--check", "--registry", "copy").returncode == 0
+
+
+def test_build_needs_a_checkout(run: Run, registry: Path) -> None:
+    done = run("build", "--check", *ALL)
+    assert registry.is_dir()
+    assert (done.returncode, done.stderr) == (
+        1,
+        (
+            "error: mine: no folder sources/; expected the curated records of a checkout; run the "
+            "command in a checkout, or name its records/ with --registry\n"
+        ),
+    )

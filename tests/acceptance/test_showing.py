@@ -1,0 +1,169 @@
+"""`registry show` and `registry ls`; colours."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def ask(run: Run, sql: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(run("query", sql, "-f", "json").stdout)
+    return rows
+
+
+@pytest.fixture
+def identifier(run: Run) -> str:
+    """Return the id of an observation that was made at 8,192 tokens."""
+    done = run("ls", "--model", "qwen-7b", "--seq-len", "8192", "--method", "lora", "-f", "json")
+    identifier: str = json.loads(done.stdout)[0]["id"]
+    return identifier
+
+
+def test_a_prefix_shows_the_observation_whole(run: Run, identifier: str) -> None:
+    done = run("show", identifier[:8])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"observation {identifier}")
+    for part in ("configuration", "environment", "figures", "reported in", "as written: "):
+        assert f"\n{part}" in done.stdout or part in done.stdout
+    assert run("show", identifier[:8].upper()).stdout == done.stdout
+
+
+def test_an_observation_as_json_has_figures_cells_and_reasons(run: Run, identifier: str) -> None:
+    document = json.loads(run("show", identifier, "--format", "json").stdout)
+    assert document["observation"]["observation_id"].startswith(identifier)
+    assert document["configuration"]["model_id"] == "qwen-7b"
+    assert document["citations"][0]["cells"]
+    assert any("raw" in figure for figure in document["measurements"])
+
+
+def test_every_seed_figure_shows_its_raw_cell(run: Run) -> None:
+    sql = (
+        "select count(*) as n from measurements join observations using (observation_id) "
+        "where source_id in ('qwen-finetune-profile', 'llama2-lora-3090', 'swift-benchmark', "
+        "'llm-train-throughput') "
+        "and origin = 'reported' and raw is null"
+    )
+    assert ask(run, sql) == [{"n": 0}]
+
+
+def test_an_unknown_id_is_an_error(run: Run) -> None:
+    done = run("show", "zzzz")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        "error: zzzz: no observation's id begins so; expected one that `registry ls` lists\n",
+    )
+
+
+def test_a_short_id_is_a_wrong_call(run: Run) -> None:
+    done = run("show", "abc")
+    assert done.returncode == 2
+    assert done.stderr.endswith("error: found 'abc'; expected at least 4 digits of an id\n")
+
+
+def test_an_ambiguous_prefix_names_the_candidates(
+    run: Run, registry: Path, write: Callable[[str, Any], Path], submission: Callable[..., Any]
+) -> None:
+    names = [write(f"{number}.json", submission(number)).name for number in range(500)]
+    assert run("add", *names, "--registry", "mine").returncode == 0
+    assert registry.is_dir()
+    sql = (
+        "select observation_id[:4] as prefix from observations group by all "
+        "having count(*) > 1 order by all limit 1"
+    )
+    (row,) = json.loads(run("query", sql, "-f", "json", "--registry", "mine").stdout)
+    done = run("show", row["prefix"], "--registry", "mine")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "observations' ids begin so (" in done.stderr
+    assert done.stderr.endswith("); say more\n")
+
+
+def test_quotes_in_an_id_are_no_sql(run: Run) -> None:
+    done = run("show", "' or 1=1 --")
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "condition"),
+    [
+        (["--model", "qwen-7b"], "model_id = 'qwen-7b'"),
+        (["--gpu", "rtx-3090"], "gpu_id = 'rtx-3090'"),
+        (["--gpu", "RTX3090"], "gpu_id = 'rtx-3090'"),
+        (["--method", "qlora"], "lower(method_label) = 'qlora'"),
+        (["--method", "lora"], "(method = 'lora' or lower(method_label) = 'lora')"),
+        (["--source", "swift-benchmark"], "source_id = 'swift-benchmark'"),
+        (["--outcome", "oom"], "outcome = 'oom'"),
+        (["--seq-len", "8192"], "seq_len = 8192"),
+        (["--outcome", "ok", "--seq-len", "512"], "outcome = 'ok' and seq_len = 512"),
+    ],
+)
+def test_ls_lists_what_a_filter_leaves(run: Run, arguments: list[str], condition: str) -> None:
+    listed = json.loads(run("ls", *arguments, "-f", "json").stdout)
+    found = ask(run, "select observation_id[:12] as id from results where " + condition)  # noqa: S608 - ours
+    assert found
+    assert {row["id"] for row in listed} == {row["id"] for row in found}
+
+
+def test_ls_says_that_there_is_more(run: Run) -> None:
+    done = run("ls", "--limit", "2")
+    assert len(done.stdout.splitlines()) == 3
+    assert done.stderr == "the first 2; more with --limit\n"
+
+
+def test_ls_writes_a_file(run: Run, work: Path) -> None:
+    assert run("ls", "--limit", "2", "-o", "x.jsonl").stdout == ""
+    assert len((work / "x.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "word", "near"),
+    [
+        ("model", "qwen-7bb", "qwen-7b"),
+        ("gpu", "rtx-3091", "rtx-3090"),
+        ("method", "qlorra", "qlora"),
+        ("source", "swift-benchmrk", "swift-benchmark"),
+    ],
+)
+def test_ls_hints_at_the_nearest_known_word(run: Run, option: str, word: str, near: str) -> None:
+    done = run("ls", f"--{option}", word)
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == (
+        f"no observation matches\n{option} {word!r} is not known; did you mean {near!r}?\n"
+    )
+
+
+def read_error_on_terminal(command: Path, environment: dict[str, str], cwd: Path) -> bytes:
+    leader, follower = pty.openpty()
+    subprocess.run(
+        [command, "query", "selct"], cwd=cwd, env=environment, stderr=follower, check=False
+    )
+    os.close(follower)
+    shown = os.read(leader, 65_536)
+    os.close(leader)
+    return shown
+
+
+def test_errors_are_coloured_on_a_terminal_only(
+    command: Path, environment: dict[str, str], work: Path, run: Run
+) -> None:
+    environment.pop("NO_COLOR", None)
+    assert b"\x1b[31merror: " in read_error_on_terminal(command, environment, work)
+    assert "\x1b" not in run("query", "selct").stderr
+
+
+def test_no_color_is_honoured(command: Path, environment: dict[str, str], work: Path) -> None:
+    shown = read_error_on_terminal(command, {**environment, "NO_COLOR": "1"}, work)
+    assert b"error: " in shown
+    assert b"\x1b" not in shown

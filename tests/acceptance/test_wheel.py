@@ -1,0 +1,156 @@
+"""The built wheel, installed outside the checkout, in a folder that wants to be imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytest.importorskip("hatchling", reason="builds the wheel without a network")
+
+CHECKOUT = Path(__file__).parents[2]
+
+#: A program that must never run.
+HOSTILE = "raise SystemExit('the folder at hand was imported')\n"
+
+
+def run_pip(*arguments: str) -> None:
+    command = [sys.executable, "-m", "pip", *arguments, "--no-deps", "--no-index", "--quiet"]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    run_pip("wheel", "--no-build-isolation", "--wheel-dir", str(folder), str(CHECKOUT))
+    return next(folder.glob("peft_registry-*.whl"))
+
+
+@pytest.fixture(scope="module")
+def scripts(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the bin/ of an environment with the wheel; the other packages are those at hand."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    site = next(folder.glob("lib/python*/site-packages"))
+    run_pip("--python", str(folder / "bin" / "python"), "install", str(wheel))
+    packages = [path for path in sys.path if path.endswith("site-packages")]
+    # a .pth file adds folders but runs no .pth in them, so the checkout stays out
+    (site / "at_hand.pth").write_text("\n".join(packages) + "\n", encoding="utf-8")
+    return folder / "bin"
+
+
+@pytest.fixture
+def hostile(work: Path) -> Path:
+    """Return a folder that holds modules of the same names as ours."""
+    for name in ("cli", "schemas", "registry", "registry_cli", "click", "duckdb", "json"):
+        (work / f"{name}.py").write_text(HOSTILE)
+    for name in ("schemas", "curated"):
+        (work / name).mkdir()
+        (work / name / "units.yaml").write_text("[")
+    return work
+
+
+@pytest.fixture
+def run_wheel(
+    scripts: Path, hostile: Path, environment: dict[str, str]
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs the wheel's command in the hostile folder."""
+    kept = {name: value for name, value in environment.items() if name != "PYTHONPATH"}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(scripts / "registry"), *arguments],
+            cwd=hostile,
+            env={**kept, "PATH": f"{scripts}{os.pathsep}{kept['PATH']}"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def test_the_wheel_holds_two_packages_and_no_more(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"registry", "registry_cli"}
+    assert {"registry/py.typed", "registry_cli/py.typed"} <= set(names)
+
+
+def test_the_wheel_holds_the_contract_and_the_curated_tables(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    tables = {path.name for path in (CHECKOUT / "records" / "tables").iterdir()} - {".lock"}
+    held = {name for name in names if name.startswith("registry/curated/")}
+    assert held == {f"registry/curated/tables/{name}" for name in tables}
+    for path in (CHECKOUT / "schemas").rglob("*"):
+        if path.is_file():
+            assert f"registry/schemas/{path.relative_to(CHECKOUT / 'schemas')}" in names
+
+
+def test_the_wheel_holds_nothing_temporary(wheel: Path) -> None:
+    for name in zipfile.ZipFile(wheel).namelist():
+        file = name.split("/")[-1]
+        assert not file.startswith((".", "__pycache__")), name
+        assert not file.endswith(".pyc"), name
+
+
+def test_a_query_reads_the_curated_records_of_the_wheel(
+    run_wheel: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    done = run_wheel("query", "select count(*) as n from results where evidence = 'claimed'")
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["n", "2"], "")
+    where = run_wheel("doctor", "-f", "json")
+    path = Path(json.loads(where.stdout)["registry"]["path"])
+    assert path.parts[-2:] == ("registry", "curated")
+    assert not path.is_relative_to(CHECKOUT)
+
+
+def test_an_addition_and_what_follows_it_work(
+    run_wheel: Callable[..., subprocess.CompletedProcess[str]], hostile: Path
+) -> None:
+    example = CHECKOUT / "tests" / "examples" / "valid" / "minimal.json"
+    shutil.copy(example, hostile / "minimal.json")
+    for arguments in (
+        ["add", "minimal.json"],
+        ["query", "from results", "-o", "x.parquet"],
+        ["query", "--schema", "results"],
+        ["fold"],
+        ["check"],
+        ["export", "out"],
+        ["ls", "--limit", "3"],
+    ):
+        done = run_wheel(*arguments)
+        assert done.returncode == 0, done.stderr
+        assert "error" not in done.stderr
+
+
+def test_python_imports_the_installed_package(scripts: Path, tmp_path: Path) -> None:
+    program = "import registry, json; db = registry.open(); print(len(registry.load('gpus')))"
+    done = subprocess.run(
+        [scripts / "python", "-I", "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 10
+
+
+def test_the_metadata_names_licence_and_command(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    info = next(name.split("/")[0] for name in archive.namelist() if ".dist-info/" in name)
+    metadata: Any = archive.read(f"{info}/METADATA").decode()
+    assert "Name: peft-registry\n" in metadata
+    assert "registry = registry_cli.main:main" in archive.read(f"{info}/entry_points.txt").decode()
