@@ -39,7 +39,7 @@ class RunCommand(click.Command):
     "plan",
     metavar="PLAN.toml | -- CMD…",
     required=False,
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=click.Path(path_type=Path, dir_okay=False),
 )
 @click.option("--dry-run", is_flag=True, help="List the trials of the plan.")
 @click.option("--no-resume", is_flag=True, help="Run trials again that have a result.")
@@ -62,8 +62,8 @@ def command(
 ) -> int:
     """Run a plan of training jobs and record each, or measure any training script unedited.
 
-    A plan is run trial by trial, each in a process of its own; what has a result is skipped. After
-    --, any command: its output streams through and its exit status is passed on.
+    A plan is a file, or the name of one in the registry (plans/cpu-smoke.toml). It is run trial by
+    trial, each in a process of its own; what has a result is skipped. After --, any command: its output streams through and its exit status is passed on.
 
     \b
     Examples:
@@ -76,7 +76,16 @@ def command(
     location = find_registry(registry_path)
     if words:
         return _measure(location, words)
-    return _run_plan(location, Path(str(plan)), timeout, dry_run=dry_run, resume=not no_resume)
+    path = _find_plan(location, Path(str(plan)))
+    return _run_plan(location, path, timeout, dry_run=dry_run, resume=not no_resume)
+
+
+def _find_plan(location: Location, path: Path) -> Path:
+    """Return the plan's path: as it is given, or within the registry's folder."""
+    within = location.read.path / path
+    if path.is_file() or not within.is_file():
+        return path
+    return within
 
 
 def _measure(location: Location, words: list[str]) -> int:
