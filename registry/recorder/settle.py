@@ -18,12 +18,17 @@ def settle_document(document: Row, catalogue: Catalogue, *, prefer: str | None =
     """Return the submission with ids of the catalogue where it knows the model or the GPU.
 
     A model is known by its hub name or by its shape; ``prefer`` is the id to take where several
-    models share a shape. What the catalogue does not know stays described in the submission.
+    models share a shape. What the catalogue does not know, or knows by the same id from another
+    run, stays described in the submission, which so stands for itself.
     """
     models = {
-        row["model_id"]: find_model(row, catalogue, prefer) for row in document.get("models", ())
+        row["model_id"]: _other(find_model(row, catalogue, prefer), row["model_id"])
+        for row in document.get("models", ())
     }
-    gpus = {row["gpu_id"]: find_gpu(row, catalogue) for row in document.get("gpus", ())}
+    gpus = {
+        row["gpu_id"]: _other(find_gpu(row, catalogue), row["gpu_id"])
+        for row in document.get("gpus", ())
+    }
     settled = {
         **document,
         "models": [row for row in document.get("models", ()) if not models[row["model_id"]]],
@@ -34,6 +39,10 @@ def settle_document(document: Row, catalogue: Catalogue, *, prefer: str | None =
         ],
     }
     return {name: value for name, value in settled.items() if value != []}
+
+
+def _other(known: str | None, own: str) -> str | None:
+    return None if known == own else known
 
 
 def _renamed(

@@ -89,9 +89,11 @@ def job_environment(trial: Trial) -> dict[str, str]:
     environment["TOKENIZERS_PARALLELISM"] = "false"
     if trial.settings.weights == "random":
         environment |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-    if trial.settings.n_gpus > 1:
-        n_cpus = len(os.sched_getaffinity(0))
-        environment.setdefault("OMP_NUM_THREADS", str(max(n_cpus // trial.settings.n_gpus, 1)))
+    if trial.settings.n_gpus > 1 or trial.settings.device == "cpu":
+        # half the processors: OpenMP's threads wait for each other by spinning, so that one
+        # processor taken by somebody else makes a step a hundred times longer
+        n_threads = len(os.sched_getaffinity(0)) // 2 // trial.settings.n_gpus
+        environment.setdefault("OMP_NUM_THREADS", str(max(n_threads, 1)))
     root = Path(registry.__file__).resolve().parents[1]
     if root.name != "site-packages":  # a checkout that is not installed
         environment["PYTHONPATH"] = str(root)
