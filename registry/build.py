@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from registry.errors import StoreError
 from registry.sources.curated import iter_curated_submissions, load_curated_catalogue
 from registry.store.files import sync_folder
-from registry.store.fold import build_state
+from registry.store.fold import build_state, find_leftovers
 from registry.store.folder import Folder
 from registry.store.lock import fold_lock
 from registry.store.manifest import Manifest, manifest_path, read_manifest, write_manifest
@@ -54,6 +54,8 @@ def build_tables(records: Path, *, check: bool = False) -> BuildResult:
         documents = _collect_documents(folder)
         state = build_state(target, load_curated_catalogue(records), documents)
         write_manifest(target, replace(state, version=1))
+        for path in find_leftovers(target):  # the catalogue without the sources' own models
+            path.unlink()
         changed = tuple(sorted(_differing(folder, target)))
         if changed and not check:
             _install(folder, target)
