@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +21,11 @@ COMMANDS = {
     "import": "Record the tables of a Markdown, HTML or CSV document.",
     "show": "Show one observation whole: figures, raw cells, citations, reasons.",
     "ls": "List observations.",
+    "fit": "Tell whether a training configuration fits a card, with evidence.",
+    "estimate": "Take memory, time and cost of a run apart.",
+    "utilization": "Tell how much of a card's peak a run used.",
+    "calibrate": "Refit the predictions on the registry at hand.",
+    "evaluate": "Tell how accurate the predictions are.",
     "check": "Verify every promise on the registry at hand.",
     "run": "Run a plan of training jobs, or measure any training script.",
     "rerun": "Run an observation's configuration again and compare.",
@@ -33,6 +39,10 @@ COMMANDS = {
 }
 
 
+#: Commands that compute with numpy.
+PREDICTING = ("fit", "estimate", "calibrate", "evaluate")
+
+
 class LazyGroup(click.Group):
     """A group that knows its commands by name and loads each when it is called."""
 
@@ -44,6 +54,9 @@ class LazyGroup(click.Group):
         """Load a command."""
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name in PREDICTING:
+            # small matrices: threads cost more than they bring, and much more on a busy machine
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         module = importlib.import_module(f"registry_cli.commands.{cmd_name}_command")
         command: click.Command = module.command
         return command

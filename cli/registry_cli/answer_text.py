@@ -1,0 +1,130 @@
+"""Answers of ``registry fit`` and ``registry estimate`` as text for people, and as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from registry.units import format_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from registry.predict.advice import CardVerdict
+    from registry.predict.answer import Answer
+    from registry.predict.calibration import Interval
+    from registry.predict.nearest import Neighbour
+    from registry.predict.question import Question
+
+_ID_DIGITS = 12
+
+
+def format_interval(figure: Interval) -> str:
+    """Return a memory figure with its interval."""
+    low, high = format_memory(int(figure.low)), format_memory(int(figure.high))
+    return f"{format_memory(int(figure.value))} (90 % interval {low} to {high})"
+
+
+def format_question(question: Question) -> str:
+    """Return a question in a line."""
+    cards = f" on {question.n_gpus} x {question.gpu.gpu_id}" if question.gpu else ""
+    return (
+        f"{question.model.model_id}, {question.label}, seq_len {question.seq_len}, "
+        f"batch {question.micro_batch_size}{cards}"
+    )
+
+
+def format_answer(found: Answer) -> Iterator[str]:
+    """Yield the lines of an answer."""
+    yield format_question(found.question)
+    if found.verdict is not None:
+        yield f"verdict: {found.verdict}"
+    of = f" of {format_memory(found.capacity_bytes)}" if found.capacity_bytes else ""
+    yield f"predicted peak per device: {format_interval(found.prediction.figure)}{of}"
+    yield from (f"  {reason}" for reason in found.reasons)
+    yield from _room(found)
+    yield from ("", "nearest measured runs:")
+    yield from _neighbours(found.nearest)
+    if found.nearest_oom is not None:
+        yield "nearest run out of memory:"
+        yield from _neighbours((found.nearest_oom,))
+    if found.rests_on:
+        shares = ", ".join(f"{key[:_ID_DIGITS]} ({share:.0%})" for key, share in found.rests_on)
+        yield f"the figure rests most on: {shares}"
+    if found.remedies:
+        yield from ("", "what would fit:")
+        for remedy in found.remedies:
+            yield f"  {remedy.what}: {format_interval(remedy.peak)}"
+    yield from _cards(found.cards)
+
+
+def _room(found: Answer) -> Iterator[str]:
+    if found.longest_seq_len is not None:
+        yield f"  longest seq_len that fits: {found.longest_seq_len}"
+    if found.biggest_batch is not None:
+        yield f"  biggest batch that fits: {found.biggest_batch}"
+
+
+def _neighbours(neighbours: tuple[Neighbour, ...]) -> Iterator[str]:
+    for near in neighbours:
+        seen = near.observation
+        peak = f", {format_memory(int(seen.peak_bytes))} measured" if seen.peak_bytes else ""
+        differs = "; ".join(near.differences) or "the same configuration"
+        name = f"{seen.observation_id[:_ID_DIGITS]} {seen.source_id}"
+        yield f"  {name}, {seen.outcome}{peak}: {differs}"
+    if not neighbours:
+        yield "  none"
+
+
+def _cards(cards: tuple[CardVerdict, ...]) -> Iterator[str]:
+    for verdict in ("fits", "undecided"):
+        names = [card.gpu.gpu_id for card in cards if card.verdict == verdict]
+        if names:
+            yield f"cards of the catalogue, {verdict}: {', '.join(names)}"
+
+
+def answer_data(found: Answer) -> dict[str, Any]:
+    """Return an answer as plain data; bytes are those of one device."""
+    return {
+        "question": question_data(found.question),
+        "verdict": found.verdict,
+        "peak_bytes": asdict(found.prediction.figure),
+        "parts_bytes": dict(found.prediction.parts),
+        "predictor": found.prediction.predictor,
+        "capacity_bytes": found.capacity_bytes,
+        "reasons": found.reasons,
+        "warnings": found.warnings,
+        "nearest": [_neighbour_data(near) for near in found.nearest],
+        "nearest_oom": _neighbour_data(found.nearest_oom) if found.nearest_oom else None,
+        "rests_on": [{"observation_id": key, "share": share} for key, share in found.rests_on],
+        "longest_seq_len": found.longest_seq_len,
+        "biggest_batch": found.biggest_batch,
+        "remedies": [
+            {"what": r.what, "settings": dict(r.settings), "peak_bytes": asdict(r.peak)}
+            for r in found.remedies
+        ],
+        "cards": [
+            {"gpu_id": card.gpu.gpu_id, "verdict": card.verdict, "peak_bytes": asdict(card.peak)}
+            for card in found.cards
+        ],
+    }
+
+
+def question_data(question: Question) -> dict[str, Any]:
+    """Return a question as plain data, without what is not stated."""
+    stated = {name: value for name, value in asdict(question).items() if value is not None}
+    stated["model"] = question.model.model_id
+    if question.gpu is not None:
+        stated["gpu"] = question.gpu.gpu_id
+    return stated
+
+
+def _neighbour_data(near: Neighbour) -> dict[str, Any]:
+    seen = near.observation
+    return {
+        "observation_id": seen.observation_id,
+        "source_id": seen.source_id,
+        "outcome": seen.outcome,
+        "peak_bytes": seen.peak_bytes,
+        "differences": near.differences,
+    }

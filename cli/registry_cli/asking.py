@@ -1,0 +1,182 @@
+"""Options that say which training configuration is asked about, and the question they make."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from registry.contract import vocabulary
+from registry.predict.architecture import (
+    Architecture,
+    Gpu,
+    architecture_from_config,
+    architecture_from_figures,
+    architecture_of,
+    gpu_of,
+)
+from registry.predict.errors import QuestionError
+from registry.predict.question import Question
+from registry.store.folder import find_registry
+from registry.store.manifest import read_manifest
+from registry.store.whole import read_catalogue
+from registry_cli.group import HintedChoice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from registry.catalogue import Catalogue
+
+#: Customary names of methods on a quantized base.
+QUANTIZED = {"qlora": ("lora", 4), "qdora": ("dora", 4)}
+
+_SCALES = {"": 1, "k": 1e3, "m": 1e6, "b": 1e9}
+
+_OPTIONS = (
+    click.option("--model", metavar="ID", help="Model of the catalogue (id or alias)."),
+    click.option(
+        "--config",
+        metavar="FILE",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        help="config.json of a model that the catalogue does not know.",
+    ),
+    click.option("--params", metavar="N", help="Parameters of such a model, such as 8e9 or 8B."),
+    click.option("--layers", type=click.IntRange(min=1), help="Its layers (with --params)."),
+    click.option("--hidden", type=click.IntRange(min=1), help="Its width (with --params)."),
+    click.option("--vocab", type=click.IntRange(min=1), help="Its vocabulary (with --params)."),
+    click.option("--gpu", metavar="ID", help="Accelerator of the catalogue (id or alias)."),
+    click.option("--gpus", "n_gpus", type=int, default=1, show_default=True, help="How many."),
+    click.option(
+        "--method",
+        type=HintedChoice([*QUANTIZED, *vocabulary("method")]),
+        metavar="METHOD",
+        default="lora",
+        show_default=True,
+        help="lora, qlora, full, dora, …",
+    ),
+    click.option("--quant-bits", type=int, help="Bits of the base weights, such as 8."),
+    click.option(
+        "--quant-method", type=HintedChoice(list(vocabulary("quant_method"))), metavar="NAME"
+    ),
+    click.option("--seq-len", type=int, default=2048, show_default=True, help="Tokens per sample."),
+    click.option(
+        "--batch", "micro_batch_size", type=int, default=1, show_default=True, help="Per device."
+    ),
+    click.option("--accum", "grad_accum_steps", type=int, help="Micro-batches per step."),
+    click.option("--lora-rank", type=int, help="Rank of the adapters (8 where not stated)."),
+    click.option(
+        "--targets",
+        metavar="A,B",
+        help="Modules with adapters, such as q_proj,v_proj or all-linear.",
+    ),
+    click.option("--train-embeddings", "trains_embeddings", is_flag=True),
+    click.option(
+        "--checkpointing/--no-checkpointing",
+        "gradient_checkpointing",
+        default=None,
+        help="Gradient checkpointing (on where not stated).",
+    ),
+    click.option("--attention", type=HintedChoice(list(vocabulary("attention"))), metavar="NAME"),
+    click.option("--dtype", "compute_dtype", type=HintedChoice(list(vocabulary("dtype")))),
+    click.option("--optimizer", type=HintedChoice(list(vocabulary("optimizer"))), metavar="NAME"),
+    click.option("--sharding", type=HintedChoice(list(vocabulary("sharding"))), metavar="NAME"),
+    click.option("--offload", type=HintedChoice(list(vocabulary("offload"))), metavar="NAME"),
+    click.option("--stack", metavar="NAME", help="Source or framework it is to be like."),
+)
+
+
+def question_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that make up a question; the command gets them as ``**asked``."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def open_catalogue(registry_path: Path | None) -> Catalogue:
+    """Return the models and GPUs of the registry in use."""
+    folder = find_registry(registry_path).read
+    return read_catalogue(folder, read_manifest(folder))
+
+
+def build_question(asked: dict[str, Any], catalogue: Catalogue) -> Question:
+    """Return the question of the options; raise QuestionError for what cannot be asked."""
+    method = asked["method"]
+    method, bits = QUANTIZED.get(method, (method, None))
+    targets = asked["targets"]
+    names = {field.name for field in fields(Question)}
+    stated = {name: value for name, value in asked.items() if name in names}
+    stated |= {
+        "model": build_architecture(asked, catalogue),
+        "gpu": find_gpu(asked["gpu"], catalogue) if asked["gpu"] else None,
+        "method": method,
+        "quant_bits": asked["quant_bits"] or bits,
+        "lora_target_modules": tuple(sorted(targets.split(","))) if targets else None,
+    }
+    return Question(**stated)
+
+
+def build_architecture(asked: dict[str, Any], catalogue: Catalogue) -> Architecture:
+    """Return the model that is asked about: of the catalogue, a config.json, or figures."""
+    if asked["config"] is not None:
+        return architecture_from_config(_read_config(asked["config"]), str(asked["config"]))
+    if asked["params"] is not None:
+        if asked["layers"] is None:
+            raise click.UsageError("--params needs --layers; or give --config config.json")
+        return architecture_from_figures(
+            int(parse_number(asked["params"])),
+            asked["layers"],
+            hidden_size=asked["hidden"],
+            vocab_size=asked["vocab"] or 32_000,
+        )
+    if asked["model"] is None:
+        raise click.UsageError(
+            "expected a model: --model ID, --config FILE, or --params and --layers"
+        )
+    return architecture_of(catalogue.models[find_model(asked["model"], catalogue)])
+
+
+def find_model(name: str, catalogue: Catalogue) -> str:
+    """Return the id of a model of the catalogue; raise QuestionError for an unknown one."""
+    found = catalogue.resolve_model(name)
+    if found is None:
+        problem = catalogue.unknown_model(name).split("; to add")[0]
+        raise QuestionError(
+            f"{problem}; or describe it: --config config.json, or --params 8e9 --layers 32"
+        )
+    return found
+
+
+def find_gpu(name: str, catalogue: Catalogue) -> Gpu:
+    """Return an accelerator of the catalogue; raise QuestionError for an unknown one."""
+    found = catalogue.resolve_gpu(name)
+    if found is None:
+        raise QuestionError(catalogue.unknown_gpu(name).split("; to add")[0])
+    return gpu_of(catalogue.gpus[found])
+
+
+def all_gpus(catalogue: Catalogue) -> list[Gpu]:
+    """Return the accelerators of the catalogue whose memory is known."""
+    return [gpu_of(row) for row in catalogue.gpus.values() if row.get("memory_bytes")]
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise QuestionError(f"{path}: {error}; expected a config.json") from None
+    if not isinstance(config, dict):
+        raise QuestionError(f"{path}: found no object; expected a config.json")
+    return config
+
+
+def parse_number(text: str) -> float:
+    """Return a number such as ``8e9``, ``8B`` or ``1.5b``; raise click's error for none."""
+    match = re.fullmatch(r"\s*([0-9.]+(?:e[+]?[0-9]+)?)\s*([kmb]?)\s*", text.lower())
+    try:
+        return float(match[1]) * _SCALES[match[2]] if match else float(text)
+    except ValueError:
+        raise click.BadParameter(f"found {text!r}; expected a number such as 8e9 or 8B") from None

@@ -1,0 +1,30 @@
+"""``registry calibrate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from registry.predict.state import recalibrate
+from registry_cli.calibrated import open_calibrated
+from registry_cli.options import registry_option
+
+
+@click.command(name="calibrate", short_help="Refit the predictions on the registry at hand.")
+@registry_option
+def command(*, registry_path: Path | None) -> None:
+    """Refit the predictions on the registry's own measurements; takes seconds.
+
+    The fitted state is written into the registry's folder, as data; `registry fit` and
+    `registry estimate` read it from there.
+
+    \b
+    Example:
+      registry calibrate --registry my-registry
+    """  # noqa: D301 - \b keeps the example's lines
+    path, calibration = recalibrate(open_calibrated(registry_path))
+    seen = calibration.observations
+    memory = sum(one.measured_memory for one in seen)
+    times = sum(one.measured_time for one in seen)
+    click.echo(f"calibrated on {memory} measured peaks and {times} measured times: {path}")

@@ -1,0 +1,25 @@
+"""``registry evaluate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from registry.predict.accuracy import format_scores
+from registry.predict.evaluate import evaluate
+from registry.predict.observations import read_observations
+from registry_cli.calibrated import open_calibrated
+from registry_cli.options import registry_option
+
+
+@click.command(name="evaluate", short_help="Tell how accurate the predictions are.")
+@registry_option
+def command(*, registry_path: Path | None) -> None:
+    """Hold measured rows out, predict them, and print the errors and the intervals' coverage.
+
+    \b
+    Example:
+      registry evaluate
+    """  # noqa: D301 - \b keeps the example's lines
+    click.echo(format_scores(evaluate(read_observations(open_calibrated(registry_path)))))

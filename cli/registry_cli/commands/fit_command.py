@@ -1,0 +1,50 @@
+"""``registry fit``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from registry.predict.answer import answer
+from registry.predict.observations import resolve_stack
+from registry.predict.state import read_calibration
+from registry_cli import console
+from registry_cli.answer_text import answer_data, format_answer
+from registry_cli.asking import all_gpus, build_question, open_catalogue, question_options
+from registry_cli.calibrated import open_calibrated
+from registry_cli.options import registry_option
+
+
+@click.command(name="fit", short_help="Tell whether a configuration fits a card.")
+@question_options
+@click.option("--exit-code", is_flag=True, help="Exit 1 unless the verdict is fits.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@registry_option
+def command(*, exit_code: bool, as_json: bool, registry_path: Path | None, **asked: Any) -> int:
+    """Tell whether a training configuration fits a card, with the observations it rests on.
+
+    Without --gpu: which cards of the catalogue do. A verdict is given where the whole 90 % interval
+    lies on one side of the card's memory; between, it is undecided.
+
+    \b
+    Examples:
+      registry fit --model qwen-7b --gpu rtx-3090 --method qlora --seq-len 2048
+      registry fit --model llama-2-7b --method lora --seq-len 4096 --json
+    """  # noqa: D301 - \b keeps the examples' lines
+    catalogue = open_catalogue(registry_path)
+    calibration = read_calibration(open_calibrated(registry_path))
+    question = build_question(asked, catalogue)
+    if question.stack is not None:
+        stack = resolve_stack(question.stack, calibration.observations)
+        question = replace(question, stack=stack)
+    found = answer(question, calibration, all_gpus(catalogue))
+    console.warn_all(found.warnings)
+    if as_json:
+        click.echo(json.dumps(answer_data(found), indent=1))
+    else:
+        click.echo("\n".join(format_answer(found)))
+    return 1 if exit_code and found.verdict != "fits" else 0

@@ -1,0 +1,56 @@
+"""A question as a job of the dry run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from registry.predict.dryrun import run_in_child
+from registry.predict.errors import QuestionError
+from registry.runner.models import resolve_model
+from registry.runner.settings import Settings
+from registry_cli import console
+
+if TYPE_CHECKING:
+    from registry.catalogue import Catalogue
+    from registry.predict.question import Question
+
+_QUANTIZATION = {None: "none", 4: "nf4", 8: "int8"}
+_ATTENTION = {"flash": "flash2", "flash3": "flash2", "not_flash": "sdpa"}
+
+
+def reserved_bytes(question: Question, asked: dict[str, Any], catalogue: Catalogue) -> int:
+    """Return what the allocator of one device reserves at the peak, by a dry run.
+
+    Raises DryRunError where torch is missing or the configuration cannot be executed.
+    """
+    if asked["params"] is not None:
+        raise QuestionError("a dry run builds the model: expected --model or --config")
+    if question.quant_bits not in _QUANTIZATION:
+        raise QuestionError(f"a dry run of {question.quant_bits}-bit weights: expected 4 or 8 bits")
+    name = str(asked["config"] or asked["model"])
+    source = resolve_model(name, {}, catalogue, weights="random")
+    found = run_in_child(_settings(question, name), source)
+    for note in found.get("notes", ()):
+        console.hint(f"dry run: {note}")
+    return int(found["peak_reserved_bytes"])
+
+
+def _settings(question: Question, name: str) -> Settings:
+    attention = question.stated_or_default("attention")
+    dtype = question.stated_or_default("compute_dtype")
+    return Settings(
+        model=name,
+        method=question.method,
+        quantization=_QUANTIZATION[question.quant_bits],
+        seq_len=question.seq_len,
+        micro_batch_size=question.micro_batch_size,
+        gradient_checkpointing=question.stated_or_default("gradient_checkpointing"),
+        attention=_ATTENTION.get(attention, attention),
+        dtype=dtype,
+        lora_rank=question.stated_or_default("lora_rank"),
+        lora_target_modules=question.lora_target_modules or ("q_proj", "v_proj"),
+        trains_embeddings=question.trains_embeddings,
+        n_gpus=question.n_gpus,
+        sharding=question.sharding or "ddp",
+        device="cuda",
+    )

@@ -1,0 +1,141 @@
+"""Will it fit: a verdict with its evidence, how much more would fit, and what would make it fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from registry.predict.advice import (
+    CardVerdict,
+    Remedy,
+    collect_cards,
+    collect_remedies,
+    find_biggest_batch,
+    find_longest_seq_len,
+)
+from registry.predict.calibration_rows import memory_row
+from registry.predict.nearest import Neighbour, collect_nearest, find_nearest_oom
+from registry.predict.prediction import DOES_NOT_FIT, FITS, Prediction, judge, predict_memory
+from registry.predict.question import check_question
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from registry.predict.architecture import Gpu
+    from registry.predict.calibration import Calibration
+    from registry.predict.question import Question
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is known of one question. Bytes are those of one device."""
+
+    question: Question
+    warnings: tuple[str, ...]
+    prediction: Prediction
+    #: fits, does not fit or undecided; None where no card is asked about.
+    verdict: str | None
+    capacity_bytes: int | None
+    #: Why the verdict, and why the interval is as wide as it is.
+    reasons: tuple[str, ...]
+    nearest: tuple[Neighbour, ...]
+    nearest_oom: Neighbour | None
+    #: The measured runs that the figure rests on, with the share of each.
+    rests_on: tuple[tuple[str, float], ...]
+    #: What fits by the whole interval, with all else as asked; None where nothing does.
+    longest_seq_len: int | None = None
+    biggest_batch: int | None = None
+    remedies: tuple[Remedy, ...] = ()
+    cards: tuple[CardVerdict, ...] = ()
+
+
+def answer(
+    question: Question, calibration: Calibration, gpus: Iterable[Gpu] = (), *, nearest: int = 3
+) -> Answer:
+    """Return the answer to a question.
+
+    ``gpus`` are the cards of the catalogue: which of them do is told where the question names no
+    card, or where its card does not.
+    """
+    prediction = predict_memory(question, calibration)
+    seen = collect_nearest(question, calibration.observations, nearest)
+    failed = find_nearest_oom(question, calibration.observations)
+    verdict, reason = _decide(question, prediction, failed)
+    cards = tuple(collect_cards(question, calibration, gpus)) if verdict != FITS else ()
+    known = question.gpu is not None
+    return Answer(
+        question=question,
+        warnings=tuple(check_question(question)),
+        prediction=prediction,
+        verdict=verdict,
+        capacity_bytes=question.gpu.memory_bytes if question.gpu else None,
+        reasons=(*reason, *_explain_interval(prediction, seen)),
+        nearest=tuple(seen),
+        nearest_oom=failed,
+        rests_on=_rests_on(question, calibration),
+        longest_seq_len=find_longest_seq_len(question, calibration) if known else None,
+        biggest_batch=find_biggest_batch(question, calibration) if known else None,
+        remedies=tuple(collect_remedies(question, calibration)) if known and cards else (),
+        cards=cards,
+    )
+
+
+def _decide(
+    question: Question, prediction: Prediction, failed: Neighbour | None
+) -> tuple[str | None, list[str]]:
+    if question.gpu is None:
+        return None, []
+    if failed is not None and _settles(question, failed):
+        found = failed.observation
+        reason = (
+            f"observation {found.observation_id} ({found.source_id}) of no more than this ran out "
+            "of memory on a card of no less"
+        )
+        return DOES_NOT_FIT, [reason]
+    return judge(prediction.figure, question.gpu.memory_bytes), []
+
+
+def _settles(question: Question, failed: Neighbour) -> bool:
+    """Return whether a run that asked for no more failed on a card that has no less."""
+    other = failed.observation.question
+    return (
+        question.gpu is not None
+        and other.gpu is not None
+        and other.gpu.memory_bytes >= question.gpu.memory_bytes
+        and failed.observation.evidence == "measured"
+        and other.quant_bits == question.quant_bits
+        and other.seq_len <= question.seq_len
+        and other.micro_batch_size <= question.micro_batch_size
+        and other.n_gpus >= question.n_gpus
+        and _no_leaner(question, other)
+    )
+
+
+def _no_leaner(question: Question, other: Question) -> bool:
+    """Return whether the question saves nothing that the failed run did not save too."""
+    saves = question.stated_or_default("gradient_checkpointing")
+    return (
+        (other.stated_or_default("gradient_checkpointing") or not saves)
+        and question.offloaded <= other.offloaded
+        and (question.param_dtype or "bf16") == (other.param_dtype or "bf16")
+    )
+
+
+def _explain_interval(prediction: Prediction, seen: list[Neighbour]) -> list[str]:
+    width = prediction.figure.high / prediction.figure.value - 1
+    reasons = [f"90 % interval up to {width:+.0%}: {prediction.predictor}"]
+    if prediction.nearness == "source":
+        reasons.append(
+            "no stack is named whose measurements would narrow it"
+            if seen and seen[0].distance < NEAR
+            else "no observation is near, so the interval is that of a stack never measured"
+        )
+    return reasons
+
+
+#: Distance up to which a measured run counts as near.
+NEAR = 1.5
+
+
+def _rests_on(question: Question, calibration: Calibration) -> tuple[tuple[str, float], ...]:
+    return tuple(calibration.memory.fit.shares(memory_row(question))[:5])

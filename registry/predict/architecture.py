@@ -1,0 +1,229 @@
+"""What a prediction knows of a model and of an accelerator, from any place that describes them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from registry.predict.errors import QuestionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The shape of a decoder; the names are those of the table ``models``."""
+
+    model_id: str
+    n_params: int
+    n_layers: int
+    hidden_size: int
+    intermediate_size: int
+    vocab_size: int
+    n_heads: int
+    n_kv_heads: int
+    head_dim: int
+    gated_mlp: bool = True
+    tied_embeddings: bool = False
+    n_active_params: int | None = None
+    max_positions: int | None = None
+    n_experts: int | None = None
+    n_experts_active: int | None = None
+
+    @cached_property
+    def embedding_params(self) -> int:
+        """Parameters of the embedding and of the output layer; tied ones count once."""
+        return (1 if self.tied_embeddings else 2) * self.vocab_size * self.hidden_size
+
+    @cached_property
+    def linear_params(self) -> int:
+        """Parameters of everything else: what a quantizer compresses."""
+        return max(self.n_params - self.embedding_params, 0)
+
+    @cached_property
+    def active_params(self) -> int:
+        """Parameters that a token passes through: all, but for a mixture of experts."""
+        return self.n_active_params or self.n_params
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """What makes two models the same to a prediction, whatever they are called."""
+        return (self.n_layers, self.hidden_size, self.intermediate_size, self.vocab_size)
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """An accelerator; the names are those of the table ``gpus``."""
+
+    gpu_id: str
+    memory_bytes: int
+    name: str | None = None
+    vendor: str | None = None
+    memory_bandwidth_bytes_per_second: float | None = None
+    peak_flops_fp32: float | None = None
+    peak_flops_tf32: float | None = None
+    peak_flops_fp16: float | None = None
+    peak_flops_bf16: float | None = None
+
+    def peak_flops(self, dtype: str | None) -> float | None:
+        """Return the dense peak in FLOP/s for a computation in ``dtype``; None where unknown.
+
+        A dtype that is not stated is taken as the 16-bit one that the card has.
+        """
+        half = self.peak_flops_bf16 or self.peak_flops_fp16
+        known = {
+            "fp32": self.peak_flops_fp32,
+            "tf32": self.peak_flops_tf32,
+            "fp16": self.peak_flops_fp16,
+            "bf16": self.peak_flops_bf16,
+        }
+        return known.get(dtype, half) if dtype else half
+
+
+def architecture_of(row: Mapping[str, Any]) -> Architecture:
+    """Return the architecture that a row of ``models`` describes.
+
+    Raises QuestionError where the row lacks the figures that a prediction needs.
+    """
+    missing = [name for name in _NEEDED if row.get(name) is None]
+    if missing:
+        raise QuestionError(
+            f"model {row.get('model_id')!r}: found no {', '.join(missing)}; expected the figures "
+            "of its config.json; give --config config.json"
+        )
+    known: dict[str, Any] = {field.name: row.get(field.name) for field in fields(Architecture)}
+    heads = known["n_heads"] or max(row["hidden_size"] // 128, 1)
+    known["n_heads"] = heads
+    known["n_kv_heads"] = known["n_kv_heads"] or heads
+    known["head_dim"] = known["head_dim"] or row["hidden_size"] // heads
+    known["gated_mlp"] = known["gated_mlp"] is not False
+    known["tied_embeddings"] = bool(known["tied_embeddings"])
+    return Architecture(**known)
+
+
+_NEEDED = ("n_params", "n_layers", "hidden_size", "intermediate_size", "vocab_size")
+
+
+def gpu_of(row: Mapping[str, Any]) -> Gpu:
+    """Return the accelerator of a row of ``gpus``; raise QuestionError without its memory."""
+    if not row.get("memory_bytes"):
+        raise QuestionError(
+            f"gpu {row.get('gpu_id')!r}: found no memory_bytes; expected what its driver reports; "
+            "choose a card of `registry query 'from gpus'`"
+        )
+    known: dict[str, Any] = {field.name: row.get(field.name) for field in fields(Gpu)}
+    return Gpu(**known)
+
+
+def architecture_from_config(
+    config: Mapping[str, Any], model_id: str = "config.json"
+) -> Architecture:
+    """Return the architecture of a transformers ``config.json``.
+
+    The parameters are counted from the shapes: attention, MLP, norms and embeddings. Raises
+    QuestionError where a figure is missing or is no whole number.
+    """
+    text = config.get("text_config") or config
+    hidden = _whole(text, "hidden_size", "n_embd", "d_model")
+    heads = _whole(text, "num_attention_heads", "n_head")
+    row: dict[str, Any] = {
+        "model_id": model_id,
+        "n_layers": _whole(text, "num_hidden_layers", "n_layer", "num_layers"),
+        "hidden_size": hidden,
+        "intermediate_size": _intermediate(text, hidden),
+        "vocab_size": _whole(text, "vocab_size", "padded_vocab_size"),
+        "n_heads": heads,
+        "n_kv_heads": text.get("num_key_value_heads") or text.get("multi_query_group_num") or heads,
+        "head_dim": text.get("head_dim") or hidden // heads,
+        "tied_embeddings": bool(config.get("tie_word_embeddings", text.get("tie_word_embeddings"))),
+        "gated_mlp": text.get("model_type") not in _PLAIN_MLP,
+        "max_positions": text.get("max_position_embeddings") or text.get("seq_length"),
+        "n_experts": text.get("num_local_experts") or text.get("num_experts"),
+        "n_experts_active": text.get("num_experts_per_tok"),
+    }
+    row["n_params"] = count_params(row)
+    if row["n_experts"]:
+        row["n_active_params"] = count_params({**row, "n_experts": row["n_experts_active"] or 1})
+    return architecture_of(row)
+
+
+_PLAIN_MLP = {"gpt2", "gpt_neox", "gpt_bigcode", "bloom", "opt", "falcon", "phi", "gptj"}
+
+
+def _intermediate(text: Mapping[str, Any], hidden: int) -> int:
+    names = ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim")
+    if text.get("moe_intermediate_size"):
+        return _whole(text, "moe_intermediate_size")
+    if not any(text.get(name) for name in names):
+        return 4 * hidden
+    size = _whole(text, *names)
+    return size // 2 if text.get("model_type") == "qwen" else size
+
+
+def _whole(config: Mapping[str, Any], *names: str) -> int:
+    for name in names:
+        value = config.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
+        if value is not None:
+            raise QuestionError(
+                f"config.json, {name}: found {value!r}; expected a whole number above 0"
+            )
+    raise QuestionError(
+        f"config.json: found no {names[0]}; expected the config.json of a decoder; give its "
+        "figures with --params and --layers instead"
+    )
+
+
+def count_params(row: Mapping[str, Any]) -> int:
+    """Return the parameters that a decoder of this shape has: embeddings, attention, MLP, norms."""
+    hidden, layers = row["hidden_size"], row["n_layers"]
+    query = row["n_heads"] * row["head_dim"]
+    key_value = 2 * row["n_kv_heads"] * row["head_dim"]
+    attention = hidden * (query + key_value) + query * hidden
+    mlp = (3 if row["gated_mlp"] else 2) * hidden * row["intermediate_size"]
+    mlp *= row.get("n_experts") or 1
+    embeddings = (1 if row["tied_embeddings"] else 2) * row["vocab_size"] * hidden
+    return int(embeddings + layers * (attention + mlp + 2 * hidden) + hidden)
+
+
+def architecture_from_figures(
+    n_params: int,
+    n_layers: int,
+    *,
+    hidden_size: int | None = None,
+    vocab_size: int = 32_000,
+    model_id: str = "given by figures",
+) -> Architecture:
+    """Return a decoder of llama's proportions with so many parameters and layers.
+
+    A layer of llama holds about 12 hidden² parameters (4 of attention, 8 of the gated MLP), which
+    gives the width where it is not stated. Raises QuestionError for figures that no decoder has.
+    """
+    for name, value in (("--params", n_params), ("--layers", n_layers), ("vocab", vocab_size)):
+        if value < 1:
+            raise QuestionError(f"{name}: found {value}; expected a number above 0")
+    width = hidden_size or _width(n_params, n_layers, vocab_size)
+    heads = max(width // 128, 1)
+    spare = (n_params - 2 * vocab_size * width) / n_layers - 4 * width * width
+    return Architecture(
+        model_id=model_id,
+        n_params=n_params,
+        n_layers=n_layers,
+        hidden_size=width,
+        intermediate_size=max(round(spare / (3 * width)), width),
+        vocab_size=vocab_size,
+        n_heads=heads,
+        n_kv_heads=heads,
+        head_dim=width // heads,
+    )
+
+
+def _width(n_params: int, n_layers: int, vocab_size: int) -> int:
+    """Solve 12 L h² + 2 V h = n for h, to a multiple of 64."""
+    a, b = 12 * n_layers, 2 * vocab_size
+    width = (-b + math.sqrt(b * b + 4 * a * n_params)) / (2 * a)
+    return max(64, round(width / 64) * 64)

@@ -1,0 +1,100 @@
+"""Observations as rows of a fit: formula's terms, groups, measured figure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from registry.predict.formula import memory_terms
+from registry.predict.kriging import Prior, Row, Spread
+from registry.predict.step_time import time_terms
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from registry.predict.observations import Observation
+    from registry.predict.question import Question
+
+#: What is thought of the formulas before anything is measured: judgement, not fitted.
+MEMORY = Prior(
+    levels={
+        "stack": Spread(0.04, 0.12),
+        "setting": Spread(0.04, 0.12),
+        "series": Spread(0.03, 0.08),
+        "shape": Spread(0.02, 0.05),
+    },
+    local=0.04,
+    reach=2.0,
+    noise=0.02,
+)
+TIME = Prior(
+    levels={
+        "stack": Spread(0.10, 0.10),
+        "setting": Spread(0.15, 0.10),
+        "series": Spread(0.08, 0.06),
+        "shape": Spread(0.04, 0.04),
+        "device": Spread(0.05, 0.10),
+        "lengths": Spread(0.0, 0.10),
+    },
+    local=0.05,
+    reach=2.0,
+    noise=0.04,
+)
+#: A card cannot give a process the whole of its memory.
+USABLE = 0.98
+
+
+def groups_of(question: Question) -> dict[str, Hashable]:
+    """Return what a question shares with measured rows, by level."""
+    stack = question.stack
+    setting = (
+        stack, question.full, question.quant_bits, question.quant_method, question.param_dtype,
+        question.sharding, question.offloaded, question.trains_embeddings,
+    )  # fmt: skip
+    return {
+        "stack": stack,
+        "setting": setting if stack else None,
+        "series": (*setting, question.model.shape) if stack else None,
+        "shape": question.model.shape,
+    }
+
+
+def memory_row(question: Question, key: str = "") -> Row:
+    """Return what memory a question asks for, as a row to predict: bytes of one device."""
+    terms = tuple(memory_terms(question))
+    return Row(key, terms, groups_of(question), float(question.tokens))
+
+
+def time_row(question: Question, key: str = "") -> Row:
+    """Return what time a question asks for, as a row to predict: seconds of a micro-batch."""
+    groups = groups_of(question)
+    device = question.gpu.gpu_id if question.gpu else None
+    groups["device"] = device
+    varying = question.stack and question.length_distribution != "full"
+    groups["lengths"] = (question.stack, question.seq_len) if varying else None
+    if groups["series"] is not None:
+        groups["series"] = (groups["series"], device)
+    tokens = question.mean_sample_tokens * question.micro_batch_size
+    return Row(key, tuple(time_terms(question)), groups, tokens)
+
+
+def memory_rows(observations: Iterable[Observation]) -> list[Row]:
+    """Return the rows of measured peaks, and of runs out of memory on a known card."""
+    rows = []
+    for seen in observations:
+        row = memory_row(seen.question, seen.observation_id)
+        if seen.measured_memory:
+            rows.append(replace(row, value=seen.peak_bytes or 0.0))
+        elif seen.outcome == "oom" and seen.evidence == "measured" and seen.question.gpu:
+            limit = USABLE * seen.question.gpu.memory_bytes
+            rows.append(replace(row, value=limit, censored=True))
+    return rows
+
+
+def time_rows(observations: Iterable[Observation]) -> list[Row]:
+    """Return the rows of measured times."""
+    return [
+        replace(time_row(seen.question, seen.observation_id), value=seen.seconds or 0.0)
+        for seen in observations
+        if seen.measured_time
+    ]

@@ -1,0 +1,27 @@
+"""Say in words what a dry run adapted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from registry.predict.dryrun.result import Recipe
+    from registry.runner.settings import Settings
+
+
+def collect_notes(settings: Settings, recipe: Recipe) -> tuple[str, ...]:
+    """Return one sentence for each place where the dry run stands in for something else."""
+    notes = []
+    if settings.attention == "flash2":
+        notes.append("flash2 executed as sdpa without a mask, which keeps the same tensors")
+    if settings.attention != "eager" and recipe.device == "cuda":
+        notes.append("attention counted as CUDA's flash kernel, its backward workspace included")
+    if settings.quantization == "int8":
+        notes.append("int8 without outlier columns (threshold 0)")
+    if settings.optimizer.startswith("paged_"):
+        notes.append("paged optimizer state lies outside the allocator: see paged_bytes")
+    if settings.n_gpus > 1 and settings.sharding == "ddp":
+        notes.append("one device of several, with DDP's buckets the size of the gradients")
+    if settings.dataset is not None:
+        notes.append("every sequence at full length; the data set was not read")
+    return tuple(notes)

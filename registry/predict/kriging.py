@@ -1,0 +1,338 @@
+"""Formulas corrected by what was measured nearby: a Gaussian process over physical terms.
+
+A figure (a peak, a time) is the sum of a formula's terms. Each term may be off by a factor, half
+of which all stacks share and half of which is a stack's own; on top, a stack, a stack's method, a
+model and a series of one stack and model may be off as a whole. All of it is Gaussian, so what the
+measured rows say about a new one is linear algebra (kriging; Rasmussen and Williams 2006,
+chapter 2): next to a measured row the answer is that row plus the formula's difference, far from
+all it is the formula, and in between it is both, weighed.
+
+Figures that are far off are believed less (a Student-like weight), and runs out of memory enter as
+figures above what the card has (censored data).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from registry.predict.formula import Term
+
+    Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure to learn from, or to predict."""
+
+    key: str
+    terms: tuple[Term, ...]
+    #: What it shares with others, by level; None shares nothing.
+    groups: Mapping[str, Hashable]
+    #: Tokens of a micro-batch, by which neighbours of a series are near.
+    size: float
+    #: What was measured; for a run out of memory, what it exceeds.
+    value: float = 0.0
+    censored: bool = False
+
+    @cached_property
+    def formula(self) -> float:
+        """What the formula says."""
+        return sum(term.value for term in self.terms)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far a group as a whole is off: of what stays, of what grows with the tokens."""
+
+    stays: float
+    grows: float
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Standard deviations, relative to the formula, before anything is measured."""
+
+    levels: Mapping[str, Spread]
+    #: Deviation between neighbours of a series, and the ratio of sizes over which it fades.
+    local: float
+    reach: float
+    noise: float
+
+
+@dataclass(frozen=True)
+class Design:
+    """Rows as arrays: doubt of each term, what stays and grows, groups as numbers."""
+
+    rows: tuple[Row, ...]
+    #: Column of each term's name, and number of each group, by level.
+    places: Mapping[str, int]
+    codes: Mapping[str, Mapping[Hashable, int]]
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> Design:
+        """Return the design of rows to learn from."""
+        names = dict.fromkeys(term.name for row in rows for term in row.terms)
+        codes: dict[str, dict[Hashable, int]] = {}
+        for row in rows:
+            for level, group in row.groups.items():
+                known = codes.setdefault(level, {})
+                known.setdefault(group, len(known))
+        return cls(tuple(rows), {name: i for i, name in enumerate(names)}, codes)
+
+    def like(self, rows: Sequence[Row]) -> Design:
+        """Return the design of other rows with the same columns and numbers."""
+        return Design(tuple(rows), self.places, self.codes)
+
+    @cached_property
+    def doubts(self) -> Floats:
+        """Deviation of each term: rows x names. Terms that nothing was learned of are left out."""
+        import numpy as np  # noqa: PLC0415 - heavy
+
+        found = np.zeros((len(self.rows), len(self.places)))
+        for i, row in enumerate(self.rows):
+            for term in row.terms:
+                if term.name in self.places:
+                    found[i, self.places[term.name]] += term.value * term.doubt
+        return found
+
+    @cached_property
+    def stays(self) -> Floats:
+        """Sum of the terms that do not grow with the tokens."""
+        return self.formula - self.grows
+
+    @cached_property
+    def grows(self) -> Floats:
+        """Sum of the terms that grow with the tokens."""
+        import numpy as np  # noqa: PLC0415 - heavy
+
+        return np.array([sum(t.value for t in row.terms if t.transient) for row in self.rows])
+
+    @cached_property
+    def formula(self) -> Floats:
+        """What the formula says."""
+        import numpy as np  # noqa: PLC0415 - heavy
+
+        return np.array([row.formula for row in self.rows])
+
+    @cached_property
+    def log_sizes(self) -> Floats:
+        """Logarithms of the tokens."""
+        import numpy as np  # noqa: PLC0415 - heavy
+
+        return np.log([row.size for row in self.rows])
+
+    def numbers(self, level: str, nothing: int) -> Floats:
+        """Return each row's group as a number; ``nothing`` for none or one never met."""
+        import numpy as np  # noqa: PLC0415 - heavy
+
+        known = self.codes.get(level, {})
+        groups = [row.groups.get(level) for row in self.rows]
+        return np.array([nothing if g is None else known.get(g, nothing) for g in groups])
+
+
+def covariance(left: Design, right: Design, prior: Prior) -> Floats:
+    """Return how the errors of the formula move together, row by row."""
+    import numpy as np  # noqa: PLC0415 - heavy
+
+    found: Floats = left.doubts @ right.doubts.T
+    found *= 0.5 + 0.5 * _same(left, right, "stack")
+    stays = np.outer(left.stays, right.stays)
+    grows = np.outer(left.grows, right.grows)
+    for level, spread in prior.levels.items():
+        same = _same(left, right, level)
+        found += same * (spread.stays**2 * stays + spread.grows**2 * grows)
+    apart = np.subtract.outer(left.log_sizes, right.log_sizes) / math.log(prior.reach)
+    near = _same(left, right, "series") * np.exp(-0.5 * apart**2)
+    return found + near * prior.local**2 * np.outer(left.formula, right.formula)
+
+
+def _same(left: Design, right: Design, level: str) -> Floats:
+    """Return 1 where two rows share a group of this level."""
+    a, b = left.numbers(level, -1), right.numbers(level, -2)
+    found: Floats = (a[:, None] == b[None, :]).astype(float)
+    return found
+
+
+def variances(design: Design, prior: Prior) -> Floats:
+    """Return what is not known of each row for itself: the diagonal of `covariance`, and noise."""
+    import numpy as np  # noqa: PLC0415 - heavy
+
+    rows = design.rows
+    doubts = [sum((term.value * term.doubt) ** 2 for term in row.terms) for row in rows]
+    found = np.array(doubts) + (prior.local**2 + prior.noise**2) * design.formula**2
+    for spread in prior.levels.values():
+        found += (spread.stays * design.stays) ** 2 + (spread.grows * design.grows) ** 2
+    return found
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What the rows say: enough to predict any other row."""
+
+    design: Design
+    prior: Prior
+    #: Measured figures; for runs out of memory, what they are expected to have needed.
+    values: Floats
+    inverse: Floats
+    weights: Floats
+    #: Times that the noise of each row was raised, because it is far off or censored.
+    raised: Floats
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows that it learned from."""
+        return self.design.rows
+
+    def predict(self, row: Row) -> tuple[float, float]:
+        """Return what to expect of a row and its standard deviation, in the rows' unit."""
+        design = self.design.like([row])
+        mean, deviation = self.predict_cross(design, covariance(design, self.design, self.prior))
+        return float(mean[0]), float(deviation[0])
+
+    def predict_cross(self, design: Design, cross: Floats) -> tuple[Floats, Floats]:
+        """Return means and deviations, given the rows' covariances with those of the fit."""
+        import numpy as np  # noqa: PLC0415 - heavy
+
+        explained = np.einsum("ij,ij->i", cross @ self.inverse, cross)
+        least = (self.prior.noise * design.formula) ** 2
+        deviation = np.sqrt(np.maximum(variances(design, self.prior) - explained, least))
+        return np.maximum(design.formula + cross @ self.weights, 0.05 * design.formula), deviation
+
+    def shares(self, row: Row) -> list[tuple[str, float]]:
+        """Return the rows the answer rests on, and the share of each, the largest first."""
+        import numpy as np  # noqa: PLC0415 - heavy
+
+        cross = covariance(self.design.like([row]), self.design, self.prior)
+        pull = (cross @ self.inverse)[0]
+        return [(self.rows[i].key, float(pull[i])) for i in np.argsort(-np.abs(pull))]
+
+    def left_out(self) -> tuple[Floats, Floats]:
+        """Return what each row would be expected to be from all others, and the deviation.
+
+        Formula: Rasmussen and Williams 2006, equation 5.12. The deviation is that of a plain row:
+        what a far-off row was raised by is taken out again.
+        """
+        import numpy as np  # noqa: PLC0415 - heavy
+
+        diagonal = np.diag(self.inverse)
+        noise = (self.prior.noise * self.design.formula) ** 2
+        variance = 1 / diagonal - noise * (self.raised - 1)
+        return self.values - self.weights / diagonal, np.sqrt(np.maximum(variance, noise))
+
+
+#: Standardized residual from which on a figure is believed less.
+OUTLYING = 2.5
+
+
+@dataclass(frozen=True)
+class Start:
+    """What another fit gave of the same rows, to start from."""
+
+    raised: Floats
+    #: Figures in place of the rows' own, for runs out of memory.
+    values: Floats | None = None
+
+
+def fit(
+    rows: Sequence[Row],
+    prior: Prior,
+    *,
+    kernel: Floats | None = None,
+    start: Start | None = None,
+    rounds: int = 6,
+) -> Fit:
+    """Return what the rows say. It costs the cube of their number: 0.2 s for 600.
+
+    ``kernel`` is their `covariance`, where at hand. With no rounds, what ``start`` says of far-off
+    and censored rows stays.
+    """
+    design = Design.of(rows)
+    if kernel is None:
+        kernel = covariance(design, design, prior)
+    figures = _Figures.of(design, prior, start)
+    for _ in range(rounds):
+        figures = figures.revised(_inverted(kernel, figures))
+    inverse = _inverted(kernel, figures)
+    weights: Floats = inverse @ (figures.values - design.formula)
+    return Fit(design, prior, figures.values, inverse, weights, figures.raised)
+
+
+def _inverted(kernel: Floats, figures: _Figures) -> Floats:
+    import numpy as np  # noqa: PLC0415 - heavy
+
+    noise: Floats = figures.noise * figures.raised
+    return np.asarray(np.linalg.inv(kernel + np.diag(noise)), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """The figures of rows, with how far each is believed."""
+
+    design: Design
+    limits: Floats
+    censored: Any
+    noise: Floats
+    values: Floats
+    raised: Floats
+
+    @classmethod
+    def of(cls, design: Design, prior: Prior, start: Start | None) -> _Figures:
+        import numpy as np  # noqa: PLC0415 - heavy
+
+        measured = np.array([row.value for row in design.rows])
+        censored = np.array([row.censored for row in design.rows], dtype=bool)
+        noise = (prior.noise * design.formula) ** 2
+        values = measured if start is None or start.values is None else start.values
+        raised = np.ones(len(measured)) if start is None else start.raised
+        return cls(design, measured, censored, noise, values, raised)
+
+    def revised(self, inverse: Floats) -> _Figures:
+        """Believe far-off figures less, and put figures in the place of limits."""
+        import numpy as np  # noqa: PLC0415 - heavy
+
+        own = np.asarray(np.diag(inverse), dtype=np.float64)
+        expected = self.values - inverse @ (self.values - self.design.formula) / own
+        deviation = np.sqrt(1 / own)
+        off = np.abs(self.values - expected) / deviation
+        lift = np.where((off > OUTLYING) & ~self.censored, (off / OUTLYING) ** 2, 1.0)
+        values = self.values.copy()
+        raised = np.asarray(self.raised * lift, dtype=np.float64)
+        for i in np.flatnonzero(self.censored):
+            spread = max(deviation[i] ** 2 - self.noise[i] * self.raised[i], self.noise[i])
+            values[i], believed = _impute(self.limits[i], expected[i], math.sqrt(spread))
+            raised[i] = max(believed / self.noise[i], 1.0)
+        return replace(self, values=values, raised=raised)
+
+
+def _impute(limit: float, mean: float, deviation: float) -> tuple[float, float]:
+    """Return the figure, and its variance, that says the same as being above a limit does.
+
+    Formula: the mean and variance of the truncated normal, moment-matched by a normal figure
+    (expectation propagation). A limit that says nothing new gives a variance so large that the
+    figure says nothing either.
+    """
+    low = (limit - mean) / deviation
+    ratio = _hazard(low)
+    kept = min(max(1 + low * ratio - ratio * ratio, 1e-3), 1 - 1e-6)
+    believed = deviation**2 * kept / (1 - kept)
+    return mean + deviation * ratio * (1 + believed / deviation**2), believed
+
+
+_TINY = 1e-12
+
+
+def _hazard(low: float) -> float:
+    """Return density over upper tail of the standard normal, from its expansion far out."""
+    above = 0.5 * math.erfc(low / math.sqrt(2))
+    if above < _TINY:
+        return low + 1 / low
+    return math.exp(-0.5 * low * low) / math.sqrt(2 * math.pi) / above

@@ -1,0 +1,151 @@
+"""The measured runs that are nearest to a question, and what differs, in words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from registry.predict.formula import memory_terms, total
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from registry.predict.observations import Observation
+    from registry.predict.question import Question
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A measured run, how far it is from a question, and what it says of it."""
+
+    observation: Observation
+    distance: float
+    #: What differs from the question, in words: ``seq_len 1024, not 2048``.
+    differences: tuple[str, ...]
+    #: Its peak plus the formula's difference, in bytes; None for a run out of memory.
+    peak_bytes: float | None
+
+
+@dataclass(frozen=True)
+class _Aspect:
+    """One setting that runs differ in."""
+
+    name: str
+    of: Callable[[Question], Any]
+    #: Distance of two values that differ; per doubling where the values are numbers.
+    weight: float
+    doubling: bool = False
+
+
+def _setting(name: str) -> Callable[[Question], Any]:
+    return lambda question: question.stated_or_default(name)
+
+
+_ASPECTS = (
+    _Aspect("model", lambda q: q.model.model_id, 0.1),
+    _Aspect("parameters", lambda q: q.model.n_params, 2.0, doubling=True),
+    _Aspect("method", lambda q: q.label, 4.0),
+    _Aspect("quant_method", lambda q: q.quant_method, 0.5),
+    _Aspect("seq_len", lambda q: q.seq_len, 0.5, doubling=True),
+    _Aspect("micro_batch_size", lambda q: q.micro_batch_size, 0.5, doubling=True),
+    _Aspect("n_gpus", lambda q: q.n_gpus, 0.7, doubling=True),
+    _Aspect("sharding", lambda q: q.sharding if q.n_gpus > 1 else None, 0.7),
+    _Aspect("offload", lambda q: q.offloaded, 3.0),
+    _Aspect("gradient_checkpointing", _setting("gradient_checkpointing"), 2.0),
+    _Aspect("attention", lambda q: q.stated_or_default("attention") == "eager", 1.0),
+    _Aspect("gpu", lambda q: q.gpu.gpu_id if q.gpu else None, 0.2),
+    _Aspect("stack", lambda q: q.stack, 0.5),
+)
+
+
+def collect_nearest(
+    question: Question, observations: Iterable[Observation], count: int = 3
+) -> list[Neighbour]:
+    """Return the nearest runs with a measured peak, the nearest first."""
+    return _nearest(question, (one for one in observations if one.measured_memory), count)
+
+
+def find_nearest_oom(question: Question, observations: Iterable[Observation]) -> Neighbour | None:
+    """Return the nearest run that ran out of memory, or None where none is comparable.
+
+    Comparable is the same model and method, so that the difference can be told in sizes.
+    """
+    comparable = (
+        one
+        for one in observations
+        if one.outcome == "oom"
+        and one.question.model.shape == question.model.shape
+        and one.question.label == question.label
+    )
+    return next(iter(_nearest(question, comparable, 1)), None)
+
+
+def _nearest(
+    question: Question, observations: Iterable[Observation], count: int
+) -> list[Neighbour]:
+    asked = aspects_of(question)
+    ranked = sorted(
+        (
+            (between(asked, aspects_of(one.question)), one.observation_id, one)
+            for one in observations
+        ),
+        key=lambda entry: entry[:2],
+    )
+    return [_neighbour(question, one, apart) for apart, _, one in ranked[:count]]
+
+
+def _neighbour(question: Question, seen: Observation, apart: float) -> Neighbour:
+    differences = describe_differences(question, seen.question)
+    return Neighbour(seen, apart, differences, transfer(question, seen))
+
+
+def distance(question: Question, other: Question) -> float:
+    """Return how far apart two configurations are: 0 for the same, about 1 for a near one."""
+    return between(aspects_of(question), aspects_of(other))
+
+
+def aspects_of(question: Question) -> tuple[Any, ...]:
+    """Return what `between` compares of a question."""
+    return tuple(aspect.of(question) for aspect in _ASPECTS)
+
+
+def between(left: tuple[Any, ...], right: tuple[Any, ...]) -> float:
+    """Return the distance of two questions by their `aspects_of`; left is the one asked."""
+    pairs = zip(_ASPECTS, left, right, strict=True)
+    return sum(_apart(aspect, mine, other) for aspect, mine, other in pairs if mine != other)
+
+
+def _apart(aspect: _Aspect, left: Any, right: Any) -> float:
+    if left == right or (aspect.name in ("gpu", "stack") and left is None):
+        return 0.0
+    return aspect.weight * (abs(math.log2(right / left)) if aspect.doubling else 1.0)
+
+
+def describe_differences(question: Question, other: Question) -> tuple[str, ...]:
+    """Return what another configuration has otherwise than the question, one phrase each."""
+    phrases = []
+    for aspect in _ASPECTS:
+        left, right = aspect.of(question), aspect.of(other)
+        if aspect.name != "parameters" and _apart(aspect, left, right):
+            phrases.append(f"{aspect.name} {_word(right)}, not {_word(left)}")
+    return tuple(phrases)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "unstated" if value is None else str(value)
+
+
+def transfer(question: Question, seen: Observation) -> float | None:
+    """Return a run's peak plus what the formula says the question needs more, in bytes.
+
+    Where the formula says that most of the peak goes away, the share is taken instead, so that the
+    figure stays above 0.
+    """
+    if seen.peak_bytes is None:
+        return None
+    here, there = total(memory_terms(question)), total(memory_terms(seen.question))
+    moved = seen.peak_bytes + here - there
+    return moved if moved > 0.5 * here else seen.peak_bytes * here / there

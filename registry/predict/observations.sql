@@ -1,0 +1,40 @@
+-- One row per observation with what a prediction compares: setting, architecture, card, figures.
+select
+    r.*,
+    c.param_dtype,
+    c.packing,
+    c.padding_free,
+    c.length_distribution,
+    c.dataset,
+    m.n_active_params,
+    m.n_layers,
+    m.hidden_size,
+    m.intermediate_size,
+    m.gated_mlp,
+    m.n_heads,
+    m.n_kv_heads,
+    m.head_dim,
+    m.vocab_size,
+    m.tied_embeddings,
+    m.max_positions,
+    m.n_experts,
+    m.n_experts_active,
+    g.name,
+    g.vendor,
+    g.memory_bytes,
+    g.memory_bandwidth_bytes_per_second,
+    g.peak_flops_fp32,
+    g.peak_flops_tf32,
+    g.peak_flops_fp16,
+    g.peak_flops_bf16
+from results as r
+inner join observations as o using (observation_id)
+inner join configurations as c using (configuration_id)
+left join models as m on r.model_id = m.model_id
+left join gpus as g on r.gpu_id = g.gpu_id
+where
+    r.evidence in ('measured', 'claimed')
+    and r.outcome in ('ok', 'oom')
+    and r.gpu_id is distinct from 'cpu'
+    and r.memory_kind is distinct from 'host_rss'
+order by r.observation_id

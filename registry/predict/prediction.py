@@ -1,0 +1,127 @@
+"""One configuration's peak and time, taken apart, with their intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from registry.predict.calibration_rows import USABLE, memory_row, time_row
+from registry.predict.formula import PARTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from registry.predict.calibration import Calibrated, Calibration, Interval
+    from registry.predict.kriging import Row
+    from registry.predict.question import Question
+
+#: Verdicts on a card.
+FITS, DOES_NOT_FIT, UNDECIDED = "fits", "does not fit", "undecided"
+#: What a prediction rests on, by how near the nearest measured run is.
+PREDICTORS = {
+    "row": "nearest observation and the formula's difference",
+    "model": "formula, calibrated on the same stack's other models",
+    "source": "formula, calibrated on other stacks",
+    "dry run": "dry run on fake tensors",
+}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A figure with its 90 % interval, and what it is the sum of."""
+
+    figure: Interval
+    #: What the formula gives for each part, and what calibration adds, under ``calibration``.
+    parts: Mapping[str, float]
+    nearness: str
+
+    @property
+    def predictor(self) -> str:
+        """Which predictor answered, in words."""
+        return PREDICTORS[self.nearness]
+
+
+def predict_memory(question: Question, calibration: Calibration) -> Prediction:
+    """Return the peak of one device, in bytes."""
+    row = memory_row(question)
+    return _predict(row, calibration.memory, dict.fromkeys(PARTS, 0.0))
+
+
+def predict_time(question: Question, calibration: Calibration) -> Prediction:
+    """Return the seconds of one micro-batch of one device, the optimizer's share included."""
+    return _predict(time_row(question), calibration.time, {})
+
+
+def _predict(row: Row, calibrated: Calibrated, parts: dict[str, float]) -> Prediction:
+    figure = calibrated.predict(row)
+    for term in row.terms:
+        parts[term.part] = parts.get(term.part, 0.0) + term.value
+    parts["calibration"] = figure.value - row.formula
+    return Prediction(figure, parts, calibrated.nearness(row))
+
+
+#: Parts that a dry run does not see: they are the formula's.
+_UNSEEN = ("context", "fragmentation")
+
+
+def predict_dry_run(
+    question: Question, calibration: Calibration, peak_reserved_bytes: int
+) -> Prediction:
+    """Return the peak of one device by a dry run: what its allocator reserved, and the context.
+
+    The interval is as wide as the formula's: dry runs of the measured rows are not part of the
+    calibration, so nothing narrower has been shown.
+    """
+    formula = predict_memory(question, calibration)
+    parts = {"reserved": float(peak_reserved_bytes)}
+    parts |= {name: formula.parts.get(name, 0.0) for name in _UNSEEN}
+    factor = sum(parts.values()) / formula.figure.value
+    return Prediction(_scaled(formula.figure, factor), parts, "dry run")
+
+
+def judge(figure: Interval, capacity_bytes: float) -> str:
+    """Return the verdict on a card: decided where the whole interval is on one side of its memory.
+
+    A process gets at most 98 % of what the driver shows.
+    """
+    if figure.high <= USABLE * capacity_bytes:
+        return FITS
+    return DOES_NOT_FIT if figure.low > USABLE * capacity_bytes else UNDECIDED
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Time and money of a run, each with its 90 % interval as (low, high)."""
+
+    seconds_per_step: Interval
+    seconds_per_epoch: Interval | None
+    gpu_hours: Interval | None
+    #: In the currency of the price.
+    price: Interval | None
+
+
+def estimate_cost(
+    question: Question,
+    calibration: Calibration,
+    *,
+    n_samples: int | None = None,
+    n_epochs: float = 1.0,
+    price_per_gpu_hour: float | None = None,
+) -> Cost:
+    """Return what a run takes: seconds per optimizer step, per epoch, GPU-hours, money.
+
+    ``n_samples`` are those of an epoch; without them only the step is known.
+    """
+    batch = predict_time(question, calibration).figure
+    step = _scaled(batch, question.stated_or_default("grad_accum_steps"))
+    if n_samples is None:
+        return Cost(step, None, None, None)
+    parallel = 1 if question.sharding == "device_map" else question.n_gpus
+    epoch = _scaled(batch, n_samples / (question.micro_batch_size * parallel))
+    hours = _scaled(epoch, n_epochs * question.n_gpus / 3600)
+    money = None if price_per_gpu_hour is None else _scaled(hours, price_per_gpu_hour)
+    return Cost(step, epoch, hours, money)
+
+
+def _scaled(figure: Interval, factor: float) -> Interval:
+    return type(figure)(figure.value * factor, figure.low * factor, figure.high * factor)

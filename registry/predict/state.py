@@ -1,0 +1,177 @@
+"""A calibration as a file: the observations it rests on and what was fitted. Plain JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from registry.errors import StoreError
+from registry.predict.architecture import Architecture, Gpu
+from registry.predict.calibration import Calibrated, Calibration, calibrate
+from registry.predict.calibration_rows import MEMORY, TIME, memory_rows, time_rows
+from registry.predict.errors import QuestionError
+from registry.predict.kriging import Start, fit
+from registry.predict.observations import Observation, read_observations
+from registry.predict.question import Question
+from registry.resources import curated_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from registry.api import Registry
+    from registry.predict.kriging import Prior, Row
+
+#: Version of the file and of the formulas that its figures belong to.
+STATE_VERSION = 1
+FILE_NAME = "calibration.json"
+
+
+def format_calibration(calibration: Calibration) -> str:
+    """Return a calibration as JSON: one line per observation, the same for the same figures."""
+    models: dict[str, Any] = {}
+    gpus: dict[str, Any] = {}
+    seen = [_pack_observation(one, models, gpus) for one in calibration.observations]
+    head = {
+        "version": STATE_VERSION,
+        "models": models,
+        "gpus": gpus,
+        "memory": _pack_fit(calibration.memory),
+        "time": _pack_fit(calibration.time),
+    }
+    lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in seen)
+    return json.dumps(head, ensure_ascii=False)[:-1] + f',\n"observations": [\n{lines}\n]}}\n'
+
+
+def parse_calibration(text: str, origin: str = FILE_NAME) -> Calibration:
+    """Return the calibration that a JSON text holds; raise QuestionError where it is none."""
+    way_out = "write it again with `registry calibrate`"
+    try:
+        document = json.loads(text)
+        version = document["version"]
+        if version != STATE_VERSION:
+            raise QuestionError(
+                f"{origin}: found version {version!r}; expected {STATE_VERSION}; {way_out}"
+            )
+        return _unpack(document)
+    except (ValueError, KeyError, TypeError) as error:
+        raise QuestionError(f"{origin}: found no calibration ({error!r}); {way_out}") from error
+
+
+def write_calibration(path: Path, calibration: Calibration) -> None:
+    """Write a calibration, in one rename."""
+    beside = path.with_name(path.name + ".new")
+    beside.write_text(format_calibration(calibration), encoding="utf-8")
+    beside.replace(path)
+
+
+def read_calibration(registry: Registry | None = None) -> Calibration:
+    """Return the calibration of a registry, else the one that comes with the curated records.
+
+    Raises QuestionError where neither is there or the file is not one.
+    """
+    folders = [curated_dir()] if registry is None else [registry.path, curated_dir()]
+    for folder in folders:
+        path = folder / FILE_NAME
+        if path.is_file():
+            return parse_calibration(path.read_text(encoding="utf-8"), str(path))
+    raise QuestionError(
+        f"{folders[0] / FILE_NAME}: found no calibration; write one with `registry calibrate`"
+    )
+
+
+def recalibrate(registry: Registry) -> tuple[Path, Calibration]:
+    """Fit on a registry's own observations, write the file into its folder and return both.
+
+    Takes seconds. Raises QuestionError where nothing was measured, StoreError where the registry
+    cannot be read or written.
+    """
+    seen = read_observations(registry)
+    if not any(one.measured_memory for one in seen) or not any(one.measured_time for one in seen):
+        raise QuestionError(
+            f"{registry.path}: found no measured peak or no measured time; expected some of each; "
+            "add observations, or use the calibration that comes with the package"
+        )
+    target = registry.location.write
+    if registry.location.creates:
+        raise QuestionError(
+            f"{target.path}: found no registry of your own to calibrate; make one with "
+            "`registry init`"
+        )
+    path = target.path / FILE_NAME
+    calibration = calibrate(seen)
+    try:
+        write_calibration(path, calibration)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written ({error.strerror})") from error
+    return path, calibration
+
+
+def _pack_observation(
+    seen: Observation, models: dict[str, Any], gpus: dict[str, Any]
+) -> dict[str, Any]:
+    question = seen.question
+    models[question.model.model_id] = _pack(question.model)
+    packed = _pack(question)
+    packed["model"] = question.model.model_id
+    if question.gpu:
+        gpus[question.gpu.gpu_id] = _pack(question.gpu)
+        packed["gpu"] = question.gpu.gpu_id
+    return {**_pack(seen), "question": packed}
+
+
+def _pack(value: Any) -> dict[str, Any]:
+    """Return the fields that differ from their default."""
+    found = {field.name: getattr(value, field.name) for field in fields(value)}
+    defaults = {field.name: field.default for field in fields(value)}
+    return {name: part for name, part in found.items() if part != defaults[name]}
+
+
+def _pack_fit(calibrated: Calibrated) -> dict[str, Any]:
+    inner = calibrated.fit
+    return {
+        "reach": calibrated.reach,
+        "raised": {
+            row.key: float(f"{times:.6g}")
+            for row, times in zip(inner.rows, inner.raised, strict=True)
+            if times != 1.0
+        },
+        "expected": {
+            row.key: float(f"{value:.8g}")
+            for row, value in zip(inner.rows, inner.values, strict=True)
+            if row.censored
+        },
+    }
+
+
+def _unpack(document: dict[str, Any]) -> Calibration:
+    models = {name: Architecture(**row) for name, row in document["models"].items()}
+    gpus = {name: Gpu(**row) for name, row in document["gpus"].items()}
+    seen = tuple(_unpack_observation(row, models, gpus) for row in document["observations"])
+    return Calibration(
+        observations=seen,
+        memory=_unpack_fit(document["memory"], memory_rows(seen), MEMORY),
+        time=_unpack_fit(document["time"], time_rows(seen), TIME),
+    )
+
+
+def _unpack_observation(
+    row: dict[str, Any], models: dict[str, Architecture], gpus: dict[str, Gpu]
+) -> Observation:
+    settings = dict(row["question"])
+    settings["model"] = models[settings["model"]]
+    if "gpu" in settings:
+        settings["gpu"] = gpus[settings["gpu"]]
+    if "lora_target_modules" in settings:
+        settings["lora_target_modules"] = tuple(settings["lora_target_modules"])
+    return Observation(**{**row, "question": Question(**settings)})
+
+
+def _unpack_fit(packed: dict[str, Any], rows: Sequence[Row], prior: Prior) -> Calibrated:
+    import numpy as np  # noqa: PLC0415 - heavy
+
+    raised = np.array([packed["raised"].get(row.key, 1.0) for row in rows])
+    values = np.array([packed["expected"].get(row.key, row.value) for row in rows])
+    whole = fit(rows, prior, start=Start(raised, values), rounds=0)
+    return Calibrated(whole, packed["reach"])

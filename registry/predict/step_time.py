@@ -1,0 +1,153 @@
+"""Time of one micro-batch on one device, taken apart by formula: pure arithmetic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from registry.predict.flops import count_flops
+from registry.predict.formula import Term
+from registry.predict.question import SHARDS_WEIGHTS
+
+if TYPE_CHECKING:
+    from registry.predict.question import Question
+
+#: Share of the dense peak that large matrix products reach in training.
+EFFICIENCY = 0.7
+#: Seconds that Python needs to launch a layer's kernels in one pass, and what adapters add.
+LAUNCH_SECONDS, ADAPTER_LAUNCH_SECONDS = 0.0008, 0.0005
+#: Dense peak and memory bandwidth taken for a card that does not state them: an A100's.
+DEFAULT_PEAK_FLOPS, DEFAULT_BANDWIDTH = 312e12, 2.0e12
+#: Bytes a second between devices: over NVLink (A100's and H100's SXM boards), over PCI Express.
+NVLINK, PCI_EXPRESS = 2e11, 1.2e10
+#: Bytes a second to the host, and what a host's memory gives an optimizer.
+HOST_LINK, HOST_MEMORY = 1.2e10, 2.5e10
+#: Times that a quantized weight costs more than the reading and writing of its values.
+DEQUANTIZATION = {"bitsandbytes": 2.0, "gptq": 8.0}
+
+
+def time_terms(question: Question) -> list[Term]:
+    """Return the summands of the seconds of one micro-batch, the optimizer's share included."""
+    terms = [*_compute(question), *_dequantize(question), *_update(question)]
+    terms += [*_communicate(question), *_offload(question)]
+    return [term for term in terms if term.value]
+
+
+def _peak(question: Question) -> float:
+    known = question.gpu and question.gpu.peak_flops(question.compute_dtype)
+    return known or DEFAULT_PEAK_FLOPS
+
+
+def _bandwidth(question: Question) -> float:
+    known = question.gpu and question.gpu.memory_bandwidth_bytes_per_second
+    return known or DEFAULT_BANDWIDTH
+
+
+def _link(question: Question) -> float:
+    if question.interconnect:
+        return NVLINK if question.interconnect in ("nvlink", "nvswitch") else PCI_EXPRESS
+    return NVLINK if question.gpu and "sxm" in question.gpu.gpu_id else PCI_EXPRESS
+
+
+def _compute(question: Question) -> list[Term]:
+    """Operations over the throughput that is reached, or the launching of kernels if it is longer.
+
+    Kernels run while the next are launched: the longer of the two counts (as a smooth maximum).
+    """
+    flops = count_flops(question, question.mean_sample_tokens)
+    work = flops.hardware / (EFFICIENCY * _peak(question))
+    launch = LAUNCH_SECONDS + ADAPTER_LAUNCH_SECONDS * (not question.full)
+    hooks = 2 if question.sharding in ("zero3", "fsdp") else 1
+    launched = launch * hooks * _passes(question) * question.model.n_layers
+    moved = _elementwise_bytes(question) / _bandwidth(question)
+    busy = work + moved
+    waiting = (busy**4 + launched**4) ** 0.25 - busy
+    terms = [
+        Term("compute", "compute", work, 0.3, transient=True),
+        Term("elementwise", "compute", moved, 0.5, transient=True),
+        Term("launch", "launch", waiting, 0.4),
+    ]
+    if question.stated_or_default("attention") == "eager":
+        terms.append(Term("attention_matrix", "compute", _matrix(question), 0.6, transient=True))
+    return terms
+
+
+def _elementwise_bytes(question: Question) -> float:
+    """Bytes that norms, rotations, gates and the loss move, which memory bandwidth bounds.
+
+    Each 16-bit activation of a layer is read and written about three times a pass, in part in
+    fp32; the logits about ten times in all (40 bytes).
+    """
+    model, count = question.model, question.mean_sample_tokens * question.micro_batch_size
+    widths = 8 * model.hidden_size + 4 * model.intermediate_size
+    layers = 6.0 * count * model.n_layers * widths * _passes(question)
+    return layers + 40.0 * count * model.vocab_size
+
+
+def _matrix(question: Question) -> float:
+    """Reading and writing of the attention matrix: about 8 times 4 bytes a score and pass."""
+    model, length = question.model, question.mean_sample_tokens
+    scores = model.n_layers * model.n_heads * length * length * question.micro_batch_size
+    return 32.0 * scores * _passes(question) / 2 / _bandwidth(question)
+
+
+def _passes(question: Question) -> int:
+    """Forward, backward (twice the kernels) and the recomputation."""
+    return 3 + bool(question.stated_or_default("gradient_checkpointing"))
+
+
+_INT8_BITS = 8
+
+
+def _dequantize(question: Question) -> list[Term]:
+    """Reading the quantized and writing the 16-bit weights in each pass; bound by bandwidth.
+
+    LLM.int8 quantizes the activations instead and multiplies in two parts: it costs by the token.
+    """
+    if question.quant_bits is None:
+        return []
+    method = question.quant_method or "bitsandbytes"
+    if question.quant_bits == _INT8_BITS and method == "bitsandbytes":
+        flops = count_flops(question, question.mean_sample_tokens).hardware
+        work = 0.8 * flops / (EFFICIENCY * _peak(question))
+        return [Term("int8_products", "quantization", work, 0.6, transient=True)]
+    moved = question.model.linear_params * (2 + question.quant_bits / 8)
+    factor = DEQUANTIZATION.get(method, 4.0) * (_passes(question) - 1)
+    return [
+        Term(f"dequantize_{method}", "quantization", factor * moved / _bandwidth(question), 0.6)
+    ]
+
+
+def _update(question: Question) -> list[Term]:
+    """The optimizer reads and writes weights, gradients and two moments: about 28 bytes each."""
+    if question.offloaded:
+        return []
+    moved = 28.0 * question.trained_params / question.shards(SHARDS_WEIGHTS)
+    steps = question.stated_or_default("grad_accum_steps")
+    return [Term("update", "optimizer", moved / _bandwidth(question) / steps, 0.5)]
+
+
+def _communicate(question: Question) -> list[Term]:
+    """Gathering sharded weights in each pass; reducing gradients over the ranks."""
+    if question.n_gpus == 1 or question.sharding == "device_map":
+        return []
+    share = (question.n_gpus - 1) / question.n_gpus
+    steps = question.stated_or_default("grad_accum_steps")
+    reduced = 8.0 * question.trained_params * share / _link(question) / steps
+    terms = [Term("reduce", "communication", reduced, 0.8)]
+    if question.sharding in SHARDS_WEIGHTS and not question.offloaded:
+        gathered = 2.0 * question.model.n_params * (_passes(question) - 1) * share / _link(question)
+        terms.append(Term("gather", "communication", gathered, 0.7))
+    return terms
+
+
+def _offload(question: Question) -> list[Term]:
+    """Weights cross from the host in each pass, gradients go back; the host runs the optimizer."""
+    if not question.offloaded:
+        return []
+    moved = 2.0 * question.model.n_params * _passes(question) / question.n_gpus / HOST_LINK
+    updated = 28.0 * question.trained_params / HOST_MEMORY
+    steps = question.stated_or_default("grad_accum_steps")
+    return [
+        Term("host_transfer", "offload", moved, 0.5),
+        Term("host_update", "offload", updated / steps, 0.8),
+    ]

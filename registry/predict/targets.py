@@ -1,0 +1,66 @@
+"""How many parameters LoRA adds: rank x (inputs + outputs) of every module that carries it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from registry.predict.architecture import Architecture
+
+#: What PEFT targets in llama-like models where nothing is said.
+DEFAULT_TARGETS = ("q_proj", "v_proj")
+_ALL = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+_PLAIN = ("q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj")
+#: Names of families, in the terms of llama's. Fused modules count as one matrix.
+_NAMES = {
+    "c_attn": "qkv", "query_key_value": "qkv", "W_pack": "qkv", "qkv_proj": "qkv",
+    "dense": "o_proj", "w1": "up_proj", "w2": "up_proj", "gate_up_proj": "gate_up",
+    "dense_h_to_4h": "up_proj", "dense_4h_to_h": "down_proj", "fc1": "up_proj", "fc2": "down_proj",
+}  # fmt: skip
+
+
+def adapter_params(model: Architecture, rank: int, targets: tuple[str, ...] | None) -> int:
+    """Return the parameters of LoRA adapters of ``rank`` on ``targets``, over all layers.
+
+    Formula: LoRA (Hu et al. 2021), section 4.1: A is rank x in, B is out x rank. Modules of other
+    names than a decoder's count as a square matrix. Qwen's ``c_proj`` names two modules.
+    """
+    widths = _widths(model)
+    total = 0
+    for name in _expanded(model, targets or DEFAULT_TARGETS):
+        total += rank * sum(widths.get(_NAMES.get(name, name), (model.hidden_size,) * 2))
+    return model.n_layers * total
+
+
+def adapter_inputs(model: Architecture, targets: tuple[str, ...] | None) -> int:
+    """Return the widths of the inputs of all modules of one layer that carry an adapter."""
+    widths = _widths(model)
+    names = _expanded(model, targets or DEFAULT_TARGETS)
+    return sum(widths.get(_NAMES.get(name, name), (model.hidden_size,))[0] for name in names)
+
+
+def _expanded(model: Architecture, targets: tuple[str, ...]) -> list[str]:
+    if "all-linear" in targets:
+        return list(_ALL if model.gated_mlp else _PLAIN)
+    names = [name for target in targets for name in _both(target)]
+    return list(dict.fromkeys(names)) if len(set(names)) < len(names) else names
+
+
+def _both(target: str) -> tuple[str, ...]:
+    return ("o_proj", "down_proj") if target == "c_proj" else (target,)
+
+
+def _widths(model: Architecture) -> dict[str, tuple[int, int]]:
+    hidden, middle = model.hidden_size, model.intermediate_size
+    query, key = model.n_heads * model.head_dim, model.n_kv_heads * model.head_dim
+    return {
+        "q_proj": (hidden, query),
+        "k_proj": (hidden, key),
+        "v_proj": (hidden, key),
+        "o_proj": (query, hidden),
+        "gate_proj": (hidden, middle),
+        "up_proj": (hidden, middle),
+        "down_proj": (middle, hidden),
+        "qkv": (hidden, query + 2 * key),
+        "gate_up": (hidden, 2 * middle),
+    }

@@ -1,0 +1,78 @@
+-- Model FLOP/s utilization per observation: what training needs over the card's dense peak.
+-- Operations per token as in registry/predict/flops.py, which a test holds this to.
+with shaped as (
+    select
+        r.observation_id,
+        r.source_id,
+        r.model_id,
+        r.method_label,
+        r.compute_dtype,
+        r.gpu_id,
+        r.n_gpus,
+        r.seq_len,
+        r.gradient_checkpointing,
+        m.n_layers * m.n_heads * m.head_dim as attention_width,
+        m.vocab_size * m.hidden_size as embedding,
+        coalesce(m.n_active_params, m.n_params)
+        - case when m.tied_embeddings then 0 else m.vocab_size * m.hidden_size end as matrices,
+        case
+            when r.method = 'full' then m.n_params
+            when r.trainable_params is not null then r.trainable_params
+            when r.trains_embeddings
+                then m.vocab_size * m.hidden_size * case when m.tied_embeddings then 1 else 2 end
+            else 0
+        end as trained,
+        coalesce(r.samples_per_second, r.global_batch_size / r.seconds_per_step) as samples,
+        coalesce(
+            r.tokens_per_second,
+            case when c.length_distribution = 'full' then samples * r.seq_len end
+        ) as tokens,
+        least(coalesce(r.tokens_per_second / samples, r.seq_len), r.seq_len) as tokens_per_sample,
+        case r.compute_dtype
+            when 'fp32' then g.peak_flops_fp32
+            when 'tf32' then g.peak_flops_tf32
+            when 'fp16' then g.peak_flops_fp16
+            when 'bf16' then g.peak_flops_bf16
+            else coalesce(g.peak_flops_bf16, g.peak_flops_fp16)
+        end as peak_flops_per_second
+    from results as r
+    inner join observations as o using (observation_id)
+    inner join configurations as c using (configuration_id)
+    inner join models as m on r.model_id = m.model_id
+    inner join gpus as g on r.gpu_id = g.gpu_id
+    where r.outcome = 'ok' and m.vocab_size is not null and m.intermediate_size is not null
+),
+counted as (
+    select
+        *,
+        2.0 * matrices + 2.0 * attention_width * tokens_per_sample as forward_flops_per_token,
+        forward_flops_per_token + 2.0 * attention_width * tokens_per_sample
+        + 2.0 * least(trained, matrices) as backward_flops_per_token,
+        case
+            when gradient_checkpointing then forward_flops_per_token - 2.0 * embedding
+            when not gradient_checkpointing then 0
+        end as recompute_flops_per_token,
+        tokens / n_gpus as tokens_per_second_per_gpu
+    from shaped
+)
+select
+    observation_id,
+    source_id,
+    model_id,
+    method_label,
+    compute_dtype,
+    gpu_id,
+    n_gpus,
+    seq_len,
+    gradient_checkpointing,
+    tokens_per_second_per_gpu,
+    forward_flops_per_token,
+    backward_flops_per_token,
+    recompute_flops_per_token,
+    peak_flops_per_second,
+    (forward_flops_per_token + backward_flops_per_token) * tokens_per_second_per_gpu
+    / peak_flops_per_second as model_flops_utilization,
+    (forward_flops_per_token + backward_flops_per_token + recompute_flops_per_token)
+    * tokens_per_second_per_gpu / peak_flops_per_second as hardware_flops_utilization
+from counted
+where model_flops_utilization is not null

@@ -1,0 +1,145 @@
+"""fit, estimate, utilization, calibrate and evaluate, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_a_qlora_run_fits_with_observations_cited(run: Run) -> None:
+    done = run(
+        "fit", "--model", "qwen-7b", "--gpu", "rtx-3090", "--method", "qlora", "--seq-len", "2048"
+    )
+    assert done.returncode == 0
+    assert "verdict: fits\n" in done.stdout
+    assert "qwen-finetune-profile, ok" in done.stdout
+
+
+def test_full_training_does_not_fit_and_what_would_is_told(run: Run) -> None:
+    asked = ("fit", "--model", "qwen-7b", "--gpu", "rtx-3090", "--method", "full")
+    done = run(*asked, "--exit-code")
+    assert done.returncode == 1
+    assert "verdict: does not fit\n" in done.stdout
+    assert "quantize the base to 4 bits (QLoRA)" in done.stdout
+    assert "cards of the catalogue, fits: " in done.stdout
+
+
+def test_a_recorded_out_of_memory_settles_the_same_question(run: Run) -> None:
+    asked = ("--model", "llama-2-7b", "--gpu", "rtx-3090", "--method", "lora", "--batch", "4")
+    answer = json.loads(run("fit", *asked, "--seq-len", "2048", "--json").stdout)
+    assert answer["verdict"] == "does not fit"
+    assert answer["nearest_oom"]["source_id"] == "llama2-lora-3090"
+    assert answer["nearest_oom"]["differences"] == []
+    assert answer["nearest_oom"]["observation_id"] in answer["reasons"][0]
+
+
+def test_without_a_card_the_cards_that_do_are_told(run: Run) -> None:
+    answer = json.loads(run("fit", "--model", "llama-2-7b", "--method", "lora", "--json").stdout)
+    verdicts = {card["gpu_id"]: card["verdict"] for card in answer["cards"]}
+    assert answer["verdict"] is None
+    assert verdicts["h200"] == "fits"
+    assert verdicts["t4"] != "fits"
+
+
+def test_a_model_never_seen_gets_an_interval_and_its_reasons(run: Run) -> None:
+    asked = ("--model", "qwen2.5-32b", "--gpu", "h100-sxm5-80gb", "--method", "qlora", "--json")
+    answer = json.loads(run("fit", *asked).stdout)
+    peak = answer["peak_bytes"]
+    assert peak["low"] < peak["value"] < peak["high"]
+    assert "formula, calibrated on other stacks" in answer["reasons"][0]
+
+
+def test_a_model_can_be_given_by_its_config_or_its_figures(run: Run, work: Path) -> None:
+    config = {
+        "model_type": "llama",
+        "hidden_size": 4096,
+        "intermediate_size": 11008,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "vocab_size": 32000,
+    }
+    (work / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    by_config = json.loads(run("estimate", "--config", "config.json", "--json").stdout)
+    by_name = json.loads(run("estimate", "--model", "llama-2-7b", "--json").stdout)
+    assert by_config["parts_bytes"]["weights"] == by_name["parts_bytes"]["weights"]
+    figures = json.loads(run("estimate", "--params", "7B", "--layers", "32", "--json").stdout)
+    ratio = figures["peak_bytes"]["value"] / by_name["peak_bytes"]["value"]
+    assert 0.9 < ratio < 1.1
+
+
+def test_rules_of_thumb_by_name(run: Run) -> None:
+    done = run("estimate", "--model", "llama-2-7b", "--rule", "16n")
+    assert done.stdout.startswith("16n: 112 GB for n = 7e+09 ")
+    done = run("estimate", "--params", "7e9", "--layers", "32", "--rule", "20n")
+    assert done.stdout.startswith("20n: 140 GB for n = 7e+09 ")
+
+
+def test_time_and_cost_of_a_run(run: Run) -> None:
+    asked = ("--model", "qwen-7b", "--gpu", "a100-sxm4-80gb", "--samples", "10000", "--price", "2")
+    cost = json.loads(run("estimate", *asked, "--json").stdout)["cost"]
+    assert cost["price"]["value"] == pytest.approx(2 * cost["gpu_hours"]["value"])
+    assert cost["gpu_hours"]["value"] == pytest.approx(cost["seconds_per_epoch"]["value"] / 3600)
+
+
+def test_the_two_ratios_of_utilization(run: Run) -> None:
+    by_flops = run("utilization", "--flops", "100e12", "--gpu", "a100-sxm4-80gb")
+    assert "flops_utilization: 32.051%\n" in by_flops.stdout
+    rate = ("--samples-per-second", "3", "--seq-len", "2048", "--gpus", "4", "--reference", "3300")
+    by_rate = run("utilization", *rate)
+    assert by_rate.stdout == "tokens_per_second_per_gpu: 1536\nthroughput_utilization: 46.545%\n"
+
+
+def test_utilization_of_an_observation_agrees_with_the_view(run: Run) -> None:
+    listed = run(
+        "query",
+        "select observation_id, model_flops_utilization as mfu from utilization "
+        "where mfu is not null order by all limit 1",
+        "-f",
+        "json",
+    )
+    (row,) = json.loads(listed.stdout)
+    shown = json.loads(run("utilization", row["observation_id"], "--json").stdout)
+    assert shown["model_flops_utilization"] == pytest.approx(row["mfu"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (("--model", "qwen-7bb"), "error: unknown model 'qwen-7bb'; did you mean 'qwen-7b'?"),
+        (
+            ("--model", "qwen-7b", "--gpu", "rtx-3091"),
+            "error: unknown gpu 'rtx-3091'; did",
+        ),
+        (("--model", "qwen-7b", "--batch", "0"), "error: micro_batch_size: found 0; expected"),
+        (("--model", "qwen-7b", "--gpus", "0"), "error: n_gpus: found 0; expected"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(run: Run, asked: tuple[str, ...], message: str) -> None:
+    done = run("fit", *asked)
+    assert done.returncode == 1
+    assert done.stderr.startswith(message)
+    assert done.stdout == ""
+
+
+def test_a_length_beyond_the_positions_is_warned_of(run: Run) -> None:
+    done = run("fit", "--model", "llama-2-7b", "--gpu", "h200", "--seq-len", "8192")
+    assert done.returncode == 0
+    assert "warning: seq_len 8192 is beyond the 4096 positions of llama-2-7b" in done.stderr
+
+
+def test_calibrating_a_registry_of_ones_own(run: Run) -> None:
+    run("init", "mine")
+    done = run("calibrate", "--registry", "mine")
+    assert done.returncode == 0
+    assert done.stdout.endswith("mine/calibration.json\n")
+    fit = run("fit", "--model", "qwen-7b", "--method", "qlora", "--registry", "mine")
+    assert fit.returncode == 0

@@ -1,0 +1,67 @@
+"""The tracker against memory that the kernel counted, for steps that were really trained."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registry.predict.dryrun import Recipe, dry_run
+from registry.runner.settings import Settings
+
+for package in ("torch", "transformers", "peft"):
+    pytest.importorskip(package, exc_type=ImportError)
+
+#: What libraries keep for themselves is in the kernel's figure: about 8 MB of the 310 MB at least.
+BOUND = 0.035
+
+SOURCE: dict[str, Any] = {
+    "kind": "config",
+    "config": {
+        "model_type": "qwen2",
+        "hidden_size": 512,
+        "intermediate_size": 1408,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "vocab_size": 8000,
+        "tie_word_embeddings": False,
+    },
+}
+CASES: dict[str, dict[str, Any]] = {
+    "full": {"method": "full", "dtype": "fp32"},
+    "lora in bf16": {"lora_rank": 16, "lora_dropout": 0.1},
+    "lora, checkpointed": {"lora_rank": 16, "dtype": "fp32", "gradient_checkpointing": True},
+}
+BATCH: dict[str, Any] = {"seq_len": 512, "micro_batch_size": 4}
+
+
+def start(settings: dict[str, Any]) -> subprocess.Popen[str]:
+    spec = {"settings": {"model": "small", **BATCH, **settings}, "model": SOURCE}
+    at_once = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}
+    script = Path(__file__).with_name("cpu_step.py")
+    return subprocess.Popen(
+        [sys.executable, str(script), json.dumps(spec)],
+        env={**os.environ, **at_once, "HF_HUB_OFFLINE": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux")
+def test_live_storage_is_what_the_kernel_counts() -> None:
+    children = {name: start(settings) for name, settings in CASES.items()}
+    recipe = Recipe(device="cpu", outputs_fp32=False)
+    errors = {}
+    for name, child in children.items():
+        settings = Settings("small", **BATCH, **CASES[name])
+        counted = dry_run(settings, SOURCE, recipe=recipe).peak_allocated_bytes
+        output, _ = child.communicate(timeout=300)
+        errors[name] = counted / json.loads(output)["peak"] - 1
+    assert all(abs(error) < BOUND for error in errors.values()), errors

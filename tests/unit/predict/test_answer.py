@@ -1,0 +1,154 @@
+"""The questions that the command is shown with are answered, with their evidence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from registry.predict.answer import answer
+from registry.predict.formula import GIB
+from registry.predict.nearest import collect_nearest, describe_differences, transfer
+from registry.predict.prediction import (
+    estimate_cost,
+    judge,
+    predict_dry_run,
+    predict_memory,
+)
+
+if TYPE_CHECKING:
+    from registry.predict.architecture import Gpu
+    from registry.predict.calibration import Calibration, Interval
+    from tests.unit.predict.conftest import Ask
+
+
+def test_qlora_of_qwen_7b_fits_an_rtx_3090(ask: Ask, calibration: Calibration) -> None:
+    found = answer(ask("qwen-7b", "rtx-3090", quant_bits=4, seq_len=2048), calibration)
+    assert found.verdict == "fits"
+    assert found.nearest[0].observation.source_id == "qwen-finetune-profile"
+    assert found.nearest[0].differences == (
+        "quant_method gptq, not unstated",
+        "gpu a100-sxm4-80gb, not rtx-3090",
+    )
+    assert found.longest_seq_len is not None
+    assert found.longest_seq_len >= 2048
+    assert len(found.rests_on) == 5
+
+
+def test_full_training_of_qwen_7b_does_not_and_is_told_what_would(
+    ask: Ask, calibration: Calibration, cards: list[Gpu]
+) -> None:
+    found = answer(ask("qwen-7b", "rtx-3090", method="full", seq_len=2048), calibration, cards)
+    assert found.verdict == "does not fit"
+    assert found.biggest_batch is None
+    assert "quantize the base to 4 bits (QLoRA)" in [remedy.what for remedy in found.remedies]
+    fitting = [card.gpu.gpu_id for card in found.cards if card.verdict == "fits"]
+    assert "h200" in fitting
+    assert "rtx-3090" not in fitting
+
+
+def test_the_recorded_oom_is_cited(ask: Ask, calibration: Calibration) -> None:
+    question = ask("llama-2-7b", "rtx-3090", seq_len=2048, micro_batch_size=4)
+    found = answer(question, calibration)
+    assert found.verdict == "does not fit"
+    assert found.nearest_oom is not None
+    failed = found.nearest_oom.observation
+    assert failed.source_id == "llama2-lora-3090"
+    assert found.nearest_oom.differences == ()
+    assert found.reasons[0] == (
+        f"observation {failed.observation_id} (llama2-lora-3090) of no more than this ran out of "
+        "memory on a card of no less"
+    )
+
+
+def test_a_smaller_batch_is_not_settled_by_that_oom(ask: Ask, calibration: Calibration) -> None:
+    found = answer(ask("llama-2-7b", "rtx-3090", seq_len=1024, micro_batch_size=1), calibration)
+    assert found.verdict == "fits"
+
+
+def test_a_model_never_seen_gets_an_interval_and_reasons(
+    ask: Ask, calibration: Calibration, cards: list[Gpu]
+) -> None:
+    found = answer(ask("qwen2.5-32b", quant_bits=4), calibration, cards)
+    figure = found.prediction.figure
+    assert figure.low < figure.value < figure.high
+    assert figure.high / figure.value > 1.15
+    assert found.verdict is None
+    assert found.reasons[1] == (
+        "no observation is near, so the interval is that of a stack never measured"
+    )
+    assert [card.gpu.memory_bytes for card in found.cards] == sorted(
+        card.gpu.memory_bytes for card in found.cards
+    )
+
+
+def test_parts_add_up_to_the_figure(ask: Ask, calibration: Calibration) -> None:
+    found = predict_memory(ask("qwen-7b", stack="swift-benchmark"), calibration)
+    assert sum(found.parts.values()) == pytest.approx(found.figure.value)
+
+
+def test_a_stack_that_was_measured_answers_by_its_nearest_rows(calibration: Calibration) -> None:
+    seen = next(
+        one
+        for one in calibration.observations
+        if one.source_id == "qwen-finetune-profile" and one.measured_memory
+    )
+    found = predict_memory(seen.question, calibration)
+    assert found.predictor == "nearest observation and the formula's difference"
+    assert found.figure.value == pytest.approx(seen.peak_bytes, rel=0.05)
+
+
+def test_the_longest_sequence_fits_and_the_next_does_not(
+    ask: Ask, calibration: Calibration
+) -> None:
+    question = ask("qwen-7b", "rtx-3090", quant_bits=4)
+    longest = answer(question, calibration).longest_seq_len
+    assert longest is not None
+    for length, expected in ((longest, "fits"), (longest + 64, "undecided")):
+        figure = predict_memory(question.changed(seq_len=length), calibration).figure
+        assert judge(figure, 24 * GIB) == expected
+
+
+def test_a_difference_is_told_in_words(ask: Ask) -> None:
+    question = ask("qwen-7b", seq_len=2048, gradient_checkpointing=True)
+    other = question.changed(seq_len=512, gradient_checkpointing=False, micro_batch_size=2)
+    assert describe_differences(question, other) == (
+        "seq_len 512, not 2048",
+        "micro_batch_size 2, not 1",
+        "gradient_checkpointing off, not on",
+    )
+
+
+def test_a_neighbour_carries_over_by_the_formulas_difference(
+    ask: Ask, calibration: Calibration
+) -> None:
+    seen = collect_nearest(ask("qwen-7b", seq_len=512), calibration.observations, 1)[0]
+    longer = seen.observation.question.changed(seq_len=2 * seen.observation.question.seq_len)
+    assert transfer(seen.observation.question, seen.observation) == seen.observation.peak_bytes
+    moved = transfer(longer, seen.observation)
+    assert moved is not None
+    assert moved > (seen.observation.peak_bytes or 0)
+
+
+def test_a_dry_run_takes_the_place_of_what_the_formula_says(
+    ask: Ask, calibration: Calibration
+) -> None:
+    question = ask("qwen-7b", quant_bits=4)
+    found = predict_dry_run(question, calibration, 10 * GIB)
+    formula = predict_memory(question, calibration).figure
+    assert found.predictor == "dry run on fake tensors"
+    assert found.figure.value == pytest.approx(10 * GIB + 1e9)
+    assert found.figure.high / found.figure.value == pytest.approx(formula.high / formula.value)
+
+
+def test_cost_follows_from_the_step(ask: Ask, calibration: Calibration) -> None:
+    question = ask("qwen-7b", "a100-sxm4-80gb", n_gpus=2, micro_batch_size=2, grad_accum_steps=4)
+    cost = estimate_cost(question, calibration, n_samples=1600, n_epochs=3, price_per_gpu_hour=2)
+    epoch: Interval | None = cost.seconds_per_epoch
+    assert epoch is not None
+    assert epoch.value == pytest.approx(cost.seconds_per_step.value * 100)
+    assert cost.gpu_hours is not None
+    assert cost.gpu_hours.value == pytest.approx(3 * 2 * epoch.value / 3600)
+    assert cost.price is not None
+    assert cost.price.high == pytest.approx(2 * cost.gpu_hours.high)
+    assert estimate_cost(question, calibration).gpu_hours is None

@@ -1,0 +1,96 @@
+"""Intervals reach as far as what was held out was off."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+
+from registry.predict.calibration import (
+    NEARNESS,
+    HeldOut,
+    calibrate,
+    interval,
+    nearness,
+    score_quantile,
+)
+from registry.predict.formula import Term
+from registry.predict.kriging import Row
+from registry.predict.observations import mean_tokens_below
+
+if TYPE_CHECKING:
+    from registry.predict.calibration import Calibration
+    from tests.unit.predict.conftest import Ask
+
+
+def held(score: float, stack: str = "a", near: str = "row") -> HeldOut:
+    row = Row("k", (Term("t", "weights", 1.0, 0.1),), {"stack": stack}, 1.0, math.exp(score))
+    return HeldOut(row, 1.0, 1.0, near, "fold")
+
+
+def test_a_score_is_the_logarithmic_error_in_deviations() -> None:
+    assert held(1.5).score == pytest.approx(1.5)
+
+
+def test_the_quantile_counts_the_unknown_row_in() -> None:
+    scores = [held(0.1 * n) for n in range(1, 31)]
+    assert score_quantile(scores, "row", "a") == pytest.approx(2.8)
+
+
+def test_a_stack_with_enough_rows_is_judged_by_its_own() -> None:
+    scores = [held(0.1) for _ in range(25)] + [held(5.0, "b") for _ in range(25)]
+    assert score_quantile(scores, "row", "a") == pytest.approx(0.1)
+    assert score_quantile(scores, "row", "c") == pytest.approx(5.0)
+
+
+def test_each_source_counts_the_same_where_they_are_pooled() -> None:
+    many = [held(0.1, near="source") for _ in range(900)]
+    few = [held(3.0, "b", "source") for _ in range(30)]
+    assert score_quantile([*many, *few], "source") == pytest.approx(3.0)
+
+
+def test_without_scores_the_interval_is_a_normal_one() -> None:
+    assert score_quantile([], "row") == 1.645
+
+
+def test_an_interval_never_reaches_zero() -> None:
+    at = interval(1.0, 3.0, 2.0)
+    assert at.low > 0
+    assert at.low * at.high == pytest.approx(1.0)
+
+
+def test_nearness_needs_the_same_stack() -> None:
+    row = Row("k", (), {"stack": "a", "series": "s"}, 1.0)
+    assert nearness(row, {"stack": {"a"}, "series": {"s"}}) == "row"
+    assert nearness(row, {"stack": {"a"}, "series": {"t"}}) == "model"
+    assert nearness(row, {"stack": {"b"}}) == "source"
+    assert (
+        nearness(Row("k", (), {"stack": None, "series": None}, 1.0), {"stack": {None}}) == "source"
+    )
+
+
+def test_the_interval_widens_with_distance(ask: Ask, calibration: Calibration) -> None:
+    from registry.predict.prediction import predict_memory  # noqa: PLC0415 - stands with its use
+
+    near = ask("qwen-7b", stack="swift-benchmark", n_gpus=1, quant_bits=4)
+    widths = []
+    for question in (near, near.changed(stack=None)):
+        figure = predict_memory(question, calibration).figure
+        widths.append(figure.high / figure.low)
+    assert widths[0] < widths[1]
+
+
+def test_calibrating_again_gives_the_same(calibration: Calibration) -> None:
+    seen = [one for one in calibration.observations if one.source_id == "llama2-lora-3090"]
+    first, second = calibrate(seen), calibrate(seen)
+    assert first.memory.reach == second.memory.reach
+    assert set(first.memory.reach) == set(NEARNESS)
+
+
+def test_samples_that_are_cut_are_shorter_on_average() -> None:
+    # cls-fudan-news-zh: 3234 tokens on average; a run's time at 512, 2048 and 8192 follows.
+    means = [mean_tokens_below(limit, 3234.4, 2547.5) for limit in (512, 2048, 8192, 10**6)]
+    assert means == sorted(means)
+    assert 500 < means[0] < 512
+    assert means[3] == pytest.approx(3234.4, rel=1e-3)

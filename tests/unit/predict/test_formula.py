@@ -1,0 +1,145 @@
+"""The formula's parts are the physics they name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from registry.predict.formula import PARTS, memory_terms, total
+from registry.predict.prediction import predict_memory
+from registry.predict.step_time import time_terms
+
+if TYPE_CHECKING:
+    from registry.predict.calibration import Calibration
+    from registry.predict.question import Question
+    from tests.unit.predict.conftest import Ask
+
+
+def part(question: Question, name: str) -> float:
+    return sum(term.value for term in memory_terms(question) if term.part == name)
+
+
+def test_weights_take_two_bytes_each_in_16_bit(ask: Ask) -> None:
+    question = ask("llama-2-7b")
+    assert part(question, "weights") == 2 * question.model.n_params
+    assert part(question.changed(param_dtype="fp32"), "weights") == 4 * question.model.n_params
+
+
+def test_gptq_compresses_all_but_the_embeddings(ask: Ask) -> None:
+    question = ask("llama-2-7b", quant_bits=4, quant_method="gptq")
+    model = question.model
+    scales = model.linear_params * 2.5 / 128
+    expected = 0.5 * model.linear_params + 2 * model.embedding_params + scales
+    assert part(question, "weights") == pytest.approx(expected)
+
+
+def test_bitsandbytes_leaves_embeddings_in_fp32(ask: Ask) -> None:
+    question = ask("llama-2-7b", quant_bits=4, quant_method="bitsandbytes")
+    fewer = question.changed(quant_method="gptq")
+    model = question.model
+    wide = 2 * model.embedding_params + model.linear_params * (4 / 64 - 2.5 / 128)
+    assert part(question, "weights") - part(fewer, "weights") == pytest.approx(wide)
+
+
+def test_full_training_in_16_bit_takes_ten_bytes_and_mixed_precision_twenty_four(ask: Ask) -> None:
+    question = ask("qwen-7b", method="full", seq_len=256)
+    n = question.model.n_params
+    assert total(memory_terms(question)) == pytest.approx(10 * n + 1e9)
+    mixed = question.changed(sharding="zero2")
+    assert total(memory_terms(mixed)) == pytest.approx(24 * n + 1e9 + 2e9)
+
+
+def test_zero3_spreads_weights_and_zero2_does_not(ask: Ask) -> None:
+    alone = ask("qwen-72b", seq_len=512)
+    spread = alone.changed(n_gpus=4, sharding="zero3")
+    gathered = 3e9
+    assert part(spread, "weights") == pytest.approx(part(alone, "weights") / 4 + gathered)
+    assert part(alone.changed(n_gpus=4, sharding="zero2"), "weights") == part(alone, "weights")
+
+
+def test_checkpointing_keeps_one_vector_per_layer(ask: Ask) -> None:
+    question = ask("llama-2-7b", gradient_checkpointing=True)
+    without = question.changed(gradient_checkpointing=False)
+    assert part(without, "activations") > 10 * part(question, "activations")
+
+
+def test_logits_grow_with_tokens_and_vocabulary(ask: Ask) -> None:
+    question = ask("qwen-7b", seq_len=1024)
+    assert part(question, "logits") == 14 * 1024 * 151936
+    assert part(question.changed(micro_batch_size=3), "logits") == 3 * part(question, "logits")
+
+
+def test_only_varying_lengths_beyond_2048_fragment(ask: Ask) -> None:
+    question = ask("qwen-7b", seq_len=4096)
+    assert part(question, "fragmentation") == 0
+    varying = question.changed(length_distribution="variable")
+    assert part(varying, "fragmentation") > 0
+    assert part(varying.changed(seq_len=2048), "fragmentation") == 0
+
+
+def test_eager_attention_adds_its_matrix(ask: Ask) -> None:
+    question = ask("llama-2-7b", attention="flash2")
+    eager = question.changed(attention="eager")
+    matrix = part(eager, "activations") - part(question, "activations")
+    assert matrix == 8 * 32 * 2048 * 2048
+
+
+def test_an_8_bit_optimizer_and_sgd_take_less(ask: Ask) -> None:
+    full = ask("qwen-7b", method="full", seq_len=128)
+    n = full.model.n_params
+    small = [part(full.changed(optimizer=name), "optimizer") for name in ("adamw_8bit", "sgd")]
+    assert part(full, "optimizer") - small[0] == pytest.approx(2 * n)
+    assert part(full, "optimizer") - small[1] == pytest.approx(4 * n)
+
+
+def test_offloading_leaves_a_window_of_the_weights(ask: Ask) -> None:
+    question = ask("baichuan2-7b", method="full", sharding="zero3", offload="optimizer_and_params")
+    assert part(question, "weights") == 3e9
+    assert part(question, "optimizer") == 0
+
+
+def test_every_term_belongs_to_a_part_that_is_shown(ask: Ask) -> None:
+    for settings in ({}, {"method": "full", "sharding": "zero3", "n_gpus": 2}, {"quant_bits": 4}):
+        assert {term.part for term in memory_terms(ask("qwen-7b", **settings))} <= set(PARTS)
+
+
+def test_time_of_a_step_splits_in_what_takes_it(ask: Ask) -> None:
+    alone = ask("qwen-7b", "a100-sxm4-80gb", quant_bits=4, quant_method="gptq")
+    named = {term.part for term in time_terms(alone)}
+    assert named == {"compute", "launch", "quantization", "optimizer"}
+    spread = ask("qwen-72b", "a100-sxm4-80gb", n_gpus=4, sharding="zero3")
+    assert "communication" in {term.part for term in time_terms(spread)}
+
+
+def test_twice_the_batch_takes_at_most_twice_the_time(ask: Ask) -> None:
+    question = ask("qwen-1.8b", "a100-sxm4-80gb", seq_len=128)
+    one, two = (
+        total(time_terms(question.changed(micro_batch_size=size))) for size in (1, 2)
+    )  # fmt: skip
+    assert one <= two <= 2 * one
+
+
+def test_the_formula_needs_neither_numpy_nor_torch() -> None:
+    code = (
+        "import sys, registry.predict.formula, registry.predict.step_time, registry.predict.answer;"
+        "print(*[m for m in ('numpy', 'torch', 'pandas', 'duckdb', 'pyarrow') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.strip() == ""
+
+
+def test_an_answer_of_the_formula_takes_milliseconds(ask: Ask, calibration: Calibration) -> None:
+    question = ask("qwen-7b", quant_bits=4)
+    predict_memory(question, calibration)
+    taken = []
+    for length in range(1, 6):
+        started = time.perf_counter()
+        predict_memory(question.changed(seq_len=100 * length), calibration)
+        taken.append(time.perf_counter() - started)
+    assert min(taken) < 0.05

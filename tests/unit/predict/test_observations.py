@@ -1,0 +1,73 @@
+"""Observations become questions with what is known of their software, and nothing is invented."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from registry.predict.errors import QuestionError
+from registry.predict.observations import collect_observations, resolve_stack
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from registry.catalogue import Catalogue
+    from registry.predict.calibration import Calibration
+    from registry.predict.observations import Observation
+
+
+def _of(calibration: Calibration, source_id: str) -> list[Observation]:
+    return [one for one in calibration.observations if one.source_id == source_id]
+
+
+def test_what_scripts_say_fills_what_the_source_leaves_out(calibration: Calibration) -> None:
+    lora = [o.question for o in _of(calibration, "qwen-finetune-profile") if not o.question.full]
+    assert {question.lora_rank for question in lora} == {64}
+    assert {q.sharding for q in lora if q.quant_bits == 4} == {"zero2"}
+    assert {q.sharding for q in lora if q.model.model_id == "qwen-72b" and not q.quantized} == {
+        "zero3",
+        None,
+    }
+
+
+def test_a_total_over_cards_is_shared_among_them(calibration: Calibration) -> None:
+    peaks = [
+        (one.peak_bytes, one.question.n_gpus)
+        for one in _of(calibration, "qwen-finetune-profile")
+        if one.question.n_gpus == 4 and one.peak_bytes
+    ]
+    assert peaks
+    assert all(peak < 80 * 2**30 for peak, _ in peaks)
+
+
+def test_seconds_are_of_one_micro_batch(calibration: Calibration) -> None:
+    first = next(
+        one
+        for one in _of(calibration, "qwen-finetune-profile")
+        if one.question.model.model_id == "qwen-72b" and one.question.seq_len == 8192
+        and one.question.quantized
+    )  # fmt: skip
+    assert first.seconds == pytest.approx(179.8 / 8)
+
+
+def test_a_model_without_a_shape_is_left_out(catalogue: Catalogue) -> None:
+    row: dict[str, Any] = {
+        "observation_id": "x", "source_id": "s", "outcome": "ok", "evidence": "measured",
+        "method": "lora", **catalogue.models["moe-7b-1b-active-shared-experts"],
+    }  # fmt: skip
+    assert collect_observations([row], {}) == []
+    row |= catalogue.models["qwen-7b"]
+    assert len(collect_observations([row], {})) == 1
+
+
+def test_a_stack_is_named_by_source_or_framework(calibration: Calibration) -> None:
+    seen = calibration.observations
+    assert resolve_stack("swift-benchmark", seen) == "swift-benchmark"
+    assert resolve_stack("ms-swift", seen) == "swift-benchmark"
+    with pytest.raises(QuestionError) as caught:
+        resolve_stack("ms-swif", seen)
+    assert str(caught.value).startswith(
+        "stack: found 'ms-swif'; did you mean 'ms-swift'?; expected a source or framework that was "
+        "measured: fms-acceleration, "
+    )

@@ -1,0 +1,148 @@
+"""A question is refused where it cannot be run, and warned of where it surprises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from registry.predict.architecture import (
+    architecture_from_config,
+    architecture_from_figures,
+    architecture_of,
+    gpu_of,
+)
+from registry.predict.errors import QuestionError
+from registry.predict.question import check_question
+from registry.predict.targets import adapter_inputs
+
+if TYPE_CHECKING:
+    from registry.catalogue import Catalogue
+    from tests.unit.predict.conftest import Ask
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"micro_batch_size": 0}, "micro_batch_size: found 0; expected a whole number above 0"),
+        ({"n_gpus": 0}, "n_gpus: found 0; expected a whole number above 0"),
+        ({"seq_len": -1}, "seq_len: found -1; expected a whole number above 0"),
+        ({"quant_bits": 5}, "quant_bits: found 5; expected 2, 3, 4 or 8, or nothing"),
+        (
+            {"method": "full", "quant_bits": 4},
+            (
+                "method full with quant_bits 4: quantized weights receive no gradient; expected a "
+                "method with adapters; ask for --method qlora"
+            ),
+        ),
+        (
+            {"method": "full", "lora_rank": 8},
+            "method full with lora_rank 8: expected no rank, or --method lora",
+        ),
+    ],
+)
+def test_what_cannot_be_run_is_refused(ask: Ask, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(QuestionError) as caught:
+        ask("qwen-7b", **settings)
+    assert str(caught.value) == message
+
+
+def test_a_sequence_beyond_the_positions_is_warned_of(ask: Ask) -> None:
+    assert check_question(ask("llama-2-7b", seq_len=4097)) == [
+        "seq_len 4097 is beyond the 4096 positions of llama-2-7b"
+    ]
+    assert check_question(ask("llama-2-7b", seq_len=4096)) == []
+
+
+def test_a_mixture_of_experts_and_lonely_sharding_are_warned_of(ask: Ask) -> None:
+    assert check_question(ask("mixtral-8x7b", sharding="zero3")) == [
+        "mixtral-8x7b is a mixture of experts: what its routing needs is not in the formula",
+        "sharding zero3 on one GPU spreads nothing",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("targets", "millions"),
+    [(("c_attn",), 4.19), (("q_proj", "v_proj"), 4.19), (("all-linear",), 17.89)],
+)
+def test_adapters_of_rank_8_count_as_the_benchmark_prints(
+    ask: Ask, targets: tuple[str, ...], millions: float
+) -> None:
+    # swift-benchmark: 4.19M for c_attn, 17.89M for all linear modules of qwen-7b-chat. Qwen fuses
+    # q, k and v in one matrix, which all-linear of a llama does not.
+    question = ask("qwen-7b-chat", lora_rank=8, lora_target_modules=targets)
+    tolerance = 0.12 if targets == ("all-linear",) else 0.0015
+    assert question.adapter_params / 1e6 == pytest.approx(millions, rel=tolerance)
+
+
+def test_c_proj_names_two_modules_of_qwen(ask: Ask) -> None:
+    model = ask("qwen-7b").model
+    assert adapter_inputs(model, ("c_proj",)) == 4096 + 11008
+
+
+def test_a_config_counts_its_parameters() -> None:
+    config = {
+        "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32,
+        "num_hidden_layers": 32, "intermediate_size": 11008, "vocab_size": 32000,
+        "tie_word_embeddings": False, "max_position_embeddings": 4096,
+    }  # fmt: skip
+    model = architecture_from_config(config)
+    assert model.n_params == 6_738_415_616
+    assert model.max_positions == 4096
+
+
+@pytest.mark.parametrize(
+    "name", ["llama-3-8b", "mistral-7b", "qwen2.5-32b", "llama-3.2-3b", "mixtral-8x7b"]
+)
+def test_counted_parameters_are_those_of_the_catalogue(catalogue: Catalogue, name: str) -> None:
+    row = catalogue.models[name]
+    config = {
+        "model_type": row["model_type"], "hidden_size": row["hidden_size"],
+        "num_attention_heads": row["n_heads"], "num_key_value_heads": row["n_kv_heads"],
+        "num_hidden_layers": row["n_layers"], "intermediate_size": row["intermediate_size"],
+        "vocab_size": row["vocab_size"], "tie_word_embeddings": row["tied_embeddings"],
+        "head_dim": row["head_dim"], "num_local_experts": row["n_experts"],
+        "num_experts_per_tok": row["n_experts_active"],
+    }  # fmt: skip
+    assert architecture_from_config(config).n_params == pytest.approx(row["n_params"], rel=2e-3)
+
+
+def test_a_config_without_its_figures_is_refused() -> None:
+    with pytest.raises(QuestionError) as caught:
+        architecture_from_config({"hidden_size": "4096"})
+    assert str(caught.value) == (
+        "config.json, hidden_size: found '4096'; expected a whole number above 0"
+    )
+    with pytest.raises(QuestionError) as caught:
+        architecture_from_config({})
+    assert str(caught.value) == (
+        "config.json: found no hidden_size; expected the config.json of a decoder; give its "
+        "figures with --params and --layers instead"
+    )
+
+
+def test_figures_give_the_width_of_a_llama() -> None:
+    model = architecture_from_figures(6_738_000_000, 32)
+    assert (model.hidden_size, model.n_heads) == (4096, 32)
+    assert model.intermediate_size == pytest.approx(11008, rel=0.01)
+    with pytest.raises(QuestionError) as caught:
+        architecture_from_figures(0, 32)
+    assert str(caught.value) == "--params: found 0; expected a number above 0"
+
+
+def test_a_row_without_its_shape_is_refused() -> None:
+    with pytest.raises(QuestionError) as caught:
+        architecture_of({"model_id": "x", "n_params": 1, "n_layers": 2, "hidden_size": 4})
+    assert str(caught.value) == (
+        "model 'x': found no intermediate_size, vocab_size; expected the figures of its "
+        "config.json; give --config config.json"
+    )
+    with pytest.raises(QuestionError, match="gpu 'x': found no memory_bytes"):
+        gpu_of({"gpu_id": "x"})
+
+
+def test_a_dtype_that_is_not_stated_is_the_cards_16_bit_one(ask: Ask) -> None:
+    card = ask("qwen-7b", "v100-sxm2-32gb").gpu
+    assert card is not None
+    assert card.peak_flops(None) == 125e12
+    assert card.peak_flops("bf16") is None

@@ -1,0 +1,78 @@
+"""A calibration is data: written, read, and the same after."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+import registry
+from registry.predict.calibration import calibrate
+from registry.predict.errors import QuestionError
+from registry.predict.prediction import predict_memory, predict_time
+from registry.predict.state import (
+    format_calibration,
+    parse_calibration,
+    read_calibration,
+    recalibrate,
+    write_calibration,
+)
+from registry.resources import curated_dir
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from registry.predict.calibration import Calibration
+    from tests.unit.predict.conftest import Ask
+
+
+def test_what_is_read_answers_as_what_was_written(ask: Ask, calibration: Calibration) -> None:
+    seen = [one for one in calibration.observations if one.source_id == "swift-benchmark"]
+    made = calibrate(seen)
+    again = parse_calibration(format_calibration(made))
+    question = ask("yi-6b-chat", stack="swift-benchmark")
+    for predict in (predict_memory, predict_time):
+        left, right = predict(question, made).figure, predict(question, again).figure
+        assert right.value == pytest.approx(left.value, rel=1e-4)
+        assert right.high == pytest.approx(left.high, rel=1e-4)
+
+
+def test_writing_leaves_one_file(tmp_path: Path, calibration: Calibration) -> None:
+    made = calibrate(calibration.observations[:40])
+    write_calibration(tmp_path / "calibration.json", made)
+    assert [path.name for path in tmp_path.iterdir()] == ["calibration.json"]
+    text = (tmp_path / "calibration.json").read_text(encoding="utf-8")
+    assert text == format_calibration(parse_calibration(text)) == format_calibration(made)
+
+
+def test_another_version_is_refused() -> None:
+    with pytest.raises(QuestionError) as caught:
+        parse_calibration(json.dumps({"version": 0}), "x.json")
+    assert str(caught.value) == (
+        "x.json: found version 0; expected 1; write it again with `registry calibrate`"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"version": 1}'])
+def test_what_is_no_calibration_is_refused(text: str) -> None:
+    with pytest.raises(QuestionError, match=r"x\.json: found no calibration .*registry calibrate"):
+        parse_calibration(text, "x.json")
+
+
+def test_a_registry_is_calibrated_in_its_own_folder(tmp_path: Path) -> None:
+    shutil.copytree(curated_dir() / "tables", tmp_path / "mine" / "tables")
+    (tmp_path / "mine" / "journal").mkdir()
+    db = registry.open(tmp_path / "mine")
+    path, made = recalibrate(db)
+    assert path == tmp_path / "mine" / "calibration.json"
+    assert path.read_bytes() == (curated_dir() / "calibration.json").read_bytes(), (
+        "the records changed: run `registry calibrate` and `python -m registry.predict.accuracy`"
+    )
+    assert read_calibration(db).observations == made.observations
+
+
+def test_the_curated_records_come_with_a_calibration() -> None:
+    text = (curated_dir() / "calibration.json").read_text(encoding="utf-8")
+    assert len(read_calibration().observations) == len(json.loads(text)["observations"]) > 500
