@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from registry.predict.architecture import (
     gpu_of,
 )
 from registry.predict.errors import QuestionError
+from registry.predict.observations import resolve_stack
 from registry.predict.question import Question
 from registry.store.folder import find_registry
 from registry.store.manifest import read_manifest
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from registry.catalogue import Catalogue
+    from registry.predict.calibration import Calibration
 
 #: Customary names of methods on a quantized base.
 QUANTIZED = {"qlora": ("lora", 4), "qdora": ("dora", 4)}
@@ -117,6 +119,13 @@ def build_question(asked: dict[str, Any], catalogue: Catalogue) -> Question:
         "lora_target_modules": tuple(sorted(targets.split(","))) if targets else None,
     }
     return Question(**stated)
+
+
+def settle_stack(question: Question, calibration: Calibration) -> Question:
+    """Return the question with the source that its stack, if one is named, stands for."""
+    if question.stack is None:
+        return question
+    return replace(question, stack=resolve_stack(question.stack, calibration.observations))
 
 
 def build_architecture(asked: dict[str, Any], catalogue: Catalogue) -> Architecture:

@@ -61,22 +61,34 @@ def _trial_ids(path: str, catalogue: Catalogue | None) -> str:
     return ",".join(trial.trial_id for trial in expand_trials(read_plan(Path(path)), catalogue))
 
 
+#: JSON columns, by the part of an observation's document they stand in.
+_JSON_COLUMNS = {
+    "observation": ("inferences", "provenance"),
+    "configuration": ("peft_config",),
+    "environment": ("packages", "settings"),
+    "citation": ("cells",),
+}
+
+
 def _document(row: Row) -> Row:
-    document = {name: _stated(value) for name, value in row.items() if value is not None}
-    for part, name in (
-        (document, "provenance"),
-        (document["configuration"], "peft_config"),
-        (document["environment"], "packages"),
-        (document["environment"], "settings"),
-    ):
-        if isinstance(part.get(name), str):
-            part[name] = json.loads(part[name])
+    document = {name: without_nulls(value) for name, value in row.items() if value is not None}
+    open_json("observation", document)
+    open_json("configuration", document["configuration"])
+    open_json("environment", document["environment"])
     return document
 
 
-def _stated(value: Any) -> Any:
+def open_json(part: str, document: Row) -> None:
+    """Replace the JSON columns of a part by the objects they hold."""
+    for name in _JSON_COLUMNS[part]:
+        if isinstance(document.get(name), str):
+            document[name] = json.loads(document[name])
+
+
+def without_nulls(value: Any) -> Any:
+    """Return rows, or lists of rows, without what is not stated."""
     if isinstance(value, dict):
         return {name: item for name, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_stated(item) for item in value]
+        return [without_nulls(item) for item in value]
     return value

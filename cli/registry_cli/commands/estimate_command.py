@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from registry.predict.observations import resolve_stack
 from registry.predict.prediction import (
     Cost,
     Prediction,
@@ -24,7 +23,13 @@ from registry.predict.state import read_calibration
 from registry.units import format_duration, format_memory
 from registry_cli import console
 from registry_cli.answer_text import format_interval, format_question, question_data
-from registry_cli.asking import build_architecture, build_question, open_catalogue, question_options
+from registry_cli.asking import (
+    build_architecture,
+    build_question,
+    open_catalogue,
+    question_options,
+    settle_stack,
+)
 from registry_cli.calibrated import open_calibrated
 from registry_cli.group import HintedChoice
 from registry_cli.options import registry_option
@@ -64,10 +69,7 @@ def command(
         _show_rule(rule, asked, build_architecture(asked, catalogue).n_params, as_json=as_json)
         return
     calibration = read_calibration(open_calibrated(registry_path))
-    question = build_question(asked, catalogue)
-    if question.stack is not None:
-        stack = resolve_stack(question.stack, calibration.observations)
-        question = replace(question, stack=stack)
+    question = settle_stack(build_question(asked, catalogue), calibration)
     console.warn_all(check_question(question))
     memory = predict_memory(question, calibration)
     if dry_run:

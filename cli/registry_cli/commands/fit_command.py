@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from registry.predict.answer import answer
-from registry.predict.observations import resolve_stack
 from registry.predict.state import read_calibration
 from registry_cli import console
 from registry_cli.answer_text import answer_data, format_answer
-from registry_cli.asking import all_gpus, build_question, open_catalogue, question_options
+from registry_cli.asking import (
+    all_gpus,
+    build_question,
+    open_catalogue,
+    question_options,
+    settle_stack,
+)
 from registry_cli.calibrated import open_calibrated
 from registry_cli.options import registry_option
 
@@ -37,10 +41,7 @@ def command(*, exit_code: bool, as_json: bool, registry_path: Path | None, **ask
     """  # noqa: D301 - \b keeps the examples' lines
     catalogue = open_catalogue(registry_path)
     calibration = read_calibration(open_calibrated(registry_path))
-    question = build_question(asked, catalogue)
-    if question.stack is not None:
-        stack = resolve_stack(question.stack, calibration.observations)
-        question = replace(question, stack=stack)
+    question = settle_stack(build_question(asked, catalogue), calibration)
     found = answer(question, calibration, all_gpus(catalogue))
     console.warn_all(found.warnings)
     if as_json:

@@ -13,6 +13,7 @@ from registry_cli.group import HintedChoice
 from registry_cli.observation_text import format_observation
 from registry_cli.options import registry_option
 from registry_cli.output import at_option, open_dataset, read_query, read_sql
+from registry_cli.recorded import open_json, without_nulls
 
 _SHORTEST_PREFIX = 4
 
@@ -57,25 +58,9 @@ def _only(found: list[dict[str, Any]], prefix: str) -> dict[str, Any]:
 
 def _tidy(row: dict[str, Any]) -> dict[str, Any]:
     """Return the document without nulls, its JSON columns as objects."""
-    parts = {name: _stated(value) for name, value in row.items()}
-    for name in ("inferences", "provenance"):
-        _open_json(parts["observation"], name)
-    _open_json(parts["configuration"], "peft_config")
-    for name in ("packages", "settings"):
-        _open_json(parts["environment"], name)
+    parts = {name: without_nulls(value) for name, value in row.items()}
+    for name in ("observation", "configuration", "environment"):
+        open_json(name, parts[name])
     for citation in parts["citations"] or ():
-        _open_json(citation, "cells")
+        open_json("citation", citation)
     return parts
-
-
-def _stated(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: item for name, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_stated(item) for item in value]
-    return value
-
-
-def _open_json(part: dict[str, Any], name: str) -> None:
-    if isinstance(part.get(name), str):
-        part[name] = json.loads(part[name])
