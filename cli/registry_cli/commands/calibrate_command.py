@@ -21,7 +21,7 @@ def command(*, registry_path: Path | None) -> None:
 
     \b
     Example:
-      registry calibrate --registry my-registry
+      registry calibrate
     """  # noqa: D301 - \b keeps the example's lines
     path, calibration = recalibrate(open_calibrated(registry_path))
     seen = calibration.observations
