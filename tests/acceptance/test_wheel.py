@@ -92,7 +92,8 @@ def test_the_wheel_holds_the_contract_and_the_curated_tables(wheel: Path) -> Non
     names = set(zipfile.ZipFile(wheel).namelist())
     tables = {path.name for path in (CHECKOUT / "records" / "tables").iterdir()} - {".lock"}
     held = {name for name in names if name.startswith("registry/curated/")}
-    assert held == {f"registry/curated/tables/{name}" for name in tables}
+    expected = {f"registry/curated/tables/{name}" for name in tables}
+    assert held == {*expected, "registry/curated/calibration.json"}
     for path in (CHECKOUT / "schemas").rglob("*"):
         if path.is_file():
             assert f"registry/schemas/{path.relative_to(CHECKOUT / 'schemas')}" in names
