@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,7 @@ db, folds, stop = registry.open(sys.argv[1]), 0, Path(sys.argv[2])
 while not stop.exists():
     assert not db.fold().problems
     folds += 1
+    Path(sys.argv[3]).touch()
 print(folds)
 """
 
@@ -52,6 +54,7 @@ db, counts, stop = registry.open(sys.argv[1]), [], Path(sys.argv[2])
 sql = "select (select count(*) from results), (select count(distinct observation_id) from results)"
 while not stop.exists():
     counts.append(list(db.query(sql).rows()[0].values()))
+    Path(sys.argv[3]).touch()
 print(json.dumps(counts))
 """
 
@@ -65,6 +68,13 @@ def start(program: str, *arguments: object) -> subprocess.Popen[str]:
     )
 
 
+def wait_for(signs: list[Path], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not all(sign.exists() for sign in signs):
+        assert time.monotonic() < deadline, f"{signs} did not appear"
+        time.sleep(0.01)
+
+
 def finish(child: subprocess.Popen[str]) -> list[str]:
     stdout, stderr = child.communicate(timeout=120)
     assert child.returncode == 0, stderr
@@ -74,7 +84,10 @@ def finish(child: subprocess.Popen[str]) -> list[str]:
 def test_sixteen_writers_a_fold_and_a_reader_go_on_at_once(tmp_path: Path) -> None:
     folder, stop = tmp_path / "registry", tmp_path / "stop"
     create_registry(folder, empty=True)
-    others = [start(program, folder, stop) for program in (FOLDER, READER)]
+    ready = [tmp_path / "folds", tmp_path / "reads"]
+    programs = zip((FOLDER, READER), ready, strict=True)
+    others = [start(program, folder, stop, sign) for program, sign in programs]
+    wait_for(ready)  # both are at work before the first write
     writers = [start(WRITER, folder, number, ADDITIONS) for number in range(WRITERS)]
     acknowledged = [line for writer in writers for line in finish(writer)]
     stop.touch()
