@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import SubmissionError
 from registry.store.create import ensure_writable
-from registry.store.ids import IdFiles, id_bytes
+from registry.store.ids import IdFiles, id_bytes, id_files
 from registry.store.journal import entry_path, read_journal, write_entries
 from registry.store.manifest import read_manifest
 from registry.store.rows import observation_rows
@@ -123,7 +123,7 @@ def _sort_out(
     folder: Folder, prepared: Sequence[tuple[str, Prepared]]
 ) -> tuple[list[Added], dict[str, str]]:
     """Return what becomes of submissions, and the texts of the new ones by their ids."""
-    ids = IdFiles(folder.tables / part.ids for part in read_manifest(folder).parts)
+    ids = id_files(folder, read_manifest(folder))
     new: dict[str, str] = {}
     added = []
     for origin, ready in prepared:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from registry.bulk_identity import combined, observation_index
 from registry.contract import load_rules, load_table, rule_facts
-from registry.facts import DEVICE_KINDS, MEMORY_METRICS, RATES
+from registry.facts import DEVICE_KINDS, MEMORY_METRICS, RATES, format_fact
 from registry.promises import truth
 from registry.rules import ArrowLogic, evaluate, rule_names
 
@@ -187,11 +187,5 @@ def check_rules_table(observation_ids: pa.Array, facts: Mapping[str, pa.Array]) 
 def _format_facts(rule: Rule, facts: Mapping[str, pa.Array], place: int) -> str:
     values = ((name, facts[name][place].as_py()) for name in rule_names(rule))
     return ", ".join(
-        f"{name} = {_format_fact(value)}" for name, value in values if value is not None
+        f"{name} = {format_fact(value)}" for name, value in values if value is not None
     )
-
-
-def _format_fact(value: Any) -> str:
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value).lower() if isinstance(value, bool) else str(value)

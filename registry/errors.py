@@ -54,6 +54,16 @@ class QueryTimeoutError(QueryError):
     """A query ran past its time limit and was ended."""
 
 
+def excerpt(value: object, width: int = 60) -> str:
+    """Return what was found as a message shows it: cut where it is long.
+
+    >>> excerpt(None), excerpt("abcdefgh", width=6)
+    ('null', "'abcd…")
+    """
+    text = "null" if value is None else repr(value)
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the nearest known word, or an empty string.
 

@@ -92,3 +92,10 @@ def _devices(measurements: Sequence[Figure]) -> dict[str, int | None]:
         "n_per_gpu_without_index": sum(figure.get("device_index") is None for figure in per_gpu),
         "max_device_index": max(indices, default=None),
     }
+
+
+def format_fact(value: Any) -> str:
+    """Return a fact as a message shows it: whole figures without a point, truth in lower case."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from registry.arrow import ARROW_TYPES, table_schema
 from registry.bulk_order import find_repeated
 from registry.contract import TABLES, Column, load_table
+from registry.errors import excerpt
 from registry.promises import column_promises, is_null, metric_range_kept, table_promises
 
 if TYPE_CHECKING:
@@ -192,12 +193,7 @@ def _format_broken(
 def _format_row(table: pa.Table, columns: tuple[str, ...], row: int) -> str:
     values = ((name, table.column(name)[row].as_py()) for name in columns)
     return ", ".join(
-        f"{name} = {_excerpt(value)}"
+        f"{name} = {excerpt(value)}"
         for name, value in values
         if value is not None or len(columns) == 1
     )
-
-
-def _excerpt(value: Any, width: int = 60) -> str:
-    text = "null" if value is None else repr(value)
-    return text if len(text) <= width else text[: width - 1] + "…"

@@ -13,8 +13,8 @@ from pydantic_core import ValidationError
 
 from registry.contract import load_metrics, load_table, vocabulary
 from registry.derive import derive_figures, fill_configuration
-from registry.errors import SubmissionError, UnitError, did_you_mean
-from registry.facts import collect_facts
+from registry.errors import SubmissionError, UnitError, did_you_mean, excerpt
+from registry.facts import collect_facts, format_fact
 from registry.identity import canonical_json, document_id
 from registry.rules import check_rules
 from registry.submission_schema import NestedSpec, PartSpec, part_spec, submission_validator
@@ -101,7 +101,7 @@ def _parse(document: Any, origin: str) -> dict[str, Any]:
 def _translate(detail: ErrorDetails) -> str:
     """Return pydantic's error in the user's words: place, found, expected, way out."""
     path = _format_path(tuple(part for part in detail["loc"] if part not in ("float", "str")))
-    found = _excerpt(detail.get("input"))
+    found = excerpt(detail.get("input"))
     match detail["type"]:
         case "extra_forbidden":
             return f"{path}: {_unknown_column(str(detail['loc'][-1]), _part_at(detail['loc']))}"
@@ -140,11 +140,6 @@ def _format_path(loc: tuple[int | str, ...]) -> str:
     return text.removeprefix(".") or "the document"
 
 
-def _excerpt(value: Any, width: int = 60) -> str:
-    text = "null" if value is None else repr(value)
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
 def _check_part(spec: PartSpec, part: dict[str, Any], path: str) -> Iterator[str]:
     """Yield what the contract finds wrong with the values of a part and its nested parts."""
     for name, value in part.items():
@@ -170,7 +165,7 @@ def _check_column(column: Column, value: Any, place: str) -> Iterator[str]:
         return
     problem = check_value(column, value)
     if problem:
-        yield f"{place}: found {_excerpt(value)}; {problem}"
+        yield f"{place}: found {excerpt(value)}; {problem}"
 
 
 def check_value(column: Column, value: Any) -> str | None:
@@ -325,13 +320,7 @@ def _check_observations(plain: dict[str, Any], catalogue: Catalogue) -> Iterator
 def _format_facts(require: str, facts: dict[str, Any]) -> str:
     names = [name for name in re.findall(r"[a-z_][a-z_0-9]*", require) if name in facts]
     stated = {name: facts[name] for name in names if facts[name] is not None}
-    return ", ".join(f"{name} = {_format_fact(value)}" for name, value in stated.items())
-
-
-def _format_fact(value: Any) -> str:
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return ", ".join(f"{name} = {format_fact(value)}" for name, value in stated.items())
 
 
 def _check_keys(observation: dict[str, Any], path: str) -> Iterator[str]:

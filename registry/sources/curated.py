@@ -10,6 +10,7 @@ from registry.catalogue import Catalogue
 from registry.contract import load_table
 from registry.errors import SourceError, did_you_mean
 from registry.json_reader import parse_json
+from registry.resources import parse_yaml
 from registry.sources.apply import import_document
 from registry.sources.mapping_reader import read_mapping
 from registry.store.whole import stated_row
@@ -36,9 +37,8 @@ def load_curated_catalogue(records: Path) -> Catalogue:
 
 
 def _read_entries(path: Path, key: str) -> dict[str, dict[str, Any]]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        entries = yaml.load(path.read_bytes(), Loader=loader)  # noqa: S506 - both are safe loaders
+        entries = parse_yaml(path.read_bytes())
     except OSError as error:
         raise SourceError(
             f"{path}: cannot be read: {error.strerror}; expected a part of the catalogue"

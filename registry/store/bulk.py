@@ -28,8 +28,8 @@ from registry.store.bulk_check import (
 )
 from registry.store.bulk_pool import build_checker
 from registry.store.bundle import STREAMED, Bundle, open_bundle
-from registry.store.fold import catalogue_tables, commit, id_files, with_catalogue
-from registry.store.ids import ID_BYTES
+from registry.store.fold import catalogue_tables, commit, with_catalogue
+from registry.store.ids import ID_BYTES, id_files
 from registry.store.lock import fold_lock
 from registry.store.manifest import Manifest, read_manifest
 from registry.store.part_writer import PartWriter

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from registry.errors import RegistryError
 from registry.store.bulk_check import Checked, Context, check_batch
-from registry.store.fold import id_files
+from registry.store.ids import id_files
 from registry.store.shared_tables import read_shared, share
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 from registry.arrow import table_schema
 from registry.contract import FORMAT_VERSION, TABLES, load_table
 from registry.store.files import filled_folder, require_empty, sync_file
-from registry.store.fold import arrow_tables, catalogue_tables, id_files, keep_new
-from registry.store.ids import id_bytes
-from registry.store.journal import read_journal
+from registry.store.fold import arrow_tables, catalogue_tables, keep_new
+from registry.store.ids import id_files
+from registry.store.journal import read_journal, unfolded_entries
 from registry.store.manifest import Manifest, read_manifest
 from registry.store.parts import ROW_GROUP_ROWS, hash_file
 from registry.store.rows import collect_rows
@@ -47,12 +47,7 @@ def export_folder(folder: Folder, target: Path, at: int | None = None) -> dict[s
 
 def _pending_tables(folder: Folder, manifest: Manifest) -> dict[str, pa.Table]:
     """Return the rows that the journal holds and no part does."""
-    ids = id_files(folder, manifest)
-    entries = [
-        entry
-        for entry in read_journal(folder).entries
-        if not ids.contains(id_bytes("submissions", entry.submission_id))
-    ]
+    entries = unfolded_entries(read_journal(folder).entries, id_files(folder, manifest))
     if not entries:
         return {}
     rows = collect_rows((e.submission_id, e.document, e.text) for e in entries)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from registry.contract import TABLES
 from registry.store.files import TEMPORARY_PREFIX, sync_folder
-from registry.store.ids import IdFiles, id_bytes
+from registry.store.ids import id_files
 from registry.store.journal import (
     Entry,
     read_journal,
     remove_entries,
     remove_leftovers,
+    unfolded_entries,
 )
 from registry.store.lock import fold_lock
 from registry.store.manifest import (
@@ -74,7 +75,7 @@ def fold(folder: Folder, *, merge_all: bool = False, wait_seconds: float = 60.0)
         journal = read_journal(folder)
         manifest = read_manifest(folder)
         _remove_garbage(folder)
-        new = _new_entries(folder, manifest, journal.entries)
+        new = unfolded_entries(journal.entries, id_files(folder, manifest))
         state = _with_entries(folder, manifest, new)
         state = _merged(folder, state, merge_all=merge_all)
         if state is not manifest:
@@ -84,16 +85,6 @@ def fold(folder: Folder, *, merge_all: bool = False, wait_seconds: float = 60.0)
         n_observations = state.rows("observations") - manifest.rows("observations")
         version = manifest.version + (state is not manifest)
         return FoldResult(version, len(new), n_observations, journal.problems)
-
-
-def id_files(folder: Folder, manifest: Manifest) -> IdFiles:
-    """Return the ids of all folded rows."""
-    return IdFiles(folder.tables / part.ids for part in manifest.parts)
-
-
-def _new_entries(folder: Folder, manifest: Manifest, entries: Sequence[Entry]) -> list[Entry]:
-    ids = id_files(folder, manifest)
-    return [e for e in entries if not ids.contains(id_bytes("submissions", e.submission_id))]
 
 
 def _with_entries(folder: Folder, manifest: Manifest, entries: Sequence[Entry]) -> Manifest:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from registry.store.folder import Folder
+    from registry.store.manifest import Manifest
+
 ID_BYTES = 16
 
 
@@ -59,6 +62,11 @@ class IdFiles:
         if self._maps is None:
             self._maps = [_map(path) for path in self._paths]
         return self._maps
+
+
+def id_files(folder: Folder, manifest: Manifest) -> IdFiles:
+    """Return the ids of all folded rows."""
+    return IdFiles(folder.tables / part.ids for part in manifest.parts)
 
 
 def _map(path: Path) -> tuple[bytes | mmap.mmap, int]:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from registry.errors import StoreError
 from registry.identity import document_id
 from registry.store.files import TEMPORARY_PREFIX, explained, write_all_atomically
+from registry.store.ids import id_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from registry.store.folder import Folder
+    from registry.store.ids import IdFiles
 
 _SUFFIX = ".json"
 
@@ -100,6 +102,11 @@ def _parse_entry(submission_id: str, text: str) -> Entry:
     if found != submission_id:
         raise StoreError(f"its content hashes to {found[:12]}…")
     return Entry(submission_id, text, json.loads(text))
+
+
+def unfolded_entries(entries: Iterable[Entry], ids: IdFiles) -> list[Entry]:
+    """Return the entries that no part holds."""
+    return [e for e in entries if not ids.contains(id_bytes("submissions", e.submission_id))]
 
 
 def remove_entries(folder: Folder, submission_ids: list[str]) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from registry.contract import TABLES, load_table, read_view, view_names
 from registry.descriptions import collect_comments
 from registry.query.model import Dataset, Relation, View
-from registry.store.ids import IdFiles, id_bytes
-from registry.store.journal import Journal, read_journal
+from registry.store.ids import IdFiles, id_bytes, id_files
+from registry.store.journal import Journal, read_journal, unfolded_entries
 from registry.store.manifest import Manifest, read_manifest
 
 if TYPE_CHECKING:
@@ -57,12 +57,8 @@ class _Pending:
     """The rows of the journal's entries that no part holds."""
 
     def __init__(self, folder: Folder, manifest: Manifest, journal: Journal) -> None:
-        ids = IdFiles(folder.tables / part.ids for part in manifest.parts)
-        self.entries = [
-            entry
-            for entry in journal.entries
-            if not ids.contains(id_bytes("submissions", entry.submission_id))
-        ]
+        ids = id_files(folder, manifest)
+        self.entries = unfolded_entries(journal.entries, ids)
         self.all: Rows = {}
         self.fresh: Rows = {}
         if self.entries:
@@ -95,7 +91,8 @@ def _unfolded(table: str, rows: list[dict[str, Any]], ids: IdFiles) -> Iterable[
 
 def _build_dataset(folder: Folder, manifest: Manifest, pending: _Pending | None) -> Dataset:
     relations = [_relation(folder, manifest, table, pending) for table in TABLES]
-    relations += _result_relations(folder, manifest, pending)
+    results = _result_relations(folder, manifest, pending)
+    relations += results
     if pending is not None:
         relations += [
             Relation(
@@ -107,7 +104,7 @@ def _build_dataset(folder: Folder, manifest: Manifest, pending: _Pending | None)
             )
             for table in _RESULT_INPUTS
         ]
-    views = [View("results", _results_sql(manifest, pending))]
+    views = [View("results", _results_sql({relation.name for relation in results}, pending))]
     views += [View(name, read_view(name)) for name in view_names() if name != "results"]
     return Dataset(
         tuple(relations), tuple(views), readable=(folder.tables,), comments=collect_comments
@@ -152,16 +149,14 @@ def _result_relations(
     return relations
 
 
-def _results_sql(manifest: Manifest, pending: _Pending | None) -> str:
-    """Return the SQL of `results`: the folded rows as they were computed, the others on the fly."""
+def _results_sql(relations: set[str], pending: _Pending | None) -> str:
+    """Return the SQL of `results`: the folded rows as they were computed, the others on the fly.
+
+    ``relations`` are the names of those that `_result_relations` gives.
+    """
     parts = []
-    if manifest.files("results"):
-        parts.append(
-            _folded_sql(
-                recited=bool(manifest.files("recited"))
-                or (pending is not None and bool(pending.recited()))
-            )
-        )
+    if "results_folded" in relations:
+        parts.append(_folded_sql(recited="recited" in relations))
     if pending is not None:
         shadowed = ", ".join(f"{name} as (from pending_{name})" for name in _RESULT_INPUTS)
         parts.append(f"from (with {shadowed} from ({read_view('results')}))")
