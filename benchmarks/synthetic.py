@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from registry.arrow import rows_table, sorted_table, table_schema
+from registry.contract.arrow import rows_table, sorted_table, table_schema
 from registry.bulk_identity import figures_hashes, row_ids
 
 if TYPE_CHECKING:

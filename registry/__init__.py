@@ -66,15 +66,17 @@ _LAZY = {
 }
 
 
-def open(path: Path | str | None = None, *, at: int | None = None) -> Registry:  # noqa: A001 - `registry.open()` reads well
+def open(  # noqa: A001 - `registry.open()` reads well
+    path: Path | str | None = None, *, at: int | None = None, curated: bool = True
+) -> Registry:
     """Open a registry: ``path``, else REGISTRY_PATH, else ./records, else the user's own.
 
-    With ``at``, queries see the folded state of that version. Raises StoreError where a named
-    folder holds no registry.
+    The curated records are read beside it, unless ``curated`` is false. With ``at``, queries see
+    the folded state of that version. Raises StoreError where a named folder holds no registry.
     """
     from registry.api import open_registry  # noqa: PLC0415 - importing the package stays light
 
-    return open_registry(path, at=at)
+    return open_registry(path, at=at, curated=curated)
 
 
 def load(relation: str = "results", path: Path | str | None = None) -> pd.DataFrame:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from registry.store.add import add_submissions
 from registry.store.folder import Location, find_registry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     import pandas as pd
     import pyarrow as pa
 
-    from registry.add import Added
     from registry.query import Limits
+    from registry.store.add import Added
     from registry.store.fold import FoldResult
-    from registry.submission import Submission
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class Registry:
 
     @property
     def path(self) -> Path:
-        """Folder that is read."""
-        return self.location.read.path
+        """Folder of one's own registry, which the first write creates."""
+        return self.location.own.path
 
     def query(
         self,
@@ -87,7 +87,7 @@ class Registry:
         from registry.query import query_arrow  # noqa: PLC0415 - not needed to add
         from registry.store.read import read_dataset  # noqa: PLC0415 - not needed to add
 
-        dataset, _ = read_dataset(self.location.read, self.at)
+        dataset, _ = read_dataset(self.location, self.at)
         return Result(query_arrow(dataset, sql, {**(params or {}), **named}, limits=limits))
 
     def load(self, relation: str = "results") -> pd.DataFrame:
@@ -95,29 +95,48 @@ class Registry:
         quoted = relation.replace('"', '""')
         return self.query(f'from "{quoted}"').df()
 
-    def add(self, submission: Submission | Mapping[str, Any]) -> Added:
+    def add(self, submission: Any) -> Added:
         """Record a submission and return its id and those of its observations.
 
-        Handing in the same content again changes nothing. Raises SubmissionError where it is not
-        valid, StoreError where the registry cannot be written.
+        It is a mapping as JSON would have it, or a ``registry.Submission``. Handing in the same
+        content again changes nothing. Raises SubmissionError where it is not valid, StoreError
+        where the registry cannot be written.
         """
-        from registry.add import add_submissions  # noqa: PLC0415 - not needed to query
+        return add_submissions(self.location, [("submission", submission)])[0]
 
-        document = submission if not hasattr(submission, "keys") else dict(submission)
-        return add_submissions(self.location, [("submission", document)])[0]
+    def add_many(self, submissions: Iterable[Any]) -> list[Added]:
+        """Record many submissions: all of them, or none where one is not valid.
+
+        Memory does not grow with their number. Raises what `add` raises.
+        """
+        numbered = enumerate(submissions, start=1)
+        return add_submissions(self.location, ((f"submission {n}", one) for n, one in numbered))
+
+    def add_frames(self, frames: Mapping[str, pd.DataFrame]) -> list[Added]:
+        """Record the rows of tables, given as DataFrames by the names of their tables.
+
+        They refer to each other by ids, as the tables that `load` returns do: ``observations`` with
+        ``configurations``, and what there is of ``sources``, ``environments``, ``measurements``,
+        ``citations``, ``samples``, ``models`` and ``gpus``. Raises SubmissionError with everything
+        that is wrong with them.
+        """
+        from registry.store.frames import compose_frames  # noqa: PLC0415 - loads pandas
+
+        return self.add_many(compose_frames(frames))
 
     def fold(self) -> FoldResult:
         """Fold what is pending into the tables. Raises StoreError."""
         from registry.store.fold import fold  # noqa: PLC0415 - heavy
 
-        return fold(self.location.write)
+        return fold(self.location)
 
 
-def open_registry(path: Path | str | None = None, *, at: int | None = None) -> Registry:
+def open_registry(
+    path: Path | str | None = None, *, at: int | None = None, curated: bool = True
+) -> Registry:
     """Open a registry: ``path``, else REGISTRY_PATH, else ./records, else the user's own.
 
-    Where there is none of these, the curated records that ship with the package are read, and the
-    first `Registry.add` creates the user's own with them. Raises StoreError where a named folder
-    holds no registry.
+    The curated records are read beside it, unless ``curated`` is false. Raises StoreError where a
+    named folder holds no registry.
     """
-    return Registry(find_registry(path), at)
+    return Registry(find_registry(path, curated=curated), at)

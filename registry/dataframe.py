@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 
-from registry.descriptions import describe_result_column
+from registry.contract.descriptions import describe_result_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,10 +22,9 @@ from registry.predict.architecture import (
 from registry.predict.errors import QuestionError
 from registry.predict.observations import resolve_stack
 from registry.predict.question import Question
-from registry.store.folder import find_registry
-from registry.store.manifest import read_manifest
-from registry.store.whole import read_catalogue
+from registry.store.snapshot import load_catalogue
 from registry_cli.group import HintedChoice
+from registry_cli.options import locate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,8 +99,7 @@ def question_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def open_catalogue(registry_path: Path | None) -> Catalogue:
     """Return the models and GPUs of the registry in use."""
-    folder = find_registry(registry_path).read
-    return read_catalogue(folder, read_manifest(folder))
+    return load_catalogue(locate(registry_path))
 
 
 def build_question(asked: dict[str, Any], catalogue: Catalogue) -> Question:

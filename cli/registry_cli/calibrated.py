@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from registry.api import Registry
-from registry.store.folder import find_registry
+from registry_cli.options import locate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 
 def open_calibrated(registry_path: Path | None) -> Registry:
     """Return the registry in use, whose calibration is read before the curated one."""
-    return Registry(find_registry(registry_path))
+    return Registry(locate(registry_path))

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from registry.errors import SubmissionError
 from registry.importers import ImportOptions, read_files
 from registry.query.params import parse_assignment
-from registry.store.manifest import read_manifest
-from registry.store.whole import read_catalogue
+from registry.store.snapshot import load_catalogue
 from registry_cli import console
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def import_logs(
     mapping: Path | None,
 ) -> list[tuple[str, Any]]:
     """Return the submissions that logs hold; raise SubmissionError where there is none."""
-    catalogue = read_catalogue(location.read, read_manifest(location.read))
+    catalogue = load_catalogue(location)
     stated = {name: str(value) for name, value in map(parse_assignment, overrides)}
     options = ImportOptions(catalogue=catalogue, overrides=stated, mapping=mapping)
     imported = read_files([Path(name) for name in files], kind, options=options)

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from registry.store.folder import find_registry
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from registry.store.folder import Location
 
 
 class Seconds(click.FloatRange):
@@ -28,7 +32,14 @@ class Seconds(click.FloatRange):
 
 
 def registry_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--registry``: which registry to use."""
+    """Add ``--registry`` and ``--no-curated``: what to read, and where to write."""
+    function = click.option(
+        "--no-curated",
+        is_flag=True,
+        expose_value=False,
+        callback=_leave_out_curated,
+        help="Leave out the curated observations that are read beside your own.",
+    )(function)
     return click.option(
         "--registry",
         "registry_path",
@@ -36,3 +47,17 @@ def registry_option(function: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(path_type=Path),
         help="Registry to use (else REGISTRY_PATH, else ./records, else your own).",
     )(function)
+
+
+_NO_CURATED = "registry_cli.no_curated"
+
+
+def _leave_out_curated(context: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's form
+    context.meta[_NO_CURATED] = value
+
+
+def locate(path: Path | None) -> Location:
+    """Return the registry that the command's options name. Raises MissingRegistryError."""
+    context = click.get_current_context(silent=True)
+    left_out = bool(context and context.meta.get(_NO_CURATED))
+    return find_registry(path, curated=not left_out)

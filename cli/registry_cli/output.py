@@ -16,10 +16,10 @@ import click
 from registry.query.formats import FORMATS
 from registry.query.model import Limits, Query
 from registry.store.files import explained_output
-from registry.store.folder import find_registry
 from registry.store.read import read_dataset
 from registry_cli import console, prefork
 from registry_cli.group import HintedChoice
+from registry_cli.options import locate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -89,7 +89,7 @@ def parse_destination(format_name: str | None, path: Path | None) -> Destination
 
 def open_dataset(registry_path: Path | None, at: int | None = None) -> Dataset:
     """Return what a query reads; damaged journal entries are warned of."""
-    dataset, problems = read_dataset(find_registry(registry_path).read, at)
+    dataset, problems = read_dataset(locate(registry_path), at)
     console.warn_all(problems)
     return dataset
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.add import add_submissions
 from registry.errors import RegistryError
 from registry.runner.sweep import Progress, run_plan
 from registry.runner.trials import expand_trials
-from registry.store.create import ensure_writable
+from registry.store.add import add_submissions
+from registry.store.folder import ensure_writable
 from registry.units import format_duration, format_memory
 from registry_cli import console
 

@@ -15,7 +15,7 @@ from registry.errors import SubmissionError
 from registry.importers import read_files
 from registry.importers.base import ImportOptions
 from registry.sources.curated import SUBMISSIONS_NAME, load_curated_catalogue
-from registry.validation import Prepared, prepare_submission
+from registry.submission.prepare import Prepared, prepare_submission
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,10 +9,10 @@ from importlib.resources import files
 from math import erf, exp, log, sqrt
 from typing import TYPE_CHECKING, Any
 
+from registry.contract.resources import parse_yaml
 from registry.errors import did_you_mean
 from registry.predict.errors import QuestionError
 from registry.predict.question import Question, question_of
-from registry.resources import parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

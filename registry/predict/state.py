@@ -14,7 +14,7 @@ from registry.predict.errors import QuestionError
 from registry.predict.kriging import Start, fit
 from registry.predict.observations import Observation, read_observations
 from registry.predict.question import Question
-from registry.resources import curated_dir
+from registry.store.folder import curated_dir
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

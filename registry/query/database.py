@@ -78,7 +78,7 @@ def shut_doors(connection: Any, files: Iterable[os.PathLike[str]]) -> None:
 def select_names(dataset: Dataset, sql: str) -> set[str]:
     """Return the relations and views that ``sql`` mentions, with all that those build on."""
     sources = {view.name: view.sql for view in dataset.views}
-    sources |= {relation.name: "" for relation in dataset.relations}
+    sources |= {relation.name: relation.where for relation in dataset.relations}
     by_word = {name.lower(): name for name in sources}
     found: set[str] = set()
     texts = [sql]
@@ -141,13 +141,26 @@ def _relation_source(relation: Relation, *, pending: bool) -> str:
     parts = []
     if relation.files:
         files = ", ".join(_quote_text(os.fspath(path)) for path in relation.files)
-        parts.append(f"SELECT * FROM read_parquet([{files}], hive_partitioning = false)")  # noqa: S608 - quoted
+        union = ", union_by_name = true" if relation.evolved else ""
+        parts.append(f"SELECT * FROM read_parquet([{files}], hive_partitioning = false{union})")  # noqa: S608 - quoted
+        if relation.evolved:
+            parts.append(_typed_empty(relation))
     if pending:
         parts.append(f"SELECT * FROM pending.{_quote_name(relation.name)}")  # noqa: S608 - names are quoted
     if not parts:
-        nulls = (f"CAST(NULL AS {kind}) AS {_quote_name(name)}" for name, kind in relation.columns)
-        parts.append(f"SELECT {', '.join(nulls)} WHERE false")
-    return " UNION ALL BY NAME ".join(parts)
+        parts.append(_typed_empty(relation))
+    sql = " UNION ALL BY NAME ".join(parts)
+    if relation.evolved:
+        cast = (
+            f"CAST({_quote_name(n)} AS {kind}) AS {_quote_name(n)}" for n, kind in relation.columns
+        )
+        sql = f"SELECT {', '.join(cast)} FROM ({sql})"
+    return f"SELECT * FROM ({sql}) WHERE {relation.where}" if relation.where else sql
+
+
+def _typed_empty(relation: Relation) -> str:
+    nulls = (f"CAST(NULL AS {kind}) AS {_quote_name(name)}" for name, kind in relation.columns)
+    return f"SELECT {', '.join(nulls)} WHERE false"
 
 
 def create_objects(

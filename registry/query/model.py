@@ -30,6 +30,8 @@ class Relation:
     columns: tuple[tuple[str, str], ...] = ()
     arrow_ipc: bytes | None = None
     json_rows: bytes | None = None
+    evolved: bool = False
+    where: str = ""
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from registry.identity import canonical_json
 from registry.recorder.environment import collect_host
 from registry.recorder.output import read_json, write_json
 from registry.runner.trial_run import is_record, run_trial
 from registry.runner.trials import expand_trials
+from registry.submission.identity import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import SourceError
-from registry.identity import canonical_json
 from registry.runner.models import resolve_model
 from registry.runner.settings import Settings
+from registry.submission.identity import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

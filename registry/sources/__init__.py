@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from registry.sources.apply import ImportResult, import_document
-from registry.sources.curated import iter_curated_submissions, load_curated_catalogue
 from registry.sources.mapping import Mapping
 from registry.sources.mapping_reader import parse_mapping, read_mapping
 
@@ -11,8 +10,6 @@ __all__ = [
     "ImportResult",
     "Mapping",
     "import_document",
-    "iter_curated_submissions",
-    "load_curated_catalogue",
     "parse_mapping",
     "read_mapping",
 ]

@@ -22,7 +22,7 @@ class ImportResult:
     """What a document says in the registry's terms.
 
     Attributes:
-        submission: the plain document, for :func:`registry.validation.prepare_submission`; where
+        submission: the plain document, for :func:`registry.submission.prepare.prepare_submission`; where
             there are problems it lacks what could not be read, and must not be stored.
         problems: what could not be read, each with table, row and column; empty if all was.
         n_tables: tables that were read.

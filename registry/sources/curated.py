@@ -1,4 +1,4 @@
-"""The curated records of a checkout: the catalogue, and one submission for each source."""
+"""The curated records of a checkout: the catalogue, and the submissions of each source."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import yaml
 
 from registry.catalogue import Catalogue
 from registry.contract import load_table
+from registry.contract.resources import parse_yaml
 from registry.errors import SourceError, did_you_mean
 from registry.json_reader import parse_json
-from registry.resources import parse_yaml
 from registry.sources.apply import import_document
 from registry.sources.mapping_reader import read_mapping
-from registry.store.whole import stated_row
-from registry.validation import Prepared, check_value, prepare_submission
+from registry.store.derive_tables import Document
+from registry.submission.messages import check_value
+from registry.submission.prepare import Prepared, prepare_submission
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
 MAPPING_NAME = "mapping.yaml"
@@ -70,27 +71,49 @@ def _check_entries(path: Path, key: str, rows: list[dict[str, Any]]) -> Iterator
                 yield f"{path}, {row[key]}, {name}: found {value!r}; {problem}"
 
 
-def iter_curated_submissions(records: Path, catalogue: Catalogue) -> Iterator[tuple[str, Prepared]]:
-    """Yield the submissions of ``records/sources`` in order of their folders' names.
+def stated_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a row states: without nulls and empty lists, lists sorted."""
+    return {
+        name: sorted(set(value)) if isinstance(value, list) else value
+        for name, value in row.items()
+        if value not in (None, [])
+    }
 
-    A folder holds ``mapping.yaml`` beside its tables as CSV, or ``submissions.jsonl`` with one
-    canonical submission on each line, which are taken as they are.
+
+def read_source_documents(
+    records: Path, catalogue: Catalogue, *, only: Collection[str] | None = None
+) -> Iterator[Document]:
+    """Yield the documents of ``records/sources``, or of some sources, by their folders' names.
+
+    A folder holds ``mapping.yaml`` beside its tables as CSV, ``submissions.jsonl`` with one
+    submission on each line, or recorded submissions, each in a file named by its id.
 
     Raises:
-        SourceError: a folder holds neither, or its tables cannot be read as the mapping says; all
-            problems of a source together.
+        SourceError: a folder holds none of these, or its tables cannot be read as the mapping
+            says; all problems of a source together.
         SubmissionError: a submission is not valid.
     """
     for folder in _source_folders(records / "sources"):
-        if (folder / MAPPING_NAME).is_file():
-            yield folder.name, _import_folder(folder, catalogue)
-        elif (folder / SUBMISSIONS_NAME).is_file():
-            for prepared in _read_submissions(folder / SUBMISSIONS_NAME, catalogue):
-                yield folder.name, prepared
-        else:
+        if only is not None and folder.name not in only:
+            continue
+        found = list(_read_folder(folder, catalogue))
+        if not found:
             raise SourceError(
-                f"{folder}: found neither {MAPPING_NAME} nor {SUBMISSIONS_NAME}, expected one"
+                f"{folder}: found neither {MAPPING_NAME} nor {SUBMISSIONS_NAME} nor a recorded "
+                "submission, expected one"
             )
+        for prepared in found:
+            yield Document(prepared.submission_id, prepared.text, prepared.document)
+
+
+def _read_folder(folder: Path, catalogue: Catalogue) -> Iterator[Prepared]:
+    if (folder / MAPPING_NAME).is_file():
+        yield _import_folder(folder, catalogue)
+    if (folder / SUBMISSIONS_NAME).is_file():
+        yield from _read_submissions(folder / SUBMISSIONS_NAME, catalogue)
+    for path in sorted(folder.glob("*.json")):
+        document = parse_json(path.read_text(encoding="utf-8"), origin=str(path))
+        yield prepare_submission(document, catalogue, origin=str(path), is_new=False)
 
 
 def _source_folders(sources: Path) -> list[Path]:

@@ -20,9 +20,9 @@ from pydantic import (
 
 from registry.contract import load_metrics, vocabulary
 from registry.errors import did_you_mean
-from registry.facts import MEMORY_METRICS
 from registry.sources.values import Stated, parse_stated, parse_values, target_column
 from registry.submission import Source
+from registry.submission.facts import MEMORY_METRICS
 from registry.units import GLUED_PATTERNS
 
 

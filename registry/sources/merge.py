@@ -6,8 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from registry.identity import canonical_json
 from registry.sources.values import Stated, Values, split_parts
+from registry.submission.identity import canonical_json
 from registry.units import Figure, RelatedFigures, check_related, figure_of
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from registry.derive import fill_configuration
 from registry.errors import UnitError
 from registry.sources.cells import (
     Hardware,
@@ -17,6 +16,7 @@ from registry.sources.cells import (
 from registry.sources.draft import Draft, DraftFigure
 from registry.sources.tables import pivot_labels
 from registry.sources.values import Stated, Values, parse_cell_value, split_parts, target_columns
+from registry.submission.derive import fill_configuration
 from registry.units import split_glued
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from registry.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
 #: Beginning of the names of files that are not complete yet.
@@ -23,56 +23,26 @@ def write_atomically(path: Path, data: bytes) -> None:
     The rename is the commit: readers see all of the file or none. Raises StoreError where the
     folder cannot be written; nothing is left behind then.
     """
-    write_all_atomically([(path, data)])
-
-
-def write_all_atomically(files: Sequence[tuple[Path, bytes]]) -> None:
-    """Write files of one folder so; all are on the disk before the first gets its name.
-
-    A disk that fills up is met before anything is recorded. Raises StoreError as
-    `write_atomically` does.
-    """
-    temporaries = [(path.with_name(_temporary_name()), path) for path, _ in files]
-    with explained(files[0][0]):
+    temporary = path.with_name(_temporary_name())
+    with explained(path):
         try:
-            for (temporary, _), (_, data) in zip(temporaries, files, strict=True):
-                _write_through(temporary, data)
-            for temporary, path in temporaries:
-                temporary.replace(path)
-        except BaseException:
-            for temporary, _ in temporaries:
-                temporary.unlink(missing_ok=True)
-            raise
-        sync_folder(files[0][0].parent)
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync_folder(path.parent)
 
 
 def _temporary_name() -> str:
     return f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
 
 
-def _write_through(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_file(path: Path) -> None:
-    """Flush a file's content to the disk."""
-    _sync(path, os.O_RDONLY)
-
-
 def sync_folder(path: Path) -> None:
     """Flush a folder's entries to the disk."""
-    _sync(path, os.O_RDONLY | os.O_DIRECTORY)
-
-
-def _sync(path: Path, flags: int) -> None:
-    descriptor = os.open(path, flags)
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:

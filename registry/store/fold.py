@@ -1,55 +1,55 @@
-"""Fold: turn what is pending into normalized Parquet parts, committed by one rename.
+"""Fold: turn what is pending into parts, committed by one small manifest.
 
-A crash at any instant leaves the state before or the state after. What a killed fold wrote and no
-manifest names is removed by the next one.
+A crash at any instant leaves the state before or the state after. A document leaves the journal
+only when it was read back whole from a part that the newest manifest names.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from registry.contract import TABLES
-from registry.store.files import TEMPORARY_PREFIX, sync_folder
-from registry.store.ids import id_files
+from registry.store.catalogue_files import read_part_catalogue
+from registry.store.curated import read_curated, with_described
+from registry.store.derive_tables import derive_tables, select_new
+from registry.store.folder import Folder, Location, curated_dir
+from registry.store.ids import KnownIds
 from registry.store.journal import (
-    Entry,
-    read_journal,
-    remove_entries,
+    BadEntry,
+    Journal,
+    entry_name,
+    list_entries,
+    quarantine,
+    read_entries,
     remove_leftovers,
-    unfolded_entries,
+    validate_entries,
 )
-from registry.store.lock import fold_lock
-from registry.store.manifest import (
-    Manifest,
-    PartFiles,
-    list_versions,
-    manifest_path,
-    read_manifest,
-    write_manifest,
-)
-from registry.store.rows import collect_rows
-from registry.store.whole import read_catalogue, write_catalogue
+from registry.store.legacy import map_legacy_ids, read_legacy
+from registry.store.lock import table_lock
+from registry.store.manifest import Manifest, write_manifest
+from registry.store.parts import Part, write_part
+from registry.store.renamed import write_renamed
+from registry.store.state import State, read_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    import pyarrow as pa
+    from collections.abc import Iterable, Iterator, Sequence
 
     from registry.catalogue import Catalogue
-    from registry.store.folder import Folder
+    from registry.store.curated import Curated
+    from registry.store.derive_tables import Document
 
 #: Parts of like size that are merged into one of the next size.
 FAN_OUT = 8
 
-#: Parts beyond this many observations are not merged any more.
-LARGEST_MERGED = 4_000_000
+#: Parts beyond this many observations are not merged any more, so that memory stays bounded.
+LARGEST_MERGED = 100_000
+
+#: Observations that become one part before parts are merged, and journal entries read together.
+_CHUNK_OBSERVATIONS = 2_000
+_CHUNK_ENTRIES = 500
 
 #: Age at which a temporary file in the journal counts as left behind by a killed writer.
 _LEFTOVER_SECONDS = 3600.0
-
-Rows = dict[str, list[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,155 +57,154 @@ class FoldResult:
     """What a fold did."""
 
     version: int
+    #: Hash of the manifest, by which this version can be cited; empty for version 0.
+    content_hash: str
     n_submissions: int
     n_observations: int
     #: Journal entries that could not be folded, and why.
     problems: tuple[str, ...] = ()
 
 
-def fold(folder: Folder, *, merge_all: bool = False, wait_seconds: float = 60.0) -> FoldResult:
-    """Fold what is pending; with ``merge_all``, merge everything into one part.
+def fold(location: Location, *, rebuild: bool = False, wait_seconds: float = 60.0) -> FoldResult:
+    """Fold what is pending; with ``rebuild``, derive all tables anew from their documents.
 
-    Raises StoreError where another process folds for longer than ``wait_seconds``, or the folder
-    cannot be written.
+    A registry that an earlier release wrote is derived anew in any case. Raises StoreError where
+    another process folds for longer than ``wait_seconds``, or the folder cannot be written.
     """
-    folder.require()
-    with fold_lock(folder, wait_seconds=wait_seconds):
-        remove_leftovers(folder.journal, older_than_seconds=_LEFTOVER_SECONDS)
-        journal = read_journal(folder)
-        manifest = read_manifest(folder)
-        _remove_garbage(folder)
-        new = unfolded_entries(journal.entries, id_files(folder, manifest))
-        state = _with_entries(folder, manifest, new)
-        state = _merged(folder, state, merge_all=merge_all)
-        if state is not manifest:
-            commit(folder, manifest, state)
-        remove_entries(folder, [entry.submission_id for entry in journal.entries])
-        _remove_garbage(folder)
-        n_observations = state.rows("observations") - manifest.rows("observations")
-        version = manifest.version + (state is not manifest)
-        return FoldResult(version, len(new), n_observations, journal.problems)
+    folder = location.own.require()
+    with table_lock(folder, wait_seconds=wait_seconds) as now:
+        remove_leftovers(folder.journal, now=now, older_than_seconds=_LEFTOVER_SECONDS)
+        return Folding(location, read_state(folder)).run(rebuild=rebuild)
 
 
-def _with_entries(folder: Folder, manifest: Manifest, entries: Sequence[Entry]) -> Manifest:
-    if not entries:
-        return manifest
-    return _with_rows(
-        folder, manifest, collect_rows((e.submission_id, e.document, e.text) for e in entries)
-    )
+@dataclass
+class Folding:
+    """Parts in the making, under the lock."""
 
+    location: Location
+    before: State
+    n_submissions: int = 0
+    n_observations: int = 0
+    bad: list[BadEntry] = field(default_factory=list)
 
-def build_state(
-    folder: Folder, catalogue: Catalogue, submissions: Iterable[tuple[str, dict[str, Any], str]]
-) -> Manifest:
-    """Return the state of an empty folder with submissions, given as (id, document, text)."""
-    state = with_catalogue(folder, Manifest(), catalogue)
-    return _with_rows(folder, state, collect_rows(submissions))
+    def __post_init__(self) -> None:
+        self.folder = self.location.own
+        self.curated: Curated = read_curated(self.location.curated or Folder(curated_dir()))
+        self.parts: list[Part] = list(self.before.parts)
+        self.catalogue = self.curated.catalogue
+        for part in self.parts:
+            self._learn(read_part_catalogue(self.folder, part))
 
+    def _learn(self, described: Catalogue) -> None:
+        self.catalogue = self.catalogue.extended(described.models.values(), described.gpus.values())
 
-def _with_rows(folder: Folder, manifest: Manifest, rows: Rows) -> Manifest:
-    catalogue = read_catalogue(folder, manifest).extended(rows["models"], rows["gpus"])
-    state = with_catalogue(folder, manifest, catalogue)
-    part = _write_new_part(folder, manifest, rows, catalogue)
-    return replace(state, parts=(*state.parts, part))
+    def run(self, *, rebuild: bool) -> FoldResult:
+        """Fold, commit, and only then remove what is safe in the parts."""
+        if self.before.is_legacy:
+            self._take_legacy()
+        elif rebuild:
+            self.parts = []
+            self.take(read_all_documents(self.before.parts))
+            self.n_submissions = self.n_observations = 0
+        entries = list_entries(self.folder)
+        self.take_journal(entries)
+        if rebuild:
+            self.merge_all()
+        self._merge_tiers()
+        manifest = commit(self.folder, self.before.manifest, self.parts)
+        remove_folded(self.folder, self.parts, entries)
+        self.quarantine()
+        return FoldResult(
+            manifest.version,
+            manifest.content_hash if manifest.version else "",
+            self.n_submissions,
+            self.n_observations,
+            tuple(map(str, self.bad)),
+        )
 
+    def _take_legacy(self) -> None:
+        """Take over the documents of an earlier release; curated copies among them stay behind."""
+        version = self.before.manifest.version
+        renamed = map_legacy_ids(self.folder, version)
+        documents = read_legacy(self.folder, version)
+        self.catalogue = with_described(self.catalogue, documents)
+        self.take(without_curated(self.curated, documents))
+        write_renamed(self.folder, renamed)
+        self.n_submissions = self.n_observations = 0
 
-def with_catalogue(folder: Folder, manifest: Manifest, catalogue: Catalogue) -> Manifest:
-    """Return a state with these models and GPUs; their files are written."""
-    name = write_catalogue(folder, catalogue)
-    if name == manifest.catalogue:
-        return manifest
-    from registry.store.parts import write_table  # noqa: PLC0415 - loads pyarrow
+    def take_journal(self, entries: Sequence[str]) -> None:
+        """Fold the journal a chunk at a time, so that memory does not grow with it.
 
-    digest = name.removeprefix("catalogue-").removesuffix(".json")
-    tables = catalogue_tables(catalogue)
-    whole = {
-        table: write_table(folder, f"{table}-{digest}.parquet", rows)
-        for table, rows in tables.items()
-    }
-    return replace(manifest, catalogue=name, whole=whole)
+        An entry may name a model that another one describes: what fails is tried again at the end.
+        """
+        again: list[str] = []
+        names = set(self.folder.storage.list("journal")) - {f"{entry}.json" for entry in entries}
+        for start in range(0, len(entries), _CHUNK_ENTRIES):
+            journal = self._read(entries[start : start + _CHUNK_ENTRIES])
+            again += [entry.name.removesuffix(".json") for entry in journal.bad]
+            self.take(journal.entries)
+        last = self._read(again)
+        self.take(last.entries)
+        irregular = validate_entries(read_entries(self.folder, names), self.catalogue)
+        self.bad = [*last.bad, *irregular.bad]
 
+    def _read(self, entries: Sequence[str]) -> Journal:
+        names = [f"{entry}.json" for entry in entries]
+        journal = validate_entries(read_entries(self.folder, names), self.catalogue)
+        self.catalogue = with_described(self.catalogue, journal.entries)
+        return journal
 
-def catalogue_tables(catalogue: Catalogue) -> dict[str, pa.Table]:
-    """Return the tables ``models`` and ``gpus`` of a catalogue."""
-    from registry.arrow import rows_table, sorted_table  # noqa: PLC0415 - loads pyarrow
+    def take(self, documents: Iterable[Document]) -> None:
+        """Write parts with the rows of documents that no part holds yet."""
+        for chunk in _chunks(documents):
+            known = KnownIds([part.ids for part in self.parts])
+            new = [d for d in chunk if not known.contains("submissions", _key(d.submission_id))]
+            if new:
+                part = write_rows(self.folder, new, known, self)
+                self.parts.append(part)
+                self.n_submissions += len(new)
+                self.n_observations += part.rows("observations")
 
-    rows = {"models": catalogue.models, "gpus": catalogue.gpus}
-    return {
-        name: sorted_table(name, rows_table(name, list(by_id.values())))
-        for name, by_id in rows.items()
-    }
+    def merge_all(self) -> None:
+        """Merge all parts into one, or into some of bounded size."""
+        groups: list[list[Part]] = []
+        size = LARGEST_MERGED
+        for part in self.parts:
+            if size >= LARGEST_MERGED:
+                groups.append([])
+                size = 0
+            groups[-1].append(part)
+            size += part.rows("observations")
+        self.parts = [
+            merge_parts(self.folder, group) if len(group) > 1 else group[0] for group in groups
+        ]
 
+    def quarantine(self) -> None:
+        """Move the journal's entries that are not valid out of it."""
+        quarantine(self.folder, self.bad)
 
-def _write_new_part(
-    folder: Folder, manifest: Manifest, rows: Rows, catalogue: Catalogue
-) -> PartFiles:
-    from registry.store.parts import write_part  # noqa: PLC0415 - loads pyarrow
+    def _merge_tiers(self) -> None:
+        """Merge the latest parts while there are as many of like size as the fan-out.
 
-    tables = arrow_tables(rows)
-    fresh = keep_new(folder, manifest, tables)
-    results = new_results(tables, fresh, catalogue)
-    return write_part(folder, {**fresh, **results})
+        Only neighbours are merged: the order of the documents says which of two counts first.
+        """
+        while size := self._mergeable():
+            merged = merge_parts(self.folder, self.parts[-size:])
+            self.parts[-size:] = [merged]
 
-
-def arrow_tables(rows: Rows) -> dict[str, pa.Table]:
-    """Return collected rows as Arrow tables; the models and GPUs are left out."""
-    from registry.arrow import rows_table  # noqa: PLC0415 - loads pyarrow
-
-    names = [name for name in TABLES if name not in ("models", "gpus")]
-    return {name: rows_table(name, rows[name]) for name in names}
-
-
-def keep_new(
-    folder: Folder, manifest: Manifest, tables: dict[str, pa.Table]
-) -> dict[str, pa.Table]:
-    """Return of each table the rows that no part holds yet."""
-    from registry.store.dedupe import only_new  # noqa: PLC0415 - loads pyarrow
-
-    return only_new(folder, manifest, id_files(folder, manifest), tables)
-
-
-def new_results(
-    tables: dict[str, pa.Table], fresh: dict[str, pa.Table], catalogue: Catalogue
-) -> dict[str, pa.Table]:
-    """Return the computed tables of a new part.
-
-    ``results`` of its observations; ``recited``, the number of new citations of observations that
-    earlier parts hold.
-    """
-    from registry.store.dedupe import recited_counts  # noqa: PLC0415 - loads pyarrow
-    from registry.store.results import compute_results  # noqa: PLC0415 - loads DuckDB
-
-    inputs = {
-        **catalogue_tables(catalogue),
-        "configurations": tables["configurations"],
-        "environments": tables["environments"],
-        **{name: fresh[name] for name in ("observations", "measurements", "citations")},
-    }
-    return {"results": compute_results(inputs), "recited": recited_counts(fresh)}
-
-
-def _merged(folder: Folder, state: Manifest, *, merge_all: bool) -> Manifest:
-    """Merge parts of like size, smallest first, until fewer than the fan-out are alike."""
-    from registry.store.parts import merge_parts  # noqa: PLC0415 - loads pyarrow
-
-    while group := _mergeable(state.parts, merge_all=merge_all):
-        merged = merge_parts(folder, group)
-        names = {part.name for part in group}
-        kept = [part for part in state.parts if part.name not in names]
-        state = replace(state, parts=(merged, *kept))
-    return state
-
-
-def _mergeable(parts: Sequence[PartFiles], *, merge_all: bool) -> list[PartFiles]:
-    if merge_all:
-        return list(parts) if len(parts) > 1 else []
-    tiers: dict[int, list[PartFiles]] = {}
-    for part in parts:
-        if part.n_observations <= LARGEST_MERGED:
-            tiers.setdefault(_tier(part.n_observations), []).append(part)
-    full = [tier for tier, group in tiers.items() if len(group) >= FAN_OUT]
-    return tiers[min(full)] if full else []
+    def _mergeable(self) -> int:
+        """Return how many of the latest parts are to become one, 0 for none."""
+        tiers: list[int] = []
+        for part in reversed(self.parts):
+            n_observations = part.rows("observations")
+            if n_observations > LARGEST_MERGED or not part.is_current(self.curated.catalogue_hash):
+                break
+            tiers.append(_tier(n_observations))
+        for largest in sorted(set(tiers)):
+            alike = next((n for n, tier in enumerate(tiers) if tier > largest), len(tiers))
+            if alike >= FAN_OUT:
+                return alike
+        return 0
 
 
 def _tier(n_observations: int) -> int:
@@ -216,39 +215,81 @@ def _tier(n_observations: int) -> int:
     return tier
 
 
-def commit(folder: Folder, before: Manifest, state: Manifest) -> None:
-    """Make a state the registry's, under the next version; its files are written."""
-    sync_folder(folder.tables)
-    write_manifest(folder, replace(state, version=before.version + 1))
+def _key(submission_id: str) -> bytes:
+    return bytes.fromhex(submission_id[:32])
 
 
-def _remove_garbage(folder: Folder) -> None:
-    """Remove files that no manifest names: what a killed fold or a pruned version left."""
-    for path in find_leftovers(folder):
-        path.unlink(missing_ok=True)
+def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    chunk: list[Document] = []
+    size = 0
+    for document in documents:
+        chunk.append(document)
+        size += 1 + len(document.plain.get("observations", ()))
+        if size >= _CHUNK_OBSERVATIONS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
-def find_leftovers(folder: Folder) -> list[Path]:
-    """Return the files of ``tables/`` that no version at hand names."""
-    named: set[str] = set()
-    for version in list_versions(folder):
-        named |= read_manifest(folder, version).all_files()
-        named.add(manifest_path(folder, version).name)
-    paths = sorted(folder.tables.iterdir()) if folder.tables.is_dir() else []
-    return [path for path in paths if _is_ours(path) and path.name not in named]
+def write_rows(
+    folder: Folder, documents: Sequence[Document], known: KnownIds, using: Folding
+) -> Part:
+    """Write the part of the rows that follow from documents and that no part holds."""
+    from registry.store.parquet import ordered_table  # noqa: PLC0415 - loads pyarrow
+    from registry.store.results import compute_tables  # noqa: PLC0415 - loads DuckDB
+
+    rows = derive_tables(documents, known)
+    fresh = select_new(rows, known)
+    catalogue = with_described(using.catalogue, documents)
+    tables = {name: ordered_table(name, some) for name, some in fresh.items() if some}
+    tables |= compute_tables(rows, fresh, catalogue)
+    return write_part(folder, tables, using.curated.catalogue_hash)
 
 
-def _is_ours(path: Path) -> bool:
-    return path.suffix in (".parquet", ".bin", ".json") or path.name.startswith(TEMPORARY_PREFIX)
+def merge_parts(folder: Folder, parts: Sequence[Part]) -> Part:
+    """Write one part with the rows of several, which are distinct."""
+    from registry.store.parquet import merge_tables  # noqa: PLC0415 - loads pyarrow
+
+    return write_part(folder, merge_tables(parts), parts[0].catalogue)
 
 
-def prune(folder: Folder, *, keep: int = 1, wait_seconds: float = 60.0) -> list[int]:
-    """Remove all but the newest ``keep`` versions and the files only they name; return them."""
-    folder.require()
-    with fold_lock(folder, wait_seconds=wait_seconds):
-        removed = list_versions(folder)[:-keep]
-        for version in removed:
-            manifest_path(folder, version).unlink()
-        sync_folder(folder.tables)
-        _remove_garbage(folder)
-    return removed
+def read_all_documents(parts: Iterable[Part]) -> Iterator[Document]:
+    """Yield the documents of all parts, in the order in which they were folded."""
+    from registry.store.documents import read_documents  # noqa: PLC0415 - loads pyarrow
+
+    for part in parts:
+        yield from read_documents(part)
+
+
+def without_curated(curated: Curated, documents: Iterable[Document]) -> Iterator[Document]:
+    """Yield the documents that report an observation, model or GPU the curated records lack."""
+    known = KnownIds([curated.part.ids] if curated.part else [])
+    for document in documents:
+        if any(select_new(derive_tables([document]), known)[name] for name in _CONTENT):
+            yield document
+
+
+#: Tables that tell whether the curated records hold all that a document says.
+_CONTENT = ("observations", "models", "gpus")
+
+
+def commit(folder: Folder, before: Manifest, parts: Sequence[Part]) -> Manifest:
+    """Make parts the registry's state, under the next version, unless they are that already."""
+    names = tuple(part.name for part in parts)
+    if names == before.parts and before.format == Manifest().format:
+        return before
+    previous = None if before.format < Manifest().format else before.content_hash
+    manifest = Manifest(before.version + 1, names, previous if before.version else None)
+    write_manifest(folder, manifest)
+    return manifest
+
+
+def remove_folded(folder: Folder, parts: Sequence[Part], entries: Sequence[str]) -> None:
+    """Remove the journal entries that were read back whole from one of the parts."""
+    if not entries:
+        return
+    from registry.store.documents import find_safe  # noqa: PLC0415 - loads pyarrow
+
+    for submission_id in sorted(find_safe(parts, set(entries))):
+        folder.storage.delete(entry_name(submission_id))

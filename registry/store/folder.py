@@ -1,15 +1,23 @@
-"""Which folder is the registry, and what lies where in it."""
+"""Which folders are the registry, and what lies where in them."""
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
-from registry.errors import MissingRegistryError
-from registry.resources import curated_dir
+from platformdirs import user_data_path
+
+from registry.contract import FORMAT_VERSION
+from registry.errors import ContractError, MissingRegistryError, StoreError
+from registry.store.storage import LocalStorage
 
 ENVIRONMENT_VARIABLE = "REGISTRY_PATH"
+
+#: A registry's own settings.
+SETTINGS = "registry.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,19 +27,34 @@ class Folder:
     path: Path
 
     @property
+    def storage(self) -> LocalStorage:
+        """What reads and writes its files."""
+        return LocalStorage(self.path)
+
+    @property
     def journal(self) -> Path:
         """Folder of the pending submissions, one file each."""
         return self.path / "journal"
 
     @property
     def tables(self) -> Path:
-        """Folder of the Parquet parts and the manifests."""
+        """Folder of the manifests and of the parts they name."""
         return self.path / "tables"
+
+    @property
+    def parts(self) -> Path:
+        """Folder of the parts, one folder each."""
+        return self.tables / "parts"
 
     @property
     def is_registry(self) -> bool:
         """Whether the folder holds a registry."""
         return self.tables.is_dir() or self.journal.is_dir()
+
+    @property
+    def is_curated(self) -> bool:
+        """Whether it holds curated records: one file for each table, made from sources."""
+        return (self.tables / "manifest.json").is_file() or (self.path / "sources").is_dir()
 
     def require(self) -> Folder:
         """Return the folder; raise MissingRegistryError where it holds no registry."""
@@ -51,36 +74,107 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The registry to read, and the one to write to: the same, but for the curated records."""
+    """A registry of one's own, and the curated records that are read beside it."""
 
-    read: Folder
-    write: Folder
-    #: Whether the first write must create ``write`` with the curated records.
-    creates: bool = False
+    #: Where is written: one's own registry, or curated records that were named outright.
+    own: Folder
+    #: None where the curated records are left out, or are themselves the registry that was named.
+    curated: Folder | None = None
+
+    def require(self) -> Location:
+        """Return the location; raise MissingRegistryError where there is nothing to read."""
+        if self.curated is None:
+            self.own.require()
+        return self
 
 
-def find_registry(path: Path | str | None = None) -> Location:
+def find_registry(path: Path | str | None = None, *, curated: bool = True) -> Location:
     """Return the registry in use: ``path``, else REGISTRY_PATH, else ./records, else the user's.
 
-    The user's own folder is created by the first write, with the curated records; until then the
-    curated records themselves are read. Raises MissingRegistryError where a named folder holds no
-    registry.
+    The curated records are read beside it: those of ./records in a checkout, else those of the
+    installed package; with ``curated`` false they are left out. A checkout's records are written
+    only where they are named. The user's own folder is created by the first write. Raises
+    MissingRegistryError where a named folder holds no registry.
     """
     named = path or os.environ.get(ENVIRONMENT_VARIABLE)
-    if named:
-        folder = Folder(Path(named).expanduser()).require()
-        return Location(folder, folder)
     here = Folder(Path("records"))
-    if here.tables.is_dir():
-        return Location(here, here)
-    own = Folder(user_folder())
-    if own.is_registry:
-        return Location(own, own)
-    return Location(Folder(curated_dir()), own, creates=True)
+    if named:
+        own = Folder(Path(named).expanduser()).require()
+    elif here.is_registry and not here.is_curated:
+        own = here
+    else:
+        own = Folder(user_folder())
+    if own.is_curated:
+        return Location(own)
+    if not curated or not reads_curated(own):
+        return Location(own)
+    return Location(own, here if here.is_curated else Folder(curated_dir()))
+
+
+def create_registry(path: Path, *, curated: bool = True) -> Folder:
+    """Create an empty registry; with ``curated`` false the curated records are not read beside it.
+
+    Raises StoreError where something is at ``path`` already, or it cannot be written.
+    """
+    folder = Folder(path)
+    if folder.is_registry:
+        raise StoreError(
+            f"{path}: is a registry already; expected a folder to create; nothing to do"
+        )
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise StoreError(
+            f"{path}: found something there already; expected no such folder, or an empty one; "
+            "name another, or remove it"
+        )
+    settings = {"format": FORMAT_VERSION, "curated": curated}
+    folder.storage.put(SETTINGS, json.dumps(settings).encode() + b"\n")
+    for part in (folder.journal, folder.tables):
+        part.mkdir(exist_ok=True)
+    return folder
+
+
+def ensure_writable(location: Location) -> Folder:
+    """Return the folder to write to; one's own is created by its first write."""
+    if not location.own.is_registry:
+        try:
+            create_registry(location.own.path)
+        except StoreError:
+            if not location.own.is_registry:  # else another first write was faster
+                raise
+    return location.own
+
+
+def reads_curated(folder: Folder) -> bool:
+    """Tell whether the curated records are read beside a registry."""
+    try:
+        settings = json.loads(folder.storage.get(SETTINGS))
+        return bool(settings.get("curated", True))
+    except FileNotFoundError:
+        return True
+    except (ValueError, AttributeError) as error:
+        raise StoreError(
+            f"{folder.path / SETTINGS}: found no valid settings ({error}); expected a JSON object "
+            'such as {"format": 2, "curated": true}; write that'
+        ) from None
 
 
 def user_folder() -> Path:
     """Return the user's own registry folder, which need not exist yet."""
-    from platformdirs import user_data_path  # noqa: PLC0415 - only where nothing else is named
-
     return user_data_path("peft-registry", appauthor=False) / "records"
+
+
+@lru_cache(maxsize=1)
+def curated_dir() -> Path:
+    """Return the folder of the installed package's curated records, which nobody writes to.
+
+    Raises:
+        ContractError: they are neither inside the installed package nor beside it in a checkout.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "curated", package.parent / "records"):
+        if (folder / "tables").is_dir():
+            return folder
+    raise ContractError(
+        f"{package}: found no curated records inside or beside the package, expected them there; "
+        "install the package again"
+    )

@@ -1,91 +1,121 @@
 """Sorted ids of the rows of a part, for asking what is there without reading tables.
 
-An id is 16 bytes: the leading digits of a hash. The file is their concatenation in ascending
-order; a look-up is a bisection on the mapped file, so its cost hardly grows with the registry.
+An id is 16 bytes: the leading digits of a hash. A file is their concatenation in ascending order;
+a look-up is a bisection on the mapped file, so its cost hardly grows with the registry.
 """
 
 from __future__ import annotations
 
 import hashlib
 import mmap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from registry.contract import load_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
-
-    import numpy as np
-    import numpy.typing as npt
-
-    from registry.store.folder import Folder
-    from registry.store.manifest import Manifest
 
 ID_BYTES = 16
 
+#: Tables whose rows are looked up; measurements and samples go with their observation.
+IDENTIFIED = (
+    "models",
+    "gpus",
+    "sources",
+    "environments",
+    "configurations",
+    "observations",
+    "citations",
+    "retractions",
+    "submissions",
+)
 
-def id_bytes(table: str, key: str) -> bytes:
-    """Return the 16 bytes that stand for a row: of its hash, or of the hash of its slug."""
-    if table == "sources":
-        return hashlib.sha256(f"{table}:{key}".encode()).digest()[:ID_BYTES]
-    return bytes.fromhex(key[: 2 * ID_BYTES])
+#: The retractions of observations whose content was removed have an id file of their own.
+ERASED = "erased"
 
-
-def format_ids(ids: Iterable[bytes]) -> bytes:
-    """Return the content of an id file."""
-    return b"".join(sorted(set(ids)))
-
-
-class IdFiles:
-    """The id files of a manifest's parts, opened when first asked."""
-
-    def __init__(self, paths: Iterable[Path]) -> None:
-        self._paths = list(paths)
-        self._maps: list[tuple[bytes | mmap.mmap, int]] | None = None
-
-    def contains(self, wanted: bytes) -> bool:
-        """Tell whether some part holds the row."""
-        return any(_bisect(data, count, wanted) for data, count in self._opened())
-
-    def contains_each(self, wanted: npt.NDArray[np.bytes_]) -> npt.NDArray[np.bool_]:
-        """Tell of each of many ids (``S16``) whether some part holds the row."""
-        import numpy as np  # noqa: PLC0415 - heavy, only for whole tables
-
-        found = np.zeros(len(wanted), dtype=np.bool_)
-        for data, count in self._opened():
-            if count:
-                known = np.frombuffer(data, dtype=f"S{ID_BYTES}", count=count)
-                places = np.minimum(np.searchsorted(known, wanted), count - 1)
-                found |= known[places] == wanted
-        return found
-
-    def _opened(self) -> list[tuple[bytes | mmap.mmap, int]]:
-        if self._maps is None:
-            self._maps = [_map(path) for path in self._paths]
-        return self._maps
+#: Tables whose key is a hash: its leading digits are the id.
+_HASHED = ("environments", "configurations", "observations", "retractions", "submissions")
 
 
-def id_files(folder: Folder, manifest: Manifest) -> IdFiles:
-    """Return the ids of all folded rows."""
-    return IdFiles(folder.tables / part.ids for part in manifest.parts)
+def row_key(table: str, row: Mapping[str, Any]) -> bytes:
+    """Return the 16 bytes that stand for a row."""
+    key = [str(row[name]) for name in load_table(table).key]
+    if table in _HASHED:
+        return bytes.fromhex(key[0][: 2 * ID_BYTES])
+    return hashlib.sha256("\x1f".join(key).encode()).digest()[:ID_BYTES]
 
 
-def _map(path: Path) -> tuple[bytes | mmap.mmap, int]:
-    size = path.stat().st_size
-    if size == 0:
-        return b"", 0
+def format_ids(table: str, rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Return the content of the id file of some rows."""
+    return b"".join(sorted({row_key(table, row) for row in rows}))
+
+
+class IdFile:
+    """The sorted ids of one table of a part, mapped when first asked."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._data: bytes | mmap.mmap | None = None
+
+    @property
+    def data(self) -> bytes | mmap.mmap:
+        """All ids, one after the other."""
+        if self._data is None:
+            self._data = _map(self._path)
+        return self._data
+
+    def __len__(self) -> int:
+        """Return the number of ids."""
+        return len(self.data) // ID_BYTES
+
+    def __getitem__(self, place: int) -> bytes:
+        """Return one id."""
+        return self.data[place * ID_BYTES : (place + 1) * ID_BYTES]
+
+    def __contains__(self, wanted: bytes) -> bool:
+        """Tell whether an id is among them."""
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if self[middle] < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        return low < len(self) and self[low] == wanted
+
+
+class KnownIds:
+    """The ids of the rows that some parts hold, by table."""
+
+    def __init__(self, parts: Iterable[Callable[[str], IdFile | None]] = ()) -> None:
+        self._parts = list(parts)
+        self._files: dict[str, list[IdFile]] = {}
+
+    def files(self, table: str) -> list[IdFile]:
+        """Return the id files of a table."""
+        if table not in self._files:
+            found = (part(table) for part in self._parts)
+            self._files[table] = [file for file in found if file is not None]
+        return self._files[table]
+
+    def contains(self, table: str, key: bytes) -> bool:
+        """Tell whether some part holds the row with this key."""
+        return any(key in file for file in self.files(table))
+
+    def shared_with(self, other: KnownIds, table: str) -> list[bytes]:
+        """Return the ids of a table that both hold."""
+        return sorted(
+            {key for a in self.files(table) for b in other.files(table) for key in _common(a, b)}
+        )
+
+
+def _common(first: IdFile, second: IdFile) -> list[bytes]:
+    small, large = sorted((first, second), key=len)
+    return [small[place] for place in range(len(small)) if small[place] in large]
+
+
+def _map(path: Path) -> bytes | mmap.mmap:
     with path.open("rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), size // ID_BYTES
-
-
-def _bisect(data: bytes | mmap.mmap, count: int, wanted: bytes) -> bool:
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        found = data[middle * ID_BYTES : (middle + 1) * ID_BYTES]
-        if found == wanted:
-            return True
-        if found < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return False
+        size = path.stat().st_size
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""

@@ -2,130 +2,189 @@
 
 from __future__ import annotations
 
-import json
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from registry.errors import StoreError
-from registry.identity import document_id
-from registry.store.files import TEMPORARY_PREFIX, explained, write_all_atomically
-from registry.store.ids import id_bytes
+from registry.contract.resources import read_yaml
+from registry.errors import RegistryError, StoreError, SubmissionError
+from registry.json_reader import parse_json
+from registry.store.derive_tables import Document
+from registry.store.files import TEMPORARY_PREFIX
+from registry.submission.identity import document_id
+from registry.submission.prepare import prepare_submission
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from pathlib import Path
 
+    from registry.catalogue import Catalogue
     from registry.store.folder import Folder
-    from registry.store.ids import IdFiles
 
-_SUFFIX = ".json"
+_FILE = re.compile(r"([0-9a-f]{64})\.json")
+
+#: Where `fold` and `repair` put entries that cannot be read.
+QUARANTINE = "quarantine"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One pending submission."""
+class BadEntry:
+    """A file of the journal that is not a valid entry, and why."""
 
-    submission_id: str
-    text: str
-    document: dict[str, Any]
+    name: str
+    reason: str
+    #: Whether a newer release wrote it: then it stays where it is.
+    is_newer: bool = False
+
+    def __str__(self) -> str:
+        """Return the problem with its way out."""
+        if self.is_newer:
+            return f"journal/{self.name}: {self.reason}; it is left out until you upgrade"
+        return (
+            f"journal/{self.name}: {self.reason}; it is left out of all answers; hand the "
+            "submission in again with `registry add`, or have `registry fold` move the file to "
+            f"{QUARANTINE}/"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """What the journal held at one moment: entries in the order of their ids, and the damaged."""
+    """What the journal held at one moment: valid entries in the order of their ids, and others."""
 
-    entries: tuple[Entry, ...]
-    problems: tuple[str, ...]
+    entries: tuple[Document, ...] = ()
+    bad: tuple[BadEntry, ...] = ()
 
-
-def entry_path(folder: Folder, submission_id: str) -> Path:
-    """Return the path of a submission's journal entry."""
-    return folder.journal / f"{submission_id}{_SUFFIX}"
-
-
-def write_entry(folder: Folder, submission_id: str, text: str) -> bool:
-    """Record a submission; return False where it is pending already.
-
-    The file appears under its final name by one rename, which commits it for all tables at once.
-    """
-    if entry_path(folder, submission_id).exists():
-        return False
-    write_entries(folder, {submission_id: text})
-    return True
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Messages about the entries that are not valid."""
+        return tuple(map(str, self.bad))
 
 
-def write_entries(folder: Folder, texts: Mapping[str, str]) -> None:
-    """Record submissions by their ids: all of them, or none where the disk fills up."""
-    if not texts:
-        return
-    if not folder.journal.is_dir():
-        with explained(folder.journal):
-            folder.journal.mkdir(parents=True, exist_ok=True)
-    write_all_atomically([(entry_path(folder, key), text.encode()) for key, text in texts.items()])
+def entry_name(submission_id: str) -> str:
+    """Return the name of a submission's journal entry."""
+    return f"journal/{submission_id}.json"
 
 
 def list_entries(folder: Folder) -> list[str]:
     """Return the ids of the pending submissions, sorted."""
+    names = folder.storage.list("journal")
+    return [match[1] for name in names if (match := _FILE.fullmatch(name))]
+
+
+def is_recorded(folder: Folder, submission_id: str) -> bool:
+    """Tell whether the journal holds a submission undamaged."""
     try:
-        names = [path.name for path in folder.journal.iterdir()]
-    except FileNotFoundError:
-        return []
-    return sorted(
-        name.removesuffix(_SUFFIX)
-        for name in names
-        if name.endswith(_SUFFIX) and not name.startswith(TEMPORARY_PREFIX)
-    )
+        return _hash_is(submission_id, folder.storage.get(entry_name(submission_id)))
+    except (FileNotFoundError, StoreError):
+        return False
 
 
-def read_journal(folder: Folder) -> Journal:
-    """Return what is pending. Entries that vanish meanwhile were folded, and are left out."""
-    entries: list[Entry] = []
-    problems: list[str] = []
-    for submission_id in list_entries(folder):
+@dataclass(frozen=True, slots=True)
+class RawJournal:
+    """The files of the journal as they were read, before anything is said of them."""
+
+    texts: dict[str, bytes]
+    bad: tuple[BadEntry, ...] = ()
+
+
+def read_entries(folder: Folder, names: Iterable[str] | None = None) -> RawJournal:
+    """Return the content of the journal, or of some of its files.
+
+    Entries that vanish meanwhile were folded.
+    """
+    texts: dict[str, bytes] = {}
+    bad: list[BadEntry] = []
+    for name in folder.storage.list("journal") if names is None else names:
+        match = _FILE.fullmatch(name)
+        if match is None:
+            if not name.startswith("."):
+                bad.append(BadEntry(name, "found no journal entry's name (64 digits and .json)"))
+            continue
         try:
-            text = entry_path(folder, submission_id).read_text(encoding="utf-8")
-            entries.append(_parse_entry(submission_id, text))
+            texts[match[1]] = folder.storage.get(f"journal/{name}")
         except FileNotFoundError:
             continue
-        except (ValueError, StoreError) as error:
-            path = entry_path(folder, submission_id)
-            problems.append(
-                f"{path}: damaged journal entry ({error}); expected the canonical document whose "
-                "SHA-256 is the file's name; hand the submission in again with `registry add`, "
-                "then remove this file"
+        except StoreError as error:
+            bad.append(BadEntry(name, str(error)))
+    return RawJournal(texts, tuple(bad))
+
+
+def validate_entries(raw: RawJournal, catalogue: Catalogue) -> Journal:
+    """Return the entries, each validated as when it was added, and those that are not valid.
+
+    ``catalogue`` holds the models and GPUs that are known otherwise; entries may describe more.
+    """
+    bad = list(raw.bad)
+    plain: dict[str, object] = {}
+    for submission_id, data in raw.texts.items():
+        try:
+            plain[submission_id] = _parse(submission_id, data)
+        except (RegistryError, ValueError) as error:
+            bad.append(BadEntry(f"{submission_id}.json", _reason(error)))
+    catalogue = _with_described(catalogue, plain.values())
+    entries = []
+    for submission_id, document in plain.items():
+        try:
+            ready = prepare_submission(document, catalogue, origin="", is_new=False)
+        except SubmissionError as error:
+            bad.append(BadEntry(f"{submission_id}.json", _reason(error), _is_newer(document)))
+        else:
+            text = raw.texts[submission_id].decode()
+            entries.append(Document(submission_id, text, ready.document))
+    return Journal(tuple(entries), tuple(sorted(bad, key=lambda entry: entry.name)))
+
+
+def _is_newer(document: object) -> bool:
+    version = document.get("schema_version") if isinstance(document, dict) else None
+    return isinstance(version, int) and version > read_yaml("submission.yaml")["version"]
+
+
+def _parse(submission_id: str, data: bytes) -> object:
+    if not _hash_is(submission_id, data):
+        raise StoreError("its content has another hash than its name")
+    return parse_json(data.decode(), origin="")
+
+
+def _hash_is(submission_id: str, data: bytes) -> bool:
+    try:
+        return document_id(data.decode()) == submission_id
+    except UnicodeDecodeError:
+        return False
+
+
+def _reason(error: Exception) -> str:
+    return "; ".join(str(error).splitlines()[:3])
+
+
+def _with_described(catalogue: Catalogue, documents: Iterable[object]) -> Catalogue:
+    """Return the catalogue with the models and GPUs that documents describe."""
+    for document in documents:
+        if isinstance(document, dict):
+            models, gpus = (
+                [row for row in _rows(document.get(part)) if isinstance(row.get(key), str)]
+                for part, key in (("models", "model_id"), ("gpus", "gpu_id"))
             )
-    return Journal(tuple(entries), tuple(problems))
+            if models or gpus:
+                catalogue = catalogue.extended(models, gpus)
+    return catalogue
 
 
-def _parse_entry(submission_id: str, text: str) -> Entry:
-    found = document_id(text)
-    if found != submission_id:
-        raise StoreError(f"its content hashes to {found[:12]}…")
-    return Entry(submission_id, text, json.loads(text))
+def _rows(value: object) -> list[dict[str, object]]:
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
-def unfolded_entries(entries: Iterable[Entry], ids: IdFiles) -> list[Entry]:
-    """Return the entries that no part holds."""
-    return [e for e in entries if not ids.contains(id_bytes("submissions", e.submission_id))]
+def quarantine(folder: Folder, bad: Iterable[BadEntry]) -> None:
+    """Move entries that are not valid out of the journal; nothing is overwritten."""
+    for entry in bad:
+        if not entry.is_newer:
+            folder.storage.move_aside(f"journal/{entry.name}", QUARANTINE)
 
 
-def remove_entries(folder: Folder, submission_ids: list[str]) -> None:
-    """Remove entries that a committed manifest contains."""
-    for submission_id in submission_ids:
-        entry_path(folder, submission_id).unlink(missing_ok=True)
-
-
-def remove_leftovers(folder: Path, *, older_than_seconds: float) -> int:
-    """Remove temporary files that killed processes left; return how many."""
-    import time  # noqa: PLC0415 - only while folding
-
-    removed = 0
-    now = time.time()
-    for path in folder.glob(f"{TEMPORARY_PREFIX}*") if folder.is_dir() else ():
+def remove_leftovers(folder: Path, *, now: float, older_than_seconds: float) -> None:
+    """Remove temporary files that killed processes left; ``now`` is by the folder's own clock."""
+    for path in folder.glob(f"{TEMPORARY_PREFIX}*"):
         try:
-            if now - path.stat().st_mtime > older_than_seconds:
+            if path.is_file() and now - path.stat().st_mtime > older_than_seconds:
                 path.unlink()
-                removed += 1
         except FileNotFoundError:
             continue
-    return removed

@@ -1,10 +1,11 @@
-"""The lock of whoever folds: one at a time, and free as soon as its holder is gone."""
+"""The lock of whoever rewrites tables: one at a time, and free as soon as its holder is gone."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
+import stat
 import time
 from typing import TYPE_CHECKING
 
@@ -13,16 +14,18 @@ from registry.store.files import explained
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from registry.store.folder import Folder
 
 _NAME = ".lock"
 _POLL_SECONDS = 0.05
+_OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @contextlib.contextmanager
-def fold_lock(folder: Folder, *, wait_seconds: float = 60.0) -> Iterator[None]:
-    """Hold the registry's lock while folding.
+def table_lock(folder: Folder, *, wait_seconds: float = 60.0) -> Iterator[float]:
+    """Hold the registry's lock; yield the time by the clock of the folder's file system.
 
     The kernel holds the lock for the process: a killed holder leaves nothing stale behind. Raises
     StoreError where another process still holds it after ``wait_seconds``.
@@ -30,14 +33,25 @@ def fold_lock(folder: Folder, *, wait_seconds: float = 60.0) -> Iterator[None]:
     path = folder.tables / _NAME
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = _open(path)
     try:
         _acquire(descriptor, str(path), time.monotonic() + wait_seconds)
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())
-        yield
+        yield os.fstat(descriptor).st_mtime
     finally:
         os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    descriptor = os.open(path, _OPEN, 0o644)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise StoreError(
+            f"{path}: found no regular file; expected the registry's lock; remove it and repeat "
+            "the command"
+        )
+    return descriptor
 
 
 def _acquire(descriptor: int, path: str, deadline: float) -> None:

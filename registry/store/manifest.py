@@ -1,102 +1,75 @@
-"""Manifests: small numbered files that name the live files of all tables.
+"""Manifests: small numbered files that name the parts of a version.
 
-The newest manifest is the state of the registry; older ones stay until they are pruned, so that a
-result can cite a version.
+The newest manifest is the folded state of the registry; older ones stay until they are pruned, so
+that a result can cite a version. Each holds the hash of its own content and of the one before.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.contract import FORMAT_VERSION
 from registry.errors import StoreError
-from registry.store.files import write_atomically
+from registry.submission.identity import canonical_json
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from registry.store.folder import Folder
 
-_NAME = re.compile(r"manifest-(\d{6,})\.json")
+_FILE = re.compile(r"manifest-([0-9]{6,12})\.json")
+_PART = re.compile(r"[0-9a-f]{24}")
+_LARGEST_MANIFEST = 16 * 2**20
 
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """One Parquet file of a table."""
-
-    name: str
-    rows: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class PartFiles:
-    """The rows that one fold (or a merge of several) wrote: a file per table that has any."""
-
-    name: str
-    #: File of the sorted ids of all rows, for looking up what is there.
-    ids: str
-    tables: dict[str, File]
-
-    @property
-    def n_observations(self) -> int:
-        """Observations in the part."""
-        return self.tables["observations"].rows if "observations" in self.tables else 0
+REPAIR = "run `registry repair`, which rebuilds it from the parts and documents that are there"
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The state of the folded tables at one version; version 0 is the empty registry."""
+    """The folded state at one version; version 0 is the empty registry."""
 
     version: int = 0
-    #: File of the models and GPUs that are known, for looking up without loading Parquet.
-    catalogue: str | None = None
-    parts: tuple[PartFiles, ...] = ()
-    #: Tables that are written whole each time: the models and GPUs.
-    whole: dict[str, File] = field(default_factory=dict)
+    #: Names of the parts, whose rows are distinct.
+    parts: tuple[str, ...] = ()
+    #: Hash of the manifest that was the newest before.
+    previous: str | None = None
+    format: int = FORMAT_VERSION
 
-    def files(self, table: str) -> list[str]:
-        """Return the names of the live files of a table."""
-        if table in self.whole:
-            return [self.whole[table].name]
-        return [part.tables[table].name for part in self.parts if table in part.tables]
+    @property
+    def content_hash(self) -> str:
+        """Return the hash by which a version of the tables is cited."""
+        return hashlib.sha256(canonical_json(self._plain()).encode()).hexdigest()
 
-    def rows(self, table: str) -> int:
-        """Return the number of folded rows of a table."""
-        if table in self.whole:
-            return self.whole[table].rows
-        return sum(part.tables[table].rows for part in self.parts if table in part.tables)
+    def _plain(self) -> dict[str, Any]:
+        return {
+            "format": self.format,
+            "version": self.version,
+            "previous": self.previous,
+            "parts": list(self.parts),
+        }
 
-    def all_files(self) -> set[str]:
-        """Return the names of all files the manifest names."""
-        names = {file.name for file in self.whole.values()}
-        for part in self.parts:
-            names.update(file.name for file in part.tables.values())
-            names.add(part.ids)
-        return names | ({self.catalogue} if self.catalogue else set())
+    def format_text(self) -> str:
+        """Return the manifest as it is stored."""
+        return json.dumps({**self._plain(), "sha256": self.content_hash}, indent=1) + "\n"
 
 
-def manifest_path(folder: Folder, version: int) -> Path:
-    """Return the path of the manifest of one version."""
-    return folder.tables / f"manifest-{version:06d}.json"
+def manifest_name(version: int) -> str:
+    """Return the name of the manifest of one version."""
+    return f"tables/manifest-{version:06d}.json"
 
 
 def list_versions(folder: Folder) -> list[int]:
-    """Return the versions at hand, oldest first."""
-    try:
-        names = [entry.name for entry in folder.tables.iterdir()]
-    except FileNotFoundError:
-        return []
-    return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
+    """Return the versions that are there, oldest first."""
+    names = folder.storage.list("tables")
+    return sorted(int(match[1]) for name in names if (match := _FILE.fullmatch(name)))
 
 
 def read_manifest(folder: Folder, version: int | None = None) -> Manifest:
     """Return the newest manifest, or that of one version.
 
-    Raises StoreError where the version is not at hand, the file is damaged, or a newer release of
+    Raises StoreError where the version is not there, the file is damaged, or a newer release of
     peft-registry wrote it.
     """
     versions = list_versions(folder)
@@ -106,66 +79,52 @@ def read_manifest(folder: Folder, version: int | None = None) -> Manifest:
         version = versions[-1]
     if version not in versions:
         known = f"{versions[0]} to {versions[-1]}" if versions else "none"
-        raise StoreError(
-            f"{folder.tables}: version {version} not found; expected one of those at hand: {known}"
-        )
-    return _read(manifest_path(folder, version))
+        raise StoreError(f"{folder.tables}: version {version} not found; expected one of {known}")
+    return _read(folder, version)
 
 
-def _read(path: Path) -> Manifest:
+def _read(folder: Folder, version: int) -> Manifest:
+    path = folder.storage.path(manifest_name(version))
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        _check_format(path, document["format"])
-        return _parse_manifest(document)
-    except (ValueError, KeyError, TypeError) as error:
+        document = json.loads(folder.storage.get(manifest_name(version))[:_LARGEST_MANIFEST])
+        if document["format"] > FORMAT_VERSION:
+            raise StoreError(
+                f"{path}: found format {document['format']}; expected at most {FORMAT_VERSION}: "
+                "a newer release wrote this registry; upgrade with `pip install -U peft-registry`"
+            )
+        manifest = _parse_manifest(document)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        reason = str(error) or type(error).__name__
         raise StoreError(
-            f"{path}: damaged manifest ({error}); expected JSON as `registry fold` writes it; "
-            "restore the file from a backup, or remove it to go back to the version before"
+            f"{path}: damaged manifest ({reason}); expected it as `registry fold` writes it; {REPAIR}"
         ) from None
-
-
-def _check_format(path: Path, found: int) -> None:
-    if found > FORMAT_VERSION:
+    if manifest.version != version:
         raise StoreError(
-            f"{path}: found format {found}; expected at most {FORMAT_VERSION}: this registry was "
-            "written by a newer release; upgrade with `pip install -U peft-registry`"
+            f"{path}: damaged manifest (it is that of version {manifest.version}); {REPAIR}"
         )
+    return manifest
 
 
 def _parse_manifest(document: dict[str, Any]) -> Manifest:
-    return Manifest(
-        version=document["version"],
-        catalogue=document["catalogue"],
-        parts=tuple(
-            PartFiles(part["name"], part["ids"], _parse_files(part["tables"]))
-            for part in document["parts"]
-        ),
-        whole=_parse_files(document["whole"]),
-    )
-
-
-def _parse_files(document: dict[str, Any]) -> dict[str, File]:
-    return {name: File(**entry) for name, entry in document.items()}
+    if document["format"] < FORMAT_VERSION:
+        return Manifest(version=document["version"], format=document["format"])
+    parts = tuple(document["parts"])
+    if len(set(parts)) < len(parts) or not all(_PART.fullmatch(name) for name in parts):
+        raise ValueError("its parts are not distinct plain names")
+    manifest = Manifest(document["version"], parts, document["previous"])
+    if manifest.content_hash != document["sha256"]:
+        raise ValueError("its content has another hash than it states")
+    return manifest
 
 
 def write_manifest(folder: Folder, manifest: Manifest) -> None:
-    """Commit a state: write its manifest under its number."""
-    document = {
-        "format": FORMAT_VERSION,
-        "version": manifest.version,
-        "catalogue": manifest.catalogue,
-        "whole": _format_files(manifest.whole),
-        "parts": [
-            {"name": part.name, "ids": part.ids, "tables": _format_files(part.tables)}
-            for part in manifest.parts
-        ],
-    }
-    text = json.dumps(document, indent=1) + "\n"
-    write_atomically(manifest_path(folder, manifest.version), text.encode())
+    """Commit a state: write its manifest under its number.
 
-
-def _format_files(files: dict[str, File]) -> dict[str, Any]:
-    return {
-        name: {"name": file.name, "rows": file.rows, "sha256": file.sha256}
-        for name, file in sorted(files.items())
-    }
+    Raises StoreError where another process has committed that version.
+    """
+    name = manifest_name(manifest.version)
+    if not folder.storage.put_if_absent(name, manifest.format_text().encode()):
+        raise StoreError(
+            f"{folder.storage.path(name)}: another process has committed this version; repeat the "
+            "command"
+        )

@@ -1,116 +1,188 @@
-"""Write rows as a part: one sorted Parquet file per table, and the sorted ids of its rows."""
+"""Parts: the rows that one fold wrote, in a folder of their own that says what it holds.
+
+A part's name is the hash of its description, which holds the hashes of its files, so that a part
+cannot be changed without its name telling. The description is written last: a part is complete
+where it is there.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from registry.arrow import sorted_table
-from registry.contract import FORMAT_VERSION, load_table
-from registry.store.files import explained, sync_file, write_atomically
-from registry.store.ids import format_ids, id_bytes
-from registry.store.manifest import File, PartFiles
+from registry.contract import load_table
+from registry.contract.fingerprint import contract_hash
+from registry.errors import StoreError
+from registry.store.ids import ERASED, IDENTIFIED, IdFile, format_ids
+from registry.store.manifest import REPAIR
+from registry.submission.identity import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
+
+    import pyarrow as pa
 
     from registry.store.folder import Folder
 
-#: Tables whose rows are looked up by id; a row of any other table hangs on one of these.
-IDENTIFIED = ("submissions", "observations", "configurations", "environments", "sources")
+DESCRIPTION = "part.json"
 
-#: Files of a part that are computed from its tables.
-DERIVED = ("results", "recited")
+#: Models and GPUs that a part's documents describe, for looking up without loading an engine.
+CATALOGUE = "catalogue.json"
 
-#: Rows per row group: small enough to skip, large enough to compress.
-ROW_GROUP_ROWS = 131_072
-
-_NAME_DIGITS = 16
+_NAME_DIGITS = 24
 
 
-def write_part(folder: Folder, tables: Mapping[str, pa.Table]) -> PartFiles:
-    """Write the rows of a new part; nothing refers to the files until a manifest does."""
-    ids = format_ids(collect_ids(tables))
-    name = part_name(ids, {table: rows.num_rows for table, rows in tables.items()})
-    files = {
-        table: write_table(folder, f"{table}-{name}.parquet", order_table(table, rows))
-        for table, rows in tables.items()
-        if rows.num_rows
+@dataclass(frozen=True, slots=True)
+class PartFile:
+    """One file of a part."""
+
+    size: int
+    sha256: str
+    #: Rows of a table's file.
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A complete part, as its description says."""
+
+    name: str
+    path: Path
+    #: Hash of the contract that wrote it, and of the models and GPUs that were known then.
+    contract: str
+    catalogue: str
+    files: Mapping[str, PartFile] = field(default_factory=dict)
+
+    def rows(self, table: str) -> int:
+        """Return the number of its rows of a table."""
+        file = self.files.get(f"{table}.parquet")
+        return file.rows or 0 if file else 0
+
+    def file(self, table: str) -> Path | None:
+        """Return the Parquet file of a table, if it has rows."""
+        name = f"{table}.parquet"
+        return self.path / name if name in self.files else None
+
+    def ids(self, table: str) -> IdFile | None:
+        """Return the ids of its rows of a table, if it has any."""
+        name = f"{table}.ids"
+        return IdFile(self.path / name) if name in self.files else None
+
+    def is_current(self, catalogue: str) -> bool:
+        """Tell whether what is computed in it is what would be computed today."""
+        return self.contract == contract_hash() and self.catalogue == catalogue
+
+
+def describe_part(contract: str, catalogue: str, files: Mapping[str, PartFile]) -> bytes:
+    """Return the description of a part."""
+    described = {
+        name: {"size": f.size, "sha256": f.sha256, **({} if f.rows is None else {"rows": f.rows})}
+        for name, f in files.items()
     }
-    ids_name = f"ids-{name}.bin"
-    write_atomically(folder.tables / ids_name, ids)
-    return PartFiles(name, ids_name, files)
+    document = {"contract": contract, "catalogue": catalogue, "files": described}
+    return canonical_json(document).encode() + b"\n"
 
 
-def order_table(name: str, table: pa.Table) -> pa.Table:
-    """Return a table of a part in its one order."""
-    if name in DERIVED:
-        return table.sort_by("observation_id")
-    return sorted_table(name, table)
+def part_name(description: bytes) -> str:
+    """Return the name of the part that has this description."""
+    return hashlib.sha256(description).hexdigest()[:_NAME_DIGITS]
 
 
-def collect_ids(tables: Mapping[str, pa.Table]) -> Iterable[bytes]:
-    """Yield the ids of all identified rows."""
-    for table in IDENTIFIED:
-        if table in tables:
-            key = load_table(table).key[0]
-            for value in tables[table].column(key).to_pylist():
-                yield id_bytes(table, value)
+def read_part(folder: Folder, name: str) -> Part:
+    """Return a part; raise StoreError where it is missing, incomplete or changed."""
+    place = f"tables/parts/{name}/{DESCRIPTION}"
+    path = folder.storage.path(place)
+    try:
+        description = folder.storage.get(place)
+    except FileNotFoundError:
+        raise StoreError(
+            f"{path}: found no such file; expected the part that a manifest names; {REPAIR}"
+        ) from None
+    if part_name(description) != name:
+        raise StoreError(
+            f"{path}: its content has another hash than the part's name says; expected it as "
+            f"`registry fold` wrote it; {REPAIR}"
+        )
+    return parse_part(name, path.parent, json.loads(description))
 
 
-def part_name(ids: bytes, sizes: Mapping[str, int], *, more: str = "") -> str:
-    """Return the name of a part: a hash of its ids and sizes, so that like content is named alike.
+def parse_part(name: str, path: Path, document: Mapping[str, Any]) -> Part:
+    """Return a part from its description."""
+    files = {key: PartFile(**entry) for key, entry in document["files"].items()}
+    return Part(name, path, document["contract"], document["catalogue"], files)
 
-    ``more`` stands for rows that have no id of their own.
+
+def write_part(folder: Folder, tables: Mapping[str, pa.Table], catalogue: str) -> Part:
+    """Write the rows of a new part; nothing refers to it until a manifest does.
+
+    ``tables`` hold rows in the order in which they are stored, the computed ``results`` and
+    ``recited`` among them; ``catalogue`` is the hash of the models and GPUs they were computed
+    with. Raises StoreError where the folder cannot be written.
     """
-    counted = ",".join(f"{table}={rows}" for table, rows in sorted(sizes.items()))
-    digest = hashlib.sha256(f"{FORMAT_VERSION};{counted};{more}".encode() + ids)
-    return digest.hexdigest()[:_NAME_DIGITS]
+    contents = format_part(tables)
+    files = {name: _describe_file(*content) for name, content in contents.items()}
+    description = describe_part(contract_hash(), catalogue, files)
+    name = part_name(description)
+    place = f"tables/parts/{name}"
+    with folder.storage.writing() as batch:
+        for file, (data, _) in contents.items():
+            batch.add(f"{place}/{file}", data)
+        batch.commit()
+    folder.storage.put(f"{place}/{DESCRIPTION}", description)
+    return read_part(folder, name)
 
 
-def write_table(folder: Folder, name: str, table: pa.Table) -> File:
-    """Write one Parquet file with bytes that depend on the rows alone, flushed to the disk."""
-    path = folder.tables / name
-    temporary = path.with_name(f".tmp-{name}")
-    with explained(path):
-        try:
-            pq.write_table(
-                table,
-                temporary,
-                compression="zstd",
-                row_group_size=ROW_GROUP_ROWS,
-                write_statistics=True,
-            )
-            sync_file(temporary)
-            digest = hash_file(temporary)
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-    return File(name, table.num_rows, digest)
+def _describe_file(data: bytes, rows: int | None) -> PartFile:
+    return PartFile(len(data), hashlib.sha256(data).hexdigest(), rows)
+
+
+def format_part(tables: Mapping[str, pa.Table]) -> dict[str, tuple[bytes, int | None]]:
+    """Return the files of a part: content, and number of rows for Parquet."""
+    from registry.store.parquet import format_parquet  # noqa: PLC0415 - loads pyarrow
+
+    contents: dict[str, tuple[bytes, int | None]] = {
+        f"{name}.parquet": (format_parquet(table), table.num_rows)
+        for name, table in tables.items()
+        if table.num_rows
+    }
+    for name in IDENTIFIED:
+        if name in tables and tables[name].num_rows:
+            keys = tables[name].select(load_table(name).key).to_pylist()
+            contents[f"{name}.ids"] = (format_ids(name, keys), None)
+    retractions = tables["retractions"].to_pylist() if "retractions" in tables else []
+    if erased := [row for row in retractions if row["erased"]]:
+        contents[f"{ERASED}.ids"] = (format_ids("retractions", erased), None)
+    if described := _described(tables):
+        contents[CATALOGUE] = (canonical_json(described).encode() + b"\n", None)
+    return contents
+
+
+def _described(tables: Mapping[str, pa.Table]) -> dict[str, Any]:
+    """Return the models and GPUs that are among the rows, without nulls."""
+    return {
+        name: [
+            {column: value for column, value in row.items() if value is not None}
+            for row in tables[name].to_pylist()
+        ]
+        for name in ("models", "gpus")
+        if name in tables and tables[name].num_rows
+    }
+
+
+def check_files(part: Part) -> Iterable[str]:
+    """Yield what is wrong with the files of a part: missing, changed, or not its own."""
+    for name, file in part.files.items():
+        path = part.path / name
+        if path.is_symlink() or not path.is_file():
+            yield f"{path}: found no such file; {REPAIR}"
+        elif hash_file(path) != file.sha256:
+            yield f"{path}: found other content than was written; {REPAIR}"
 
 
 def hash_file(path: Path) -> str:
     """Return the SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def read_part_table(folder: Folder, part: PartFiles, table: str) -> pa.Table | None:
-    """Return the rows that a part holds of a table, or None."""
-    file = part.tables.get(table)
-    return None if file is None else pq.read_table(folder.tables / file.name)
-
-
-def merge_parts(folder: Folder, parts: list[PartFiles]) -> PartFiles:
-    """Write one part with the rows of several; their rows are distinct by construction."""
-    names = sorted({table for part in parts for table in part.tables})
-    merged = {}
-    for table in names:
-        pieces = [read_part_table(folder, part, table) for part in parts]
-        merged[table] = pa.concat_tables([piece for piece in pieces if piece is not None])
-    return write_part(folder, merged)

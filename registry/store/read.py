@@ -1,4 +1,4 @@
-"""What readers see: the folded tables plus what is pending, each submission once."""
+"""What a query sees: the layers of a registry as relations and views, each row once."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from registry.contract import TABLES, load_table, read_view, view_names
-from registry.descriptions import collect_comments
+from registry.contract.descriptions import collect_comments
+from registry.contract.fingerprint import contract_hash
 from registry.query.model import Dataset, Relation, View
-from registry.store.ids import IdFiles, id_bytes, id_files
-from registry.store.journal import Journal, read_journal, unfolded_entries
-from registry.store.manifest import Manifest, read_manifest
+from registry.store.derive_tables import Rows, count_recited, derive_tables, select_new
+from registry.store.ids import ID_BYTES, KnownIds
+from registry.store.snapshot import Snapshot, read_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
-    from registry.store.folder import Folder
+    from registry.store.folder import Location
+    from registry.store.parts import Part
 
 DUCKDB_TYPES = {
     "string": "VARCHAR",
@@ -29,153 +30,187 @@ DUCKDB_TYPES = {
     "list<string>": "VARCHAR[]",
 }
 
-#: Tables that `results` of pending observations is computed from, besides models and GPUs.
-_RESULT_INPUTS = ("observations", "configurations", "environments", "measurements", "citations")
+#: Tables whose rows of pending observations `results` is computed from; the second group holds
+#: all rows that they refer to, also those that a part holds.
+_FRESH_INPUTS = ("observations", "measurements", "citations")
+_ALL_INPUTS = ("configurations", "environments")
+
+#: Tables whose rows hang on an observation: they are hidden with it.
+_OF_OBSERVATIONS = ("observations", "measurements", "citations", "samples", "results")
+
+_CATALOGUE = ("models", "gpus")
 
 _RECITED = (("observation_id", "VARCHAR"), ("n", "BIGINT"))
 
-Rows = dict[str, list[dict[str, Any]]]
 
-
-def read_dataset(folder: Folder, at: int | None = None) -> tuple[Dataset, tuple[str, ...]]:
+def read_dataset(location: Location, at: int | None = None) -> tuple[Dataset, tuple[str, ...]]:
     """Return what a query may read, and what is wrong with the journal.
 
-    The journal is read before the manifest: an entry that a fold takes in between is then in the
-    manifest, so that nothing is missed; what both hold counts once. With ``at``, the folded state
-    of that version alone. Raises StoreError.
+    With ``at``, the folded state of that version alone. Raises StoreError.
     """
-    folder.require()
-    journal = read_journal(folder) if at is None else Journal((), ())
-    manifest = read_manifest(folder, at)
-    pending = _Pending(folder, manifest, journal) if journal.entries else None
-    if pending is not None and not pending.entries:
-        pending = None
-    return _build_dataset(folder, manifest, pending), journal.problems
+    snapshot = read_snapshot(location, at)
+    return build_dataset(snapshot), snapshot.journal.problems
 
 
-class _Pending:
-    """The rows of the journal's entries that no part holds."""
-
-    def __init__(self, folder: Folder, manifest: Manifest, journal: Journal) -> None:
-        ids = id_files(folder, manifest)
-        self.entries = unfolded_entries(journal.entries, ids)
-        self.all: Rows = {}
-        self.fresh: Rows = {}
-        if self.entries:
-            self._collect(ids)
-
-    def _collect(self, ids: IdFiles) -> None:
-        from registry.store.rows import collect_rows  # noqa: PLC0415 - only where something is pending
-
-        self.all = collect_rows((e.submission_id, e.document, e.text) for e in self.entries)
-        for table, rows in self.all.items():
-            self.fresh[table] = list(_unfolded(table, rows, ids))
-
-    def recited(self) -> list[dict[str, Any]]:
-        """Return the numbers of new citations of folded observations."""
-        new = {row["observation_id"] for row in self.fresh["observations"]}
-        counts: dict[str, int] = {}
-        for row in self.fresh["citations"]:
-            if row["observation_id"] not in new:
-                counts[row["observation_id"]] = counts.get(row["observation_id"], 0) + 1
-        return [{"observation_id": key, "n": n} for key, n in sorted(counts.items())]
-
-
-def _unfolded(table: str, rows: list[dict[str, Any]], ids: IdFiles) -> Iterable[dict[str, Any]]:
-    if table in ("models", "gpus", "citations"):
-        return rows
-    owner = "observations" if table in ("measurements", "samples") else table
-    key = load_table(owner).key[0]
-    return (row for row in rows if not ids.contains(id_bytes(owner, row[key])))
-
-
-def _build_dataset(folder: Folder, manifest: Manifest, pending: _Pending | None) -> Dataset:
-    relations = [_relation(folder, manifest, table, pending) for table in TABLES]
-    results = _result_relations(folder, manifest, pending)
-    relations += results
-    if pending is not None:
-        relations += [
-            Relation(
-                f"pending_{table}",
-                columns=_columns(table),
-                json_rows=_json_rows(
-                    pending.fresh[table] if table in _OF_OBSERVATIONS else pending.all[table]
-                ),
-            )
-            for table in _RESULT_INPUTS
-        ]
-    views = [View("results", _results_sql({relation.name for relation in results}, pending))]
-    views += [View(name, read_view(name)) for name in view_names() if name != "results"]
+def build_dataset(snapshot: Snapshot) -> Dataset:
+    """Return the relations and views over all layers of a registry."""
+    build = _Build(snapshot)
+    for table in TABLES:
+        build.add_table(table)
+    build.add_results()
+    views = [View(name, read_view(name)) for name in view_names() if name != "results"]
+    parts = (*snapshot.parts, *([snapshot.catalogue_part] if snapshot.catalogue_part else ()))
+    folders = tuple(dict.fromkeys(part.path for part in parts))
     return Dataset(
-        tuple(relations), tuple(views), readable=(folder.tables,), comments=collect_comments
+        tuple(build.relations), (*build.views, *views), folders, comments=collect_comments
     )
 
 
-_OF_OBSERVATIONS = ("observations", "measurements", "citations")
+class _Build:
+    """The relations and views as they are collected."""
 
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.relations: list[Relation] = []
+        self.views: list[View] = []
+        curated = snapshot.curated.part if snapshot.curated else None
+        self._curated = (curated,) if curated else ()
+        self._own = snapshot.state.parts
+        self._all: Rows = {}
+        self._fresh: Rows = {}
+        if documents := snapshot.pending:
+            self._all = derive_tables(documents, snapshot.known)
+            self._fresh = select_new(self._all, snapshot.known)
 
-def _relation(folder: Folder, manifest: Manifest, table: str, pending: _Pending | None) -> Relation:
-    files = _paths(folder, manifest.files(table))
-    rows = pending.fresh[table] if pending else []
-    if table in ("models", "gpus") and pending:
-        rows = _unknown(folder, manifest, table, rows)
-    if files and not rows:
-        return Relation(table, files)
-    return Relation(table, files, _columns(table), json_rows=_json_rows(rows) if rows else None)
+    def add_table(self, table: str) -> None:
+        """Add one table: the files of both layers and the pending rows.
 
+        Rows of one's own that the curated records hold too are hidden.
+        """
+        condition = self._hidden(table)
+        curated, rows = self._layer_below(table), self._fresh.get(table, [])
+        if table in _CATALOGUE and not curated:
+            known = self.snapshot.catalogue
+            self._add(
+                table, table, (), list((known.models if table == "models" else known.gpus).values())
+            )
+            return
+        if not condition:
+            self._add(table, table, (*curated, *self._own), rows)
+            return
+        self._add(f"curated_{table}", table, curated, [])
+        self._add(f"own_{table}", table, self._own, rows, where=condition)
+        self.views.append(View(table, _union(f"from curated_{table}", f"from own_{table}")))
 
-def _unknown(
-    folder: Folder, manifest: Manifest, table: str, rows: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    from registry.store.whole import read_catalogue  # noqa: PLC0415 - only where something is pending
+    def _layer_below(self, table: str) -> tuple[Part, ...]:
+        """Return the curated part; models and GPUs are read also where its rows are left out."""
+        part = self.snapshot.catalogue_part
+        return (part,) if table in _CATALOGUE and part else self._curated
 
-    catalogue = read_catalogue(folder, manifest)
-    known = catalogue.models if table == "models" else catalogue.gpus
-    return [row for row in rows if row[load_table(table).key[0]] not in known]
+    def _hidden(self, table: str) -> str:
+        """Return the condition on one's own rows that are not in the curated records too."""
+        counted = "observations" if table in _OF_OBSERVATIONS else table
+        below = self._layer_below(table)
+        ours, theirs = (KnownIds([part.ids for part in parts]) for parts in (self._own, below))
+        shared = ours.shared_with(theirs, counted) if self._own and below else []
+        if not shared:
+            return ""
+        key = load_table(counted).key[0]
+        if counted in (*_CATALOGUE, "sources"):
+            return f"{key} not in (select {key} from curated_{table})"
+        known = ", ".join(f"'{identity.hex()}'" for identity in shared)
+        return f"left({key}, {2 * ID_BYTES}) not in ({known})"
 
-
-def _result_relations(
-    folder: Folder, manifest: Manifest, pending: _Pending | None
-) -> list[Relation]:
-    relations = []
-    if files := _paths(folder, manifest.files("results")):
-        relations.append(Relation("results_folded", files))
-    recited = pending.recited() if pending else []
-    files = _paths(folder, manifest.files("recited"))
-    if files or recited:
-        relations.append(
-            Relation("recited", files, _RECITED, json_rows=_json_rows(recited) or None)
+    def _add(
+        self,
+        name: str,
+        table: str,
+        parts: Iterable[Part],
+        rows: list[dict[str, Any]],
+        *,
+        where: str = "",
+    ) -> None:
+        files = [(part, part.file(table)) for part in parts]
+        self.relations.append(
+            Relation(
+                name,
+                tuple(file for _, file in files if file),
+                _columns(table) if table in TABLES else (),
+                json_rows=_json_rows(rows) if rows else None,
+                evolved=table in TABLES
+                and any(part.contract != contract_hash() for part, _ in files),
+                where=where,
+            )
         )
-    return relations
+
+    def add_results(self) -> None:
+        """Add `results`: rows as they were computed with the parts, pending ones on the fly.
+
+        All are computed where a part was written under another contract or with other models.
+        """
+        snapshot = self.snapshot
+        parts = [part for part in snapshot.parts if part.rows("observations")]
+        if all(part.is_current(snapshot.catalogue_hash) for part in parts):
+            sql = _union(*self._stored_results(parts), *self._pending_results())
+        else:
+            sql = read_view("results")
+        sql = sql or read_view("results")
+        if self._fresh.get("retractions") or any(
+            part.rows("retractions") for part in snapshot.parts
+        ):
+            sql = (
+                f"select * from ({sql}) where observation_id not in "  # noqa: S608 - our own SQL
+                "(select observation_id from retractions)"
+            )
+        self.views.append(View("results", sql))
+
+    def _stored_results(self, parts: list[Part]) -> list[str]:
+        """Return the SQL of the rows that are stored with the parts."""
+        queries = []
+        for name, some in (("curated_results", self._curated), ("own_results", self._own)):
+            files = [part for part in parts if part in some]
+            if files:
+                where = self._hidden("results") if some is self._own else ""
+                self._add(name, "results", files, [], where=where)
+                queries.append(f"from {name}")
+        if queries and self._add_recited():
+            queries = [_RECOUNTED.format(source=query) for query in queries]
+        return queries
+
+    def _add_recited(self) -> bool:
+        """Add the citations that later parts, or pending documents, bring; tell if there are any."""
+        rows = count_recited(self._fresh) if self._fresh else []
+        files = tuple(file for part in self.snapshot.parts if (file := part.file("recited")))
+        if rows or files:
+            pending = _json_rows(rows) if rows else None
+            self.relations.append(Relation("recited", files, _RECITED, json_rows=pending))
+        return bool(rows or files)
+
+    def _pending_results(self) -> list[str]:
+        """Return the SQL of the rows that are computed from pending documents."""
+        if not self._fresh.get("observations"):
+            return []
+        for table in (*_FRESH_INPUTS, *_ALL_INPUTS):
+            rows = self._fresh[table] if table in _FRESH_INPUTS else self._all[table]
+            relation = Relation(
+                f"pending_{table}", columns=_columns(table), json_rows=_json_rows(rows)
+            )
+            self.relations.append(relation)
+        shadowed = ", ".join(
+            f"{name} as (from pending_{name})" for name in (*_FRESH_INPUTS, *_ALL_INPUTS)
+        )
+        return [f"from (with {shadowed} from ({read_view('results')}))"]
 
 
-def _results_sql(relations: set[str], pending: _Pending | None) -> str:
-    """Return the SQL of `results`: the folded rows as they were computed, the others on the fly.
-
-    ``relations`` are the names of those that `_result_relations` gives.
-    """
-    parts = []
-    if "results_folded" in relations:
-        parts.append(_folded_sql(recited="recited" in relations))
-    if pending is not None:
-        shadowed = ", ".join(f"{name} as (from pending_{name})" for name in _RESULT_INPUTS)
-        parts.append(f"from (with {shadowed} from ({read_view('results')}))")
-    return "\nunion all by name ".join(parts) or read_view("results")
+_RECOUNTED = (
+    "select r.* replace (r.n_citations + coalesce(x.n, 0) as n_citations) from ({source}) as r "
+    "left join (select observation_id, sum(n)::bigint as n from recited group by all) as x "
+    "using (observation_id)"
+)
 
 
-def _folded_sql(*, recited: bool) -> str:
-    if not recited:
-        return "from results_folded"
-    return (
-        "select r.* replace (r.n_citations + coalesce(x.n, 0) as n_citations) "
-        "from results_folded as r left join "
-        "(select observation_id, sum(n)::bigint as n from recited group by all) as x "
-        "using (observation_id)"
-    )
-
-
-def _paths(folder: Folder, names: Iterable[str]) -> tuple[Path, ...]:
-    return tuple(folder.tables / name for name in names)
+def _union(*queries: str) -> str:
+    return "\nunion all by name ".join(queries)
 
 
 def _columns(table: str) -> tuple[tuple[str, str], ...]:

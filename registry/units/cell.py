@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from registry.resources import read_yaml
+from registry.contract.resources import read_yaml
 from registry.units.number import MAX_TEXT, unit_error
 
 _BOLD = re.compile(r"\*\*(?P<text>.+?)\*\*(?P<marks>\*{0,3})", re.DOTALL)

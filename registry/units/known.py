@@ -7,8 +7,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal
 
+from registry.contract.resources import read_yaml
 from registry.errors import ContractError, UnitError, did_you_mean
-from registry.resources import read_yaml
 
 Dimension = Literal["memory", "duration", "rate", "count"]
 What = Literal["step", "sample", "token"]

@@ -15,7 +15,7 @@ from registry.runner.rerun import plan_of
 from registry.runner.sweep import run_plan
 from registry.runner.trials import expand_trials
 from registry.runner.wrap import run_command
-from registry.validation import prepare_submission
+from registry.submission.prepare import prepare_submission
 
 # Looked for, not loaded: only the children need it.
 pytestmark = pytest.mark.skipif(

@@ -10,14 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from registry.catalogue import Catalogue
-from registry.check import check_registry
-from registry.identity import canonical_json, document_id, row_id
+from registry.store.check import check_registry
+from registry.submission.identity import canonical_json, document_id, row_id
 from registry.store.fold import fold
 from registry.store.folder import Folder
 from registry.store.journal import entry_path, write_entry
 from registry.store.manifest import manifest_path, read_manifest
 from registry.store.parts import hash_file
-from registry.validation import Prepared, prepare_submission
+from registry.submission.prepare import Prepared, prepare_submission
 
 if TYPE_CHECKING:
     from pathlib import Path

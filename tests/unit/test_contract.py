@@ -16,7 +16,7 @@ from registry.contract import (
     vocabulary,
 )
 from registry.errors import ContractError
-from registry.resources import read_yaml, schemas_dir
+from registry.contract.resources import read_yaml, schemas_dir
 
 
 def test_every_table_has_its_file_and_every_file_its_table() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from registry.derive import (
+from registry.submission.derive import (
     data_parallel_size,
     derive_figures,
     fill_configuration,

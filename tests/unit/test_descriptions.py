@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from registry.descriptions import (
+from registry.contract.descriptions import (
     Description,
     collect_comments,
     describe_column,

@@ -11,15 +11,15 @@ import yaml
 
 from registry import __version__
 from registry.contract import TABLES, load_metrics, load_rules, load_table, view_names
-from registry.data_dictionary import collect_view_columns, format_data_dictionary
-from registry.descriptions import describe_column, view_columns
-from registry.documentation import check_documents, format_documents, main, write_documents
+from registry.contract.data_dictionary import collect_view_columns, format_data_dictionary
+from registry.contract.descriptions import describe_column, view_columns
+from registry.contract.documentation import check_documents, format_documents, main, write_documents
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_committed_documents_are_up_to_date() -> None:
-    assert check_documents(DOCS) == [], "run `python -m registry.documentation`"
+    assert check_documents(DOCS) == [], "run `python -m registry.contract.documentation`"
 
 
 def test_check_names_what_is_out_of_date_and_writes_nothing(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_check_names_what_is_out_of_date_and_writes_nothing(tmp_path: Path) -> N
     (folder / "data-dictionary.md").write_text("old", encoding="utf-8")
     assert main(["--check"], folder) == (
         "docs/data-dictionary.md, docs/submission.schema.json: not what the contract says; "
-        "run `python -m registry.documentation` and commit what it writes"
+        "run `python -m registry.contract.documentation` and commit what it writes"
     )
     assert [path.name for path in folder.iterdir()] == ["data-dictionary.md"]
     assert main([], folder) is None

@@ -10,7 +10,7 @@ import pytest
 from registry.errors import SubmissionError
 from registry.json_reader import read_json_file
 from registry.sources import load_curated_catalogue
-from registry.validation import Prepared, prepare_submission
+from registry.submission.prepare import Prepared, prepare_submission
 
 if TYPE_CHECKING:
     from registry.catalogue import Catalogue

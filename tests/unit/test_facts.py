@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from registry.contract import rule_facts
-from registry.facts import collect_facts, peak_memory_per_gpu
+from registry.submission.facts import collect_facts, peak_memory_per_gpu
 
 
 def _peak(value: float, **rest: Any) -> dict[str, Any]:

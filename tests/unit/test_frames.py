@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pandera.errors import SchemaError
 
-from registry.arrow import ARROW_TYPES, rows_table
+from registry.contract.arrow import ARROW_TYPES, rows_table
 from registry.contract import TABLES, load_table
-from registry.frames import check_table, frame_schema
+from registry.contract.frames import check_table, frame_schema
 
 ID = "0" * 32
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from registry.contract import load_table
-from registry.identity import (
+from registry.submission.identity import (
     canonical_json,
     document_id,
     figures_hash,

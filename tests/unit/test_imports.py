@@ -13,15 +13,15 @@ PACKAGE = Path(__file__).parents[2] / "registry"
 HEAVY = ("duckdb", "pandas", "pandera", "pyarrow", "numpy", "torch", "click", "registry_cli")
 LIGHT = (
     "registry",
-    "registry.add",
+    "registry.store.add",
     "registry.api",
     "registry.contract",
     "registry.errors",
     "registry.json_reader",
-    "registry.json_schema",
+    "registry.contract.json_schema",
     "registry.submission",
     "registry.units",
-    "registry.validation",
+    "registry.submission.prepare",
 )
 
 

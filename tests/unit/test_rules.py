@@ -10,7 +10,7 @@ import pytest
 
 from registry.contract import Rule, load_rules, load_table, rule_facts
 from registry.errors import ContractError
-from registry.rules import ArrowLogic, ScalarLogic, check_rules, evaluate, rule_names
+from registry.submission.rules import ArrowLogic, ScalarLogic, check_rules, evaluate, rule_names
 
 THREE = (True, False, None)
 

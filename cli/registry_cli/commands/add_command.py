@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.add import Added, add_submissions, check_submissions
 from registry.errors import SubmissionError
 from registry.json_reader import LARGEST_DOCUMENT, parse_json, read_text
-from registry.store.folder import find_registry
+from registry.store.add import Added, add_submissions
 from registry_cli import console
 from registry_cli.group import HintedChoice
-from registry_cli.options import registry_option
+from registry_cli.options import locate, registry_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,9 +91,9 @@ def command(
       registry add tests/examples/valid/minimal.json --dry-run
       registry add output/checkpoint-500 --set gpu_id=rtx-4090
     """  # noqa: D301 - \b keeps the examples' lines
-    location = find_registry(registry_path)
+    location = locate(registry_path)
     if kind == "tables" or (kind == "auto" and all(map(_is_export, files))):
-        _add_tables(location, files, dry_run=dry_run)
+        _add_exports(location, files, dry_run=dry_run)
         return
     documents = _read_submissions(files, kind)
     if documents is None:
@@ -103,8 +102,7 @@ def command(
         documents = import_logs(location, files, kind, overrides, mapping)
     elif overrides:
         raise click.UsageError("--set states what a log does not say; a submission says it itself")
-    record = check_submissions if dry_run else add_submissions
-    for added in record(location, documents):
+    for added in add_submissions(location, documents, dry_run=dry_run):
         _report(added, dry_run=dry_run, as_json=as_json)
 
 
@@ -112,19 +110,16 @@ def _is_export(name: str) -> bool:
     return (Path(name) / "manifest.json").is_file()
 
 
-def _add_tables(location: Location, files: tuple[str, ...], *, dry_run: bool) -> None:
-    if dry_run:
-        raise click.UsageError("--dry-run works for submissions and logs, not for whole tables")
-    from registry.store.bulk import add_tables  # noqa: PLC0415 - heavy
-    from registry.store.create import ensure_writable  # noqa: PLC0415 - heavy
+def _add_exports(location: Location, files: tuple[str, ...], *, dry_run: bool) -> None:
+    from registry.store.exported import read_exported  # noqa: PLC0415 - heavy
 
-    folder = ensure_writable(location)
     for name in files:
-        result = add_tables(folder, Path(name))
-        click.echo(
-            f"added {result.n_new} of {result.n_observations} observations of {name}; "
-            f"version {result.version}"
-        )
+        found = add_submissions(location, read_exported(Path(name)), dry_run=dry_run)
+        new = [added for added in found if added.is_new]
+        n_new = sum(len(added.observation_ids) for added in new)
+        n_all = sum(len(added.observation_ids) for added in found)
+        verb = "would add" if dry_run else "added"
+        click.echo(f"{verb} {n_new} of {n_all} observations of {name}, in {len(new)} submissions")
 
 
 def _read_submissions(files: tuple[str, ...], kind: str) -> Documents | None:

@@ -6,30 +6,34 @@ from pathlib import Path
 
 import click
 
-from registry.build import build_tables
-from registry.store.folder import find_registry
-from registry_cli.options import registry_option
+from registry_cli import console
+from registry_cli.options import locate, registry_option
 
 
 @click.command(name="build", short_help="Regenerate the curated tables from their sources.")
-@click.option("--check", is_flag=True, help="Write nothing; exit 1 where a file would change.")
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 where a file is wrong.")
 @registry_option
 def command(*, check: bool, registry_path: Path | None) -> int:
-    """Regenerate records/tables from records/sources and records/catalogue, byte for byte.
+    """Regenerate records/tables from records/sources and records/catalogue.
+
+    Sources that were added or changed since the last build are pending: readers derive them, and
+    --check accepts them.
 
     \b
     Example:
       registry build --check
     """  # noqa: D301 - \b keeps the example's lines
-    result = build_tables(find_registry(registry_path).read.path, check=check)
+    from registry.store.build import build_tables, check_tables  # noqa: PLC0415 - heavy
+
+    location = locate(registry_path)
+    folder = location.own if location.own.is_curated else location.curated or location.own
+    result = check_tables(folder.path) if check else build_tables(folder.path)
+    verdict = f"{len(result.changed)} files differ" if result.changed else "no file differs"
     click.echo(
-        f"{result.n_submissions} submissions, {result.n_observations} observations; "
-        + (
-            f"{len(result.changed)} files differ"
-            if result.changed
-            else "all files are as they were"
-        )
+        f"{result.n_submissions} submissions, {result.n_observations} observations; {verdict}"
     )
     for name in result.changed:
         click.echo(f"  {name}")
+    if check and result.pending:
+        console.hint(f"pending: {', '.join(result.pending)}; `registry build` makes the tables")
     return 1 if check and result.changed else 0

@@ -7,31 +7,31 @@ from pathlib import Path
 
 import click
 
-from registry.check import check_registry
-from registry.store.folder import find_registry
 from registry_cli import console
 from registry_cli.group import HintedChoice
-from registry_cli.options import registry_option
+from registry_cli.options import locate, registry_option
 
 
-@click.command(name="check", short_help="Verify every promise on the registry at hand.")
+@click.command(name="check", short_help="Check the registry's integrity.")
 @click.option("-f", "--format", "format_name", type=HintedChoice(["text", "json"]), default="text")
 @registry_option
 def command(*, format_name: str, registry_path: Path | None) -> int:
-    """Verify every promise on the registry at hand; name what is wrong; exit 1 if anything is.
+    """Check the registry's integrity; exit 1 if something is wrong.
 
-    Files and their hashes, schemas, contract, keys, references, ids, physics, what the documents
-    say against what the tables hold, and the pending submissions.
+    Manifests, files and their hashes; every row against the contract and against what its document
+    gives; the computed tables; the pending submissions.
 
     \b
     Example:
       registry check
     """  # noqa: D301 - \b keeps the example's lines
-    folder = find_registry(registry_path).read
-    report = check_registry(folder)
+    from registry.store.check import check_registry  # noqa: PLC0415 - heavy
+
+    location = locate(registry_path)
+    report = check_registry(location)
     if format_name == "json":
         problems = [
-            {"promise": p.promise, "place": p.place, "message": p.message} for p in report.problems
+            {"kind": p.kind, "place": p.place, "message": p.message} for p in report.problems
         ]
         document = {"counts": report.counts, "problems": problems, "hints": report.hints}
         click.echo(json.dumps(document, indent=1))
@@ -39,8 +39,10 @@ def command(*, format_name: str, registry_path: Path | None) -> int:
         for problem in report.problems:
             click.echo(str(problem))
         counts = ", ".join(f"{n} {table}" for table, n in report.counts.items())
-        verdict = "sound" if report.is_sound else f"{len(report.problems)} problems"
-        click.echo(f"{folder.path}: {verdict} ({counts})")
+        n_problems = len(report.problems)
+        noun = "problem" if n_problems == 1 else "problems"
+        verdict = "sound" if report.is_sound else f"{n_problems} {noun}"
+        click.echo(f"{location.own.path}: {verdict}{f' ({counts})' if counts else ''}")
         for text in report.hints:
             console.hint(text)
     return 0 if report.is_sound else 1

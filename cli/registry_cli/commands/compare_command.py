@@ -7,13 +7,11 @@ from pathlib import Path
 
 import click
 
-from registry.store.folder import find_registry
-from registry.store.manifest import read_manifest
-from registry.store.whole import read_catalogue
+from registry.store.snapshot import load_catalogue
 from registry_cli import console
 from registry_cli.comparison import compare_sides, format_compared
 from registry_cli.group import HintedChoice
-from registry_cli.options import registry_option
+from registry_cli.options import locate, registry_option
 from registry_cli.recorded import read_recorded
 
 
@@ -42,8 +40,7 @@ def command(
     Example:
       registry compare peft-method-comparison-2025-06 peft-method-comparison
     """  # noqa: D301 - \b keeps the example's lines
-    folder = find_registry(registry_path).read
-    catalogue = read_catalogue(folder, read_manifest(folder))
+    catalogue = load_catalogue(locate(registry_path))
     side_a = read_recorded(registry_path, a, catalogue)
     side_b = read_recorded(registry_path, b, catalogue)
     found = compare_sides(side_a, side_b)

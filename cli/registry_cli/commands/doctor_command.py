@@ -15,11 +15,10 @@ import click
 from registry import __version__
 from registry.errors import RegistryError
 from registry.query.confine import landlock_abi
-from registry.store.folder import ENVIRONMENT_VARIABLE, Folder, find_registry
-from registry.store.journal import list_entries
-from registry.store.manifest import read_manifest
+from registry.store.folder import ENVIRONMENT_VARIABLE, Folder, Location
+from registry.store.snapshot import read_snapshot
 from registry_cli.group import HintedChoice
-from registry_cli.options import registry_option
+from registry_cli.options import locate, registry_option
 
 _PACKAGES = ("duckdb", "pyarrow", "pandas", "pandera", "pydantic", "click", "numpy")
 _TRAINING = ("torch", "transformers", "peft", "accelerate", "bitsandbytes", "trl", "nvidia-ml-py")
@@ -73,29 +72,31 @@ def _confinement() -> str:
 
 def _describe_registry(path: Path | None, problems: list[str]) -> dict[str, Any]:
     try:
-        location = find_registry(path)
-        manifest = read_manifest(location.read)
+        location = locate(path)
+        snapshot = read_snapshot(location)
     except RegistryError as error:
         problems.append(str(error))
         return {}
+    manifest = snapshot.state.manifest
     described = {
-        "path": str(location.read.path),
-        "chosen by": _reason(path, location.read),
+        "path": str(location.own.path),
+        "chosen by": _reason(path, location),
+        "curated records": str(location.curated.path) if location.curated else "none beside it",
         "version": manifest.version,
-        "observations": manifest.rows("observations"),
-        "pending submissions": len(list_entries(location.read)),
-        "written to": str(location.write.path),
+        "manifest": manifest.content_hash if manifest.version else "none",
+        "observations": sum(part.rows("observations") for part in snapshot.parts),
+        "pending submissions": len(snapshot.journal.entries),
     }
-    problems += _check_disk(location.write)
+    problems += [*snapshot.journal.problems, *_check_disk(location.own)]
     return described
 
 
-def _reason(path: Path | None, folder: Folder) -> str:
+def _reason(path: Path | None, location: Location) -> str:
     if path is not None:
         return "--registry"
     if os.environ.get(ENVIRONMENT_VARIABLE):
         return ENVIRONMENT_VARIABLE
-    return "./records" if folder.path == Path("records") else "default"
+    return "./records" if location.own.path == Path("records") else "default"
 
 
 def _check_disk(folder: Folder) -> list[str]:

@@ -7,11 +7,9 @@ from pathlib import Path
 import click
 
 from registry.contract import TABLES, view_names
-from registry.store.export import export_folder
 from registry.store.files import filled_folder, require_empty
-from registry.store.folder import find_registry
 from registry_cli.group import HintedChoice
-from registry_cli.options import registry_option
+from registry_cli.options import locate, registry_option
 from registry_cli.output import Destination, at_option, open_dataset, write_query
 
 
@@ -39,7 +37,9 @@ def command(target: Path, *, format_name: str, at: int | None, registry_path: Pa
     if format_name == "csv":
         counts = _export_csv(registry_path, target, at)
     else:
-        counts = export_folder(find_registry(registry_path).read, target, at)
+        from registry.store.export import export_folder  # noqa: PLC0415 - heavy
+
+        counts = export_folder(locate(registry_path), target, at)
     rows = ", ".join(f"{n} {table}" for table, n in counts.items())
     click.echo(f"exported to {target}: {rows}")
 

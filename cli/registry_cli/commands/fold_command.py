@@ -6,14 +6,12 @@ from pathlib import Path
 
 import click
 
-from registry.store.fold import fold
-from registry.store.folder import find_registry
 from registry_cli import console
-from registry_cli.options import Seconds, registry_option
+from registry_cli.options import Seconds, locate, registry_option
 
 
 @click.command(name="fold", short_help="Fold what is pending into the tables.")
-@click.option("--all", "merge_all", is_flag=True, help="Merge everything into one part.")
+@click.option("--all", "rebuild", is_flag=True, help="Derive all tables anew from their documents.")
 @click.option(
     "--wait",
     metavar="SECONDS",
@@ -23,23 +21,33 @@ from registry_cli.options import Seconds, registry_option
     help="How long to wait for another process that folds.",
 )
 @registry_option
-def command(*, merge_all: bool, wait: float, registry_path: Path | None) -> int:
+def command(*, rebuild: bool, wait: float, registry_path: Path | None) -> int:
     """Fold what is pending into the tables. Readers and writers go on meanwhile.
+
+    In the curated records of a checkout (--registry records) the recorded submissions are filed
+    under sources/, as text; `registry build` makes the tables.
 
     \b
     Example:
       registry fold
     """  # noqa: D301 - \b keeps the example's lines
-    location = find_registry(registry_path)
-    if location.creates:
+    from registry.store.curated_fold import file_submissions  # noqa: PLC0415 - heavy
+    from registry.store.fold import fold  # noqa: PLC0415 - heavy
+
+    location = locate(registry_path)
+    if not location.own.is_registry:
         console.hint("nothing is pending: the curated records are in use and nothing was added yet")
         return 0
-    result = fold(location.write, merge_all=merge_all, wait_seconds=wait)
-    click.echo(
-        f"folded {_count(result.n_submissions, 'submission')}, "
-        f"{_count(result.n_observations, 'new observation')}; "
-        f"version {result.version}"
-    )
+    if location.own.is_curated:
+        result = file_submissions(location.own, wait_seconds=wait)
+        click.echo(f"filed {_count(result.n_submissions, 'submission')} under sources/")
+    else:
+        result = fold(location, rebuild=rebuild, wait_seconds=wait)
+        click.echo(
+            f"folded {_count(result.n_submissions, 'submission')}, "
+            f"{_count(result.n_observations, 'new observation')}; "
+            f"version {result.version}"
+        )
     console.warn_all(result.problems)
     return 1 if result.problems else 0
 

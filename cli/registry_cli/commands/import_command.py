@@ -7,14 +7,12 @@ from pathlib import Path
 
 import click
 
-from registry.add import add_submissions, check_submissions
 from registry.errors import SubmissionError
 from registry.sources import import_document, read_mapping
-from registry.store.folder import find_registry
-from registry.store.manifest import read_manifest
-from registry.store.whole import read_catalogue
+from registry.store.add import add_submissions
+from registry.store.snapshot import load_catalogue
 from registry_cli import console
-from registry_cli.options import registry_option
+from registry_cli.options import locate, registry_option
 
 
 @click.command(name="import", short_help="Record the tables of a document.")
@@ -41,16 +39,16 @@ def command(
       registry import records/sources/llama2-lora-3090 \\
           --mapping records/sources/llama2-lora-3090/mapping.yaml --dry-run
     """  # noqa: D301 - \b keeps the example's lines
-    location = find_registry(registry_path)
-    catalogue = read_catalogue(location.read, read_manifest(location.read))
+    location = locate(registry_path)
+    catalogue = load_catalogue(location)
     result = import_document(document, read_mapping(mapping), catalogue)
     if result.problems:
         raise SubmissionError(list(result.problems), origin=str(document))
     if prints:
         click.echo(json.dumps(result.submission, indent=1, ensure_ascii=False))
         return
-    record = check_submissions if dry_run else add_submissions
-    (added,) = record(location, [(str(document), result.submission)])
+    documents = [(str(document), result.submission)]
+    (added,) = add_submissions(location, documents, dry_run=dry_run)
     verb = ("would add" if dry_run else "added") if added.is_new else "already recorded:"
     click.echo(
         f"{verb} submission {added.submission_id[:12]}: {result.n_observations} observations from "

@@ -9,12 +9,10 @@ import click
 
 from registry.contract import vocabulary
 from registry.errors import did_you_mean
-from registry.store.folder import find_registry
-from registry.store.manifest import read_manifest
-from registry.store.whole import read_catalogue
+from registry.store.snapshot import read_snapshot
 from registry_cli import console
 from registry_cli.group import HintedChoice
-from registry_cli.options import registry_option
+from registry_cli.options import locate, registry_option
 from registry_cli.output import (
     at_option,
     open_dataset,
@@ -64,9 +62,7 @@ def command(
     Example:
       registry ls --model qwen-7b --method qlora
     """  # noqa: D301 - \b keeps the example's lines
-    catalogue = read_catalogue(
-        folder := find_registry(registry_path).read, read_manifest(folder.require(), at)
-    )
+    catalogue = read_snapshot(locate(registry_path), at).catalogue
     params = {
         "model": model and (catalogue.resolve_model(model) or model),
         "gpu": gpu and (catalogue.resolve_gpu(gpu) or gpu),

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import click
 
-from registry.store.fold import prune
-from registry.store.folder import find_registry
 from registry_cli import console
-from registry_cli.options import registry_option
+from registry_cli.options import locate, registry_option
 
 
 @click.command(name="prune", short_help="Remove old versions of the folded tables.")
@@ -20,14 +18,18 @@ from registry_cli.options import registry_option
 def command(*, keep: int, registry_path: Path | None) -> None:
     """Remove all but the newest versions; results can no longer be asked as of those (--at).
 
+    A document that is nowhere else is never removed.
+
     \b
     Example:
       registry prune --keep 3
     """  # noqa: D301 - \b keeps the example's lines
-    location = find_registry(registry_path)
-    if location.creates:
-        console.hint("nothing to prune: the curated records are in use and nothing was added yet")
+    from registry.store.prune import prune  # noqa: PLC0415 - heavy
+
+    own = locate(registry_path).own
+    if own.is_curated or not own.is_registry:
+        console.hint("nothing to prune: the curated records have one version")
         return
-    removed = prune(location.write, keep=keep)
+    removed = prune(own, keep=keep)
     noun = "version" if len(removed) == 1 else "versions"
     click.echo(f"removed {noun} {', '.join(map(str, removed))}" if removed else "nothing to prune")

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import click
 
-from registry.store.folder import find_registry
-from registry.store.manifest import read_manifest
-from registry.store.whole import read_catalogue
+from registry.store.snapshot import load_catalogue
 from registry_cli import console
 from registry_cli.comparison import compare_sides, format_compared
-from registry_cli.options import registry_option
+from registry_cli.options import locate, registry_option
 from registry_cli.recorded import read_one, read_recorded
 from registry_cli.sweeping import format_trials, sweep_plan
 
@@ -32,8 +30,8 @@ def command(observation_id: str, *, dry_run: bool, registry_path: Path | None) -
     """  # noqa: D301 - \b keeps the example's lines
     from registry.runner.rerun import plan_of  # noqa: PLC0415 - only for running
 
-    location = find_registry(registry_path)
-    catalogue = read_catalogue(location.read, read_manifest(location.read))
+    location = locate(registry_path)
+    catalogue = load_catalogue(location)
     old = read_one(registry_path, observation_id)
     models = {old["model"]["model_id"]: old["model"]} if old.get("model") else {}
     rerun = plan_of(old, models=models, catalogue=catalogue)

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.add import add_submissions
-from registry.store.folder import find_registry
-from registry.store.manifest import read_manifest
-from registry.store.whole import read_catalogue
+from registry.store.add import add_submissions
+from registry.store.snapshot import load_catalogue
 from registry_cli import console
-from registry_cli.options import registry_option
+from registry_cli.options import locate, registry_option
 from registry_cli.sweeping import format_trials, sweep_plan
 
 if TYPE_CHECKING:
@@ -74,7 +72,7 @@ def command(
     words: list[str] | None = ctx.meta.get(_COMMAND)
     if (plan is None) == (not words):
         raise click.UsageError("expected a plan (PLAN.toml), or -- and the command to measure")
-    location = find_registry(registry_path)
+    location = locate(registry_path)
     if words:
         return _measure(location, words)
     path = _find_plan(location, Path(str(plan)))
@@ -83,7 +81,7 @@ def command(
 
 def _find_plan(location: Location, path: Path) -> Path:
     """Return the plan's path: as it is given, or within the registry's folder."""
-    within = location.read.path / path
+    within = (location.curated or location.own).path / path
     if path.is_file() or not within.is_file():
         return path
     return within
@@ -92,7 +90,7 @@ def _find_plan(location: Location, path: Path) -> Path:
 def _measure(location: Location, words: list[str]) -> int:
     from registry.runner.wrap import run_command  # noqa: PLC0415 - only for running
 
-    catalogue = read_catalogue(location.read, read_manifest(location.read))
+    catalogue = load_catalogue(location)
     found = run_command(words, catalogue=catalogue)
     if found.note:
         console.hint(f"recorded for the process as a whole only: {found.note}")
@@ -110,7 +108,7 @@ def _run_plan(
 ) -> int:
     from registry.runner.plan import read_plan  # noqa: PLC0415 - only for running
 
-    catalogue = read_catalogue(location.read, read_manifest(location.read))
+    catalogue = load_catalogue(location)
     plan = read_plan(path)
     if timeout is not None:
         base: dict[str, Any] = {**plan.base, "timeout_seconds": timeout}

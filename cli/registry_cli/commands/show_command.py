@@ -9,9 +9,11 @@ from typing import Any
 import click
 
 from registry.errors import QueryError
+from registry.store.renamed import follow, read_renamed
+from registry_cli import console
 from registry_cli.group import HintedChoice
 from registry_cli.observation_text import format_observation
-from registry_cli.options import registry_option
+from registry_cli.options import locate, registry_option
 from registry_cli.output import at_option, open_dataset, read_query, read_sql
 from registry_cli.recorded import open_json, without_nulls
 
@@ -37,12 +39,23 @@ def command(
     prefix = observation_id.strip().lower()
     if len(prefix) < _SHORTEST_PREFIX:
         raise click.UsageError(f"found {observation_id!r}; expected at least 4 digits of an id")
-    found = read_query(open_dataset(registry_path, at), read_sql("show"), {"id": prefix})
-    document = _tidy(_only(found, prefix))
+    document = _tidy(_only(_find(registry_path, at, prefix), prefix))
     if format_name == "json":
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         click.echo(format_observation(document))
+
+
+def _find(registry_path: Path | None, at: int | None, prefix: str) -> list[dict[str, Any]]:
+    """Return the observations whose ids begin so; else those that old ids became."""
+    dataset = open_dataset(registry_path, at)
+    found = read_query(dataset, read_sql("show"), {"id": prefix})
+    if found:
+        return found
+    for identity in sorted(follow(read_renamed(locate(registry_path)), prefix)):
+        console.hint(f"{prefix} is an old id of {identity}")
+        found += read_query(dataset, read_sql("show"), {"id": identity})
+    return found
 
 
 def _only(found: list[dict[str, Any]], prefix: str) -> dict[str, Any]:

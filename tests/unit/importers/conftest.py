@@ -9,7 +9,7 @@ import pytest
 
 from registry.importers import Imported, ImportOptions, read_files
 from registry.sources import load_curated_catalogue
-from registry.validation import prepare_submission
+from registry.submission.prepare import prepare_submission
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from registry.predict.accuracy import TARGET_COVERAGE, TARGET_FALSE_FITS, TARGET
 from registry.predict.anchors import ADAPTED, ANCHORS
 from registry.predict.evaluate import JUDGED, evaluate
 from registry.predict.observations import read_observations
-from registry.resources import curated_dir
+from registry.store.folder import curated_dir
 
 if TYPE_CHECKING:
     from registry.predict.calibration import Calibration

@@ -19,7 +19,7 @@ from registry.predict.state import (
     recalibrate,
     write_calibration,
 )
-from registry.resources import curated_dir
+from registry.store.folder import curated_dir
 
 if TYPE_CHECKING:
     from pathlib import Path

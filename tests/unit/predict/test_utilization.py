@@ -10,7 +10,7 @@ import pytest
 import registry
 from registry.predict.errors import QuestionError
 from registry.predict.utilization import Utilization, read_utilization, utilization_of
-from registry.resources import curated_dir
+from registry.store.folder import curated_dir
 
 
 def _of(row: dict[str, Any]) -> Utilization | None:

@@ -12,7 +12,7 @@ import pytest
 from registry.catalogue import Catalogue
 from registry.recorder import trainer_callback
 from registry.recorder.session import Session
-from registry.validation import prepare_submission
+from registry.submission.prepare import prepare_submission
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

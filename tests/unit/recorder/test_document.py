@@ -11,7 +11,7 @@ from registry.errors import SubmissionError
 from registry.recorder.document import Record, build_observation, build_submission, quantile
 from registry.recorder.failure import Failure
 from registry.recorder.ranks import merge_peaks, merge_steps
-from registry.validation import prepare_submission
+from registry.submission.prepare import prepare_submission
 
 CATALOGUE = Catalogue(gpus={"cpu": {"gpu_id": "cpu"}})
 

@@ -22,7 +22,7 @@ from registry.runner.sweep import Progress, Sweep, run_plan
 from registry.runner.trial_run import TrialResult, run_trial
 from registry.runner.trials import Trial, expand_trials
 from registry.runner.unfinished import describe_unfinished
-from registry.validation import prepare_submission
+from registry.submission.prepare import prepare_submission
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

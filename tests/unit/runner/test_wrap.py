@@ -20,7 +20,7 @@ from registry.runner.wrap import (
     run_command,
     wrapped_environment,
 )
-from registry.validation import prepare_submission
+from registry.submission.prepare import prepare_submission
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from registry.errors import SourceError
 from registry.sources import import_document, parse_mapping, read_mapping
-from registry.validation import prepare_submission
+from registry.submission.prepare import prepare_submission
 
 if TYPE_CHECKING:
     from registry.catalogue import Catalogue

@@ -9,7 +9,7 @@ import pytest
 from registry.catalogue import Catalogue
 from registry.store.folder import Folder
 from registry.store.journal import write_entry
-from registry.validation import Prepared, prepare_submission
+from registry.submission.prepare import Prepared, prepare_submission
 
 if TYPE_CHECKING:
     from collections.abc import Callable

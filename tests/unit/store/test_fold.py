@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from registry.check import check_registry
+from registry.store.check import check_registry
 from registry.errors import StoreError
 from registry.store import fold as fold_module
 from registry.store.fold import FAN_OUT, find_leftovers, fold, prune

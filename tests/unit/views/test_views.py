@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from registry.contract import view_names
-from registry.descriptions import view_columns
+from registry.contract.descriptions import view_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa

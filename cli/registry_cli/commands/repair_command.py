@@ -1,0 +1,44 @@
+"""``registry repair``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from registry_cli import console
+from registry_cli.options import Seconds, locate, registry_option
+
+
+@click.command(name="repair", short_help="Rebuild a damaged registry from its documents.")
+@click.option(
+    "--wait",
+    metavar="SECONDS",
+    type=Seconds(min=0),
+    default=60.0,
+    show_default=True,
+    help="How long to wait for another process that folds.",
+)
+@registry_option
+def command(*, wait: float, registry_path: Path | None) -> None:
+    """Rebuild the manifest and all tables from every document in the parts and the journal.
+
+    Parts that no manifest names are taken up, so that two branches that both folded become one
+    state. Damaged files are moved to quarantine/; nothing is removed.
+
+    \b
+    Example:
+      registry repair
+    """  # noqa: D301 - \b keeps the example's lines
+    from registry.store.repair import repair  # noqa: PLC0415 - heavy
+
+    location = locate(registry_path)
+    if not location.own.is_registry:
+        console.hint("nothing to repair: nothing was added yet")
+        return
+    result = repair(location, wait_seconds=wait)
+    click.echo(
+        f"version {result.version}: {result.n_submissions} submissions, "
+        f"{result.n_observations} observations"
+    )
+    console.warn_all(result.notes)

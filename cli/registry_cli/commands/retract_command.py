@@ -1,0 +1,35 @@
+"""``registry retract``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from registry_cli.options import locate, registry_option
+
+_SHORTEST_PREFIX = 4
+
+
+@click.command(name="retract", short_help="Withdraw an observation.")
+@click.argument("observation_id", metavar="ID")
+@click.option("--reason", required=True, metavar="TEXT", help="Why; kept with the id and date.")
+@click.option("--erase", is_flag=True, help="Remove its content too, from all versions.")
+@registry_option
+def command(observation_id: str, *, reason: str, erase: bool, registry_path: Path | None) -> None:
+    """Withdraw the observation with this ID (or its first digits): views leave it out.
+
+    Its rows stay in the tables and in earlier versions. With --erase its content leaves the
+    journal, the tables and all versions of your registry; old versions are removed.
+
+    \b
+    Example:
+      registry retract 41c0f3fac52d --reason "the card was shared with another job"
+    """  # noqa: D301 - \b keeps the example's lines
+    from registry.store.retract import retract  # noqa: PLC0415 - heavy
+
+    prefix = observation_id.strip().lower()
+    if len(prefix) < _SHORTEST_PREFIX:
+        raise click.UsageError(f"found {observation_id!r}; expected at least 4 digits of an id")
+    identity = retract(locate(registry_path), prefix, reason=reason, erase=erase)
+    click.echo(f"{'erased' if erase else 'retracted'} {identity}")

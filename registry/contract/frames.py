@@ -1,0 +1,219 @@
+"""Validate whole tables with pandera schemas that are derived from the contract.
+
+They check types, nullability, words, ranges, patterns and keys, all problems at once; what they
+find is put in the user's words: table, row, column, found, expected.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pandera.pandas as pandera
+from pandera.errors import SchemaErrors
+
+from registry.contract.tables import (
+    FORBIDDEN_CHARACTERS,
+    LARGEST_INTEGER,
+    TABLES,
+    load_metrics,
+    load_table,
+    vocabulary,
+)
+from registry.errors import excerpt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from registry.contract.tables import Column
+
+#: Most rows that are named of those that break one rule.
+MOST_NAMED = 20
+
+_DTYPES = {
+    "int64": "Int64",
+    "float64": "Float64",
+    "bool": "boolean",
+    "timestamp": pd.DatetimeTZDtype("us", "UTC"),
+}
+
+
+@lru_cache(maxsize=2 * len(TABLES))
+def frame_schema(name: str) -> pandera.DataFrameSchema:
+    """Return the pandera schema of a table, derived from the contract.
+
+    Integers, floats and booleans are pandas' nullable dtypes, times are in UTC; texts, JSON and
+    lists are Python objects.
+    """
+    table = load_table(name)
+    columns = {column.name: _column_schema(column) for column in table.columns}
+    checks = []
+    if name == "measurements":
+        checks.append(_check(_in_metric_range, "a value in the range of the metric"))
+    return pandera.DataFrameSchema(
+        columns, checks=checks, unique=list(table.key), strict=True, name=name
+    )
+
+
+def _column_schema(column: Column) -> pandera.Column:
+    return pandera.Column(
+        _DTYPES.get(column.type),
+        checks=list(_column_checks(column)),
+        nullable=not column.required,
+        coerce=False,
+    )
+
+
+def _column_checks(column: Column) -> Iterator[pandera.Check]:
+    match column.type:
+        case "int64" | "float64":
+            yield from _range_checks(column)
+        case "timestamp":
+            years = partial(_year_within, column.min or 1, column.max or 9999)
+            yield _check(years, f"a year from {column.min} to {column.max}", element_wise=True)
+        case "json":
+            yield _check(_is_json_object, "a JSON object", element_wise=True)
+        case "string":
+            kept, expected = _text_rule(column)
+            yield _check(kept, expected, element_wise=True)
+        case "list<string>":
+            kept, expected = _text_rule(column)
+            expected = f"a sorted list of {expected}"
+            yield _check(partial(_all_in_order, kept), expected, element_wise=True)
+
+
+def _check(kept: Callable[..., Any], expected: str, **options: Any) -> pandera.Check:
+    return pandera.Check(kept, error=expected, **options)
+
+
+def _range_checks(column: Column) -> Iterator[pandera.Check]:
+    low, high = column.min, column.max
+    if column.type == "int64" and high is None:
+        high = LARGEST_INTEGER
+    if column.type == "float64":
+        yield _check(lambda values: ~values.isin([float("inf"), float("-inf")]), "a finite number")
+    if low is not None:
+        yield pandera.Check.ge(low, error=f"at least {low}")
+    if high is not None:
+        yield pandera.Check.le(high, error=f"at most {high}")
+
+
+def _text_rule(column: Column) -> tuple[Callable[[Any], bool], str]:
+    """Return whether a text is what the contract asks for, and the words for that."""
+    import re  # noqa: PLC0415 - only where tables are validated
+
+    if column.vocabulary:
+        words = frozenset(vocabulary(column.vocabulary))
+        return words.__contains__, f"one of {', '.join(vocabulary(column.vocabulary))}"
+    pattern = re.compile(column.pattern or f"[^{FORBIDDEN_CHARACTERS}]*")
+    expected = f"text that matches {column.pattern}" if column.pattern else "text"
+    longest = column.max_length
+
+    def kept(text: Any) -> bool:
+        return isinstance(text, str) and len(text) <= longest and bool(pattern.fullmatch(text))
+
+    return kept, expected
+
+
+def _all_in_order(kept: Callable[[Any], bool], items: Any) -> bool:
+    words = list(items)
+    return bool(words) and all(map(kept, words)) and words == sorted(set(words))
+
+
+def _year_within(low: float, high: float, time: Any) -> bool:
+    return bool(low <= time.year <= high)
+
+
+def _is_json_object(text: Any) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def _in_metric_range(frame: pd.DataFrame) -> pd.Series[bool]:
+    metrics = load_metrics()
+    low = frame["metric"].map({name: metric.min for name, metric in metrics.items()})
+    high = frame["metric"].map({name: metric.max for name, metric in metrics.items()})
+    below = (frame["value"] < low.astype("Float64")).fillna(value=False)
+    above = (frame["value"] > high.astype("Float64")).fillna(value=False)
+    return ~(below | above)
+
+
+def conform_frame(name: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame with the contract's dtypes, and its missing columns as nulls.
+
+    Values that do not fit their dtype stay as they are, for the validation to name.
+    """
+    conformed = frame.reset_index(drop=True).copy()
+    for column in load_table(name).columns:
+        if column.name not in conformed:
+            conformed[column.name] = None
+        dtype = _DTYPES.get(column.type, "object")
+        try:
+            conformed[column.name] = conformed[column.name].astype(dtype)  # type: ignore[call-overload]
+        except (TypeError, ValueError):
+            continue
+        if dtype == "object":
+            is_null = conformed[column.name].isna()
+            conformed[column.name] = conformed[column.name].mask(is_null, None)
+    return conformed
+
+
+def check_frame(name: str, frame: pd.DataFrame) -> list[str]:
+    """Return what the contract finds wrong with a table, at most 20 rows of each kind."""
+    conformed = conform_frame(name, frame)
+    try:
+        frame_schema(name).validate(conformed, lazy=True)
+    except SchemaErrors as error:
+        return list(_format_failures(name, conformed, error.failure_cases))
+    return []
+
+
+def _format_failures(name: str, frame: pd.DataFrame, cases: pd.DataFrame) -> Iterator[str]:
+    for (column, check), group in cases.groupby(["column", "check"], dropna=False, sort=False):
+        rows = sorted({int(row) for row in group["index"].dropna()})
+        if not rows:
+            yield _format_structure(name, column, check, group["failure_case"].iloc[0])
+            continue
+        columns = list(frame.columns) if column in (None, name) else [column]
+        yield from _format_rows(name, frame, rows, columns, str(check))
+
+
+def _format_structure(name: str, column: Any, check: Any, found: Any) -> str:
+    if check == "column_in_schema":
+        known = ", ".join(load_table(name).names)
+        return f"{name}: unknown column {found!r}; expected columns of the contract ({known})"
+    return f"{name}.{column}: found {found}; expected {check}"
+
+
+def _format_rows(
+    name: str, frame: pd.DataFrame, rows: list[int], columns: list[str], check: str
+) -> Iterator[str]:
+    key = load_table(name).key
+    if "unique" in check:
+        columns, check = list(key), "each key once"
+    elif len(columns) > 1:
+        columns = ["metric", "value"]
+    expected = "a value" if check == "not_nullable" else check
+    for row in rows[:MOST_NAMED]:
+        place, found = (_format_cells(frame, names, row) for names in (key, columns))
+        yield f"{name}, row {row} ({place}): found {found}; expected {expected}"
+    if len(rows) > MOST_NAMED:
+        more = len(rows) - MOST_NAMED
+        yield f"{name}: and {more} more rows whose {', '.join(columns)} is not {expected}"
+
+
+def _format_cells(frame: pd.DataFrame, names: Any, row: int) -> str:
+    cells = ((name, frame[name].iloc[row]) for name in names)
+    return ", ".join(
+        f"{name} = {excerpt(None if _is_missing(value) else value)}"
+        for name, value in cells
+        if len(names) == 1 or not _is_missing(value)
+    )
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value is pd.NA or value != value  # noqa: PLR0124 - NaN and NaT

@@ -1,0 +1,159 @@
+"""Record submissions: validate, then write one journal entry each.
+
+Nothing heavy is loaded and nothing but the journal is written, so that the cost of a submission
+does not depend on what the registry holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from registry.errors import SubmissionError
+from registry.store.catalogue_files import read_part_catalogue
+from registry.store.curated import read_curated, with_described
+from registry.store.folder import Folder, curated_dir, ensure_writable
+from registry.store.ids import ERASED, KnownIds
+from registry.store.journal import entry_name, is_recorded, read_entries, validate_entries
+from registry.store.state import State, read_state
+from registry.submission.identity import observation_id
+from registry.submission.prepare import Prepared, prepare_submission
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from registry.catalogue import Catalogue
+    from registry.store.folder import Location
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What became of one submission."""
+
+    submission_id: str
+    observation_ids: tuple[str, ...]
+    #: False where the registry held it already.
+    is_new: bool
+    origin: str
+
+
+class Door:
+    """Validates documents one after the other, each against what was there before it."""
+
+    def __init__(self, location: Location) -> None:
+        self._own = location.own
+        self._curated = read_curated(location.curated or Folder(curated_dir()))
+        is_live = self._own.is_registry and not self._own.is_curated
+        self._state: State | None = read_state(self._own) if is_live else None
+        self._catalogue = self._read_catalogue()
+        self._knows_pending = False
+        parts = self._state.parts if self._state else ()
+        built = self._curated.part if location.curated or self._own.is_curated else None
+        self._known = KnownIds([part.ids for part in (*parts, *([built] if built else ()))])
+        self._seen: set[str] = set()
+
+    def _read_catalogue(self) -> Catalogue:
+        catalogue = self._curated.catalogue
+        for part in self._state.parts if self._state else ():
+            described = read_part_catalogue(self._own, part)
+            catalogue = catalogue.extended(described.models.values(), described.gpus.values())
+        return catalogue
+
+    def prepare(self, document: Any, origin: str) -> Prepared:
+        """Return the valid form of a document. Raises SubmissionError with all its problems."""
+        self._learn_pending(document)
+        document = _named_as_known(document, self._catalogue)
+        ready = prepare_submission(document, self._catalogue, origin=origin)
+        plain = ready.document
+        self._catalogue = self._catalogue.extended(plain.get("models", ()), plain.get("gpus", ()))
+        return ready
+
+    def judge(self, ready: Prepared, origin: str) -> Added:
+        """Return what becomes of a valid document. Raises SubmissionError for what was erased."""
+        identity = ready.submission_id
+        is_new = (
+            identity not in self._seen
+            and not self._known.contains("submissions", bytes.fromhex(identity[:32]))
+            and not is_recorded(self._own, identity)
+        )
+        self._seen.add(identity)
+        return Added(identity, self._observation_ids(ready, origin), is_new, origin)
+
+    def _observation_ids(self, ready: Prepared, origin: str) -> tuple[str, ...]:
+        observations = ready.document.get("observations", ())
+        if not observations:
+            return ()
+        source_id = ready.document["source"]["source_id"]
+        ids = tuple(observation_id(source_id, observation) for observation in observations)
+        erased = [one for one in ids if self._known.contains(ERASED, bytes.fromhex(one))]
+        if erased:
+            raise SubmissionError(
+                f"observation {erased[0][:12]} was erased from this registry; expected other "
+                "observations; leave it out",
+                origin=origin,
+            )
+        return ids
+
+    def _learn_pending(self, document: Any) -> None:
+        """Take up models and GPUs of pending submissions, where the document needs them."""
+        if self._knows_pending or _refers_only_to(self._catalogue, document):
+            return
+        journal = validate_entries(read_entries(self._own), self._catalogue)
+        self._catalogue = with_described(self._catalogue, journal.entries)
+        self._knows_pending = True
+
+
+def _named_as_known(document: Any, catalogue: Catalogue) -> Any:
+    """Name the models and GPUs that a run describes as the catalogue does, where it has them."""
+    source = document.get("source") if isinstance(document, dict) else None
+    if not isinstance(source, dict) or source.get("kind") != "run":
+        return document
+    from registry.recorder.settle import settle_document  # noqa: PLC0415 - only for runs
+
+    try:
+        return settle_document(document, catalogue)
+    except (AttributeError, KeyError, TypeError):
+        return document  # not of the form of a submission: validation says how
+
+
+def _refers_only_to(catalogue: Catalogue, document: Any) -> bool:
+    observations = document.get("observations") if isinstance(document, dict) else None
+    for observation in observations if isinstance(observations, list) else ():
+        configuration = observation.get("configuration") if isinstance(observation, dict) else None
+        if not isinstance(configuration, dict):
+            continue
+        model, gpu = configuration.get("model_id"), configuration.get("gpu_id")
+        if isinstance(model, str) and catalogue.resolve_model(model) is None:
+            return False
+        if isinstance(gpu, str) and catalogue.resolve_gpu(gpu) is None:
+            return False
+    return True
+
+
+def add_submissions(
+    location: Location, documents: Iterable[tuple[str, Any]], *, dry_run: bool = False
+) -> list[Added]:
+    """Record documents, given as (origin, document): all of them, or none where one is not valid.
+
+    They are written as they come, so that memory does not grow with their number, and get their
+    names together at the end. With ``dry_run`` nothing is written. Raises SubmissionError, and
+    StoreError where the registry cannot be written.
+    """
+    door = Door(location)
+    folder = location.own if dry_run else ensure_writable(location)
+    added: list[Added] = []
+    problems: list[str] = []
+    with folder.storage.writing() as batch:
+        for origin, document in documents:
+            try:
+                ready = door.prepare(document, origin)
+                added.append(door.judge(ready, origin))
+            except SubmissionError as error:
+                problems += [f"{error.origin}: {problem}" for problem in error.problems]
+                continue
+            if added[-1].is_new and not problems and not dry_run:
+                batch.add(entry_name(ready.submission_id), ready.text.encode())
+        if problems:
+            raise SubmissionError(problems, origin="")
+        batch.commit()
+    return added

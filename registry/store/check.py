@@ -1,0 +1,170 @@
+"""Check the integrity of a registry, and name what is wrong with the way out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from registry.errors import RegistryError, StoreError
+from registry.store.build import check_tables
+from registry.store.curated import REBUILD, read_curated
+from registry.store.folder import Folder
+from registry.store.legacy import read_legacy
+from registry.store.manifest import REPAIR
+from registry.store.parts import DESCRIPTION, Part, check_files, hash_file
+from registry.store.renamed import read_folder
+from registry.store.snapshot import Snapshot, read_snapshot
+from registry.store.state import find_damaged_manifests, list_unnamed_parts, read_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from registry.store.folder import Location
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong: what kind of thing, where, and what to do."""
+
+    kind: str
+    place: str
+    message: str
+
+    def __str__(self) -> str:
+        """Return the problem on one line."""
+        return (
+            f"{self.kind}: {self.place}: {self.message}"
+            if self.place
+            else f"{self.kind}: {self.message}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What a check looked at and what it found."""
+
+    #: Rows of each table, and ``journal`` for pending submissions.
+    counts: dict[str, int]
+    problems: tuple[Problem, ...]
+    #: What is not wrong and may be of interest.
+    hints: tuple[str, ...] = ()
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+def check_registry(location: Location) -> CheckReport:
+    """Verify everything that a registry's folder states.
+
+    Manifests and the files they name; every row against the contract and against what its document
+    gives; the computed tables; the journal. Raises MissingRegistryError where there is none.
+    """
+    folder = location.own
+    if folder.is_curated:
+        return _check_curated(location)
+    if not folder.is_registry:
+        return CheckReport({}, (), ("nothing was added yet; the curated records are in use",))
+    problems = [Problem("manifest", "", text) for _, text in find_damaged_manifests(folder)]
+    try:
+        read_state(folder)
+        snapshot = read_snapshot(location)
+        read_folder(folder)
+    except RegistryError as error:
+        found = Problem("state", "", str(error))
+        return CheckReport({}, (*problems, *([] if problems else [found])))
+    problems += _check_parts(folder, snapshot)
+    problems += _check_leftovers(folder, snapshot)
+    problems += [Problem("journal", "", text) for text in snapshot.journal.problems]
+    return CheckReport(_count(snapshot), tuple(problems), tuple(_hints(folder, snapshot)))
+
+
+def _check_parts(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
+    """Yield what is wrong with files; where these are right, with rows."""
+    if snapshot.state.is_legacy:
+        try:
+            read_legacy(folder, snapshot.state.manifest.version)
+        except StoreError as error:
+            yield Problem("files", "", str(error))
+        return
+    found = [text for part in snapshot.state.parts for text in check_files(part)]
+    yield from (Problem("files", "", text) for text in found)
+    if not found:
+        from registry.store.check_rows import check_rows  # noqa: PLC0415 - loads pandas
+
+        for kind, text in check_rows(snapshot.state.parts, snapshot):
+            yield Problem(kind, "", f"{text}; {REPAIR}")
+
+
+def _check_leftovers(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
+    """Yield files in the parts of the newest version that they do not name."""
+    for part in snapshot.state.parts:
+        names = folder.storage.list(f"tables/parts/{part.name}")
+        for name in sorted(set(names) - set(part.files) - {DESCRIPTION}):
+            yield Problem(
+                "files",
+                "",
+                f"{part.path / name}: found a file that the part does not "
+                "name; expected none; remove it",
+            )
+
+
+def _check_curated(location: Location) -> CheckReport:
+    folder = location.own
+    try:
+        curated = read_curated(folder)
+        read_folder(folder)
+        problems = [Problem("files", "", text) for text in _check_built(curated.part)]
+        hints = [f"{name}: not in the tables yet; {REBUILD}" for name in curated.pending_sources]
+        if not problems and (folder.path / "sources").is_dir():
+            result = check_tables(folder.path)
+            problems = [
+                Problem(
+                    "tables", str(folder.tables / name), f"other than the sources give; {REBUILD}"
+                )
+                for name in result.changed
+            ]
+            if result.pending == ("schemas",):
+                hints.append(f"the tables were made under another contract; {REBUILD}")
+        snapshot = read_snapshot(location)
+    except RegistryError as error:
+        return CheckReport({}, (Problem("curated", "", str(error)),))
+    problems += [Problem("journal", "", text) for text in snapshot.journal.problems]
+    return CheckReport(_count(snapshot), tuple(problems), tuple(hints))
+
+
+def _check_built(part: Part | None) -> Iterator[str]:
+    for name, file in part.files.items() if part else ():
+        path = part.path / name if part else None
+        if path and (not path.is_file() or hash_file(path) != file.sha256):
+            yield f"{path}: missing, or other than `registry build` wrote it; {REBUILD}"
+
+
+def _count(snapshot: Snapshot) -> dict[str, int]:
+    names = sorted({name for part in snapshot.parts for name in part.files})
+    tables = [name.removesuffix(".parquet") for name in names if name.endswith(".parquet")]
+    counts = {
+        table: sum(part.rows(table) for part in snapshot.parts)
+        for table in tables
+        if table not in ("results", "recited")
+    }
+    return {**counts, "journal": len(snapshot.journal.entries)}
+
+
+def _hints(folder: Folder, snapshot: Snapshot) -> Iterator[str]:
+    if snapshot.state.is_legacy:
+        yield (
+            "an earlier release wrote these tables: they are derived anew at every reading; "
+            "`registry fold` rewrites them once"
+        )
+    elif any(not part.is_current(snapshot.catalogue_hash) for part in snapshot.state.parts):
+        yield (
+            "some tables were written under another contract or with other models: `results` is "
+            "computed at every reading; `registry fold --all` rewrites them once"
+        )
+    for name in list_unnamed_parts(folder, snapshot.state):
+        yield (
+            f"{folder.parts / name}: no version names this part, and all its documents are "
+            "elsewhere; `registry prune` removes it"
+        )

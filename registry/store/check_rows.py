@@ -1,0 +1,144 @@
+"""Check the rows of parts: against the contract, and against what their documents give."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pyarrow as pa
+
+from registry.contract import TABLES, load_table
+from registry.contract.frames import MOST_NAMED, check_frame
+from registry.errors import StoreError, excerpt
+from registry.store.derive_tables import derive_tables
+from registry.store.documents import read_documents
+from registry.store.ids import IDENTIFIED, format_ids
+from registry.store.parquet import ordered_table, read_table
+from registry.store.results import compute_results
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from registry.store.parts import Part
+    from registry.store.snapshot import Snapshot
+
+Found = tuple[str, str]
+
+#: Columns that say where a row was reported first, which the order of folding decides.
+_EXPECTED = "expected what the documents give"
+
+
+def check_rows(parts: Sequence[Part], snapshot: Snapshot) -> Iterator[Found]:
+    """Yield (kind, message) of everything wrong with the rows of some parts together."""
+    stored = {name: read_table(name, _files(parts, name)) for name in TABLES}
+    try:
+        documents = [document for part in parts for document in read_documents(part)]
+    except StoreError as error:
+        yield "documents", str(error).partition("; ")[0]
+        return
+    found = [*_check_contract(stored), *_check_derived(stored, derive_tables(documents))]
+    yield from found
+    if not found:
+        yield from _check_computed(parts, stored, snapshot)
+        yield from _check_ids(parts)
+
+
+def _files(parts: Sequence[Part], name: str) -> list:  # type: ignore[type-arg]
+    return [file for part in parts if (file := part.file(name))]
+
+
+def _check_contract(stored: dict[str, pa.Table]) -> Iterator[Found]:
+    for name, table in stored.items():
+        for text in check_frame(name, table.to_pandas(types_mapper=_nullable)):
+            yield "contract", text
+
+
+def _nullable(kind: pa.DataType) -> object:
+    return {
+        pa.int64(): pd.Int64Dtype(),
+        pa.bool_(): pd.BooleanDtype(),
+        pa.float64(): pd.Float64Dtype(),
+    }.get(kind)
+
+
+def _check_derived(stored: dict[str, pa.Table], rows: dict[str, list]) -> Iterator[Found]:  # type: ignore[type-arg]
+    """Yield rows that are not those that follow from the documents."""
+    for name in TABLES:
+        expected = ordered_table(name, rows[name])
+        table = stored[name]
+        if name != "submissions":
+            keys = [(key, "ascending") for key in load_table(name).key]
+            table = table.sort_by(keys)
+        if not table.equals(expected):
+            yield from _describe_difference(name, table, expected)
+
+
+def _describe_difference(name: str, table: pa.Table, expected: pa.Table) -> Iterator[Found]:
+    found, wanted = (
+        {_key_text(name, row): row for row in some.to_pylist()} for some in (table, expected)
+    )
+    lines = [f"found no row {key}" for key in wanted.keys() - found.keys()]
+    lines += [f"found a row {key} that no document gives" for key in found.keys() - wanted.keys()]
+    for key in found.keys() & wanted.keys():
+        for column, value in wanted[key].items():
+            if found[key][column] != value:
+                lines.append(f"row {key}: found {column} = {excerpt(found[key][column])}")
+    if not lines:
+        lines = [f"found {table.num_rows} rows, {expected.num_rows} of them distinct"]
+    for line in sorted(lines)[:MOST_NAMED]:
+        yield "rows", f"table {name}: {line}; {_EXPECTED}"
+
+
+def _key_text(name: str, row: dict) -> str:  # type: ignore[type-arg]
+    return " ".join(str(row[key]) for key in load_table(name).key)
+
+
+def _check_computed(
+    parts: Sequence[Part], stored: dict[str, pa.Table], snapshot: Snapshot
+) -> Iterator[Found]:
+    """Yield where the stored `results` are not what the view gives, where readers use them."""
+    current = [part for part in parts if part.is_current(snapshot.catalogue_hash)]
+    if len(current) < len(parts) or not any(part.rows("observations") for part in parts):
+        return
+    inputs = dict(stored)
+    catalogue = snapshot.catalogue
+    inputs["models"] = ordered_table("models", list(catalogue.models.values()))
+    inputs["gpus"] = ordered_table("gpus", list(catalogue.gpus.values()))
+    expected = compute_results(inputs)
+    results = _recounted(parts)
+    if not results.equals(expected.cast(results.schema)):
+        for name in expected.column_names:
+            if results.num_rows != expected.num_rows or not results[name].equals(
+                expected[name].cast(results[name].type)
+            ):
+                yield "results", f"table results: found other values of {name} than the view gives"
+
+
+def _recounted(parts: Sequence[Part]) -> pa.Table:
+    """Return the stored results with the citations that later parts brought."""
+    results = read_table("results", _files(parts, "results")).sort_by("observation_id")
+    recited = read_table("recited", _files(parts, "recited"))
+    if not recited.num_rows:
+        return results
+    more: dict[str, int] = {}
+    for row in recited.to_pylist():
+        more[row["observation_id"]] = more.get(row["observation_id"], 0) + row["n"]
+    counts = [
+        n + more.get(key, 0)
+        for key, n in zip(
+            results["observation_id"].to_pylist(), results["n_citations"].to_pylist(), strict=True
+        )
+    ]
+    place = results.schema.get_field_index("n_citations")
+    return results.set_column(place, results.schema.field(place), pa.array(counts, pa.int64()))
+
+
+def _check_ids(parts: Sequence[Part]) -> Iterator[Found]:
+    for part in parts:
+        for name in IDENTIFIED:
+            file, ids = part.file(name), part.ids(name)
+            if file is None:
+                continue
+            rows = read_table(name, [file]).select(load_table(name).key).to_pylist()
+            if ids is None or bytes(ids.data) != format_ids(name, rows):
+                yield "ids", f"{part.path / name}.ids: found other ids than those of the rows"

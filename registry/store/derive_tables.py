@@ -1,0 +1,185 @@
+"""Documents are the only way in: this is how tables follow from them.
+
+The one function for it serves the fold, readers of what is pending, the build of the curated
+records, the check, migration and repair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from registry.contract import TABLES, Column, load_table
+from registry.store.ids import ERASED, IDENTIFIED, KnownIds, row_key
+from registry.submission.derive import complete_observation
+from registry.submission.identity import (
+    canonical_json,
+    configuration_id,
+    environment_id,
+    float_columns,
+    observation_id,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Row = dict[str, Any]
+Rows = dict[str, list[Row]]
+
+#: Tables whose rows belong to an observation and come with it.
+_OWNED = ("measurements", "samples")
+
+_NESTED = {"configuration", "environment", "citations", *_OWNED}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A recorded submission: its id, its text as recorded, and what it says."""
+
+    submission_id: str
+    text: str
+    plain: Mapping[str, Any]
+
+
+def derive_tables(documents: Iterable[Document], known: KnownIds | None = None) -> Rows:
+    """Return the rows of all tables that follow from documents, each row once.
+
+    Of an observation that several documents report, the first counts and the others add their
+    citations. One that these documents, or parts in ``known``, say was erased leaves no row.
+    """
+    documents = list(documents)
+    tables = _Tables(_erased_ids(documents), known or KnownIds())
+    for document in documents:
+        tables.add(document)
+    return tables.rows
+
+
+def _erased_ids(documents: Iterable[Document]) -> frozenset[str]:
+    return frozenset(
+        row["observation_id"]
+        for document in documents
+        for row in document.plain.get("retractions", ())
+        if row.get("erased")
+    )
+
+
+class _Tables:
+    """Rows as they are collected, each once."""
+
+    def __init__(self, erased: frozenset[str], known: KnownIds) -> None:
+        self.rows: Rows = {name: [] for name in TABLES}
+        self._seen: dict[str, set[bytes]] = {name: set() for name in IDENTIFIED}
+        self._erased = erased
+        self._known = known
+
+    def add(self, document: Document) -> None:
+        plain = document.plain
+        source = plain.get("source")
+        observations = plain.get("observations", ())
+        for table, rows in (
+            ("sources", [source] if source else ()),
+            ("models", plain.get("models", ())),
+            ("gpus", plain.get("gpus", ())),
+            ("retractions", plain.get("retractions", ())),
+        ):
+            for row in rows:
+                self._put(table, row)
+        for observation in observations:
+            self._add_observation(source["source_id"], observation)
+        submission = {
+            "submission_id": document.submission_id,
+            "source_id": source and source["source_id"],
+            "n_observations": len(observations),
+            "document": document.text,
+        }
+        self._put("submissions", submission)
+
+    def _put(self, table: str, row: Mapping[str, Any]) -> bool:
+        key = row_key(table, row)
+        if key in self._seen[table]:
+            return False
+        self._seen[table].add(key)
+        self.rows[table].append(stored_row(table, row))
+        return True
+
+    def _add_observation(self, source_id: str, stated: Mapping[str, Any]) -> None:
+        identity = observation_id(source_id, stated)
+        if identity in self._erased or self._known.contains(ERASED, bytes.fromhex(identity)):
+            return
+        observation = complete_observation(stated)
+        ids = {
+            "observation_id": identity,
+            "configuration_id": configuration_id(stated["configuration"]),
+            "environment_id": environment_id(stated.get("environment", {})),
+            "source_id": source_id,
+        }
+        self._put("configurations", {**observation["configuration"], **ids})
+        self._put("environments", {**observation.get("environment", {}), **ids})
+        own = {name: value for name, value in observation.items() if name not in _NESTED}
+        if self._put("observations", {**own, **ids}):
+            for table in _OWNED:
+                for row in observation.get(table, ()):
+                    self.rows[table].append(stored_row(table, {**row, **ids}))
+        for citation in observation["citations"]:
+            self._put("citations", {**citation, **ids})
+
+
+def select_new(rows: Rows, known: KnownIds) -> Rows:
+    """Return the rows that no part holds yet.
+
+    Measurements and samples go with their observation; a further citation of an observation that
+    a part holds is new.
+    """
+    fresh = {
+        table: [row for row in rows[table] if not known.contains(table, row_key(table, row))]
+        for table in IDENTIFIED
+    }
+    new = {row["observation_id"] for row in fresh["observations"]}
+    for table in _OWNED:
+        fresh[table] = [row for row in rows[table] if row["observation_id"] in new]
+    return fresh
+
+
+def count_recited(fresh: Rows) -> list[Row]:
+    """Return how many new citations there are of each observation that is not new itself."""
+    new = {row["observation_id"] for row in fresh["observations"]}
+    counts: dict[str, int] = {}
+    for row in fresh["citations"]:
+        if row["observation_id"] not in new:
+            counts[row["observation_id"]] = counts.get(row["observation_id"], 0) + 1
+    return [{"observation_id": key, "n": n} for key, n in sorted(counts.items())]
+
+
+def stored_row(table: str, stated: Mapping[str, Any]) -> Row:
+    """Return a part of a document as a row of its table, each value in the column's type."""
+    special = _special_columns(table)
+    floats = float_columns(table)
+    row: Row = {}
+    for name in load_names(table):
+        value = stated.get(name)
+        if value is None or value == []:
+            continue
+        if name in special:
+            value = _converted(special[name], value)
+        row[name] = float(value) if name in floats else value
+    return row
+
+
+@lru_cache(maxsize=len(TABLES))
+def load_names(table: str) -> tuple[str, ...]:
+    """Return the names of a table's columns."""
+    return load_table(table).names
+
+
+@lru_cache(maxsize=len(TABLES))
+def _special_columns(table: str) -> dict[str, Column]:
+    special = ("json", "timestamp")
+    return {column.name: column for column in load_table(table).columns if column.type in special}
+
+
+def _converted(column: Column, value: Any) -> Any:
+    if column.type == "json":
+        return value if isinstance(value, str) else canonical_json(value)
+    return datetime.fromisoformat(value) if isinstance(value, str) else value

@@ -1,0 +1,111 @@
+"""Read the documents of an export, so that they can be added to another registry."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from registry.contract import FORMAT_VERSION
+from registry.errors import StoreError, SubmissionError
+from registry.store.compose import compose_submissions
+from registry.store.export import EXPORT_MANIFEST
+from registry.store.parts import hash_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+#: Largest Parquet file of an export that is read, unpacked: a small file can hold far more.
+LARGEST_UNPACKED = 8 * 2**30
+
+_COMPOSED = (
+    "sources",
+    "models",
+    "gpus",
+    "configurations",
+    "environments",
+    "observations",
+    "measurements",
+    "citations",
+    "samples",
+)
+
+
+def read_exported(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the documents of an export as (origin, document).
+
+    Rows without a document, which releases before 0.2 allowed, are composed to documents. Raises
+    StoreError where the export is damaged, SubmissionError where its files are not those that its
+    manifest names.
+    """
+    tables = _read_manifest(path)
+    _check_files(path, tables)
+    is_complete = True
+    file = pq.ParquetFile(path / tables["submissions"]["file"])
+    for batch in file.iter_batches(batch_size=256, columns=["submission_id", "document"]):
+        for row in batch.to_pylist():
+            if row["document"] is None:
+                is_complete = False
+                continue
+            origin = f"{path}, submission {row['submission_id'][:12]}"
+            yield origin, json.loads(row["document"])
+    if not is_complete:
+        rows = {name: _read_rows(path, tables, name) for name in _COMPOSED}
+        for plain in compose_submissions(rows):
+            yield f"{path}, source {plain['source']['source_id']}", plain
+
+
+def _read_rows(path: Path, tables: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    entry = tables.get(name)
+    return pq.read_table(path / entry["file"], partitioning=None).to_pylist() if entry else []
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    manifest = path / EXPORT_MANIFEST
+    try:
+        document = json.loads(manifest.read_text(encoding="utf-8"))
+        if document["format"] > FORMAT_VERSION:
+            raise StoreError(
+                f"{manifest}: found format {document['format']}; expected at most "
+                f"{FORMAT_VERSION}: a newer release wrote it; upgrade with "
+                "`pip install -U peft-registry`"
+            )
+        tables: dict[str, Any] = document["tables"]
+        names = [entry["file"] for entry in tables.values() if entry["sha256"]]
+        if "submissions" not in tables or any(name != name.rpartition("/")[2] for name in names):
+            raise ValueError("no submissions, or a file that is not a plain name")  # noqa: TRY301
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise StoreError(
+            f"{manifest}: cannot be read ({error!r}); expected the manifest of `registry export`: "
+            "for each table its file, rows and sha256; export it again"
+        ) from None
+    return tables
+
+
+def _check_files(path: Path, tables: dict[str, Any]) -> None:
+    problems = []
+    for entry in tables.values():
+        file = path / entry["file"]
+        if file.is_symlink() or not file.is_file():
+            problems.append(
+                f"found no {entry['file']}; expected it, because {EXPORT_MANIFEST} names it"
+            )
+        elif hash_file(file) != entry["sha256"]:
+            problems.append(f"{entry['file']}: found other content than {EXPORT_MANIFEST} says")
+        elif (size := _unpacked_size(file)) > LARGEST_UNPACKED:
+            problems.append(
+                f"{entry['file']}: unpacks to {size} bytes, expected a table below 8 GiB"
+            )
+    if problems:
+        raise SubmissionError([f"{text}; export it again" for text in problems], origin=str(path))
+
+
+def _unpacked_size(file: Path) -> int:
+    try:
+        metadata = pq.read_metadata(file)
+    except (OSError, pa.ArrowInvalid):
+        return 0
+    return sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))

@@ -1,0 +1,85 @@
+"""Tables as data frames, on their way to documents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from registry.contract import TABLES, load_table
+from registry.contract.frames import check_frame
+from registry.errors import SubmissionError, did_you_mean
+from registry.store.compose import compose_submissions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+#: What nobody hands in: it is made from the rest.
+_MADE = ("submissions", "retractions")
+
+
+def compose_frames(frames: Mapping[str, pd.DataFrame]) -> Iterator[dict[str, Any]]:
+    """Yield the submissions that say what tables of data frames say.
+
+    Raises SubmissionError with every problem that the contract finds in any of them.
+    """
+    known = [name for name in TABLES if name not in _MADE]
+    problems = [
+        f"{name}: no such table{did_you_mean(name, known)}; expected some of {', '.join(known)}"
+        for name in frames
+        if name not in known
+    ]
+    problems += [
+        text for name, frame in frames.items() if name in known for text in check_frame(name, frame)
+    ]
+    problems = problems or _check_references(frames)
+    if problems:
+        raise SubmissionError(problems, origin="frames")
+    yield from compose_submissions({name: _rows(name, frame) for name, frame in frames.items()})
+
+
+def _check_references(frames: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Return the references to rows that no frame has; models and GPUs may be in the catalogue."""
+    problems = []
+    for name, frame in frames.items():
+        for column in load_table(name).columns:
+            table = column.references
+            if table is None or table in ("models", "gpus", "sources") or column.name not in frame:
+                continue
+            there = set(frames[table][column.name]) if table in frames else set()
+            missing = sorted(set(frame[column.name].dropna()) - there)
+            if missing and not (table == "environments" and table not in frames):
+                problems.append(
+                    f"{name}.{column.name}: found {missing[0]!r}; expected a row of {table}"
+                )
+    return problems
+
+
+def _rows(name: str, frame: pd.DataFrame) -> list[dict[str, Any]]:
+    types = {column.name: column.type for column in load_table(name).columns}
+    return [
+        {key: _plain(types[key], value) for key, value in row.items() if not _is_missing(value)}
+        for row in frame.to_dict("records")
+        for row in [{str(key): value for key, value in row.items()}]
+    ]
+
+
+def _plain(kind: str, value: Any) -> Any:
+    match kind:
+        case "int64":
+            return int(value)
+        case "float64":
+            return float(value)
+        case "bool":
+            return bool(value)
+        case "timestamp":
+            return value.to_pydatetime() if hasattr(value, "to_pydatetime") else value
+        case "list<string>":
+            return list(value)
+    return value
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (
+        not isinstance(value, list) and pd.api.types.is_scalar(value) and pd.isna(value)
+    )

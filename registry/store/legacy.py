@@ -1,0 +1,165 @@
+"""Registries that releases before 0.2 wrote: read their documents, which is all that is needed.
+
+Their tables, one set of Parquet files for each fold below ``tables/``, are derived anew. Rows that
+were handed in as whole tables have no document: it is composed from the rows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from registry.errors import StoreError
+from registry.store.compose import compose_observations, compose_submissions
+from registry.store.derive_tables import Document, derive_tables
+from registry.store.manifest import REPAIR, list_versions, manifest_name
+from registry.store.parts import hash_file
+from registry.submission.identity import canonical_json, document_id, observation_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from registry.store.folder import Folder
+
+_PART = re.compile(r"submissions-([0-9a-f]{16})\.parquet")
+_ANY_FILE = re.compile(r"(ids|catalogue|[a-z]+)-[0-9a-f]{16}\.(parquet|bin|json)")
+_FILE = re.compile(r"[a-z]+-[0-9a-f]{16}\.parquet")
+
+#: Tables that rows without a document are composed from.
+_COMPOSED = (
+    "sources",
+    "configurations",
+    "environments",
+    "observations",
+    "measurements",
+    "citations",
+    "samples",
+)
+
+
+def has_legacy_parts(folder: Folder) -> bool:
+    """Tell whether there are tables of an earlier release."""
+    return bool(_part_digests(folder))
+
+
+def legacy_files(folder: Folder) -> list[Path]:
+    """Return the files of an earlier release's tables."""
+    names = folder.storage.list("tables")
+    return [folder.tables / name for name in names if _ANY_FILE.fullmatch(name)]
+
+
+def read_legacy(folder: Folder, version: int | None = None) -> list[Document]:
+    """Return the documents of a version, in the order in which they were folded.
+
+    Raises StoreError where its manifest or one of the files is missing or damaged.
+    """
+    manifest = _read_manifest(folder, version)
+    parts = [_check_part(folder, part["tables"]) for part in manifest["parts"]]
+    return list(_read_parts(parts))
+
+
+def recover_legacy(folder: Folder) -> tuple[list[Document], dict[str, str]]:
+    """Return the documents of all parts that lie there, whatever a manifest says of them.
+
+    Also the ids that their observations had, and what they are today.
+    """
+    parts = []
+    for digest in _part_digests(folder):
+        files = {
+            table: folder.tables / f"{table}-{digest}.parquet"
+            for table in (*_COMPOSED, "submissions")
+        }
+        parts.append({table: path for table, path in files.items() if path.is_file()})
+    documents = {document.submission_id: document for document in _read_parts(parts)}
+    return list(documents.values()), _map_ids(_read_rows(parts))
+
+
+def _part_digests(folder: Folder) -> list[str]:
+    names = folder.storage.list("tables")
+    return sorted(match[1] for name in names if (match := _PART.fullmatch(name)))
+
+
+def _read_manifest(folder: Folder, version: int | None) -> Any:
+    number = list_versions(folder)[-1] if version is None else version
+    path = folder.storage.path(manifest_name(number))
+    try:
+        manifest = json.loads(folder.storage.get(manifest_name(number)))
+        names = [file["name"] for part in manifest["parts"] for file in part["tables"].values()]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(f"{path}: damaged manifest ({error}); {REPAIR}") from None
+    if not all(_FILE.fullmatch(name) for name in names) or len(set(names)) < len(names):
+        raise StoreError(f"{path}: damaged manifest (its files are not plain names); {REPAIR}")
+    return manifest
+
+
+def _check_part(folder: Folder, tables: dict[str, Any]) -> dict[str, Path]:
+    found = {}
+    for table, file in tables.items():
+        path = folder.tables / file["name"]
+        if not path.is_file() or hash_file(path) != file["sha256"]:
+            raise StoreError(f"{path}: missing, or other than it was written; {REPAIR}")
+        found[table] = path
+    return found
+
+
+def _read_parts(parts: list[dict[str, Path]]) -> Iterator[Document]:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - heavy
+
+    documents: list[Document] = []
+    is_complete = True
+    for part in parts:
+        path = part.get("submissions")
+        for row in pq.read_table(path, partitioning=None).to_pylist() if path else ():
+            if row["document"] is None:
+                is_complete = False
+            else:
+                documents.append(_parse_document(row, path))
+    yield from documents
+    if not is_complete:
+        yield from _compose_rest(parts, documents)
+
+
+def _parse_document(row: dict[str, Any], path: Path | None) -> Document:
+    if document_id(row["document"]) != row["submission_id"]:
+        raise StoreError(
+            f"{path}: submission {row['submission_id'][:12]} has another hash than its id; {REPAIR}"
+        )
+    return Document(row["submission_id"], row["document"], json.loads(row["document"]))
+
+
+def _compose_rest(parts: list[dict[str, Path]], documents: list[Document]) -> Iterator[Document]:
+    """Yield documents of the observations that no other document reports."""
+    there = {row["observation_id"] for row in derive_tables(documents)["observations"]}
+    for plain in compose_submissions(_read_rows(parts)):
+        source_id = plain["source"]["source_id"]
+        rest = [o for o in plain["observations"] if observation_id(source_id, o) not in there]
+        if rest:
+            text = canonical_json({**plain, "observations": rest})
+            yield Document(document_id(text), text, {**plain, "observations": rest})
+
+
+def _read_rows(parts: list[dict[str, Path]]) -> dict[str, list[dict[str, Any]]]:
+    import pyarrow as pa  # noqa: PLC0415 - heavy
+    import pyarrow.parquet as pq  # noqa: PLC0415 - heavy
+
+    tables = {}
+    for table in _COMPOSED:
+        pieces = [pq.read_table(part[table], partitioning=None) for part in parts if table in part]
+        tables[table] = pa.concat_tables(pieces).to_pylist() if pieces else []
+    return tables
+
+
+def map_legacy_ids(folder: Folder, version: int | None = None) -> dict[str, str]:
+    """Return the ids that observations of a version had, and what they are today."""
+    manifest = _read_manifest(folder, version)
+    return _map_ids(_read_rows([_check_part(folder, part["tables"]) for part in manifest["parts"]]))
+
+
+def _map_ids(rows: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
+    renamed = {}
+    for old, observation in zip(rows["observations"], compose_observations(rows), strict=True):
+        source_id = observation.pop("source_id")
+        renamed[old["observation_id"]] = observation_id(source_id, observation)
+    return renamed

@@ -1,0 +1,73 @@
+"""Rows as Parquet: one order, zstd, bytes that depend on the rows alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from registry.contract import TABLES
+from registry.contract.arrow import rows_table, sorted_table, table_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from registry.store.derive_tables import Row
+    from registry.store.parts import Part
+
+#: Rows per row group: small enough to skip, large enough to compress.
+ROW_GROUP_ROWS = 131_072
+
+
+def ordered_table(name: str, rows: list[Row]) -> pa.Table:
+    """Return rows as an Arrow table in the order of its key; documents keep theirs."""
+    table = rows_table(name, rows)
+    return table if name == "submissions" else sorted_table(name, table)
+
+
+def format_parquet(table: pa.Table) -> bytes:
+    """Return a table as the bytes of a Parquet file."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", row_group_size=ROW_GROUP_ROWS)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def merge_tables(parts: Sequence[Part]) -> dict[str, pa.Table]:
+    """Return the tables of several parts together; documents stay in the order of the parts."""
+    names = {name.removesuffix(".parquet") for part in parts for name in part.files}
+    merged = {}
+    for name in sorted(names & {*TABLES, "results", "recited"}):
+        table = read_table(name, [file for part in parts if (file := part.file(name))])
+        if name in TABLES and name != "submissions":
+            table = sorted_table(name, table)
+        merged[name] = table if name in TABLES else table.sort_by("observation_id")
+    return merged
+
+
+def read_table(name: str, files: Iterable[Path]) -> pa.Table:
+    """Return the rows of a table in some files, with the columns of today's contract.
+
+    A column that a file does not have is null; one that the contract no longer has is left out.
+    Raises pyarrow.ArrowInvalid where a value cannot be of its column's type today.
+    """
+    schema = table_schema(name) if name in TABLES else None
+    tables = [pq.read_table(file, partitioning=None) for file in files]
+    if schema is None:
+        return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
+    return pa.concat_tables(
+        [conformed(table, schema) for table in tables] or [schema.empty_table()]
+    )
+
+
+def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return a table with the columns and types of a schema."""
+    columns = [
+        table.column(field.name).cast(field.type)
+        if field.name in table.column_names
+        else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)

@@ -1,0 +1,82 @@
+"""Remove old versions, and parts that no version names, where nothing is lost by it."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from registry.store.curated import read_curated
+from registry.store.documents import find_safe, read_documents
+from registry.store.files import TEMPORARY_PREFIX, sync_folder
+from registry.store.fold import without_curated
+from registry.store.folder import Folder, curated_dir
+from registry.store.legacy import legacy_files, recover_legacy
+from registry.store.lock import table_lock
+from registry.store.manifest import list_versions, manifest_name, read_manifest
+from registry.store.parts import Part, read_part
+from registry.store.state import State, read_state
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from registry.store.derive_tables import Document
+
+
+def prune(folder: Folder, *, keep: int = 1, wait_seconds: float = 60.0) -> list[int]:
+    """Remove all but the newest ``keep`` versions and the parts only they name; return them.
+
+    A part stays where one of its documents is not read back whole from a part that is kept.
+    """
+    folder.require()
+    with table_lock(folder, wait_seconds=wait_seconds):
+        state = read_state(folder)
+        removed = list_versions(folder)[:-keep]
+        for version in removed:
+            folder.storage.delete(manifest_name(version))
+        sync_folder(folder.tables)
+        remove_unnamed(folder, state)
+    return removed
+
+
+def remove_unnamed(folder: Folder, state: State, *, given_up: Collection[str] = ()) -> None:
+    """Remove the parts that no version names, and tables of an earlier release.
+
+    ``given_up`` are documents that need not be kept, because they were erased.
+    """
+    named = {
+        name for version in list_versions(folder) for name in read_manifest(folder, version).parts
+    }
+    kept = [read_part(folder, name) for name in sorted(named)]
+    for name in folder.storage.list("tables/parts"):
+        if name not in named and _is_safe(folder, name, kept, given_up):
+            shutil.rmtree(folder.parts / name)
+    versions = [read_manifest(folder, version) for version in list_versions(folder)]
+    if all(not State(manifest).is_legacy for manifest in versions):
+        _remove_legacy(folder, kept, given_up)
+    for path in folder.tables.glob(f"{TEMPORARY_PREFIX}*"):
+        path.unlink(missing_ok=True)
+
+
+def _is_safe(folder: Folder, name: str, kept: list[Part], given_up: Collection[str]) -> bool:
+    """Tell whether all documents of a part are elsewhere; an incomplete part has none."""
+    if not (folder.parts / name / "part.json").is_file():
+        return True
+    documents = read_documents(read_part(folder, name))
+    return _are_safe(list(documents), kept, given_up)
+
+
+def _are_safe(documents: list[Document], kept: list[Part], given_up: Collection[str]) -> bool:
+    wanted = {document.submission_id for document in documents} - set(given_up)
+    return find_safe(kept, wanted) == wanted
+
+
+def _remove_legacy(folder: Folder, kept: list[Part], given_up: Collection[str]) -> None:
+    """Remove the tables of an earlier release, where the curated records or parts hold them."""
+    files = legacy_files(folder)
+    if not files:
+        return
+    documents, _ = recover_legacy(folder)
+    own = list(without_curated(read_curated(Folder(curated_dir())), documents))
+    if _are_safe(own, kept, given_up):
+        for path in files:
+            path.unlink()

@@ -1,0 +1,109 @@
+"""Make a registry sound again from its documents, which are the truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from registry.errors import StoreError
+from registry.store.fold import Folding, remove_folded, without_curated
+from registry.store.journal import QUARANTINE, list_entries
+from registry.store.legacy import has_legacy_parts, recover_legacy
+from registry.store.lock import table_lock
+from registry.store.manifest import Manifest, list_versions, read_manifest, write_manifest
+from registry.store.parts import DESCRIPTION
+from registry.store.recover import recover_part
+from registry.store.renamed import write_renamed
+from registry.store.state import State, find_damaged_manifests
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from registry.store.derive_tables import Document
+    from registry.store.folder import Location
+
+
+@dataclass(frozen=True, slots=True)
+class RepairResult:
+    """What a repair found and made."""
+
+    version: int
+    n_submissions: int
+    n_observations: int
+    #: What was wrong and what was done about it.
+    notes: tuple[str, ...]
+
+
+def repair(location: Location, *, wait_seconds: float = 60.0) -> RepairResult:
+    """Rebuild manifest and tables from every document in a part or the journal.
+
+    Parts that no manifest names are taken up, so that the states of two branches become one;
+    damaged files move to ``quarantine/``. Nothing is removed. Raises StoreError where the folder
+    cannot be written.
+    """
+    folder = location.own.require()
+    if folder.is_curated:
+        raise StoreError(
+            f"{folder.path}: found curated records; expected a registry of measurements; run "
+            "`registry build`, which makes their tables from the sources"
+        )
+    with table_lock(folder, wait_seconds=wait_seconds):
+        return _Repair(location).run()
+
+
+class _Repair:
+    def __init__(self, location: Location) -> None:
+        self.folder = location.own
+        self.location = location
+        self.notes: list[str] = []
+
+    def run(self) -> RepairResult:
+        last = max(list_versions(self.folder), default=0)
+        self._set_manifests_aside()
+        folding = Folding(self.location, State(Manifest()))
+        folding.take(self._documents(folding))
+        entries = list_entries(self.folder)
+        folding.take_journal(entries)
+        folding.merge_all()
+        version = self._commit(last, tuple(part.name for part in folding.parts))
+        remove_folded(self.folder, folding.parts, entries)
+        folding.quarantine()
+        return RepairResult(
+            version,
+            sum(part.rows("submissions") for part in folding.parts),
+            sum(part.rows("observations") for part in folding.parts),
+            (*self.notes, *map(str, folding.bad)),
+        )
+
+    def _commit(self, last: int, parts: tuple[str, ...]) -> int:
+        """Write a manifest under a number that none had, unless the newest says the same."""
+        versions = list_versions(self.folder)
+        newest = read_manifest(self.folder, versions[-1]) if versions else None
+        if newest and newest.parts == parts and not State(newest).is_legacy:
+            return newest.version
+        manifest = Manifest(last + 1, parts)
+        write_manifest(self.folder, manifest)
+        return manifest.version
+
+    def _set_manifests_aside(self) -> None:
+        """Move manifests that cannot be read to quarantine/."""
+        for name, reason in list(find_damaged_manifests(self.folder)):
+            place = self.folder.storage.move_aside(name, QUARANTINE)
+            self.notes.append(f"{reason.split('; ')[0]}; moved to {place}")
+
+    def _documents(self, folding: Folding) -> Iterator[Document]:
+        """Yield every document of a part, in the order of the newest manifest, then of the names."""
+        versions = list_versions(self.folder)
+        newest = read_manifest(self.folder, versions[-1]) if versions else Manifest()
+        there = self.folder.storage.list("tables/parts")
+        for name in newest.parts:
+            if name not in there:
+                self.notes.append(f"{self.folder.parts / name}: found no such part")
+        for name in (*newest.parts, *there):
+            path = self.folder.parts / name
+            if name in there and (name in newest.parts or (path / DESCRIPTION).is_file()):
+                yield from recover_part(path, self.notes)
+        if has_legacy_parts(self.folder) and (not versions or State(newest).is_legacy):
+            documents, renamed = recover_legacy(self.folder)
+            write_renamed(self.folder, renamed)
+            yield from without_curated(folding.curated, documents)

@@ -1,0 +1,98 @@
+"""What a registry holds at one moment: curated records, folded parts, and what is pending."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from registry.store.catalogue_files import read_part_catalogue
+from registry.store.curated import Curated, read_curated, with_described
+from registry.store.folder import Folder, Location, curated_dir
+from registry.store.ids import KnownIds
+from registry.store.journal import Journal, RawJournal, read_entries, validate_entries
+from registry.store.legacy import read_legacy
+from registry.store.manifest import Manifest
+from registry.store.state import State, read_state
+
+if TYPE_CHECKING:
+    from registry.catalogue import Catalogue
+    from registry.store.derive_tables import Document
+    from registry.store.parts import Part
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The layers of a registry, read in the order in which nothing can be missed."""
+
+    #: Models and GPUs, the pending ones included.
+    catalogue: Catalogue
+    #: Hash of the curated models and GPUs, with which parts were computed.
+    catalogue_hash: str
+    #: Where the curated models and GPUs are; None where they are derived from changed sources.
+    catalogue_part: Part | None
+    #: None where the curated records are left out.
+    curated: Curated | None
+    state: State
+    journal: Journal
+    #: Documents of a registry that an earlier release wrote.
+    legacy: tuple[Document, ...] = ()
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts of both layers."""
+        built = self.curated.part if self.curated else None
+        return (*([built] if built else ()), *self.state.parts)
+
+    @cached_property
+    def known(self) -> KnownIds:
+        """The ids of the rows of all parts."""
+        return KnownIds([part.ids for part in self.parts])
+
+    @property
+    def pending(self) -> list[Document]:
+        """The documents whose rows may be in no part."""
+        curated = self.curated.pending if self.curated else ()
+        documents = [*curated, *self.legacy, *self.journal.entries]
+        known = self.known
+        return [
+            document
+            for document in documents
+            if not known.contains("submissions", bytes.fromhex(document.submission_id[:32]))
+        ]
+
+
+def read_snapshot(location: Location, at: int | None = None) -> Snapshot:
+    """Return what there is to read; with ``at`` the folded state of that version alone.
+
+    The journal is read before the manifest: an entry that a fold takes in between is then in the
+    manifest, so that nothing is missed; what both hold counts once. Raises StoreError.
+    """
+    location.require()
+    own = location.own
+    raw = read_entries(own) if at is None else RawJournal({})
+    curated = read_curated(location.curated or (own if own.is_curated else Folder(curated_dir())))
+    state = State(Manifest()) if own.is_curated else read_state(own, at)
+    legacy = tuple(read_legacy(own, state.manifest.version)) if state.is_legacy else ()
+    catalogue = curated.catalogue
+    for part in state.parts:
+        described = read_part_catalogue(own, part)
+        catalogue = catalogue.extended(described.models.values(), described.gpus.values())
+    catalogue = with_described(catalogue, legacy)
+    journal = validate_entries(raw, catalogue)
+    catalogue = with_described(catalogue, journal.entries)
+    is_shown = location.curated is not None or own.is_curated
+    return Snapshot(
+        catalogue,
+        curated.catalogue_hash,
+        curated.part,
+        curated if is_shown else None,
+        state,
+        journal,
+        legacy,
+    )
+
+
+def load_catalogue(location: Location) -> Catalogue:
+    """Return the models and GPUs that a registry knows."""
+    return read_snapshot(location).catalogue

@@ -1,0 +1,121 @@
+"""The folded state of a registry: its manifest, and the parts that it names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from registry.contract import FORMAT_VERSION
+from registry.errors import StoreError
+from registry.store.ids import KnownIds
+from registry.store.journal import list_entries
+from registry.store.legacy import has_legacy_parts
+from registry.store.manifest import (
+    REPAIR,
+    Manifest,
+    list_versions,
+    manifest_name,
+    read_manifest,
+)
+from registry.store.parts import DESCRIPTION, Part, read_part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from registry.store.folder import Folder
+
+
+@dataclass(frozen=True)
+class State:
+    """A version of the tables: the parts whose rows it holds."""
+
+    manifest: Manifest
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether an older release wrote it, with tables that are derived anew when read."""
+        return self.manifest.format < FORMAT_VERSION
+
+    @cached_property
+    def known(self) -> KnownIds:
+        """The ids of its rows."""
+        return KnownIds([part.ids for part in self.parts])
+
+    def rows(self, table: str) -> int:
+        """Return the number of rows of a table."""
+        return sum(part.rows(table) for part in self.parts)
+
+
+def read_state(folder: Folder, version: int | None = None) -> State:
+    """Return the newest folded state, or that of one version.
+
+    Raises StoreError where the manifest or a part is missing or damaged, also where parts show
+    that there was a newer manifest than the newest: an answer would leave rows out.
+    """
+    while True:
+        manifest = read_manifest(folder, version)
+        parts = tuple(read_part(folder, name) for name in manifest.parts)
+        state = State(manifest, parts)
+        if version is not None:
+            return state
+        lost = next(iter(find_lost_parts(folder, state)), None)
+        if lost is None:
+            return state
+        if list_versions(folder)[-1:] == [manifest.version] or not list_versions(folder):
+            raise StoreError(
+                f"{lost}: no manifest names this part, and its documents are nowhere else; "
+                f"expected a manifest that does; {REPAIR}"
+            )
+
+
+def find_lost_parts(folder: Folder, state: State) -> Iterator[str]:
+    """Yield parts that no manifest names and whose documents neither the state nor journal hold."""
+    if not list_versions(folder) and has_legacy_parts(folder):
+        yield str(folder.tables)
+    unnamed = list_unnamed_parts(folder, state)
+    pending = {bytes.fromhex(entry[:32]) for entry in list_entries(folder)} if unnamed else set()
+    for name in unnamed:
+        ids = read_part(folder, name).ids("submissions")
+        found = (ids[place] for place in range(len(ids))) if ids else ()
+        if not all(key in pending or state.known.contains("submissions", key) for key in found):
+            yield str(folder.parts / name)
+
+
+def list_unnamed_parts(folder: Folder, state: State) -> list[str]:
+    """Return the complete parts that no manifest names."""
+    names = set(folder.storage.list("tables/parts")) - set(state.manifest.parts)
+    if names:
+        names -= _named_before(folder, state.manifest)
+    return sorted(name for name in names if (folder.parts / name / DESCRIPTION).is_file())
+
+
+def _named_before(folder: Folder, newest: Manifest) -> set[str]:
+    named: set[str] = set()
+    for version in list_versions(folder):
+        if version < newest.version:
+            try:
+                named.update(read_manifest(folder, version).parts)
+            except StoreError:  # a damaged old manifest names nothing; `check` tells
+                continue
+    return named
+
+
+def find_damaged_manifests(folder: Folder) -> Iterator[tuple[str, str]]:
+    """Yield the manifests that cannot be read, by name, and why; also gaps in their chain."""
+    before: Manifest | None = None
+    for version in list_versions(folder):
+        try:
+            manifest = read_manifest(folder, version)
+        except StoreError as error:
+            yield manifest_name(version), str(error)
+            before = None
+            continue
+        if before and manifest.previous not in (None, before.content_hash):
+            message = f"found another version {before.version} than it was made from; {REPAIR}"
+            yield (
+                manifest_name(version),
+                f"{folder.storage.path(manifest_name(version))}: {message}",
+            )
+        before = manifest

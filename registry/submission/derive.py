@@ -1,0 +1,173 @@
+"""What follows exactly from what a submission states; it is marked as derived."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+#: Ways of spreading state over ranks in which every rank takes its own micro-batch.
+DATA_PARALLEL = ("ddp", "dp", "zero1", "zero2", "zero3", "fsdp", "fsdp_grad_op", "hsdp")
+
+#: Statistics that stand for a typical sample, the first that is stated counts.
+_TYPICAL_STATISTICS = ("median", "value", "mean")
+
+Figure = dict[str, Any]
+
+
+#: What stands for a place where none is named.
+_WHOLE_SUBMISSION = {"locator": "submission"}
+
+
+def complete_observation(observation: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an observation of a submission with what follows from it; the other stays as it is."""
+    configuration = dict(observation["configuration"])
+    fill_configuration(configuration)
+    figures = [*observation.get("measurements", ())]
+    return {
+        **observation,
+        "configuration": configuration,
+        "measurements": [*figures, *derive_figures(configuration, figures)],
+        "citations": observation.get("citations") or [_WHOLE_SUBMISSION],
+    }
+
+
+def without_derived(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration without the columns that follow from its others."""
+    stated = dict(configuration)
+    fill_configuration(stated)
+    for name in ("global_batch_size", "n_gpus"):
+        rest = {key: value for key, value in stated.items() if key != name}
+        filled = dict(rest)
+        fill_configuration(filled)
+        if filled.get(name) == stated.get(name):
+            stated = rest
+    return stated
+
+
+def fill_configuration(configuration: dict[str, Any]) -> None:
+    """Fill in the numbers of GPUs and the global batch size where they follow."""
+    n_nodes, per_node = configuration.get("n_nodes"), configuration.get("gpus_per_node")
+    if n_nodes and per_node:
+        configuration.setdefault("n_gpus", n_nodes * per_node)
+    if configuration.get("n_gpus") == 1:
+        configuration.setdefault("n_nodes", 1)
+        configuration.setdefault("gpus_per_node", 1)
+    size = global_batch_size(configuration)
+    if size is not None:
+        configuration.setdefault("global_batch_size", size)
+
+
+def global_batch_size(configuration: dict[str, Any]) -> int | None:
+    """Return samples per optimizer step over all devices, or None where that does not follow."""
+    micro, steps = configuration.get("micro_batch_size"), configuration.get("grad_accum_steps")
+    ranks = data_parallel_size(configuration)
+    return micro * steps * ranks if micro and steps and ranks else None
+
+
+def data_parallel_size(configuration: dict[str, Any]) -> int | None:
+    """Return the number of model replicas that take samples of their own, or None."""
+    n_gpus: int | None = configuration.get("n_gpus")
+    if n_gpus is None or n_gpus == 1:
+        return n_gpus
+    if configuration.get("sharding") not in DATA_PARALLEL:
+        return None
+    sizes = ("tensor_parallel", "pipeline_parallel", "context_parallel")
+    model_ranks = 1
+    for name in sizes:
+        model_ranks *= configuration.get(name) or 1
+    return n_gpus // model_ranks if n_gpus % model_ranks == 0 else None
+
+
+def derive_figures(configuration: dict[str, Any], figures: Sequence[Figure]) -> list[Figure]:
+    """Return the figures that follow exactly from the stated ones and are not stated.
+
+    The memory of all cards together is the sum over the cards; a rate of samples follows from
+    samples and time; a rate of tokens from that where every sequence has the same length.
+    """
+    derived = list(_total_memory(configuration, figures))
+    stated = _typical_figures(figures)
+    rate = _samples_per_second(configuration, stated)
+    if rate is not None:
+        derived.append(rate)
+        stated["samples_per_second"] = rate["value"]
+    tokens = _tokens_per_second(configuration, stated)
+    return [*derived, tokens] if tokens is not None else derived
+
+
+def _typical_figures(figures: Sequence[Figure]) -> dict[str, float]:
+    """Return for each metric the figure of all devices that the view ``results`` shows."""
+    stated: dict[str, float] = {}
+    for statistic in _TYPICAL_STATISTICS:
+        for figure in figures:
+            if figure["scope"] == "total" and figure["statistic"] == statistic:
+                stated.setdefault(figure["metric"], figure["value"])
+    return stated
+
+
+def _total_memory(configuration: dict[str, Any], figures: Sequence[Figure]) -> Iterator[Figure]:
+    peaks = [figure for figure in figures if figure["metric"] == "peak_memory"]
+    for kind in dict.fromkeys(figure.get("kind") for figure in peaks):
+        alike = [figure for figure in peaks if figure.get("kind") == kind]
+        scopes = {figure["scope"] for figure in alike}
+        if "total" not in scopes:
+            yield from _summed(configuration.get("n_gpus"), alike)
+
+
+def _summed(n_gpus: int | None, alike: list[Figure]) -> Iterator[Figure]:
+    cards = [figure for figure in alike if figure["scope"] == "per_gpu"]
+    reason = f"sum over {len(cards)} cards"
+    if not cards and n_gpus == 1:
+        cards = [figure for figure in alike if figure["scope"] == "max_gpu"][:1]
+        reason = "one card"
+    if not cards or len(cards) != n_gpus:
+        return
+    total = {bound: _sum_bound(cards, bound) for bound in ("value", "low", "high")}
+    yield {
+        **{name: cards[0][name] for name in ("metric", "statistic", "kind") if name in cards[0]},
+        "scope": "total",
+        **total,
+        "origin": "derived",
+        "reason": reason,
+    }
+
+
+def _sum_bound(cards: list[Figure], bound: str) -> float:
+    return sum(float(figure[bound if bound in figure else "value"]) for figure in cards)
+
+
+def _samples_per_second(configuration: dict[str, Any], stated: dict[str, float]) -> Figure | None:
+    if "samples_per_second" in stated:
+        return None
+    batch, n_samples = configuration.get("global_batch_size"), configuration.get("n_samples")
+    n_epochs = configuration.get("n_epochs")
+    if stated.get("step_time") and batch:
+        return _rate("samples_per_second", batch / stated["step_time"], "batch / step time")
+    if stated.get("sample_time"):
+        return _rate("samples_per_second", 1 / stated["sample_time"], "1 / time per sample")
+    if stated.get("total_time") and n_samples and n_epochs:
+        rate = n_samples * n_epochs / stated["total_time"]
+        return _rate("samples_per_second", rate, "samples x epochs / time")
+    return None
+
+
+def _tokens_per_second(configuration: dict[str, Any], stated: dict[str, float]) -> Figure | None:
+    if "tokens_per_second" in stated or "samples_per_second" not in stated:
+        return None
+    seq_len = configuration.get("seq_len")
+    if seq_len is None or configuration.get("length_distribution") != "full":
+        return None
+    rate = stated["samples_per_second"] * seq_len
+    return _rate("tokens_per_second", rate, "samples per second x sequence length, all full")
+
+
+def _rate(metric: str, value: float, reason: str) -> Figure:
+    return {
+        "metric": metric,
+        "statistic": "value",
+        "scope": "total",
+        "value": value,
+        "origin": "derived",
+        "reason": reason,
+    }

@@ -1,0 +1,132 @@
+"""What pydantic-core finds wrong, in the user's words: place, found, expected, way out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import ValidationError
+
+from registry.contract import vocabulary
+from registry.contract.tables import LARGEST_INTEGER
+from registry.errors import did_you_mean, excerpt
+from registry.submission.schema import column_validator, part_spec
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+    from registry.contract import Column
+    from registry.submission.schema import PartSpec
+
+_PLAIN_TEXT = "text without control characters and unpaired surrogates"
+
+_EXPECTED = {
+    "string_type": "text",
+    "string_unicode": _PLAIN_TEXT,
+    "int_type": "an integer",
+    "int_from_float": "an integer",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "dict_type": "an object",
+    "list_type": "a list",
+}
+_UNQUOTED = ("an integer", "a number", "true or false")
+
+Location = tuple[int | str, ...]
+
+
+def format_problems(error: ValidationError) -> list[str]:
+    """Return one message for each place of a submission that is not valid."""
+    return [_format_problem(detail) for detail in error.errors()]
+
+
+def check_value(column: Column, value: Any) -> str | None:
+    """Return what the contract finds wrong with one value that is not null, or None.
+
+    Of a list also a single item may be asked.
+    """
+    if column.type == "list<string>" and isinstance(value, str):
+        value = [value]
+    try:
+        column_validator(column).validate_python(value)
+    except ValidationError as error:
+        return _expected(error.errors()[0], column)
+    return None
+
+
+def _format_problem(detail: ErrorDetails) -> str:
+    location = tuple(step for step in detail["loc"] if step not in ("float", "str"))
+    path = format_path(location)
+    part, column = _find_column(location)
+    match detail["type"]:
+        case "extra_forbidden":
+            return f"{path}: {_unknown_column(str(location[-1]), part)}"
+        case "missing":
+            return f"{path}: missing; expected a value; add it"
+        case "literal_error" if column is None:
+            return (
+                f"{path}: found {excerpt(detail['input'])}; expected version 1 of the submission "
+                "format; a newer one needs a newer peft-registry"
+            )
+    return f"{path}: found {excerpt(detail.get('input'))}; {_expected(detail, column)}"
+
+
+def _expected(detail: ErrorDetails, column: Column | None) -> str:
+    context = detail.get("ctx", {})
+    match detail["type"]:
+        case "literal_error" if column is not None and column.vocabulary:
+            return _expected_word(detail["input"], column.vocabulary)
+        case "string_pattern_mismatch" if column is not None and column.pattern:
+            meaning = column.meaning[:1].lower() + column.meaning[1:].rstrip(".")
+            return f"expected text that matches {column.pattern} ({meaning})"
+        case "string_pattern_mismatch":
+            return f"expected {_PLAIN_TEXT}"
+        case "greater_than_equal":
+            return f"expected at least {_format_bound(context['ge'])}"
+        case "less_than_equal":
+            return f"expected at most {_format_bound(context['le'])}"
+        case "too_long":
+            return f"expected at most {context['max_length']} items"
+        case "string_too_long":
+            return f"expected at most {context['max_length']} characters"
+    expected = _EXPECTED.get(detail["type"]) or detail["msg"].removeprefix("expected ")
+    is_quoted = isinstance(detail["input"], str) and expected in _UNQUOTED
+    return f"expected {expected}{'; write it without quotes' if is_quoted else ''}"
+
+
+def _format_bound(bound: float) -> str:
+    if bound == LARGEST_INTEGER:
+        return "2^63 - 1"
+    return str(int(bound) if float(bound).is_integer() else bound)
+
+
+def _expected_word(found: Any, name: str) -> str:
+    known = vocabulary(name)
+    hint = did_you_mean(found, known).removeprefix("; ") if isinstance(found, str) else ""
+    return f"{hint}{'; ' if hint else ''}expected one of {', '.join(known)}"
+
+
+def _unknown_column(name: str, part: PartSpec) -> str:
+    hint = did_you_mean(name, part.names)
+    known = ", ".join(part.names)
+    if part.table:
+        known = f"a column that `registry query --schema {part.table}` lists"
+    return f"unknown column{hint}; expected {known}; rename or remove it"
+
+
+def _find_column(location: Location) -> tuple[PartSpec, Column | None]:
+    """Return the part that holds a place, and its column where it has one."""
+    part = part_spec()
+    column = None
+    for step in location:
+        if isinstance(step, str) and step in part.nested:
+            part = part.nested[step].part
+        elif isinstance(step, str):
+            column = part.columns.get(step)
+    return part, column
+
+
+def format_path(location: Location) -> str:
+    """Return a place as the user finds it: ``observations[3].measurements[0].value``."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return text.removeprefix(".") or "the document"

@@ -1,0 +1,230 @@
+"""From a document somebody hands in to a canonical submission, or to a list of what is wrong.
+
+All problems of a document are collected and reported together, each with its place.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import ValidationError
+
+from registry.contract import load_metrics, load_table
+from registry.errors import SubmissionError, UnitError, excerpt
+from registry.submission.derive import complete_observation
+from registry.submission.facts import collect_facts, format_fact
+from registry.submission.identity import canonical_json, document_id
+from registry.submission.messages import check_value, format_problems
+from registry.submission.rules import check_rules
+from registry.submission.schema import PartSpec, part_spec, submission_validator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from registry.catalogue import Catalogue
+
+#: Most problems that are reported of one document.
+_MOST_PROBLEMS = 20
+
+#: Columns of a configuration and metrics of figures that may follow from what is stated.
+_DERIVED_COLUMNS = ("n_gpus", "global_batch_size")
+
+Plain = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A valid submission: its id, its canonical text and its plain form."""
+
+    submission_id: str
+    text: str
+    document: Plain
+
+
+def prepare_submission(
+    document: Any, catalogue: Catalogue, *, origin: str, is_new: bool = True
+) -> Prepared:
+    """Return the canonical form of a document (plain data, or a ``Submission``).
+
+    It holds what was stated; what follows from that is derived when tables are made. Of a document
+    that is recorded already (``is_new`` false) models and GPUs may be described otherwise than the
+    catalogue does today. Raises SubmissionError with every problem found: structure, types and
+    values first; where these are right, references to the catalogue and the cross-field rules.
+    """
+    if hasattr(document, "model_dump"):
+        document = document.model_dump(exclude_none=True)
+    plain = _stated(part_spec(), _parse(document, origin))
+    known = catalogue.extended(plain.get("models", ()), plain.get("gpus", ()))
+    problems = [*_check_source(plain), *_read_figures(plain), *_resolve_references(plain, known)]
+    if is_new:
+        problems += _check_descriptions(plain, catalogue)
+    _raise_any(problems, origin)
+    _raise_any(list(_check_observations(plain, known)), origin)
+    text = canonical_json(plain)
+    return Prepared(document_id(text), text, plain)
+
+
+def _raise_any(problems: list[str], origin: str) -> None:
+    if len(problems) > _MOST_PROBLEMS:
+        more = len(problems) - _MOST_PROBLEMS
+        problems = [*problems[:_MOST_PROBLEMS], f"and {more} more problems of this document"]
+    if problems:
+        raise SubmissionError(problems, origin=origin)
+
+
+def _parse(document: Any, origin: str) -> Plain:
+    try:
+        validated: Plain = submission_validator().validate_python(document)
+    except ValidationError as error:
+        _raise_any(format_problems(error), origin)
+        raise  # not reached: an error has details
+    return validated
+
+
+def _stated(spec: PartSpec, part: Plain) -> Plain:
+    """Return what a part states: nulls and empty lists left out, lists of words sorted."""
+    stated = {}
+    for name, value in part.items():
+        nested = spec.nested.get(name)
+        if value in ([], {}, None):
+            continue
+        if nested is None:
+            stated[name] = sorted(set(value)) if isinstance(value, list) else value
+        elif nested.many:
+            stated[name] = [_stated(nested.part, item) for item in value]
+        else:
+            stated[name] = _stated(nested.part, value)
+    return stated
+
+
+def _check_source(plain: Plain) -> Iterator[str]:
+    if "source" not in plain and ("observations" in plain or "retractions" not in plain):
+        yield "source: missing; expected a value; add it"
+
+
+def _read_figures(plain: Plain) -> Iterator[str]:
+    """Replace figures given as text by their value; yield what cannot be read."""
+    for index, observation in enumerate(plain.get("observations", ())):
+        for place, figure in enumerate(observation.get("measurements", ())):
+            path = f"observations[{index}].measurements[{place}].value"
+            if isinstance(figure["value"], str):
+                metric = load_metrics()[figure["metric"]]
+                try:
+                    figure.update(read_figure(figure["metric"], figure["value"], where=path))
+                except UnitError as error:
+                    yield f"{error}; write it with its unit, or as a number ({metric.unit})"
+                    continue
+            figure["value"] = float(figure["value"])
+            yield from _check_range(figure, path)
+
+
+def _check_range(figure: Plain, path: str) -> Iterator[str]:
+    """Yield where a figure lies outside the range of its metric."""
+    metric = load_metrics()[figure["metric"]]
+    value = figure["value"]
+    if metric.min is not None and value < metric.min:
+        yield f"{path}: found {value}; expected at least {metric.min} ({metric.unit})"
+    if metric.max is not None and value > metric.max:
+        yield f"{path}: found {value}; expected at most {metric.max} ({metric.unit})"
+
+
+def read_figure(metric: str, text: str, *, where: str) -> dict[str, Any]:
+    """Return value, bounds, raw text and reading of a figure that is given as text.
+
+    Raises UnitError where the text does not say a quantity of the metric's unit.
+    """
+    from registry import units  # noqa: PLC0415 - only where a figure is given as text
+
+    unit = load_metrics()[metric].unit
+    return units.parse_figure(unit, text, where=where, per=units.TIME_OF.get(metric))
+
+
+def _check_descriptions(plain: Plain, catalogue: Catalogue) -> Iterator[str]:
+    """Yield models and GPUs that are described otherwise than they are known."""
+    for part in ("models", "gpus"):
+        for index, row in enumerate(plain.get(part, ())):
+            problem = catalogue.contradiction(part, row)
+            if problem:
+                yield f"{part}[{index}]: {problem}"
+
+
+def _resolve_references(plain: Plain, known: Catalogue) -> Iterator[str]:
+    """Replace aliases of models and GPUs by ids; yield those that nothing describes."""
+    for index, observation in enumerate(plain.get("observations", ())):
+        configuration = observation["configuration"]
+        path = f"observations[{index}].configuration"
+        yield from _resolve(
+            configuration, "model_id", path, known.resolve_model, known.unknown_model
+        )
+        yield from _resolve(configuration, "gpu_id", path, known.resolve_gpu, known.unknown_gpu)
+
+
+def _resolve(
+    configuration: Plain,
+    column: str,
+    path: str,
+    resolve: Callable[[str], str | None],
+    unknown: Callable[[str], str],
+) -> Iterator[str]:
+    name = configuration.get(column)
+    if name is None:
+        return
+    resolved = resolve(name)
+    if resolved is None:
+        yield f"{path}.{column}: {unknown(name)}"
+    else:
+        configuration[column] = resolved
+
+
+def _check_observations(plain: Plain, known: Catalogue) -> Iterator[str]:
+    for index, observation in enumerate(plain.get("observations", ())):
+        path = f"observations[{index}]"
+        yield from _check_keys(observation, path)
+        complete = complete_observation(observation)
+        yield from _check_derived(observation, complete, path)
+        configuration = complete["configuration"]
+        gpu = known.gpus.get(configuration.get("gpu_id", ""), {})
+        figures = complete["measurements"]
+        facts = collect_facts(configuration, complete, figures, gpu.get("memory_bytes"))
+        for rule in check_rules(facts):
+            found = _format_facts(rule.require, facts)
+            yield f"{path}: found {found}; expected that {rule.expected}; {rule.way_out}"
+
+
+def _check_derived(observation: Plain, complete: Plain, path: str) -> Iterator[str]:
+    """Yield derived values outside the range of their column or metric."""
+    columns = load_table("configurations")
+    for name in _DERIVED_COLUMNS:
+        value = complete["configuration"].get(name)
+        if value is not None and name not in observation["configuration"]:
+            problem = check_value(columns.column(name), value)
+            if problem:
+                place = f"{path}.configuration.{name}"
+                yield f"{place}: found {excerpt(value)}, which follows from the others; {problem}"
+    for figure in complete["measurements"][len(observation.get("measurements", ())) :]:
+        place = f"{path}: {figure['metric']}, derived as {figure['reason']}"
+        yield from _check_range(figure, place)
+
+
+def _format_facts(require: str, facts: Plain) -> str:
+    names = [name for name in re.findall(r"[a-z_][a-z_0-9]*", require) if name in facts]
+    stated = {name: facts[name] for name in names if facts[name] is not None}
+    return ", ".join(f"{name} = {format_fact(value)}" for name, value in stated.items())
+
+
+def _check_keys(observation: Plain, path: str) -> Iterator[str]:
+    """Yield what stands twice in one observation although it may stand once."""
+    for part in ("measurements", "citations", "samples"):
+        key = [n for n in load_table(part).key if n not in ("observation_id", "source_id")]
+        seen: dict[tuple[Any, ...], int] = {}
+        for index, row in enumerate(observation.get(part, ())):
+            values = tuple(row.get(name) for name in key)
+            if values in seen:
+                stated = ", ".join(str(value) for value in values if value is not None)
+                yield (
+                    f"{path}.{part}[{index}]: the same as {part}[{seen[values]}] ({stated}); "
+                    f"expected each {', '.join(key)} once; remove one"
+                )
+            seen.setdefault(values, index)

@@ -1,0 +1,202 @@
+"""The validator of submissions: pydantic-core, given a schema that is built from the contract.
+
+Importing pydantic itself would cost more than all the rest of `registry add`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from pydantic_core import PydanticCustomError, SchemaValidator
+
+from registry.contract import Column, load_table, vocabulary
+from registry.contract.resources import read_yaml
+from registry.contract.tables import FORBIDDEN_CHARACTERS, LARGEST_INTEGER
+from registry.submission.identity import canonical_json
+
+#: Most items of a list of words, and most characters of a JSON column, that states no bound.
+_MOST_WORDS = 10_000
+_LONGEST_JSON = 1_000_000
+
+_PLAIN_TEXT = rf"[^{FORBIDDEN_CHARACTERS}]*"
+
+
+@dataclass(frozen=True)
+class PartSpec:
+    """One part of a submission: its own columns, and the parts nested in it."""
+
+    name: str
+    table: str | None = None
+    columns: dict[str, Column] = field(default_factory=dict)
+    defaults: dict[str, Any] = field(default_factory=dict)
+    as_text: tuple[str, ...] = ()
+    nested: dict[str, NestedSpec] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names that the part may have."""
+        version = ("schema_version",) if self.name == "Submission" else ()
+        return (*version, *self.columns, *self.nested)
+
+
+@dataclass(frozen=True)
+class NestedSpec:
+    """A part nested in another, or a list of them."""
+
+    part: PartSpec
+    many: bool = False
+    required: bool = False
+    #: Whether a part that is left out stays out; else it is an empty one.
+    optional: bool = False
+    max_items: int | None = None
+
+
+@lru_cache(maxsize=16)
+def part_spec(name: str = "Submission") -> PartSpec:
+    """Return what a part of a submission holds, from ``schemas/submission.yaml``."""
+    entry = read_yaml("submission.yaml")["parts"][name]
+    filled_in = entry.get("filled_in", ())
+    columns = load_table(entry["table"]).columns if "table" in entry else ()
+    return PartSpec(
+        name,
+        entry.get("table"),
+        {column.name: column for column in columns if column.name not in filled_in},
+        entry.get("defaults", {}),
+        tuple(entry.get("as_text", ())),
+        {
+            key: NestedSpec(**{**nested, "part": part_spec(nested["part"])})
+            for key, nested in entry.get("nested", {}).items()
+        },
+    )
+
+
+@lru_cache(maxsize=1)
+def submission_validator() -> SchemaValidator:
+    """Return the validator of a whole submission; it returns plain data."""
+    schema = _part_schema(part_spec())
+    version = read_yaml("submission.yaml")["version"]
+    # First an integer: a literal alone would take true for 1.
+    steps = [{"type": "int"}, {"type": "literal", "expected": [version]}]
+    literal = {"type": "chain", "steps": steps}
+    schema["fields"]["schema_version"] = _field(
+        {"type": "default", "schema": literal, "default": version}, required=False
+    )
+    return SchemaValidator(schema)
+
+
+@lru_cache(maxsize=512)
+def column_validator(column: Column) -> SchemaValidator:
+    """Return the validator of one column's values that are not null."""
+    return SchemaValidator(value_schema(column), _STRICT)
+
+
+def _part_schema(part: PartSpec) -> dict[str, Any]:
+    fields = {name: _column_field(part, column) for name, column in part.columns.items()}
+    for name, nested in part.nested.items():
+        schema = _part_schema(nested.part)
+        if nested.many:
+            schema = {"type": "list", "items_schema": schema, "max_length": nested.max_items}
+        elif not nested.required and not nested.optional:
+            schema = {"type": "default", "schema": schema, "default_factory": dict}
+        fields[name] = _field(schema, required=nested.required)
+    return {"type": "typed-dict", "fields": fields, "config": _STRICT}
+
+
+def _field(schema: dict[str, Any], *, required: bool) -> dict[str, Any]:
+    return {"type": "typed-dict-field", "schema": schema, "required": required}
+
+
+def _column_field(part: PartSpec, column: Column) -> dict[str, Any]:
+    schema = _figure(column) if column.name in part.as_text else value_schema(column)
+    if column.name in part.defaults:
+        default = {"type": "default", "schema": schema, "default": part.defaults[column.name]}
+        return _field(default, required=False)
+    if not column.required:
+        schema = {"type": "nullable", "schema": schema}
+    return _field(schema, required=column.required)
+
+
+def value_schema(column: Column) -> dict[str, Any]:
+    """Return the schema of a column's values that are not null: type, range, words, pattern."""
+    match column.type:
+        case "string":
+            return _text(column)
+        case "list<string>":
+            return {"type": "list", "items_schema": _text(column), "max_length": _MOST_WORDS}
+        case "int64":
+            low = -LARGEST_INTEGER if column.min is None else column.min
+            high = LARGEST_INTEGER if column.max is None else column.max
+            return {"type": "int", "ge": low, "le": high}
+        case "float64":
+            bounds = {"ge": column.min, "le": column.max}
+            return {"type": "float", **{k: v for k, v in bounds.items() if v is not None}}
+        case "bool":
+            return {"type": "bool"}
+        case "json":
+            keyed = {"type": "dict", "keys_schema": {"type": "str"}}
+            check = {"type": "no-info", "function": _check_json}
+            return {"type": "function-after", "schema": keyed, "function": check}
+    parse = {"type": "no-info", "function": lambda value: parse_timestamp(value, column)}
+    return {"type": "function-plain", "function": parse}
+
+
+def _text(column: Column) -> dict[str, Any]:
+    if column.vocabulary:
+        return {"type": "literal", "expected": list(vocabulary(column.vocabulary))}
+    return {
+        "type": "str",
+        "pattern": rf"\A(?:{column.pattern or _PLAIN_TEXT})\Z",
+        "max_length": column.max_length,
+        "regex_engine": "python-re",
+    }
+
+
+def _figure(column: Column) -> dict[str, Any]:
+    return {
+        "type": "union",
+        "choices": [{"type": "float"}, _text(column)],
+        "custom_error_type": "figure",
+        "custom_error_message": "expected a finite number, or text with a unit such as 36.6 GiB",
+    }
+
+
+def _check_json(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        text = canonical_json(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        message = f"{str(error) or 'nested too deep'}; expected a JSON object"
+        raise PydanticCustomError("json", message.replace("{", "{{").replace("}", "}}")) from None
+    if len(text) > _LONGEST_JSON:
+        raise PydanticCustomError("json", f"expected at most {_LONGEST_JSON} characters of JSON")
+    column_validator(_ANY_JSON).validate_python(text)
+    return value
+
+
+_ANY_JSON = Column("json", "string", "Any text.", max_length=_LONGEST_JSON)
+
+
+def parse_timestamp(value: object, column: Column | None = None) -> str:
+    """Return a timestamp in UTC as canonical ISO 8601 text; raise where it is not one.
+
+    The ``min`` and ``max`` of a timestamp's column are years.
+    """
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise PydanticCustomError("timestamp", "expected an ISO 8601 timestamp") from None
+    if not isinstance(value, datetime):
+        raise PydanticCustomError("timestamp", "expected an ISO 8601 timestamp")
+    if value.tzinfo is None:
+        raise PydanticCustomError("timestamp", "expected a time zone, such as a final Z")
+    if column and not (column.min or 1) <= value.year <= (column.max or 9999):
+        years = f"expected a year from {column.min} to {column.max}"
+        raise PydanticCustomError("timestamp", years)
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+#: Each part states it: a typed dictionary does not take over the configuration around it.
+_STRICT = {"strict": True, "extra_fields_behavior": "forbid", "allow_inf_nan": False}
