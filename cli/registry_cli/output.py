@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
-import secrets
+import os
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from registry.query.formats import FORMATS
-from registry.query.model import Limits, Query
+from registry.query.child import Child, start_child
+from registry.query.model import FORMATS, Limits, Query
+from registry.query.process import Worker
 from registry.store.files import explained_output
 from registry.store.folder import find_registry
 from registry.store.read import read_dataset
-from registry_cli import console, prefork
+from registry_cli import console
 from registry_cli.group import HintedChoice
 
 if TYPE_CHECKING:
@@ -103,12 +103,18 @@ def write_query(
 ) -> Summary:
     """Run a query and write its rows."""
     query = Query(sql, params, destination.format, limits or Limits())
-    with prefork.take() as worker:
+    with _take_worker() as worker:
         if destination.path is None:
             sys.stdout.flush()
             return worker.run(dataset, query, sys.stdout.fileno())
         with explained_output(destination.path), _open_output(destination.path) as file:
             return worker.run(dataset, query, file)
+
+
+def _take_worker() -> Worker:
+    """Return a worker in the child that was started early, or in another for a second query."""
+    child = click.get_current_context().find_object(Child)
+    return Worker(child if child and child.is_running else start_child())
 
 
 @contextlib.contextmanager
@@ -119,7 +125,7 @@ def _open_output(path: Path) -> Iterator[BinaryIO]:
             yield device
         return
     path = path.resolve()  # a link stays one
-    temporary = path.with_name(f".tmp-{secrets.token_hex(8)}")
+    temporary = path.with_name(f".tmp-{os.urandom(8).hex()}")
     try:
         with temporary.open("xb") as file:
             yield file
@@ -130,11 +136,8 @@ def _open_output(path: Path) -> Iterator[BinaryIO]:
 
 def read_query(dataset: Dataset, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Run a query and return its rows."""
-    with tempfile.TemporaryFile() as file:
-        with prefork.take() as worker:
-            worker.run(dataset, Query(sql, params, "json"), file)
-        file.seek(0)
-        rows: list[dict[str, Any]] = json.load(file)
+    with _take_worker() as worker:
+        rows: list[dict[str, Any]] = json.loads(worker.fetch(dataset, Query(sql, params, "json")))
         return rows
 
 

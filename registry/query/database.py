@@ -107,33 +107,17 @@ def _json_column(name: str, kind: str) -> str:
     return f"CAST({extract}(r, {place}) AS {kind}) AS {_quote_name(name)}"
 
 
-def _load_pending_json(connection: Any, relation: Relation) -> None:
+def _load_pending(connection: Any, relation: Relation) -> bool:
+    """Create the table of the pending rows; tell whether there are any."""
+    if relation.json_rows is None:
+        return False
+    connection.execute("CREATE SCHEMA IF NOT EXISTS pending")
     columns = ", ".join(_json_column(name, kind) for name, kind in relation.columns)
-    rows = (relation.json_rows or b"[]").decode()
     connection.execute(
         f"CREATE TABLE pending.{_quote_name(relation.name)} AS SELECT {columns}"  # noqa: S608 - names are quoted, values bound
         " FROM (SELECT unnest(CAST(CAST($1 AS JSON) AS JSON[])) AS r)",
-        [rows],
+        [relation.json_rows.decode()],
     )
-
-
-def _load_pending_arrow(connection: Any, relation: Relation) -> None:
-    import pyarrow as pa  # noqa: PLC0415 - heavy, and most queries have no pending rows
-
-    table = pa.ipc.open_stream(relation.arrow_ipc or b"").read_all()
-    connection.register("pending_rows", table)
-    connection.execute(
-        f"CREATE TABLE pending.{_quote_name(relation.name)} AS SELECT * FROM pending_rows"  # noqa: S608 - names are quoted
-    )
-    connection.unregister("pending_rows")
-
-
-def _load_pending(connection: Any, relation: Relation) -> bool:
-    if relation.arrow_ipc is None and relation.json_rows is None:
-        return False
-    connection.execute("CREATE SCHEMA IF NOT EXISTS pending")
-    load = _load_pending_json if relation.arrow_ipc is None else _load_pending_arrow
-    load(connection, relation)
     return True
 
 

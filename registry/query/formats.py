@@ -185,4 +185,3 @@ ROW_FORMATS: dict[str, RowWriter] = {
     "markdown": write_markdown,
 }
 ARROW_FORMATS: dict[str, ArrowWriter] = {"parquet": write_parquet, "arrow": write_arrow}
-FORMATS = (*ROW_FORMATS, *ARROW_FORMATS)

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 GIB = 1 << 30
 
+#: Formats that the engine's rows are written in by us, and those that Arrow writes.
+FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "arrow")
+
 Comment = tuple[str, str, str]
 Comments = tuple[Comment, ...] | Callable[[], tuple[Comment, ...]]
 
@@ -21,14 +24,12 @@ class Relation:
     """A table: Parquet files, plus rows that are not in any file yet.
 
     ``columns`` holds (name, DuckDB type); it types the pending rows and an empty relation.
-    Pending rows are an Arrow IPC stream, or a JSON array of objects, which spares the child
-    the import of pyarrow.
+    ``json_rows``, a JSON array of objects, are the pending rows.
     """
 
     name: str
     files: tuple[Path, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()
-    arrow_ipc: bytes | None = None
     json_rows: bytes | None = None
 
 
@@ -62,7 +63,7 @@ def default_memory_bytes() -> int:
 
 
 def default_threads() -> int:
-    """Return the number of processors, at most 8: each thread costs address space."""
+    """Return the number of processors, at most 8: each thread costs memory."""
     return min(8, os.cpu_count() or 1)
 
 

@@ -347,7 +347,7 @@ def test_ctrl_c_while_the_command_still_loads_shows_no_traceback(
         cwd=work,
     )
     children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
-    while not children.read_text():  # the engine's process is forked first of all
+    while not children.read_text():  # the engine's process is started first of all
         time.sleep(0.001)
     child.send_signal(signal.SIGINT)
     stdout, stderr = child.communicate(timeout=20)

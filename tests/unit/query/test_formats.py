@@ -16,17 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from registry.query import FORMATS, Query, start_worker
 from registry.query.cells import cut_text, format_figure, format_for_people, format_json, text_width
 from registry.query.formats import ARROW_FORMATS, ROW_FORMATS, unique_names
+from registry.query.model import FORMATS, Query
 from registry.query.output import Output
+from registry.query.process import start_worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TEXT = st.text(st.characters(exclude_characters="\r\0", codec="utf-8"))
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
 def written(name: str, columns: Sequence[str], *batches: Any) -> str:
@@ -88,7 +87,7 @@ def test_no_rows(name: str, text: str) -> None:
 
 
 def test_the_formats_are_known_by_name() -> None:
-    assert set(FORMATS) == ROW_FORMATS.keys() | ARROW_FORMATS.keys()
+    assert (*ROW_FORMATS, *ARROW_FORMATS) == FORMATS
 
 
 @pytest.mark.parametrize(
