@@ -99,6 +99,31 @@ def test_a_terminal_gets_a_table_with_rounded_figures(
     assert b"third," not in shown.encode()
 
 
+@pytest.mark.parametrize("name", ["csv", "tsv", "json", "jsonl", "table", "markdown"])
+def test_a_terminal_gets_no_character_that_it_would_act_on(
+    command: Path, environment: dict[str, str], work: Path, name: str
+) -> None:
+    sql = "select 'x' || chr(155) || chr(8238) || chr(13) || chr(127) || 'y' as s"
+    shown = read_terminal([str(command), "query", sql, "-f", name], environment, work)
+    assert r"x\u009b\u202e\r\u007fy" in shown
+    assert shown.replace("\r\n", "").isprintable()
+
+
+def test_a_name_in_a_message_is_shown_not_sent(run: Run, work: Path) -> None:
+    (work / "a\x9b\u202e\r.sql").write_bytes(b"\xff")
+    done = run("query", "--file", "a\x9b\u202e\r.sql")
+    assert (done.returncode, done.stderr) == (
+        1,
+        r"error: a\u009b\u202e\r.sql: byte 0: not UTF-8; expected a SQL statement in UTF-8" + "\n",
+    )
+
+
+def test_what_the_engine_repeats_of_a_statement_is_shown_not_sent(run: Run) -> None:
+    lines = run("query", 'select "a\x9b\u202e"').stderr.split("\n")
+    assert r'"a\u009b\u202e"' in lines[0]
+    assert lines[1] == r'LINE 1: select "a\u009b\u202e"'
+
+
 def test_figures_in_a_pipe_are_not_rounded(run: Run) -> None:
     rows = list(csv.DictReader(io.StringIO(run("query", "select 1 / 3.0e0 as third").stdout)))
     assert float(rows[0]["third"]) == 1 / 3
