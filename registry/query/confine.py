@@ -34,6 +34,7 @@ _TCP_BIND_AND_CONNECT, _TCP_ABI = 3, 4
 _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS, _SCOPE_ABI = 3, 6
 # What the interpreter, the engine and the stacks of its threads take besides the query's data.
 _SLACK_BYTES = 512 << 20
+_THREADS = Path("/proc/self/task")
 # How long a thread that ends may take to leave the kernel's list.
 _ENDING_SECONDS = 1.0
 
@@ -58,7 +59,7 @@ def landlock_abi() -> int:
 def count_threads() -> int:
     """Return the number of threads of this process, of Python alone where there is no /proc."""
     try:
-        return sum(1 for _ in Path("/proc/self/task").iterdir())
+        return sum(1 for _ in _THREADS.iterdir())
     except FileNotFoundError:
         return threading.active_count()
 

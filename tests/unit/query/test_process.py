@@ -77,7 +77,7 @@ def test_memory_is_limited(ask: Any, sql: str) -> None:
     )
 
 
-def test_the_address_space_is_limited_without_the_engines_help(
+def test_memory_is_limited_without_the_engines_help(
     ask: Any, patch_child: Callable[[str], None]
 ) -> None:
     patch_child(
@@ -232,6 +232,19 @@ def test_a_process_with_threads_is_not_confined() -> None:
         stop.set()
         thread.join()
     assert str(caught.value) == f"cannot confine a process with {count} threads, expected 1"
+
+
+def test_threads_are_counted_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confine, "_THREADS", Path("/nowhere/at/all"))
+    assert confine.count_threads() == threading.active_count()
+
+
+def test_a_result_needs_no_folder(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere/at/all"])
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with pytest.raises(FileNotFoundError), tempfile.TemporaryFile():
+        pass
+    assert query_arrow(dataset, "select 1 as n").to_pylist() == [{"n": 1}]
 
 
 def test_an_unknown_format_is_an_error(dataset: Dataset) -> None:
