@@ -6,6 +6,8 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from registry.query.reach import validate_files
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -141,6 +143,7 @@ def create_objects(
     kind = "TABLE" if in_memory else "VIEW"
     for relation in dataset.relations:
         if relation.name in names:
+            validate_files(relation.files, dataset.readable)
             source = _relation_source(relation, pending=_load_pending(connection, relation))
             connection.execute(f"CREATE {kind} {_quote_name(relation.name)} AS {source}")
     for view in dataset.views:

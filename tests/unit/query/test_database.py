@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,10 @@ from registry.query import database
 from registry.query.model import Dataset, Query, Relation, View
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+OUTSIDE = "lies outside of what a query may read"
 
 
 def test_a_view_brings_what_it_builds_on(dataset: Dataset) -> None:
@@ -79,6 +83,51 @@ def test_files_and_names_with_quotes_are_read(ask: Any, tmp_path: Path, *, landl
     parquet.write_table(pa.table({"x": [1]}), place / "a'b.parquet")
     over = Dataset((Relation("odd", (place / "a'b.parquet",)),), (), (place,))
     assert ask("from odd", over=over, landlock=landlock) == "x\n1\n"
+
+
+def _link(path: Path, outside: Path) -> Path:
+    path.symlink_to(outside)
+    return path
+
+
+def _fifo(path: Path, _outside: Path) -> Path:
+    os.mkfifo(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [
+        (lambda folder, _: folder / ".." / "outside.parquet", OUTSIDE),
+        (lambda _, outside: outside, OUTSIDE),
+        (lambda folder, outside: _link(folder / "up", outside.parent) / outside.name, OUTSIDE),
+        (lambda folder, outside: _link(folder / "b.parquet", outside), "is a link"),
+        (lambda folder, outside: _fifo(folder / "b.parquet", outside), "is no regular file"),
+        (lambda folder, _: folder, OUTSIDE),
+        (lambda folder, _: folder / "no.parquet", "No such file or directory"),
+    ],
+)
+def test_a_file_outside_of_the_tables_is_not_handed_to_the_engine(
+    ask: Any, folder: Path, place: Callable[[Path, Path], Path], problem: str, *, landlock: bool
+) -> None:
+    outside = folder.parent / "outside.parquet"
+    parquet.write_table(pa.table({"x": [1]}), outside)
+    path = place(folder, outside)
+    over = Dataset((Relation("x", (path,)),), (), (folder,))
+    with pytest.raises(QueryError) as caught:
+        ask("from x", over=over, landlock=landlock)
+    assert str(caught.value) == (
+        f"{path}: {problem}; expected a file in the registry's own folder; run `registry check` "
+        "to see what else is wrong"
+    )
+
+
+def test_tables_that_are_reached_through_a_link_are_read(
+    ask: Any, folder: Path, tmp_path: Path, *, landlock: bool
+) -> None:
+    linked = _link(tmp_path / "linked", folder)
+    over = Dataset((Relation("x", (linked / "a.parquet",)),), (), (linked,))
+    assert ask("select count(*) as n from x", over=over, landlock=landlock) == "n\n10\n"
 
 
 @pytest.mark.parametrize(
