@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from registry.query.messages import WRITTEN_OTHERWISE
 from registry.query.reach import validate_files
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ _WHOLE_CATALOGUE = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile(r"\w+")
+_SHOWN_CHARACTERS = 60
 _FIRST_VERSION_WITH_ASYNC_THREADS = 2
 
 
@@ -80,7 +82,7 @@ def shut_doors(connection: Any, files: Iterable[os.PathLike[str]]) -> None:
 def select_names(dataset: Dataset, sql: str) -> set[str]:
     """Return the relations and views that ``sql`` mentions, with all that those build on."""
     sources = {view.name: view.sql for view in dataset.views}
-    sources |= {relation.name: "" for relation in dataset.relations}
+    sources |= {relation.name: relation.where or "" for relation in dataset.relations}
     by_word = {name.lower(): name for name in sources}
     found: set[str] = set()
     texts = [sql]
@@ -123,17 +125,42 @@ def _load_pending(connection: Any, relation: Relation) -> bool:
     return True
 
 
+def _read_files(relation: Relation) -> str:
+    files = ", ".join(_quote_text(os.fspath(path)) for path in relation.files)
+    if not relation.evolved:
+        return f"SELECT * FROM read_parquet([{files}], hive_partitioning = false)"  # noqa: S608 - quoted
+    nulls = ", ".join(f"NULL AS {_quote_name(name)}" for name, _ in relation.columns)
+    casts = ", ".join(_checked_cast(relation.name, *column) for column in relation.columns)
+    return (
+        f"SELECT {casts} FROM (SELECT {nulls} WHERE false UNION ALL BY NAME SELECT * FROM "  # noqa: S608 - quoted
+        f"read_parquet([{files}], hive_partitioning = false, union_by_name = true))"
+    )
+
+
+def _checked_cast(table: str, name: str, kind: str) -> str:
+    """Return a cast whose failure tells it from a cast that the user wrote."""
+    column = _quote_name(name)
+    begin = _quote_text(f"table {table!r}, column {name!r}: found '")
+    end = _quote_text(f"', expected {kind}; it {WRITTEN_OTHERWISE}")
+    found = f"left(CAST({column} AS VARCHAR), {_SHOWN_CHARACTERS})"
+    failure = f"CAST(error({begin} || {found} || {end}) AS {kind})"
+    return (
+        f"coalesce(TRY_CAST({column} AS {kind}), CASE WHEN {column} IS NOT NULL THEN {failure} END)"
+        f" AS {column}"
+    )
+
+
 def _relation_source(relation: Relation, *, pending: bool) -> str:
     parts = []
     if relation.files:
-        files = ", ".join(_quote_text(os.fspath(path)) for path in relation.files)
-        parts.append(f"SELECT * FROM read_parquet([{files}], hive_partitioning = false)")  # noqa: S608 - quoted
+        parts.append(_read_files(relation))
     if pending:
         parts.append(f"SELECT * FROM pending.{_quote_name(relation.name)}")  # noqa: S608 - names are quoted
     if not parts:
         nulls = (f"CAST(NULL AS {kind}) AS {_quote_name(name)}" for name, kind in relation.columns)
         parts.append(f"SELECT {', '.join(nulls)} WHERE false")
-    return " UNION ALL BY NAME ".join(parts)
+    source = " UNION ALL BY NAME ".join(parts)
+    return f"SELECT * FROM ({source}) WHERE {relation.where}" if relation.where else source  # noqa: S608 - our own
 
 
 def create_objects(

@@ -24,13 +24,18 @@ class Relation:
     """A table: Parquet files, plus rows that are not in any file yet.
 
     ``columns`` holds (name, DuckDB type); it types the pending rows and an empty relation.
-    ``json_rows``, a JSON array of objects, are the pending rows.
+    ``json_rows``, a JSON array of objects, are the pending rows. ``evolved`` says that some files
+    have other columns or types than those: what a file lacks is null, what it has besides is left
+    out, and the rest is cast. ``where`` is an SQL condition that all rows must meet, our own and
+    never a user's; it may name relations that stand before this one in the dataset.
     """
 
     name: str
     files: tuple[Path, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()
     json_rows: bytes | None = None
+    evolved: bool = False
+    where: str | None = None
 
 
 @dataclass(frozen=True)
