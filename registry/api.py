@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from registry.query import Limits
+    from registry.query.model import Limits
     from registry.store.add import Added
     from registry.store.fold import FoldResult
 
@@ -84,7 +84,7 @@ class Registry:
         >>> db.query("select count(*) as n from gpus where gpu_id = $id", id="l4").rows()
         [{'n': 1}]
         """
-        from registry.query import query_arrow  # noqa: PLC0415 - not needed to add
+        from registry.query.process import query_arrow  # noqa: PLC0415 - not needed to add
         from registry.store.read import read_dataset  # noqa: PLC0415 - not needed to add
 
         dataset, _ = read_dataset(self.location, self.at)

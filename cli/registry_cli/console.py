@@ -1,4 +1,8 @@
-"""What goes to stderr: errors, warnings and hints. Data goes to stdout and nowhere else."""
+"""What people read: errors, warnings and hints on stderr, answers in words on stdout.
+
+What a terminal would act on is made visible in all of it, because names and messages come from
+files that others wrote.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from registry.text import escape_unprintable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
 def error(message: str) -> None:
     """Show an error."""
-    click.secho(f"error: {message}", err=True, fg="red", color=_color())
+    click.secho(f"error: {_clean(message)}", err=True, fg="red", color=_color())
 
 
 def warning(message: str) -> None:
     """Show a warning."""
-    click.secho(f"warning: {message}", err=True, fg="yellow", color=_color())
+    click.secho(f"warning: {_clean(message)}", err=True, fg="yellow", color=_color())
 
 
 def warn_all(messages: Iterable[str]) -> None:
@@ -30,7 +36,12 @@ def warn_all(messages: Iterable[str]) -> None:
 
 def hint(message: str) -> None:
     """Show what happened or what to do next."""
-    click.echo(message, err=True)
+    click.echo(_clean(message), err=True)
+
+
+def answer(lines: Iterable[str]) -> None:
+    """Show the lines of an answer on stdout."""
+    click.echo("\n".join(map(escape_unprintable, lines)))
 
 
 def show_usage_error(problem: click.ClickException) -> None:
@@ -40,6 +51,10 @@ def show_usage_error(problem: click.ClickException) -> None:
         click.echo(context.get_usage(), err=True)
         click.echo(f"Try '{context.command_path} --help' for help.\n", err=True)
     error(problem.format_message())
+
+
+def _clean(message: str) -> str:
+    return escape_unprintable(message, "\n")
 
 
 def _color() -> bool | None:

@@ -1,108 +1,24 @@
-"""Entry point of the command ``registry``: dispatch, and errors as one paragraph on stderr."""
+"""Entry point of the command ``registry``."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-EXIT_BAD_ANSWER = 1
-EXIT_WRONG_CALL = 2
-EXIT_TIMED_OUT = 124
-EXIT_INTERRUPTED = 130
+from registry.query.child import start_child
 
-#: Set it to see the traceback of an unexpected error.
-TRACEBACK_VARIABLE = "REGISTRY_TRACEBACK"
+#: Commands that run a query, in a process of its own.
+QUERYING = {"query", "ls", "show", "compare"}
 
 
 def main() -> None:
     """Run the command and exit with its status."""
+    child = start_child() if QUERYING & {*sys.argv[1:2]} else None
     try:
-        status = _start()
-    except KeyboardInterrupt:  # before the command itself was loaded, or while it ended
+        from registry_cli.dispatch import dispatch  # noqa: PLC0415 - the child loads meanwhile
+
+        status = dispatch(sys.argv[1:], child)
+    except KeyboardInterrupt:  # while the command was loaded, or while it ended
         os.write(2, b"error: interrupted\n")
-        status = EXIT_INTERRUPTED
+        status = 130
     sys.exit(status)
-
-
-def _start() -> int:
-    from registry_cli import prefork  # noqa: PLC0415 - forks before anything else is loaded
-
-    prefork.start_early(sys.argv[1:])
-    try:
-        status = run(sys.argv[1:])
-        return _flush(status)
-    finally:
-        prefork.close()
-
-
-def run(arguments: list[str]) -> int:
-    """Run the command with these arguments and return its exit status."""
-    import click  # noqa: PLC0415 - the query's child is forked before it is loaded
-
-    from registry.errors import (  # noqa: PLC0415 - likewise
-        MissingRegistryError,
-        QueryTimeoutError,
-        RegistryError,
-    )
-    from registry_cli import console  # noqa: PLC0415 - likewise
-    from registry_cli.group import cli  # noqa: PLC0415 - likewise
-
-    exit_codes = {
-        QueryTimeoutError: EXIT_TIMED_OUT,
-        MissingRegistryError: EXIT_WRONG_CALL,
-        RegistryError: EXIT_BAD_ANSWER,
-    }
-
-    status: object = 0
-    try:
-        status = cli.main(args=arguments, prog_name="registry", standalone_mode=False)
-    except click.exceptions.Exit as error:
-        status = error.exit_code
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
-        status = EXIT_WRONG_CALL
-    except click.ClickException as error:
-        console.show_usage_error(error)
-        status = EXIT_WRONG_CALL
-    except (click.Abort, KeyboardInterrupt):
-        console.error("interrupted")
-        status = EXIT_INTERRUPTED
-    except RegistryError as error:
-        console.error(str(error))
-        status = next(code for kind, code in exit_codes.items() if isinstance(error, kind))
-    except BrokenPipeError:
-        status = 0  # the reader of the output hung up, as `head` does
-    except Exception as error:  # the command's last line: a user gets no traceback
-        if os.environ.get(TRACEBACK_VARIABLE):
-            raise
-        console.error(_describe(error))
-        status = EXIT_BAD_ANSWER
-    return status if isinstance(status, int) else 0
-
-
-def _describe(error: Exception) -> str:
-    """Return what to say of an error that no part of the program expects."""
-    if isinstance(error, OSError):
-        place = f"{error.filename}: " if error.filename is not None else ""
-        return f"{place}{error.strerror or error}; expected files and output that can be used"
-    return (
-        f"unexpected {type(error).__name__}: {error}; this is a fault of the command, please "
-        f"report it with the traceback that {TRACEBACK_VARIABLE}=1 shows"
-    )
-
-
-def _flush(status: int) -> int:
-    """Flush stdout; a reader that hung up (``| head``) is no error, a full disk is one."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _drop_output()
-    except OSError as error:
-        _drop_output()
-        os.write(2, f"error: standard output: {error.strerror}\n".encode())
-        return status or EXIT_BAD_ANSWER
-    return status
-
-
-def _drop_output() -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

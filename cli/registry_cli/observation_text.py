@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from registry.contract import load_metrics
+from registry.text import escape_unprintable
 from registry.units import format_duration, format_memory
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ _ID_DIGITS = 12
 
 def format_observation(document: dict[str, Any]) -> str:
     """Return an observation (as ``registry show -f json`` gives it) as text."""
-    return "\n".join(_lines(document))
+    return "\n".join(map(escape_unprintable, _lines(document)))
 
 
 def _lines(document: dict[str, Any]) -> Iterator[str]:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import secrets
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.query.formats import FORMATS
-from registry.query.model import Limits, Query
-from registry.store.files import explained_output
+from registry.query.child import Child, start_child
+from registry.query.model import FORMATS, Limits, Query
+from registry.query.process import Worker
 from registry.store.read import read_dataset
-from registry_cli import console, prefork
+from registry_cli import console
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate
+from registry_cli.output_file import open_output, validate_output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from registry.query.model import Dataset, Summary
 
@@ -71,7 +69,9 @@ def at_option(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
-def parse_destination(format_name: str | None, path: Path | None) -> Destination:
+def parse_destination(
+    format_name: str | None, path: Path | None, registry_path: Path | None
+) -> Destination:
     """Return where rows go; without a format, the file's ending or the terminal decides."""
     if path is not None:
         name = format_name or _SUFFIXES.get(path.suffix.lower())
@@ -80,6 +80,7 @@ def parse_destination(format_name: str | None, path: Path | None) -> Destination
                 f"{path}: its ending implies no format; expected one of {', '.join(_SUFFIXES)}, "
                 "or a format with -f"
             )
+        validate_output(path, locate(registry_path))
         return Destination(name, path)
     name = format_name or ("table" if sys.stdout.isatty() else "csv")
     if name in ("parquet", "arrow") and sys.stdout.isatty():
@@ -103,38 +104,24 @@ def write_query(
 ) -> Summary:
     """Run a query and write its rows."""
     query = Query(sql, params, destination.format, limits or Limits())
-    with prefork.take() as worker:
+    with _take_worker() as worker:
         if destination.path is None:
             sys.stdout.flush()
             return worker.run(dataset, query, sys.stdout.fileno())
-        with explained_output(destination.path), _open_output(destination.path) as file:
+        with open_output(destination.path) as file:
             return worker.run(dataset, query, file)
 
 
-@contextlib.contextmanager
-def _open_output(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file that becomes ``path`` when it is complete; a device is written as it is."""
-    if path.exists() and not path.is_file():
-        with path.open("wb") as device:
-            yield device
-        return
-    path = path.resolve()  # a link stays one
-    temporary = path.with_name(f".tmp-{secrets.token_hex(8)}")
-    try:
-        with temporary.open("xb") as file:
-            yield file
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+def _take_worker() -> Worker:
+    """Return a worker in the child that was started early, or in another for a second query."""
+    child = click.get_current_context().find_object(Child)
+    return Worker(child if child and child.is_running else start_child())
 
 
 def read_query(dataset: Dataset, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Run a query and return its rows."""
-    with tempfile.TemporaryFile() as file:
-        with prefork.take() as worker:
-            worker.run(dataset, Query(sql, params, "json"), file)
-        file.seek(0)
-        rows: list[dict[str, Any]] = json.load(file)
+    with _take_worker() as worker:
+        rows: list[dict[str, Any]] = json.loads(worker.fetch(dataset, Query(sql, params, "json")))
         return rows
 
 

@@ -9,6 +9,8 @@ from json.encoder import encode_basestring
 from math import isfinite
 from typing import Any
 
+from registry.text import escape_unprintable
+
 _TEXT_LIMIT = 40
 _MANTISSA_DIGITS = 6
 _JSON_WORDS = {None: "null", True: "true", False: "false"}
@@ -91,9 +93,7 @@ def format_for_people(value: Any, limit: int | None = _TEXT_LIMIT) -> str:
     """Return a value on one line: figures rounded, control characters shown, long text cut."""
     if isinstance(value, float | Decimal):
         return format_figure(value)
-    text = format_plain(value)
-    if not text.isprintable():
-        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    text = escape_unprintable(format_plain(value))
     return cut_text(text, limit) if limit else text
 
 

@@ -14,9 +14,10 @@ import signal
 import stat
 import struct
 import sys
+import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,13 +28,13 @@ _VERSION_QUERY = 1
 _RULE_PATH_BENEATH = 1
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
-_M_ARENA_MAX = -8
 # Handled rights by the ABI that brought them: 13 at first, then refer, truncate, ioctl on devices.
 _FILE_RIGHTS = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}
 _TCP_BIND_AND_CONNECT, _TCP_ABI = 3, 4
 _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS, _SCOPE_ABI = 3, 6
-# Address space that allocators reserve without using it, over what the query is allowed.
-_ADDRESS_SLACK_BYTES = 512 << 20
+# What the interpreter, the engine and the stacks of its threads take besides the query's data.
+_SLACK_BYTES = 512 << 20
+_THREADS = Path("/proc/self/task")
 # How long a thread that ends may take to leave the kernel's list.
 _ENDING_SECONDS = 1.0
 
@@ -56,8 +57,11 @@ def landlock_abi() -> int:
 
 
 def count_threads() -> int:
-    """Return the number of threads of this process that the kernel knows."""
-    return sum(1 for _ in Path("/proc/self/task").iterdir())
+    """Return the number of threads of this process, of Python alone where there is no /proc."""
+    try:
+        return sum(1 for _ in _THREADS.iterdir())
+    except FileNotFoundError:
+        return threading.active_count()
 
 
 def _format_ruleset(abi: int) -> bytes:
@@ -131,41 +135,14 @@ def end_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def open_memory_gauge() -> BinaryIO | None:
-    """Return what `limit_memory` reads; to be opened before the files are out of reach."""
-    return open("/proc/self/statm", "rb") if sys.platform.startswith("linux") else None  # noqa: PTH123 - kept open
+def limit_memory(memory_bytes: int) -> None:
+    """Bound what the process can write to in memory: ``memory_bytes`` and some slack.
 
-
-def limit_memory(gauge: BinaryIO | None, memory_bytes: int) -> None:
-    """Bound the address space to what is mapped now plus ``memory_bytes`` and some slack."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if gauge is None:
-        return
-    _call_libc().mallopt(_M_ARENA_MAX, 2)
-    mapped = int(gauge.read().split()[0]) * resource.getpagesize()
-    bound = mapped + memory_bytes + _ADDRESS_SLACK_BYTES
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
-
-
-def isolate_descriptors(keep: Iterable[int]) -> None:
-    """Point every inherited descriptor but ``keep`` at the null device.
-
-    Through ``/proc/self/fd`` a statement could read what an inherited pipe brings, which
-    Landlock does not stop. They are not closed: objects of a forked parent still own the numbers.
+    The limit is on data, not on the address space, of which allocators and stacks reserve much
+    that they never use.
     """
-    kept = set(keep)
-    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    folder = "/proc/self/fd" if sys.platform.startswith("linux") else "/dev/fd"
-    found = {int(entry.name) for entry in Path(folder).iterdir()}
-    for number in {0, 1, 2} | {number for number in found - kept - {null} if _is_open(number)}:
-        os.dup2(null, number, inheritable=False)
-
-
-def _is_open(number: int) -> bool:
-    try:
-        os.fstat(number)
-    except OSError:  # the descriptor that listed the folder
-        return False
-    return True
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    bound = memory_bytes + _SLACK_BYTES
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (bound, bound))

@@ -6,6 +6,9 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from registry.query.messages import WRITTEN_OTHERWISE
+from registry.query.reach import validate_files
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -18,6 +21,7 @@ _WHOLE_CATALOGUE = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile(r"\w+")
+_SHOWN_CHARACTERS = 60
 _FIRST_VERSION_WITH_ASYNC_THREADS = 2
 
 
@@ -78,7 +82,7 @@ def shut_doors(connection: Any, files: Iterable[os.PathLike[str]]) -> None:
 def select_names(dataset: Dataset, sql: str) -> set[str]:
     """Return the relations and views that ``sql`` mentions, with all that those build on."""
     sources = {view.name: view.sql for view in dataset.views}
-    sources |= {relation.name: relation.where for relation in dataset.relations}
+    sources |= {relation.name: relation.where or "" for relation in dataset.relations}
     by_word = {name.lower(): name for name in sources}
     found: set[str] = set()
     texts = [sql]
@@ -107,60 +111,56 @@ def _json_column(name: str, kind: str) -> str:
     return f"CAST({extract}(r, {place}) AS {kind}) AS {_quote_name(name)}"
 
 
-def _load_pending_json(connection: Any, relation: Relation) -> None:
+def _load_pending(connection: Any, relation: Relation) -> bool:
+    """Create the table of the pending rows; tell whether there are any."""
+    if relation.json_rows is None:
+        return False
+    connection.execute("CREATE SCHEMA IF NOT EXISTS pending")
     columns = ", ".join(_json_column(name, kind) for name, kind in relation.columns)
-    rows = (relation.json_rows or b"[]").decode()
     connection.execute(
         f"CREATE TABLE pending.{_quote_name(relation.name)} AS SELECT {columns}"  # noqa: S608 - names are quoted, values bound
         " FROM (SELECT unnest(CAST(CAST($1 AS JSON) AS JSON[])) AS r)",
-        [rows],
+        [relation.json_rows.decode()],
     )
-
-
-def _load_pending_arrow(connection: Any, relation: Relation) -> None:
-    import pyarrow as pa  # noqa: PLC0415 - heavy, and most queries have no pending rows
-
-    table = pa.ipc.open_stream(relation.arrow_ipc or b"").read_all()
-    connection.register("pending_rows", table)
-    connection.execute(
-        f"CREATE TABLE pending.{_quote_name(relation.name)} AS SELECT * FROM pending_rows"  # noqa: S608 - names are quoted
-    )
-    connection.unregister("pending_rows")
-
-
-def _load_pending(connection: Any, relation: Relation) -> bool:
-    if relation.arrow_ipc is None and relation.json_rows is None:
-        return False
-    connection.execute("CREATE SCHEMA IF NOT EXISTS pending")
-    load = _load_pending_json if relation.arrow_ipc is None else _load_pending_arrow
-    load(connection, relation)
     return True
+
+
+def _read_files(relation: Relation) -> str:
+    files = ", ".join(_quote_text(os.fspath(path)) for path in relation.files)
+    if not relation.evolved:
+        return f"SELECT * FROM read_parquet([{files}], hive_partitioning = false)"  # noqa: S608 - quoted
+    nulls = ", ".join(f"NULL AS {_quote_name(name)}" for name, _ in relation.columns)
+    casts = ", ".join(_checked_cast(relation.name, *column) for column in relation.columns)
+    return (
+        f"SELECT {casts} FROM (SELECT {nulls} WHERE false UNION ALL BY NAME SELECT * FROM "  # noqa: S608 - quoted
+        f"read_parquet([{files}], hive_partitioning = false, union_by_name = true))"
+    )
+
+
+def _checked_cast(table: str, name: str, kind: str) -> str:
+    """Return a cast whose failure tells it from a cast that the user wrote."""
+    column = _quote_name(name)
+    begin = _quote_text(f"table {table!r}, column {name!r}: found '")
+    end = _quote_text(f"', expected {kind}; it {WRITTEN_OTHERWISE}")
+    found = f"left(CAST({column} AS VARCHAR), {_SHOWN_CHARACTERS})"
+    failure = f"CAST(error({begin} || {found} || {end}) AS {kind})"
+    return (
+        f"coalesce(TRY_CAST({column} AS {kind}), CASE WHEN {column} IS NOT NULL THEN {failure} END)"
+        f" AS {column}"
+    )
 
 
 def _relation_source(relation: Relation, *, pending: bool) -> str:
     parts = []
     if relation.files:
-        files = ", ".join(_quote_text(os.fspath(path)) for path in relation.files)
-        union = ", union_by_name = true" if relation.evolved else ""
-        parts.append(f"SELECT * FROM read_parquet([{files}], hive_partitioning = false{union})")  # noqa: S608 - quoted
-        if relation.evolved:
-            parts.append(_typed_empty(relation))
+        parts.append(_read_files(relation))
     if pending:
         parts.append(f"SELECT * FROM pending.{_quote_name(relation.name)}")  # noqa: S608 - names are quoted
     if not parts:
-        parts.append(_typed_empty(relation))
-    sql = " UNION ALL BY NAME ".join(parts)
-    if relation.evolved:
-        cast = (
-            f"CAST({_quote_name(n)} AS {kind}) AS {_quote_name(n)}" for n, kind in relation.columns
-        )
-        sql = f"SELECT {', '.join(cast)} FROM ({sql})"
-    return f"SELECT * FROM ({sql}) WHERE {relation.where}" if relation.where else sql
-
-
-def _typed_empty(relation: Relation) -> str:
-    nulls = (f"CAST(NULL AS {kind}) AS {_quote_name(name)}" for name, kind in relation.columns)
-    return f"SELECT {', '.join(nulls)} WHERE false"
+        nulls = (f"CAST(NULL AS {kind}) AS {_quote_name(name)}" for name, kind in relation.columns)
+        parts.append(f"SELECT {', '.join(nulls)} WHERE false")
+    source = " UNION ALL BY NAME ".join(parts)
+    return f"SELECT * FROM ({source}) WHERE {relation.where}" if relation.where else source  # noqa: S608 - our own
 
 
 def create_objects(
@@ -170,6 +170,7 @@ def create_objects(
     kind = "TABLE" if in_memory else "VIEW"
     for relation in dataset.relations:
         if relation.name in names:
+            validate_files(relation.files, dataset.readable)
             source = _relation_source(relation, pending=_load_pending(connection, relation))
             connection.execute(f"CREATE {kind} {_quote_name(relation.name)} AS {source}")
     for view in dataset.views:

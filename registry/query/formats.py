@@ -48,7 +48,7 @@ def write_csv(columns: Sequence[str], batches: Batches, output: Output) -> None:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerows(_convert_columns(rows, _format_csv_column))
-        output.write(text.getvalue().encode())
+        output.write_text(text.getvalue())
 
 
 _TSV_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
@@ -58,7 +58,7 @@ def write_tsv(columns: Sequence[str], batches: Batches, output: Output) -> None:
     r"""Write tab-separated lines; tab, newline and backslash in a cell become ``\t \n \\``."""
     for rows in chain([[columns]], batches):
         lines = ("\t".join(format_plain(v).translate(_TSV_ESCAPES) for v in row) for row in rows)
-        output.write("".join(f"{line}\n" for line in lines).encode())
+        output.write_text("".join(f"{line}\n" for line in lines))
 
 
 def unique_names(columns: Sequence[str]) -> list[str]:
@@ -90,7 +90,7 @@ def _format_objects(columns: Sequence[str], rows: Sequence[Row]) -> Iterator[str
 def write_jsonl(columns: Sequence[str], batches: Batches, output: Output) -> None:
     """Write one JSON object a line."""
     for rows in batches:
-        output.write("".join(f"{line}\n" for line in _format_objects(columns, rows)).encode())
+        output.write_text("".join(f"{line}\n" for line in _format_objects(columns, rows)))
 
 
 def write_json(columns: Sequence[str], batches: Batches, output: Output) -> None:
@@ -98,9 +98,9 @@ def write_json(columns: Sequence[str], batches: Batches, output: Output) -> None
     lead = "[\n"
     for rows in batches:
         objects = ",\n".join(_format_objects(columns, rows))
-        output.write(f"{lead}{objects}".encode() if objects else b"")
+        output.write_text(f"{lead}{objects}" if objects else "")
         lead = ",\n" if objects else lead
-    output.write(b"[]\n" if lead == "[\n" else b"\n]\n")
+    output.write_text("[]\n" if lead == "[\n" else "\n]\n")
 
 
 def _pad(text: str, width: int, *, right: bool) -> str:
@@ -134,10 +134,10 @@ def write_table(columns: Sequence[str], batches: Batches, output: Output) -> Non
         return "  ".join(padded).rstrip() + "\n"
 
     rule = "  ".join("─" * width for width in widths) + "\n"
-    output.write((line(heads) + rule + "".join(map(line, cells))).encode())
+    output.write_text(line(heads) + rule + "".join(map(line, cells)))
     for rows in batches:
         texts = ([format_for_people(value) for value in row] for row in rows)
-        output.write("".join(map(line, texts)).encode())
+        output.write_text("".join(map(line, texts)))
 
 
 def _format_markdown_row(texts: Sequence[str]) -> str:
@@ -149,10 +149,10 @@ def write_markdown(columns: Sequence[str], batches: Batches, output: Output) -> 
     first = next(batches, [])
     rules = ["--:" if figure else "---" for figure in _figure_columns(columns, first)]
     head = _format_markdown_row([format_for_people(name, None) for name in columns])
-    output.write(f"{head}| {' | '.join(rules)} |\n".encode())
+    output.write_text(f"{head}| {' | '.join(rules)} |\n")
     for rows in chain([first], batches):
         lines = ([format_for_people(value, None) for value in row] for row in rows)
-        output.write("".join(map(_format_markdown_row, lines)).encode())
+        output.write_text("".join(map(_format_markdown_row, lines)))
 
 
 def write_arrow(reader: Any, output: Output) -> None:
@@ -185,4 +185,3 @@ ROW_FORMATS: dict[str, RowWriter] = {
     "markdown": write_markdown,
 }
 ARROW_FORMATS: dict[str, ArrowWriter] = {"parquet": write_parquet, "arrow": write_arrow}
-FORMATS = (*ROW_FORMATS, *ARROW_FORMATS)

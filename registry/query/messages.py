@@ -13,6 +13,14 @@ _PATH_AS_TABLE = re.compile(r'Table with name "?([^"\n]*[/\\][^"\n]*?)"? does no
 _BUILT_IN = re.compile(r'"?(pg_|sqlite_|duckdb_|pragma_)')
 _EXTENSION = re.compile(r"exists in the (\w+) extension")
 
+_FILE_OF_OTHER_TYPES = re.compile(
+    r'Error while reading file "([^"]*)": failed to cast column "([^"]*)" from type (.+?) to (.+?):'
+)
+
+#: How a message about a file ends whose columns do not fit.
+WRITTEN_OTHERWISE = (
+    "was written under another contract than this release's; rewrite it with `registry fold --all`"
+)
 ONLY_TABLES = "a query reaches nothing but the registry's own tables (see them with: show tables)"
 
 
@@ -75,6 +83,12 @@ def format_engine_error(error: Exception, memory_bytes: int) -> str:
     text = str(error)
     if type(error).__name__ == "OutOfMemoryException" or "bad_alloc" in text:
         return format_memory_error(memory_bytes)
+    if other := _FILE_OF_OTHER_TYPES.search(text):
+        path, column, found, expected = other.groups()
+        return (
+            f"query: {path}: column {column!r}: found {found}, expected {expected}; the file "
+            f"{WRITTEN_OTHERWISE}"
+        )
     place = _PLACE.search(text)
     body = _KIND.sub("", text[: place.start()] if place else text).strip()
     message = _format_reach(text) or f"query: {_format_body(body)}"

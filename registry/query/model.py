@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 GIB = 1 << 30
 
+#: Formats that the engine's rows are written in by us, and those that Arrow writes.
+FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "arrow")
+
 Comment = tuple[str, str, str]
 Comments = tuple[Comment, ...] | Callable[[], tuple[Comment, ...]]
 
@@ -21,17 +24,18 @@ class Relation:
     """A table: Parquet files, plus rows that are not in any file yet.
 
     ``columns`` holds (name, DuckDB type); it types the pending rows and an empty relation.
-    Pending rows are an Arrow IPC stream, or a JSON array of objects, which spares the child
-    the import of pyarrow.
+    ``json_rows``, a JSON array of objects, are the pending rows. ``evolved`` says that some files
+    have other columns or types than those: what a file lacks is null, what it has besides is left
+    out, and the rest is cast. ``where`` is an SQL condition that all rows must meet, our own and
+    never a user's; it may name relations that stand before this one in the dataset.
     """
 
     name: str
     files: tuple[Path, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()
-    arrow_ipc: bytes | None = None
     json_rows: bytes | None = None
     evolved: bool = False
-    where: str = ""
+    where: str | None = None
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ def default_memory_bytes() -> int:
 
 
 def default_threads() -> int:
-    """Return the number of processors, at most 8: each thread costs address space."""
+    """Return the number of processors, at most 8: each thread costs memory."""
     return min(8, os.cpu_count() or 1)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError
 from registry.query.messages import format_bytes
+from registry.text import escape_unprintable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,11 @@ class Output(io.RawIOBase):
         self._limit = limit
         self._written = 0
         self._is_file = stat.S_ISREG(os.fstat(number).st_mode)
+        self._is_terminal = os.isatty(number)
+
+    def write_text(self, text: str) -> None:
+        """Write a text, exactly unless a person reads it; raise what `write` raises."""
+        self.write((escape_unprintable(text, "\n\t") if self._is_terminal else text).encode())
 
     def write(self, data: Any, /) -> int:
         """Write all of ``data``.

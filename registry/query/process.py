@@ -13,29 +13,24 @@ import pickle
 import select
 import signal
 import socket
-import subprocess
 import sys
-import tempfile
-import threading
 import time
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from registry.errors import QueryError, QueryTimeoutError, did_you_mean
+from registry.query.child import start_child
 from registry.query.database import mentions_catalogue
-from registry.query.formats import FORMATS
 from registry.query.messages import format_crash, format_memory_error, format_timeout
-from registry.query.model import Dataset, Job, Limits, Query, Summary
+from registry.query.model import FORMATS, Job, Limits, Query, Summary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow as pa
 
-StartMode = Literal["fork", "spawn"]
-
-_SPAWN = "import sys; sys.path.insert(0, {root!r}); from registry.query.worker import main; main()"
+    from registry.query.child import Child
+    from registry.query.model import Dataset
 
 
 class _Clock:
@@ -63,10 +58,9 @@ class _Clock:
 class Worker:
     """A child process that runs one query; a context manager that leaves no process behind."""
 
-    def __init__(self, channel: socket.socket, pid: int) -> None:
-        self._channel = channel
-        self._pid = pid
-        self._status: int | None = None
+    def __init__(self, child: Child) -> None:
+        self._child = child
+        self._channel = child.channel
         self._pending = b""
 
     def __enter__(self) -> Self:
@@ -80,7 +74,7 @@ class Worker:
     @property
     def pid(self) -> int:
         """The child's process id, also that of its process group."""
-        return self._pid
+        return self._child.process.pid
 
     def run(self, dataset: Dataset, query: Query, output: int | BinaryIO) -> Summary:
         """Run ``query`` over ``dataset``, its result written to the descriptor ``output``.
@@ -104,23 +98,26 @@ class Worker:
         finally:
             self.close()
 
+    def fetch(self, dataset: Dataset, query: Query) -> bytes:
+        """Return the result of ``query`` in its format; raise what `run` raises."""
+        with _open_memory_file() as file:
+            self.run(dataset, query, file)
+            file.seek(0)
+            return file.read()
+
     def close(self) -> None:
         """Kill the child, if it still runs, and reap it."""
-        if self._status is None:
-            self._kill()
-            self._reap()
-        self._channel.close()
+        self._child.close()
 
     def _send(self, dataset: Dataset, query: Query, output: int) -> None:
         comments = dataset.comments if mentions_catalogue(query.sql) else ()
         dataset = replace(dataset, comments=comments() if callable(comments) else comments)
         query = replace(query, params=dict(query.params))
-        with tempfile.TemporaryFile() as file:
-            pickle.dump(Job(dataset, query), file)
-            file.flush()
-            # a child that has died already is told from its silence
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                socket.send_fds(self._channel, [b"Q"], [output, file.fileno()])
+        # a child that has died already is told from its silence
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            socket.send_fds(self._channel, [b"Q"], [output])
+            self._channel.sendall(pickle.dumps(Job(dataset, query)))
+            self._channel.shutdown(socket.SHUT_WR)
 
     def _await_result(self, limits: Limits) -> Summary:
         clock = _Clock(limits.seconds)
@@ -163,84 +160,25 @@ class Worker:
 
     def _explain_end(self, limits: Limits) -> QueryError:
         """Return the error of a child that ended without a last word."""
-        self._reap()
-        number = -os.waitstatus_to_exitcode(self._status or 0)
+        number = -self._child.process.wait()
         if number == signal.SIGKILL:  # not ours: the system's out-of-memory killer
             return QueryError(format_memory_error(limits.memory_bytes))
         reason = signal.Signals(number).name if number > 0 else f"status {-number}"
         return QueryError(format_crash(reason, limits.memory_bytes))
 
-    def _kill(self) -> None:
-        # The group is there only after the child's first step, so the child itself is named too.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._pid, signal.SIGKILL)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
 
-    def _reap(self) -> None:
-        try:
-            _, self._status = os.waitpid(self._pid, 0)
-        except ChildProcessError:  # a handler of the program was faster
-            self._status = 0
+def start_worker() -> Worker:
+    """Start a child that loads the engine while the caller does other things."""
+    return Worker(start_child())
 
 
-def _count_own_threads() -> int:
-    try:
-        return sum(1 for _ in Path("/proc/self/task").iterdir())
-    except FileNotFoundError:
-        return threading.active_count()
+def _open_memory_file() -> BinaryIO:
+    """Return a file that is in no folder, because a system may have none to write to."""
+    if sys.platform == "linux":
+        return os.fdopen(os.memfd_create("registry-query"), "w+b")
+    import tempfile  # noqa: PLC0415 - slow to load, and not needed on Linux
 
-
-def _fork(ours: socket.socket, theirs: socket.socket) -> int:
-    parent = os.getpid()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
-    if pid:
-        return pid
-    try:
-        os.setsid()
-        ours.close()
-        from registry.query.worker import serve  # noqa: PLC0415 - the parent stays light
-
-        serve(theirs, parent)
-    finally:
-        os._exit(1)
-
-
-def _spawn(theirs: socket.socket) -> int:
-    root = str(Path(__file__).resolve().parents[2])
-    number = theirs.fileno()
-    child = subprocess.Popen(
-        [sys.executable, "-P", "-c", _SPAWN.format(root=root), str(number), str(os.getpid())],
-        pass_fds=[number],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    child.returncode = 0  # reaped by Worker, Popen need not warn of a running child
-    return child.pid
-
-
-def start_worker(mode: StartMode | None = None) -> Worker:
-    """Start a child that loads the engine while the caller does other things.
-
-    Args:
-        mode: ``fork`` costs least and suits a process with one thread, ``spawn`` any; without
-            it the number of threads decides.
-    """
-    ours, theirs = socket.socketpair()
-    if mode is None:
-        mode = "fork" if _count_own_threads() == 1 else "spawn"
-    try:
-        pid = _fork(ours, theirs) if mode == "fork" else _spawn(theirs)
-    except BaseException:
-        ours.close()
-        raise
-    finally:
-        theirs.close()
-    return Worker(ours, pid)
+    return tempfile.TemporaryFile()
 
 
 def query_arrow(
@@ -260,7 +198,5 @@ def query_arrow(
     limits = limits or Limits()
     limits = replace(limits, output_bytes=limits.output_bytes or limits.memory_bytes)
     query = Query(sql, params or {}, "arrow", limits, landlock)
-    with tempfile.TemporaryFile() as file, start_worker("spawn") as worker:
-        worker.run(dataset, query, file.fileno())
-        file.seek(0)
-        return pa.ipc.open_stream(file.read()).read_all()
+    with start_worker() as worker:
+        return pa.ipc.open_stream(worker.fetch(dataset, query)).read_all()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import signal
 import socket
 import sys
 import traceback
@@ -78,11 +77,10 @@ class Session:
     def open(self) -> None:
         """Confine the process and create what the statement mentions."""
         query, dataset = self.job.query, self.job.dataset
-        gauge = confine.open_memory_gauge()
         if self.landlock:
             confine.restrict_files(dataset.readable)
         database.set_limits(self.connection, query.limits)
-        confine.limit_memory(gauge, query.limits.memory_bytes)
+        confine.limit_memory(query.limits.memory_bytes)
         whole = database.mentions_catalogue(query.sql)
         self.loaded = (
             database.all_names(dataset) if whole else database.select_names(dataset, query.sql)
@@ -189,7 +187,7 @@ def write_result(query: Query, result: Any, output: Output) -> dict[str, Any]:
 def run_job(engine: Any, connection: Any, job: Job, output: Output) -> dict[str, Any]:
     """Return the last event of a query: ``done``, or ``error`` with its message."""
     query = job.query
-    if query.format in ARROW_FORMATS or any(r.arrow_ipc for r in job.dataset.relations):
+    if query.format in ARROW_FORMATS:
         load_arrow()
     landlock = query.landlock and confine.landlock_abi() > 0
     session = Session(engine, connection, job, landlock)
@@ -210,14 +208,12 @@ def run_job(engine: Any, connection: Any, job: Job, output: Output) -> dict[str,
 
 def receive_job(channel: socket.socket) -> tuple[Job, int]:
     """Return the job and the descriptor its result goes to; leave if the parent hangs up."""
-    data, numbers, _, _ = socket.recv_fds(channel, 1, 2)
+    data, numbers, _, _ = socket.recv_fds(channel, 1, 1)
     if not data:
         os._exit(0)
-    output_number, job_number = numbers
-    with os.fdopen(job_number, "rb") as file:
-        file.seek(0)
+    with channel.makefile("rb") as file:
         job: Job = pickle.load(file)  # noqa: S301 - written by our own parent
-    return job, output_number
+    return job, numbers[0]
 
 
 def serve(channel: socket.socket, parent: int) -> None:
@@ -227,8 +223,6 @@ def serve(channel: socket.socket, parent: int) -> None:
         channel.sendall(json.dumps(event).encode() + b"\n")
 
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent kills, at once
-        confine.isolate_descriptors([channel.fileno()])
         confine.end_with_parent(parent)
         confine.forbid_new_privileges()
         engine = load_engine()

@@ -147,8 +147,8 @@ def test_help_and_add_load_no_heavy_package(environment: dict[str, str], work: P
     example = CHECKOUT / "tests" / "examples" / "valid" / "minimal.json"
     program = (
         "import sys\n"
-        "from registry_cli.main import run\n"
-        "status = run(sys.argv[1:])\n"
+        "from registry_cli.dispatch import dispatch\n"
+        "status = dispatch(sys.argv[1:])\n"
         "heavy = {'duckdb', 'pandas', 'pandera', 'pyarrow', 'numpy', 'yaml'} & set(sys.modules)\n"
         "print(status, sorted(heavy - set(sys.argv[1:])), file=sys.stderr)\n"
     )

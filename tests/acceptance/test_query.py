@@ -99,6 +99,31 @@ def test_a_terminal_gets_a_table_with_rounded_figures(
     assert b"third," not in shown.encode()
 
 
+@pytest.mark.parametrize("name", ["csv", "tsv", "json", "jsonl", "table", "markdown"])
+def test_a_terminal_gets_no_character_that_it_would_act_on(
+    command: Path, environment: dict[str, str], work: Path, name: str
+) -> None:
+    sql = "select 'x' || chr(155) || chr(8238) || chr(13) || chr(127) || 'y' as s"
+    shown = read_terminal([str(command), "query", sql, "-f", name], environment, work)
+    assert r"x\u009b\u202e\r\u007fy" in shown
+    assert shown.replace("\r\n", "").isprintable()
+
+
+def test_a_name_in_a_message_is_shown_not_sent(run: Run, work: Path) -> None:
+    (work / "a\x9b\u202e\r.sql").write_bytes(b"\xff")
+    done = run("query", "--file", "a\x9b\u202e\r.sql")
+    assert (done.returncode, done.stderr) == (
+        1,
+        r"error: a\u009b\u202e\r.sql: byte 0: not UTF-8; expected a SQL statement in UTF-8" + "\n",
+    )
+
+
+def test_what_the_engine_repeats_of_a_statement_is_shown_not_sent(run: Run) -> None:
+    lines = run("query", 'select "a\x9b\u202e"').stderr.split("\n")
+    assert r'"a\u009b\u202e"' in lines[0]
+    assert lines[1] == r'LINE 1: select "a\u009b\u202e"'
+
+
 def test_figures_in_a_pipe_are_not_rounded(run: Run) -> None:
     rows = list(csv.DictReader(io.StringIO(run("query", "select 1 / 3.0e0 as third").stdout)))
     assert float(rows[0]["third"]) == 1 / 3
@@ -164,6 +189,80 @@ def test_an_output_that_is_a_link_stays_one(run: Run, work: Path) -> None:
     assert run("query", "select 1 as a", "-o", "x.csv").returncode == 0
     assert (work / "x.csv").is_symlink()
     assert (work / "real.csv").read_text().split() == ["a", "1"]
+
+
+REFUSED = (
+    "error: {path}: {reason}, whose files only its own commands write; nothing was written; "
+    "name a file outside of it\n"
+)
+
+
+def _first_part(registry: Path) -> Path:
+    return next((registry / "tables").rglob("observations*.parquet"))
+
+
+@pytest.mark.parametrize("place", ["tables", "journal", "quarantine", "."])
+@pytest.mark.parametrize("named", [["--registry", "mine"], []])
+def test_an_output_in_a_registry_is_refused(
+    run: Run, registry: Path, snapshot: Callable[[Path], Any], place: str, named: list[str]
+) -> None:
+    (registry / place).mkdir(exist_ok=True)
+    before = snapshot(registry)
+    path = Path("mine", place, "x.csv")
+    done = run("query", "select 1", "-o", str(path), *named)
+    assert done.returncode == 2
+    assert done.stderr.endswith(
+        REFUSED.format(path=path, reason=f"lies in the registry {registry}")
+    )
+    assert snapshot(registry) == before
+
+
+@pytest.mark.parametrize("command_name", [["ls"], ["query", "select 1"]])
+def test_a_live_file_is_not_overwritten_through_a_link(
+    run: Run,
+    registry: Path,
+    work: Path,
+    snapshot: Callable[[Path], Any],
+    command_name: list[str],
+) -> None:
+    before = snapshot(registry)
+    (work / "folder").symlink_to("mine/tables")
+    (work / "link.parquet").symlink_to(_first_part(registry))
+    for name in ("folder/x.parquet", "link.parquet"):
+        done = run(*command_name, "-o", name, "--registry", "mine")
+        assert done.returncode == 2
+        assert done.stderr.endswith(
+            REFUSED.format(path=name, reason=f"lies in the registry {registry}")
+        )
+    assert snapshot(registry) == before
+
+
+def test_a_second_name_of_a_live_file_is_not_overwritten(
+    run: Run, registry: Path, work: Path, snapshot: Callable[[Path], Any]
+) -> None:
+    before = snapshot(registry)
+    part = _first_part(registry)
+    (work / "x.parquet").hardlink_to(part)
+    done = run("query", "select 1", "-o", "x.parquet", "--registry", "mine")
+    own = part.relative_to(work)
+    assert done.returncode == 2
+    assert done.stderr.endswith(
+        REFUSED.format(path="x.parquet", reason=f"is a second name of {own}")
+    )
+    assert snapshot(registry) == before
+
+
+def test_a_folder_of_tables_that_is_no_registry_may_be_written_to(run: Run, work: Path) -> None:
+    (work / "tables").mkdir()
+    assert run("query", "select 1 as a", "-o", "tables/x.csv").returncode == 0
+    assert (work / "tables" / "x.csv").read_text() == "a\n1\n"
+
+
+def test_an_output_whose_links_go_in_a_circle_is_replaced(run: Run, work: Path) -> None:
+    (work / "x.csv").symlink_to("x.csv")
+    done = run("query", "select 1 as a", "-o", "x.csv")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (work / "x.csv").read_text() == "a\n1\n"
 
 
 def test_a_device_is_written_and_not_replaced(run: Run) -> None:
@@ -347,7 +446,7 @@ def test_ctrl_c_while_the_command_still_loads_shows_no_traceback(
         cwd=work,
     )
     children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
-    while not children.read_text():  # the engine's process is forked first of all
+    while not children.read_text():  # the engine's process is started first of all
         time.sleep(0.001)
     child.send_signal(signal.SIGINT)
     stdout, stderr = child.communicate(timeout=20)

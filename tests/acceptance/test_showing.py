@@ -57,6 +57,21 @@ def test_every_seed_figure_shows_its_raw_cell(run: Run) -> None:
     assert ask(run, sql) == [{"n": 0}]
 
 
+def test_a_text_that_would_act_on_a_terminal_is_shown_not_sent(
+    run: Run, registry: Path, write: Callable[[str, Any], Path], submission: Callable[..., Any]
+) -> None:
+    document = submission()
+    document["observations"][0]["run_id"] = "a\u202eb\u200bc\u2028d"
+    write("a.json", document)
+    assert run("add", "a.json", "--registry", "mine").returncode == 0
+    assert registry.is_dir()
+    sql = "select observation_id from observations where contains(run_id, chr(8238))"
+    (row,) = json.loads(run("query", sql, "-f", "json", "--registry", "mine").stdout)
+    shown = run("show", row["observation_id"], "--registry", "mine").stdout
+    assert r"a\u202eb\u200bc\u2028d" in shown
+    assert shown.replace("\n", "").isprintable()
+
+
 def test_an_unknown_id_is_an_error(run: Run) -> None:
     done = run("show", "zzzz")
     assert (done.returncode, done.stdout, done.stderr) == (

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from registry.predict.state import recalibrate
+from registry_cli import console
 from registry_cli.calibrated import open_calibrated
 from registry_cli.options import registry_option
 
@@ -27,4 +28,4 @@ def command(*, registry_path: Path | None) -> None:
     seen = calibration.observations
     memory = sum(one.measured_memory for one in seen)
     times = sum(one.measured_time for one in seen)
-    click.echo(f"calibrated on {memory} measured peaks and {times} measured times: {path}")
+    console.answer([f"calibrated on {memory} measured peaks and {times} measured times: {path}"])

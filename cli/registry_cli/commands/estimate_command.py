@@ -86,7 +86,7 @@ def command(
     if as_json:
         click.echo(json.dumps(_data(question, memory, cost), indent=1))
     else:
-        click.echo("\n".join(_lines(question, memory, cost)))
+        console.answer(_lines(question, memory, cost))
 
 
 def _show_rule(rule: str, asked: dict[str, Any], exact: int, *, as_json: bool) -> None:

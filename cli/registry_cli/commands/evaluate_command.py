@@ -9,6 +9,7 @@ import click
 from registry.predict.accuracy import format_scores
 from registry.predict.evaluate import evaluate
 from registry.predict.observations import read_observations
+from registry_cli import console
 from registry_cli.calibrated import open_calibrated
 from registry_cli.options import registry_option
 
@@ -22,4 +23,5 @@ def command(*, registry_path: Path | None) -> None:
     Example:
       registry evaluate
     """  # noqa: D301 - \b keeps the example's lines
-    click.echo(format_scores(evaluate(read_observations(open_calibrated(registry_path)))))
+    scores = evaluate(read_observations(open_calibrated(registry_path)))
+    console.answer(format_scores(scores).split("\n"))

@@ -47,5 +47,5 @@ def command(*, exit_code: bool, as_json: bool, registry_path: Path | None, **ask
     if as_json:
         click.echo(json.dumps(answer_data(found), indent=1))
     else:
-        click.echo("\n".join(format_answer(found)))
+        console.answer(format_answer(found))
     return 1 if exit_code and found.verdict != "fits" else 0

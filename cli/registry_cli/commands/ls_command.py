@@ -73,7 +73,7 @@ def command(
         "limit": limit,
     }
     dataset = open_dataset(registry_path, at)
-    destination = parse_destination(format_name, output)
+    destination = parse_destination(format_name, output, registry_path)
     summary = write_query(dataset, read_sql("ls"), params, destination)
     if summary.rows == 0:
         console.hint("no observation matches")

@@ -82,7 +82,7 @@ def command(
       registry query 'from results where gpu_id = $gpu' -p gpu=rtx-3090 -o rtx-3090.parquet
       registry query --schema results
     """  # noqa: D301 - \b keeps the examples' lines
-    destination = parse_destination(format_name, output)
+    destination = parse_destination(format_name, output, registry_path)
     limits = Limits(memory_bytes=_parse_memory(memory), seconds=timeout)
     if schema:
         statement, bound = read_sql("schema"), {"relation": _check_relation(sql)}

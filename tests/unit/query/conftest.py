@@ -8,10 +8,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from registry.query import Dataset, Limits, Query, Relation, View, start_worker
+from registry.query import child
 from registry.query.confine import landlock_abi
+from registry.query.model import Dataset, Limits, Query, Relation, View
+from registry.query.process import start_worker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from typing import Any
 
@@ -51,6 +54,19 @@ def dataset(folder: Path) -> Dataset:
     )
 
 
+@pytest.fixture
+def patch_child(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Return a function that has the children of this test run some code before they serve."""
+
+    def patch(code: str) -> None:
+        body = f"exec({code!r}); from registry.query.worker import main"
+        monkeypatch.setattr(
+            child, "SERVE", child.SERVE.replace("from registry.query.worker import main", body)
+        )
+
+    return patch
+
+
 class Ask(Protocol):
     def __call__(self, sql: str, **options: Any) -> str: ...
 
@@ -70,7 +86,7 @@ def ask(dataset: Dataset) -> Ask:
     ) -> str:
         query = Query(sql, params or {}, options.get("format", "csv"), limits, landlock)
         with tempfile.TemporaryFile() as file:
-            with start_worker(options.get("mode", "fork")) as worker:
+            with start_worker() as worker:
                 worker.run(over, query, file.fileno())
             return os.pread(file.fileno(), 1 << 24, 0).decode()
 

@@ -16,17 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from registry.query import FORMATS, Query, start_worker
 from registry.query.cells import cut_text, format_figure, format_for_people, format_json, text_width
 from registry.query.formats import ARROW_FORMATS, ROW_FORMATS, unique_names
+from registry.query.model import FORMATS, Query
 from registry.query.output import Output
+from registry.query.process import start_worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TEXT = st.text(st.characters(exclude_characters="\r\0", codec="utf-8"))
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
 def written(name: str, columns: Sequence[str], *batches: Any) -> str:
@@ -88,7 +87,7 @@ def test_no_rows(name: str, text: str) -> None:
 
 
 def test_the_formats_are_known_by_name() -> None:
-    assert set(FORMATS) == ROW_FORMATS.keys() | ARROW_FORMATS.keys()
+    assert (*ROW_FORMATS, *ARROW_FORMATS) == FORMATS
 
 
 @pytest.mark.parametrize(
@@ -173,7 +172,26 @@ def test_wide_characters_take_two_cells() -> None:
 
 
 def test_terminal_escapes_are_shown_not_sent() -> None:
-    assert format_for_people("\x1b[31mred\u202e") == "\\x1b[31mred\\u202e"
+    assert format_for_people("\x1b[31mred\u202e") == "\\u001b[31mred\\u202e"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("table", "s\n{}\n{}\n"), ("markdown", "| s |\n| --- |\n| {1} |\n")],
+)
+def test_people_can_be_shown_every_value(ask: Any, name: str, text: str, *, landlock: bool) -> None:
+    value = "a\n\t\r\xa0\x9b\u200b\u202e\u2028\ufeff\U000e0001b"
+    shown = r"a\n\t\r\u00a0\u009b\u200b\u202e\u2028\ufeff\udb40\udc01b"
+    if name == "table":
+        shown = shown[:39] + "…"
+    answer = ask("select $s as s", {"s": value}, format=name, landlock=landlock)
+    assert answer == text.format("─" * len(shown), shown)
+
+
+@pytest.mark.parametrize("name", ["csv", "tsv", "json", "jsonl"])
+def test_machines_get_the_characters_themselves(ask: Any, name: str, *, landlock: bool) -> None:
+    value = "\xa0\x9b\u200b\u202e\u2028"
+    assert value in ask("select $s as s", {"s": value}, format=name, landlock=landlock)
 
 
 def test_repeated_names_stay_apart_in_json() -> None:

@@ -18,12 +18,12 @@ import pytest
 
 import registry.query
 from registry.errors import QueryError, QueryTimeoutError
-from registry.query import Dataset, Limits, Query, confine, query_arrow, start_worker
+from registry.query import confine
+from registry.query.model import Dataset, Limits, Query
+from registry.query.process import query_arrow, start_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 ENDLESS = "select count(*) from range(100000000000) a, range(100000) b"
 LIMITS = Limits(memory_bytes=256 << 20, seconds=20, threads=2)
@@ -45,15 +45,12 @@ def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
     return condition()
 
 
-@pytest.mark.parametrize("mode", ["fork", "spawn"])
-def test_the_time_limit_kills_and_leaves_no_process(mode: Any) -> None:
-    began = time.monotonic()
-    with tempfile.TemporaryFile() as file, start_worker(mode) as worker:
+def test_the_time_limit_kills_and_leaves_no_process() -> None:
+    with tempfile.TemporaryFile() as file, start_worker() as worker:
         query = Query(ENDLESS, limits=replace(LIMITS, seconds=0.4))
         with pytest.raises(QueryTimeoutError) as caught:
             worker.run(Dataset(), query, file.fileno())
         assert not is_running(worker.pid)
-    assert time.monotonic() - began < 3
     assert str(caught.value) == (
         "query: ended at its time limit of 0.4 s; narrow it with where or limit, or raise the limit"
     )
@@ -80,10 +77,13 @@ def test_memory_is_limited(ask: Any, sql: str) -> None:
     )
 
 
-def test_the_address_space_is_limited_without_the_engines_help(
-    ask: Any, monkeypatch: pytest.MonkeyPatch
+def test_memory_is_limited_without_the_engines_help(
+    ask: Any, patch_child: Callable[[str], None]
 ) -> None:
-    monkeypatch.setattr(registry.query.database, "set_limits", lambda _connection, _limits: None)
+    patch_child(
+        "from registry.query import database\n"
+        "database.set_limits = lambda _connection, _limits: None\n"
+    )
     sql = "select length(string_agg(repeat('x', 10000000) || range, ',')) from range(1000)"
     with pytest.raises(QueryError, match="memory"):
         ask(sql)
@@ -108,9 +108,8 @@ def test_a_child_killed_by_the_system_ran_out_of_memory(dataset: Dataset) -> Non
             worker.run(dataset, Query("select 1", limits=LIMITS), file.fileno())
 
 
-@pytest.mark.parametrize("mode", ["fork", "spawn"])
-def test_a_worker_never_asked_ends_with_its_parent_side(mode: Any) -> None:
-    with start_worker(mode) as worker:
+def test_a_worker_never_asked_ends_with_its_parent_side() -> None:
+    with start_worker() as worker:
         assert is_running(worker.pid)
     assert not is_running(worker.pid)
 
@@ -120,12 +119,13 @@ def run_script(script: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def run_endless_script(mode: str) -> tuple[subprocess.Popen[str], int]:
+def run_endless_script() -> tuple[subprocess.Popen[str], int]:
     script = (
         "import sys, tempfile\n"
         f"sys.path.insert(0, {str(ROOT)!r})\n"
-        "from registry.query import Dataset, Query, start_worker\n"
-        f"worker = start_worker({mode!r})\n"
+        "from registry.query.model import Dataset, Query\n"
+        "from registry.query.process import start_worker\n"
+        "worker = start_worker()\n"
         "print(worker.pid, flush=True)\n"
         f"worker.run(Dataset(), Query({ENDLESS!r}), tempfile.TemporaryFile())\n"
     )
@@ -137,26 +137,23 @@ def run_endless_script(mode: str) -> tuple[subprocess.Popen[str], int]:
     )
     assert process.stdout
     child = int(process.stdout.readline())
-    time.sleep(0.4)  # until the query runs
+    # more than one thread: the engine is at work
+    assert wait_until(lambda: len(list(Path(f"/proc/{child}/task").iterdir())) > 1)
     return process, child
 
 
-@pytest.mark.parametrize("mode", ["fork", "spawn"])
-def test_ctrl_c_ends_the_query_at_once(mode: str) -> None:
-    process, child = run_endless_script(mode)
+def test_ctrl_c_ends_the_query_at_once() -> None:
+    process, child = run_endless_script()
     assert is_running(child)
-    began = time.monotonic()
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=10)
-    assert time.monotonic() - began < 2
     assert errors.rstrip().endswith("KeyboardInterrupt")
     assert not is_running(child)
 
 
-@pytest.mark.parametrize("mode", ["fork", "spawn"])
 @pytest.mark.skipif(sys.platform != "linux", reason="needs the kernel's parent-death signal")
-def test_a_killed_parent_takes_the_child_along(mode: str) -> None:
-    process, child = run_endless_script(mode)
+def test_a_killed_parent_takes_the_child_along() -> None:
+    process, child = run_endless_script()
     process.kill()
     process.communicate(timeout=10)
     assert wait_until(lambda: not is_running(child))
@@ -185,7 +182,7 @@ def test_the_time_of_a_slow_reader_does_not_count(dataset: Dataset) -> None:
 
     reader = threading.Thread(target=read_late)
     reader.start()
-    with start_worker("spawn") as worker:
+    with start_worker() as worker:
         query = Query("select * from range(50000)", limits=replace(LIMITS, seconds=1.0))
         summary = worker.run(dataset, query, writing)
     os.close(writing)
@@ -198,7 +195,8 @@ def test_the_parent_never_loads_a_heavy_package() -> None:
     script = (
         "import sys, tempfile\n"
         f"sys.path.insert(0, {str(ROOT)!r})\n"
-        "from registry.query import Dataset, Query, start_worker\n"
+        "from registry.query.model import Dataset, Query\n"
+        "from registry.query.process import start_worker\n"
         "start_worker().run(Dataset(), Query('select 1'), tempfile.TemporaryFile())\n"
         "heavy = {'_duckdb', 'duckdb', 'pyarrow', 'numpy', 'pandas', 'pytz', 'click', 'pydantic'}\n"
         "print(sorted(heavy & sys.modules.keys()))\n"
@@ -234,6 +232,19 @@ def test_a_process_with_threads_is_not_confined() -> None:
         stop.set()
         thread.join()
     assert str(caught.value) == f"cannot confine a process with {count} threads, expected 1"
+
+
+def test_threads_are_counted_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confine, "_THREADS", Path("/nowhere/at/all"))
+    assert confine.count_threads() == threading.active_count()
+
+
+def test_a_result_needs_no_folder(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere/at/all"])
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with pytest.raises(FileNotFoundError), tempfile.TemporaryFile():
+        pass
+    assert query_arrow(dataset, "select 1 as n").to_pylist() == [{"n": 1}]
 
 
 def test_an_unknown_format_is_an_error(dataset: Dataset) -> None:

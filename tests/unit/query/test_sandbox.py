@@ -11,16 +11,14 @@ import pytest
 from _duckdb import __version__ as engine_version
 
 from registry.errors import QueryError
-from registry.query import Limits, database, worker
 from registry.query.confine import landlock_abi
+from registry.query.model import Limits
 from registry.query.statements import READS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from registry.query import Dataset
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+    from registry.query.model import Dataset
 
 READ_TRICKS = [
     "select * from read_csv('/etc/passwd')",
@@ -206,14 +204,15 @@ def test_settings_keep_the_doors_shut(attack: Any, *, landlock: bool) -> None:
 
 
 @pytest.fixture
-def _belts_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def _belts_off(patch_child: Callable[[str], None]) -> None:
     """Leave the operating system alone to stop a statement."""
     if not landlock_abi():
         pytest.skip("the kernel has no Landlock")
-    monkeypatch.setattr(
-        worker, "parse_statement", lambda _, con, sql: con.extract_statements(sql)[0]
+    patch_child(
+        "from registry.query import database, worker\n"
+        "worker.parse_statement = lambda _, con, sql: con.extract_statements(sql)[0]\n"
+        "database.shut_doors = lambda _con, _files: None\n"
     )
-    monkeypatch.setattr(database, "shut_doors", lambda _con, _files: None)
 
 
 @pytest.mark.usefixtures("_belts_off")
@@ -254,6 +253,7 @@ def test_landlock_alone_hides_other_folders(attack: Any) -> None:
 @pytest.mark.usefixtures("_belts_off")
 def test_an_inherited_pipe_cannot_be_read(attack: Any) -> None:
     reading, writing = os.pipe()
+    os.set_inheritable(reading, True)  # noqa: FBT003 - has no keyword
     os.write(writing, b"secret")
     os.close(writing)  # or a read would wait for more
     try:

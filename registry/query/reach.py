@@ -1,0 +1,45 @@
+"""Which files of a dataset may be handed to the engine."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from registry.errors import QueryError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def validate_files(files: Iterable[Path], readable: Iterable[Path]) -> None:
+    """Raise QueryError for a file that is no regular one in the folders ``readable``.
+
+    A second belt: where the kernel has no Landlock, a manifest that names a file elsewhere would
+    have it read.
+    """
+    folders = [os.path.realpath(folder) for folder in readable]
+    for path in files:
+        problem = _find_problem(path, folders)
+        if problem:
+            raise QueryError(
+                f"{path}: {problem}; expected a file in the registry's own folder; run "
+                "`registry check` to see what else is wrong"
+            )
+
+
+def _find_problem(path: Path, folders: list[str]) -> str | None:
+    parent = Path(os.path.realpath(path.parent))
+    if not any(parent.is_relative_to(folder) for folder in folders):
+        return "lies outside of what a query may read"
+    if path.is_symlink():
+        return "is a link"
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        return error.strerror
+    try:
+        return None if stat.S_ISREG(os.fstat(number).st_mode) else "is no regular file"
+    finally:
+        os.close(number)

@@ -1,0 +1,24 @@
+"""Text that was written by others, as a person may read it on a terminal."""
+
+from __future__ import annotations
+
+from json.encoder import encode_basestring_ascii
+
+
+def escape_unprintable(text: str, keep: str = "") -> str:
+    r"""Return ``text`` with every character that a terminal would act on, or hide, as JSON has it.
+
+    These are control characters, line and paragraph separators, spaces that are not the plain one,
+    what changes the direction of the text, and what has no width. Those in ``keep`` stay.
+
+    >>> print(escape_unprintable("a\tb\u202ec\x9b"))
+    a\tb\u202ec\u009b
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    # no codec: the query's process could not load one any more
+    return encode_basestring_ascii(character)[1:-1]
