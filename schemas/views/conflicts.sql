@@ -1,13 +1,29 @@
 -- Figures that do not agree: of like runs, or within one observation.
-with alike as (
+with totals as (
+    select
+        m.observation_id,
+        c.n_samples * c.n_epochs as n_samples, -- epochs that are not stated are not taken for one
+        arg_min(m.value, list_position(['median', 'value', 'mean'], m.statistic))
+            filter (m.metric = 'total_time') as total_seconds,
+        arg_min(m.value, list_position(['median', 'value', 'mean'], m.statistic))
+            filter (m.metric = 'samples_per_second') as samples_per_second,
+        arg_min(m.value, list_position(['median', 'value', 'mean'], m.statistic))
+            filter (m.metric = 'sample_time') as sample_seconds
+    from observations as o
+    inner join configurations as c using (configuration_id)
+    inner join measurements as m using (observation_id)
+    where m.origin = 'reported' and m.scope = 'total'
+        and m.statistic in ('median', 'value', 'mean')
+    group by all
+),
+compared as (
     select
         'same configuration and environment' as kind,
         a.observation_id,
         b.observation_id as other_observation_id,
         m.metric,
         m.value,
-        n.value as other_value,
-        n.value / nullif(m.value, 0) as ratio
+        n.value as other_value
     from observations as a
     inner join observations as b
         on a.configuration_id = b.configuration_id
@@ -21,59 +37,32 @@ with alike as (
         and n.scope = m.scope
         and n.kind is not distinct from m.kind
         and n.device_index is not distinct from m.device_index
-    where abs(n.value - m.value) > 0.02 * greatest(abs(n.value), abs(m.value))
-        and m.metric not in ('train_loss', 'eval_loss', 'accuracy') -- chance, not measurement
-),
-totals as (
-    select
-        o.observation_id,
-        c.n_samples * coalesce(c.n_epochs, 1) as n_samples,
-        max(m.value) filter (m.metric = 'total_time') as total_seconds,
-        max(m.value) filter (m.metric = 'samples_per_second' and m.origin = 'reported')
-            as samples_per_second,
-        max(m.value) filter (m.metric = 'sample_time' and m.origin = 'reported') as sample_seconds
-    from observations as o
-    inner join configurations as c using (configuration_id)
-    inner join measurements as m using (observation_id)
-    group by all
-),
-related as (
+    where m.metric not in ('train_loss', 'eval_loss', 'accuracy') -- chance, not measurement
+    union all by name
     select
         'rate x time against samples' as kind,
         observation_id,
-        null as other_observation_id,
         'samples_per_second' as metric,
         samples_per_second as value,
-        n_samples / total_seconds as other_value,
-        n_samples / total_seconds / samples_per_second as ratio
+        n_samples / nullif(total_seconds, 0) as other_value
     from totals
-    where abs(n_samples / total_seconds / samples_per_second - 1) > 0.02
-    union all
+    union all by name
     select
-        'time per sample x samples against time',
+        'time per sample x samples against time' as kind,
         observation_id,
-        null,
-        'sample_time',
-        sample_seconds,
-        total_seconds / n_samples,
-        total_seconds / n_samples / sample_seconds
+        'sample_time' as metric,
+        sample_seconds as value,
+        total_seconds / nullif(n_samples, 0) as other_value
     from totals
-    where abs(total_seconds / n_samples / sample_seconds - 1) > 0.02
-),
-flagged as (
-    select
-        'flagged by the source''s reader' as kind,
-        observation_id,
-        null as other_observation_id,
-        null as metric,
-        null as value,
-        null as other_value,
-        null as ratio
-    from observations
-    where list_contains(flags, 'figures_disagree')
 )
-select * from alike
+select
+    *,
+    other_value / nullif(value, 0) as ratio
+from compared
+where abs(other_value - value) > 0.02 * greatest(other_value, value)
 union all by name
-select * from related
-union all by name
-select * from flagged
+select
+    'flagged by the source''s reader' as kind,
+    observation_id
+from observations
+where list_contains(flags, 'figures_disagree')

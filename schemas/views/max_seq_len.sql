@@ -16,4 +16,5 @@ select
     count(*) as n_observations
 from results
 where outcome in ('ok', 'oom') and seq_len is not null
+    and evidence in ('measured', 'claimed') -- what was computed or required is no run
 group by all

@@ -19,10 +19,13 @@ select
     sum(r.n_citations)::bigint as n_citations,
     count(*) filter (r.evidence = 'measured') as n_measured,
     count(*) filter (r.outcome = 'ok') as n_ok,
-    count(r.peak_memory_bytes) filter (r.outcome = 'ok') / nullif(count(*) filter (r.outcome = 'ok'), 0)
+    count(r.memory_kind) filter (r.outcome = 'ok') / nullif(count(*) filter (r.outcome = 'ok'), 0)
         as share_with_memory,
-    count(coalesce(r.seconds_per_step, r.total_seconds, r.samples_per_second))
-        filter (r.outcome = 'ok') / nullif(count(*) filter (r.outcome = 'ok'), 0)
+    count(
+        coalesce(
+            r.seconds_per_step, r.total_seconds, r.samples_per_second, r.tokens_per_second
+        )
+    ) filter (r.outcome = 'ok') / nullif(count(*) filter (r.outcome = 'ok'), 0)
         as share_with_speed,
     count(r.gpu_id) / count(*) as share_with_gpu,
     count(coalesce(r.torch_version, r.framework_version)) / count(*) as share_with_versions,

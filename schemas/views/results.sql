@@ -3,17 +3,20 @@ with memory as (
     select
         observation_id,
         kind,
-        max(value) filter (scope = 'total') as total,
-        max(coalesce(low, value)) filter (scope = 'total') as total_low,
-        max(coalesce(high, value)) filter (scope = 'total') as total_high,
+        -- Of two totals that of statistic max counts (it sorts before value), with its own bounds.
+        arg_min(value, statistic) filter (scope = 'total') as total,
+        arg_min(coalesce(low, value), statistic) filter (scope = 'total') as total_low,
+        arg_min(coalesce(high, value), statistic) filter (scope = 'total') as total_high,
         max(value) filter (scope in ('per_gpu', 'max_gpu')) as fullest,
-        max(value) filter (scope = 'mean_gpu') as mean,
+        arg_min(value, statistic) filter (scope = 'mean_gpu') as mean,
         coalesce(
-            max(unit_reported) filter (scope = 'total' and origin = 'reported'), max(unit_reported)
+            arg_min(unit_reported, statistic) filter (scope = 'total'),
+            arg_max(unit_reported, value) filter (scope in ('per_gpu', 'max_gpu')),
+            arg_min(unit_reported, statistic) filter (scope = 'mean_gpu')
         ) as unit_reported
     from measurements
     where metric = 'peak_memory' and statistic in ('max', 'value')
-    group by all
+    group by observation_id, kind
 ),
 peak as (
     select *
@@ -23,25 +26,30 @@ peak as (
         order by
             list_position(
                 ['device', 'reserved', 'active', 'allocated', 'unknown', 'host_rss'], kind
-            ),
-            kind
+            )
     ) = 1
+),
+-- A reported figure counts before a derived one, then the statistic of a typical sample: what
+-- only a largest, smallest or last sample is known of has no typical figure.
+typical as (
+    select
+        observation_id,
+        metric,
+        value,
+        list_position(['median', 'value', 'mean'], statistic)
+        + case when origin = 'derived' then 3 else 0 end as place
+    from measurements
+    where scope = 'total' and statistic in ('median', 'value', 'mean')
 ),
 figures as (
     select
         observation_id,
-        coalesce(
-            max(value) filter (metric = 'step_time' and statistic = 'median'),
-            max(value) filter (metric = 'step_time' and statistic = 'value'),
-            max(value) filter (metric = 'step_time' and statistic = 'mean')
-        ) as seconds_per_step,
-        max(value) filter (metric = 'total_time' and scope = 'total') as total_seconds,
-        max(value) filter (metric = 'samples_per_second' and scope = 'total')
-            as samples_per_second,
-        max(value) filter (metric = 'tokens_per_second' and scope = 'total') as tokens_per_second,
-        max(value) filter (metric = 'trainable_params') as trainable_params
-    from measurements
-    where metric <> 'peak_memory'
+        arg_min(value, place) filter (metric = 'step_time') as seconds_per_step,
+        arg_min(value, place) filter (metric = 'total_time') as total_seconds,
+        arg_min(value, place) filter (metric = 'samples_per_second') as samples_per_second,
+        arg_min(value, place) filter (metric = 'tokens_per_second') as tokens_per_second,
+        arg_min(value, place) filter (metric = 'trainable_params') as trainable_params
+    from typical
     group by observation_id
 ),
 cited as (

@@ -11,6 +11,9 @@ with settings as (
         seq_len,
         micro_batch_size,
         grad_accum_steps,
+        gradient_checkpointing,
+        attention,
+        lora_rank,
         n_gpus,
         interconnect,
         median(samples_per_second) as samples_per_second,
@@ -24,18 +27,20 @@ compared as (
     select
         *,
         min(n_gpus) over setting as base_n_gpus,
-        first(samples_per_second) over (setting order by n_gpus) as base_samples_per_second,
-        count(*) over setting as n_sizes
+        -- of several rows of the smallest number (shardings, links) the fastest is the base
+        first(samples_per_second)
+            over (setting order by n_gpus, samples_per_second desc) as base_samples_per_second,
+        max(n_gpus) over setting as most_n_gpus
     from settings
     window setting as (
         partition by
             source_id, model_id, method_label, quant_bits, gpu_id, offload, seq_len,
-            micro_batch_size, grad_accum_steps
+            micro_batch_size, grad_accum_steps, gradient_checkpointing, attention, lora_rank
     )
 )
 select
-    * exclude (n_sizes),
+    * exclude (most_n_gpus),
     samples_per_second / base_samples_per_second as speedup,
     samples_per_second / base_samples_per_second / (n_gpus / base_n_gpus) as efficiency
 from compared
-where n_sizes > 1
+where most_n_gpus > base_n_gpus

@@ -11,33 +11,28 @@ with shaped as (
         r.n_gpus,
         r.seq_len,
         r.gradient_checkpointing,
-        m.n_layers * m.n_heads * m.head_dim as attention_width,
-        m.vocab_size * m.hidden_size as embedding,
+        m.n_layers::double * m.n_heads * m.head_dim as attention_width,
+        m.vocab_size::double * m.hidden_size as embedding, -- a product of integers may overflow
         coalesce(m.n_active_params, m.n_params)
-        - case when m.tied_embeddings then 0 else m.vocab_size * m.hidden_size end as matrices,
+        - case when m.tied_embeddings then 0 else embedding end as matrices,
         case
             when r.method = 'full' then m.n_params
             when r.trainable_params is not null then r.trainable_params
             when r.trains_embeddings
-                then m.vocab_size * m.hidden_size * case when m.tied_embeddings then 1 else 2 end
+                then embedding * case when m.tied_embeddings then 1 else 2 end
             else 0
         end as trained,
-        coalesce(r.samples_per_second, r.global_batch_size / r.seconds_per_step) as samples,
-        coalesce(
-            r.tokens_per_second,
-            case when c.length_distribution = 'full' then samples * r.seq_len end
-        ) as tokens,
-        least(coalesce(r.tokens_per_second / samples, r.seq_len), r.seq_len) as tokens_per_sample,
+        least(r.tokens_per_second / r.samples_per_second, r.seq_len) as tokens_per_sample,
+        r.tokens_per_second / r.n_gpus as tokens_per_second_per_gpu,
         case r.compute_dtype
             when 'fp32' then g.peak_flops_fp32
             when 'tf32' then g.peak_flops_tf32
             when 'fp16' then g.peak_flops_fp16
             when 'bf16' then g.peak_flops_bf16
+            when 'fp8' then g.peak_flops_fp8
             else coalesce(g.peak_flops_bf16, g.peak_flops_fp16)
         end as peak_flops_per_second
     from results as r
-    inner join observations as o using (observation_id)
-    inner join configurations as c using (configuration_id)
     inner join models as m on r.model_id = m.model_id
     inner join gpus as g on r.gpu_id = g.gpu_id
     where r.outcome = 'ok' and m.vocab_size is not null and m.intermediate_size is not null
@@ -51,8 +46,7 @@ counted as (
         case
             when gradient_checkpointing then forward_flops_per_token - 2.0 * embedding
             when not gradient_checkpointing then 0
-        end as recompute_flops_per_token,
-        tokens / n_gpus as tokens_per_second_per_gpu
+        end as recompute_flops_per_token
     from shaped
 )
 select
