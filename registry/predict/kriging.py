@@ -182,7 +182,7 @@ class Fit:
     prior: Prior
     #: Measured figures; for runs out of memory, what they are expected to have needed.
     values: Floats
-    #: The inverse of the covariance's Cholesky factor: turns correlated errors into independent ones.
+    #: Inverse of the Cholesky factor of the covariance: makes correlated errors independent.
     whitening: Floats
     #: The inverse covariance times what the formula was off by.
     weights: Floats
