@@ -102,7 +102,7 @@ def test_imports_are_found_wherever_they_stand() -> None:
         "import a.top\n"
         "if TYPE_CHECKING:\n    import a.typing\n"
         "else:\n    import a.otherwise\n"
-        "def f():\n    from a.sub import late\n    from a import module\n"
+        "def f():\n    from a.sub import late, name\n    from a import module\n"
         "    import_module('a.named')\n    importlib.import_module(name)\n"
     )
     modules = {"a.top", "a.typing", "a.otherwise", "a.sub", "a.sub.late", "a.module", "a.named"}

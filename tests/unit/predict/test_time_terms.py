@@ -115,10 +115,15 @@ def test_a_fast_card_waits_for_the_launching_of_kernels(
 
 
 def test_launching_and_computing_overlap_as_a_smooth_maximum() -> None:
-    even = Gpu("even", 10**9, memory_bandwidth_bytes_per_second=1e30, peak_flops_bf16=0.0)
-    peak = LORA_HARDWARE / 0.7 / (0.0013 * 4 * 3)  # computing takes as long as launching
-    found = seconds(lora(gpu=replace(even, peak_flops_bf16=peak)))
-    assert found["compute"] + found["launch"] == near(0.0156 * 2 ** (1 / 4))
+    launched = 0.0013 * 4 * 3
+    peak = LORA_HARDWARE / 0.7 / (launched / 2)  # computing and moving take half of it each
+    bandwidth = (6 * 32 * 4 * 3 * 144 + 40 * 32 * 50) / (launched / 2)
+    even = Gpu(
+        "even", 10**9, memory_bandwidth_bytes_per_second=bandwidth, peak_flops_bf16=peak
+    )  # fmt: skip
+    found = seconds(lora(gpu=even))
+    assert found["compute"] == near(found["elementwise"])
+    assert found["compute"] + found["elementwise"] + found["launch"] == near(launched * 2**0.25)
 
 
 def test_an_unknown_card_is_taken_for_an_a100() -> None:
@@ -180,6 +185,7 @@ def test_gradients_are_reduced_over_the_link(
 ) -> None:
     question = full(n_gpus=4, interconnect=interconnect, gpu=replace(SLOW, gpu_id=gpu_id))
     term = next(term for term in time_terms(question) if term.part == "communication")
+    assert "reduce" in seconds(question.changed(n_gpus=2))
     reduced = 8 * 2000 * 3 / 4 / speed / 5
     assert term == Term("reduce", "communication", near(reduced), 0.8)
 
