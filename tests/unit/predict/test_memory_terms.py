@@ -328,17 +328,17 @@ def test_a_mixture_keeps_the_activations_of_its_chosen_experts() -> None:
     assert layer_activation_bytes(lora(model=mixture)) == 32 * 2 * (8 * 8 + 2 * 4 * 20)
 
 
-#: Heads of twice the width, so that queries are wider than the model.
-WIDE_HEADS = replace(TINY, head_dim=8)
+#: Queries of width 12, keys and values of width 6: no module is as wide as the model on both sides.
+WIDE_HEADS = replace(TINY, head_dim=6)
 
 
 @pytest.mark.parametrize(
     ("target", "inputs", "outputs"),
     [
-        ("q_proj", 8, 16), ("k_proj", 8, 8), ("v_proj", 8, 8), ("o_proj", 16, 8),
+        ("q_proj", 8, 12), ("k_proj", 8, 6), ("v_proj", 8, 6), ("o_proj", 12, 8),
         ("gate_proj", 8, 20), ("up_proj", 8, 20), ("down_proj", 20, 8),
-        ("c_attn", 8, 32), ("query_key_value", 8, 32), ("W_pack", 8, 32), ("qkv_proj", 8, 32),
-        ("dense", 16, 8), ("w1", 8, 20), ("w2", 8, 20), ("gate_up_proj", 8, 40),
+        ("c_attn", 8, 24), ("query_key_value", 8, 24), ("W_pack", 8, 24), ("qkv_proj", 8, 24),
+        ("dense", 12, 8), ("w1", 8, 20), ("w2", 8, 20), ("gate_up_proj", 8, 40),
         ("dense_h_to_4h", 8, 20), ("dense_4h_to_h", 20, 8), ("fc1", 8, 20), ("fc2", 20, 8),
         ("of another name", 8, 8),
     ],
@@ -349,14 +349,14 @@ def test_an_adapter_is_two_matrices_of_its_rank(target: str, inputs: int, output
 
 
 def test_groups_of_targets_count_each_module_once() -> None:
-    every = 24 + 16 + 16 + 24 + 28 + 28 + 28
+    every = 20 + 14 + 14 + 20 + 28 + 28 + 28
     assert adapter_params(WIDE_HEADS, 1, ("all-linear",)) == 3 * every
     plain = replace(WIDE_HEADS, gated_mlp=False)
     assert adapter_params(plain, 1, ("all-linear",)) == 3 * (every - 28)
-    assert adapter_params(WIDE_HEADS, 1, None) == 3 * (24 + 16)
-    assert adapter_params(WIDE_HEADS, 1, ("c_proj",)) == 3 * (24 + 28)
-    assert adapter_params(WIDE_HEADS, 1, ("c_proj", "down_proj")) == 3 * (24 + 28)
-    assert adapter_params(WIDE_HEADS, 1, ("w1", "w2", "c_proj")) == 3 * (28 + 28 + 24 + 28)
+    assert adapter_params(WIDE_HEADS, 1, None) == 3 * (20 + 14)
+    assert adapter_params(WIDE_HEADS, 1, ("c_proj",)) == 3 * (20 + 28)
+    assert adapter_params(WIDE_HEADS, 1, ("c_proj", "down_proj")) == 3 * (20 + 28)
+    assert adapter_params(WIDE_HEADS, 1, ("w1", "w2", "c_proj")) == 3 * (28 + 28 + 20 + 28)
 
 
 def test_stated_trainable_parameters_go_before_counted_ones() -> None:
