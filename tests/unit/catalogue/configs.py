@@ -166,6 +166,23 @@ PUBLISHED: dict[str, Published] = {
         41_303_293_952,
         {"n_kv_heads": 8},
     ),
+    "falcon-rw-1b": Published(
+        {"model_type": "falcon", "hidden_size": 2048, "num_hidden_layers": 24,
+         "num_attention_heads": 32, "vocab_size": 50304, "bias": True, "parallel_attn": False,
+         "multi_query": False, "alibi": True, "new_decoder_architecture": False},
+        1_311_625_216,
+        {"n_kv_heads": 32, "attention_bias": True},
+    ),
+    "OLMo-2-1124-7B": Published(
+        _llama("olmo2", (4096, 32, 32, 11008, 100352), attention_bias=False),
+        7_298_617_344,
+        {"tied_embeddings": False},
+    ),
+    "c4ai-command-r-v01": Published(
+        _llama("cohere", (8192, 40, 64, 22528, 256000), use_qk_norm=False),
+        34_980_831_232,
+        {"tied_embeddings": True},
+    ),
     "pythia-160m": Published(
         {"model_type": "gpt_neox", "hidden_size": 768, "num_hidden_layers": 12,
          "num_attention_heads": 12, "intermediate_size": 3072, "vocab_size": 50304,
