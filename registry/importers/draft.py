@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from registry.catalogue.hf_config import parse_hf_config
 from registry.errors import SubmissionError
 from registry.importers.stated import parse_stated, stated_part
 
@@ -106,22 +107,8 @@ def state_described_model(draft: Draft, config: dict[str, Any]) -> None:
     """Describe the model from a transformers config.json, where the catalogue does not know it."""
     name = str(config.get("_name_or_path") or f"{config['model_type']}-of-this-run")
     slug = re.sub(r"[^a-z0-9._-]+", "-", PurePath(name).name.lower()).strip("-._")
-    hidden, heads = config.get("hidden_size"), config.get("num_attention_heads")
-    described = {
-        "model_id": slug,
-        "model_type": config["model_type"],
-        "n_layers": config.get("num_hidden_layers"),
-        "hidden_size": hidden,
-        "intermediate_size": config.get("intermediate_size"),
-        "n_heads": heads,
-        "n_kv_heads": config.get("num_key_value_heads"),
-        "head_dim": config.get("head_dim") or (hidden // heads if hidden and heads else None),
-        "vocab_size": config.get("vocab_size"),
-        "tied_embeddings": config.get("tie_word_embeddings"),
-        "max_positions": config.get("max_position_embeddings"),
-        "source": "config.json beside the log",
-    }
-    draft.models = [{key: value for key, value in described.items() if value is not None}]
+    described = {"model_id": slug, **parse_hf_config(config)}
+    draft.models = [described | {"source": "config.json beside the log"}]
     draft.state("model_id", slug, "described by config.json beside the log")
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from registry.catalogue.decoders import count_active_parameters, count_parameters
+from registry.catalogue.hf_config import SPELLINGS, check_hf_config, parse_hf_config
 from registry.predict.errors import QuestionError
 
 if TYPE_CHECKING:
@@ -123,71 +125,30 @@ def architecture_from_config(
 ) -> Architecture:
     """Return the architecture of a transformers ``config.json``.
 
-    The parameters are counted from the shapes: attention, MLP, norms and embeddings. Raises
-    QuestionError where a figure is missing or is no whole number.
+    Parameters are counted exactly where the ``model_type`` is known, else as a decoder of llama's
+    kind has them. Raises QuestionError where a figure is missing or is not a whole number above 0.
     """
-    text = config.get("text_config") or config
-    hidden = _whole(text, "hidden_size", "n_embd", "d_model")
-    heads = _whole(text, "num_attention_heads", "n_head")
-    row: dict[str, Any] = {
-        "model_id": model_id,
-        "n_layers": _whole(text, "num_hidden_layers", "n_layer", "num_layers"),
-        "hidden_size": hidden,
-        "intermediate_size": _intermediate(text, hidden),
-        "vocab_size": _whole(text, "vocab_size", "padded_vocab_size"),
-        "n_heads": heads,
-        "n_kv_heads": text.get("num_key_value_heads") or text.get("multi_query_group_num") or heads,
-        "head_dim": text.get("head_dim") or hidden // heads,
-        "tied_embeddings": bool(config.get("tie_word_embeddings", text.get("tie_word_embeddings"))),
-        "gated_mlp": text.get("model_type") not in _PLAIN_MLP,
-        "max_positions": text.get("max_position_embeddings") or text.get("seq_length"),
-        "n_experts": text.get("num_local_experts") or text.get("num_experts"),
-        "n_experts_active": text.get("num_experts_per_tok"),
-    }
-    row["n_params"] = count_params(row)
-    if row["n_experts"]:
-        row["n_active_params"] = count_params({**row, "n_experts": row["n_experts_active"] or 1})
-    return architecture_of(row)
+    problems = check_hf_config(config)
+    if problems:
+        raise QuestionError(f"config.json, {problems[0]}")
+    row = parse_hf_config(config)
+    missing = [SPELLINGS[column][0] for column in _NEEDED_OF_CONFIG if column not in row]
+    if missing:
+        raise QuestionError(
+            f"config.json: found no {', '.join(missing)}; expected the config.json of a decoder; "
+            "give its figures with --params and --layers instead"
+        )
+    return architecture_of({**_estimate_parameters(row), **row, "model_id": model_id})
 
 
-_PLAIN_MLP = {"gpt2", "gpt_neox", "gpt_bigcode", "bloom", "opt", "falcon", "phi", "gptj"}
+_NEEDED_OF_CONFIG = ("hidden_size", "n_layers", "intermediate_size", "vocab_size", "n_heads")
 
 
-def _intermediate(text: Mapping[str, Any], hidden: int) -> int:
-    names = ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim")
-    if text.get("moe_intermediate_size"):
-        return _whole(text, "moe_intermediate_size")
-    if not any(text.get(name) for name in names):
-        return 4 * hidden
-    size = _whole(text, *names)
-    return size // 2 if text.get("model_type") == "qwen" else size
-
-
-def _whole(config: Mapping[str, Any], *names: str) -> int:
-    for name in names:
-        value = config.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-            return value
-        if value is not None:
-            raise QuestionError(
-                f"config.json, {name}: found {value!r}; expected a whole number above 0"
-            )
-    raise QuestionError(
-        f"config.json: found no {names[0]}; expected the config.json of a decoder; give its "
-        "figures with --params and --layers instead"
-    )
-
-
-def count_params(row: Mapping[str, Any]) -> int:
-    """Return the parameters that a decoder of this shape has: embeddings, attention, MLP, norms."""
-    hidden, layers = row["hidden_size"], row["n_layers"]
-    query = row["n_heads"] * row["head_dim"]
-    key_value = 2 * row["n_kv_heads"] * row["head_dim"]
-    attention = hidden * (query + key_value) + query * hidden
-    mlp = (3 if row["gated_mlp"] else 2) * hidden * row["intermediate_size"]
-    mlp *= row.get("n_experts") or 1
-    embeddings = (1 if row["tied_embeddings"] else 2) * row["vocab_size"] * hidden
-    return int(embeddings + layers * (attention + mlp + 2 * hidden) + hidden)
+def _estimate_parameters(row: Mapping[str, Any]) -> dict[str, int]:
+    estimated = {"n_params": count_parameters(row)}
+    if row.get("n_experts") and row.get("n_experts_active"):
+        estimated["n_active_params"] = count_active_parameters(row)
+    return estimated
 
 
 def architecture_from_figures(

@@ -111,20 +111,18 @@ def _gathered(question: Question) -> float:
     return 3.0 * min(question.model.n_params, 1_000_000_000)
 
 
+#: States that an optimizer keeps of each parameter, in the width of the parameter; AdamW keeps two.
 _STATES = {
-    "sgd": 0.0, "adafactor": 0.1, "lion": 1.0, "paged_lion_32bit": 1.0, "lion_8bit": 0.5,
-    "paged_lion_8bit": 0.5, "adamw_8bit": 1.0, "paged_adamw_8bit": 1.0, "muon": 1.0,
-    "rmsprop": 1.0,
+    "sgd": 0.0, "adafactor": 0.1, "lion": 1.0, "paged_lion_32bit": 1.0, "muon": 1.0, "rmsprop": 1.0,
 }  # fmt: skip
-_EIGHT_BIT = frozenset({"adamw_8bit", "paged_adamw_8bit", "lion_8bit", "paged_lion_8bit"})
+#: Bytes a parameter of the optimizers whose states have 8 bits, whatever the parameter has.
+_EIGHT_BIT = {"adamw_8bit": 2.0, "paged_adamw_8bit": 2.0, "lion_8bit": 1.0, "paged_lion_8bit": 1.0}
 
 
 def optimizer_bytes(question: Question, state_bytes: int) -> float:
     """Return the optimizer's bytes per trained parameter: AdamW keeps two moments."""
     name = question.stated_or_default("optimizer")
-    if name in _EIGHT_BIT:
-        return 1.0 if "lion" in name else 2.0
-    return _STATES.get(name, 2.0) * state_bytes
+    return _EIGHT_BIT.get(name) or _STATES.get(name, 2.0) * state_bytes
 
 
 def _trained(question: Question) -> list[Term]:

@@ -182,7 +182,9 @@ class Fit:
     prior: Prior
     #: Measured figures; for runs out of memory, what they are expected to have needed.
     values: Floats
-    inverse: Floats
+    #: Inverse of the Cholesky factor of the covariance: makes correlated errors independent.
+    whitening: Floats
+    #: The inverse covariance times what the formula was off by.
     weights: Floats
     #: Times that the noise of each row was raised, because it is far off or censored.
     raised: Floats
@@ -202,7 +204,7 @@ class Fit:
         """Return means and deviations, given the rows' covariances with those of the fit."""
         import numpy as np  # noqa: PLC0415 - heavy
 
-        explained = np.einsum("ij,ij->i", cross @ self.inverse, cross)
+        explained = np.sum((cross @ self.whitening.T) ** 2, axis=1)
         least = (self.prior.noise * design.formula) ** 2
         deviation = np.sqrt(np.maximum(variances(design, self.prior) - explained, least))
         return np.maximum(design.formula + cross @ self.weights, 0.05 * design.formula), deviation
@@ -212,7 +214,7 @@ class Fit:
         import numpy as np  # noqa: PLC0415 - heavy
 
         cross = covariance(self.design.like([row]), self.design, self.prior)
-        pull = (cross @ self.inverse)[0]
+        pull = (cross @ self.whitening.T @ self.whitening)[0]
         return [(self.rows[i].key, float(pull[i])) for i in np.argsort(-np.abs(pull))]
 
     def left_out(self) -> tuple[Floats, Floats]:
@@ -223,7 +225,7 @@ class Fit:
         """
         import numpy as np  # noqa: PLC0415 - heavy
 
-        diagonal = np.diag(self.inverse)
+        diagonal = _inverse_diagonal(self.whitening)
         noise = (self.prior.noise * self.design.formula) ** 2
         variance = 1 / diagonal - noise * (self.raised - 1)
         return self.values - self.weights / diagonal, np.sqrt(np.maximum(variance, noise))
@@ -260,17 +262,28 @@ def fit(
         kernel = covariance(design, design, prior)
     figures = _Figures.of(design, prior, start)
     for _ in range(rounds):
-        figures = figures.revised(_inverted(kernel, figures))
-    inverse = _inverted(kernel, figures)
-    weights: Floats = inverse @ (figures.values - design.formula)
-    return Fit(design, prior, figures.values, inverse, weights, figures.raised)
+        figures = figures.revised(_whitening(kernel, figures))
+    whitening = _whitening(kernel, figures)
+    weights: Floats = whitening.T @ (whitening @ (figures.values - design.formula))
+    return Fit(design, prior, figures.values, whitening, weights, figures.raised)
 
 
-def _inverted(kernel: Floats, figures: _Figures) -> Floats:
+def _whitening(kernel: Floats, figures: _Figures) -> Floats:
+    """Return the inverse of the Cholesky factor of the covariance of the figures.
+
+    The covariance is positive definite, as every figure has noise of its own (Rasmussen and
+    Williams 2006, algorithm 2.1).
+    """
     import numpy as np  # noqa: PLC0415 - heavy
 
-    noise: Floats = figures.noise * figures.raised
-    return np.asarray(np.linalg.inv(kernel + np.diag(noise)), dtype=np.float64)
+    factor = np.linalg.cholesky(kernel + np.diag(figures.noise * figures.raised))
+    return np.asarray(np.linalg.solve(factor, np.eye(len(factor))), dtype=np.float64)
+
+
+def _inverse_diagonal(whitening: Floats) -> Floats:
+    """Return the diagonal of the inverse covariance."""
+    found: Floats = (whitening**2).sum(axis=0)
+    return found
 
 
 @dataclass(frozen=True)
@@ -295,12 +308,13 @@ class _Figures:
         raised = np.ones(len(measured)) if start is None else start.raised
         return cls(design, measured, censored, noise, values, raised)
 
-    def revised(self, inverse: Floats) -> _Figures:
+    def revised(self, whitening: Floats) -> _Figures:
         """Believe far-off figures less, and put figures in the place of limits."""
         import numpy as np  # noqa: PLC0415 - heavy
 
-        own = np.asarray(np.diag(inverse), dtype=np.float64)
-        expected = self.values - inverse @ (self.values - self.design.formula) / own
+        own = _inverse_diagonal(whitening)
+        off_by = self.values - self.design.formula
+        expected = self.values - whitening.T @ (whitening @ off_by) / own
         deviation = np.sqrt(1 / own)
         off = np.abs(self.values - expected) / deviation
         lift = np.where((off > OUTLYING) & ~self.censored, (off / OUTLYING) ** 2, 1.0)

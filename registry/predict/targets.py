@@ -43,7 +43,7 @@ def _expanded(model: Architecture, targets: tuple[str, ...]) -> list[str]:
     if "all-linear" in targets:
         return list(_ALL if model.gated_mlp else _PLAIN)
     names = [name for target in targets for name in _both(target)]
-    return list(dict.fromkeys(names)) if len(set(names)) < len(names) else names
+    return list(dict.fromkeys(names))
 
 
 def _both(target: str) -> tuple[str, ...]:

@@ -6,23 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+from registry.catalogue.hf_config import parse_hf_config
 from registry.recorder.loaded import cuda
 
 Row = dict[str, Any]
-
-#: Columns of ``models`` and the names configurations use for them.
-_FIELDS = {
-    "n_layers": ("num_hidden_layers", "n_layer", "num_layers"),
-    "hidden_size": ("hidden_size", "n_embd", "d_model"),
-    "intermediate_size": ("moe_intermediate_size", "intermediate_size", "n_inner"),
-    "n_heads": ("num_attention_heads", "n_head"),
-    "n_kv_heads": ("num_key_value_heads", "num_attention_heads", "n_head"),
-    "head_dim": ("head_dim",),
-    "vocab_size": ("vocab_size",),
-    "max_positions": ("max_position_embeddings", "n_positions"),
-    "n_experts": ("num_local_experts", "num_experts", "n_routed_experts"),
-    "n_experts_active": ("num_experts_per_tok",),
-}
 
 #: What tells two architectures apart.
 SHAPE = (
@@ -39,21 +26,11 @@ SHAPE = (
 
 def describe_model(config: Any, n_params: int | None) -> Row:
     """Return a row of ``models`` from a live configuration (an object or a mapping)."""
-    text = _get(config, "text_config")  # a model of several modalities keeps the shape there
-    shape = text if text is not None and _get(text, "hidden_size") else config
-    row: Row = {
-        "family": _get(config, "model_type"),
-        "model_type": _get(config, "model_type"),
-        "hf_id": _hub_id(_get(config, "_name_or_path") or _get(config, "name_or_path")),
-        "n_params": n_params,
-        "tied_embeddings": _get(config, "tie_word_embeddings"),
-        "attention_bias": _get(shape, "attention_bias"),
-    }
-    for column, names in _FIELDS.items():
-        values = [value for name in names if (value := _get(shape, name)) is not None]
-        row[column] = next((value for value in values if isinstance(value, int)), None)
-    if row["head_dim"] is None and row["hidden_size"] and row["n_heads"]:
-        row["head_dim"] = row["hidden_size"] // row["n_heads"]
+    row: Row = parse_hf_config(config)
+    row["family"] = _get(config, "model_type")
+    row["hf_id"] = _hub_id(_get(config, "_name_or_path") or _get(config, "name_or_path"))
+    if n_params is not None:  # counted on the live model, whatever its configuration says
+        row["n_params"] = n_params
     stated = {name: value for name, value in row.items() if value is not None}
     return {"model_id": format_model_id(stated), "source": "live configuration", **stated}
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from registry.catalogue.hf_config import format_hf_config
 from registry.errors import SourceError, did_you_mean
 
 if TYPE_CHECKING:
@@ -14,20 +15,6 @@ if TYPE_CHECKING:
     from registry.catalogue import Catalogue
 
 Row = dict[str, Any]
-
-#: Fields of a transformers configuration and the columns of ``models`` they come from.
-CONFIG_FIELDS = {
-    "model_type": "model_type",
-    "hidden_size": "hidden_size",
-    "intermediate_size": "intermediate_size",
-    "num_hidden_layers": "n_layers",
-    "num_attention_heads": "n_heads",
-    "num_key_value_heads": "n_kv_heads",
-    "vocab_size": "vocab_size",
-    "max_position_embeddings": "max_positions",
-    "tie_word_embeddings": "tied_embeddings",
-    "attention_bias": "attention_bias",
-}
 
 #: Architectures whose code is not part of transformers, and the nearest that is: the same layers
 #: in the same shapes, so memory and speed are alike. (Names: ``model_type``.)
@@ -87,19 +74,13 @@ def _catalogue_model(row: Row, weights: str) -> Row:
                 "for pretrained weights; use weights = 'random', or name the repository"
             )
         return {"kind": "hub", "hf_id": row["hf_id"], **prefer}
-    config = {
-        field: row[column] for field, column in CONFIG_FIELDS.items() if row.get(column) is not None
-    }
+    kind = row.get("model_type")
+    config = format_hf_config({**row, "model_type": NEAREST.get(kind or "", kind)})
     if "model_type" not in config or "hidden_size" not in config:
         raise SourceError(
             f"model {row['model_id']!r}: the catalogue does not hold its shape; expected "
             "model_type and sizes; describe it under [models] of the plan"
         )
-    if row.get("n_experts"):
-        config |= {"num_local_experts": row["n_experts"], "num_experts": row["n_experts"]}
-        config |= {"num_experts_per_tok": row.get("n_experts_active") or 2}
-    kind = config["model_type"]
-    config["model_type"] = NEAREST.get(kind, kind)
     if config["model_type"] != kind:
         return {"kind": "config", "config": config, "nearest_of": row["model_id"]}
     return {"kind": "config", "config": config, **prefer}

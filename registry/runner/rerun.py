@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, fields
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+from registry.catalogue.hf_config import format_hf_config
 from registry.errors import SourceError
 from registry.recorder.environment import collect_environment
-from registry.runner.models import CONFIG_FIELDS
 from registry.runner.plan import Plan
 from registry.runner.settings import CHOICES, Settings
 
@@ -150,9 +150,7 @@ def _inline_model(
     if catalogue is not None and catalogue.resolve_model(model_id) is not None:
         return {}
     row = models.get(model_id, {})
-    config = {
-        name: row[column] for name, column in CONFIG_FIELDS.items() if row.get(column) is not None
-    }
+    config = format_hf_config(row)
     if "model_type" not in config or "hidden_size" not in config:
         raise SourceError(
             f"model {model_id!r}: its shape is not recorded; expected model_type and sizes of it; "

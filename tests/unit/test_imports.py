@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +11,15 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "registry"
-HEAVY = ("duckdb", "pandas", "pandera", "pyarrow", "numpy", "torch", "click", "registry_cli")
+HEAVY_PACKAGES = ("duckdb", "pandas", "pandera", "pyarrow", "numpy", "torch")
+#: What no module of the library loads when it is imported.
+HEAVY = (*HEAVY_PACKAGES, "click", "registry_cli")
 LIGHT = (
     "registry",
     "registry.store.add",
     "registry.api",
+    "registry.catalogue",
+    "registry.catalogue.hf_config",
     "registry.contract",
     "registry.errors",
     "registry.json_reader",
@@ -56,6 +61,32 @@ def test_importing_a_light_module_loads_nothing_heavy(module: str) -> None:
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
     )
     assert done.stdout.strip() == ""
+
+
+EXAMPLE = PACKAGE.parent / "tests" / "examples" / "valid" / "minimal.json"
+#: Says what heavy packages a command loaded, after the command's own output.
+RUN_AND_REPORT = f"""
+import sys
+from registry_cli.main import run
+status = run(sys.argv[1:])
+print(status, *[name for name in {HEAVY_PACKAGES!r} if name in sys.modules], file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["add", "--help"], ["run", "--help"], ["add", str(EXAMPLE)]],
+    ids=lambda arguments: " ".join(Path(argument).name for argument in arguments),
+)
+def test_help_and_adding_a_file_load_nothing_heavy(arguments: list[str], tmp_path: Path) -> None:
+    environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    environment.pop("REGISTRY_PATH", None)
+    done = subprocess.run(
+        [sys.executable, "-c", RUN_AND_REPORT, *arguments],
+        check=True, capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment,
+    )  # fmt: skip
+    assert done.stdout
+    assert done.stderr.splitlines()[-1] == "0"
 
 
 def test_everything_that_is_exported_is_there() -> None:

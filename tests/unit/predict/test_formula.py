@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from registry.predict.formula import PARTS, memory_terms, total
-from registry.predict.prediction import predict_memory
 from registry.predict.step_time import time_terms
 
 if TYPE_CHECKING:
-    from registry.predict.calibration import Calibration
     from registry.predict.question import Question
     from tests.unit.predict.conftest import Ask
 
@@ -132,14 +129,3 @@ def test_the_formula_needs_neither_numpy_nor_torch() -> None:
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
     )
     assert done.stdout.strip() == ""
-
-
-def test_an_answer_of_the_formula_takes_milliseconds(ask: Ask, calibration: Calibration) -> None:
-    question = ask("qwen-7b", quant_bits=4)
-    predict_memory(question, calibration)
-    taken = []
-    for length in range(1, 6):
-        started = time.perf_counter()
-        predict_memory(question.changed(seq_len=100 * length), calibration)
-        taken.append(time.perf_counter() - started)
-    assert min(taken) < 0.05

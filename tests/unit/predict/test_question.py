@@ -104,7 +104,19 @@ def test_counted_parameters_are_those_of_the_catalogue(catalogue: Catalogue, nam
         "head_dim": row["head_dim"], "num_local_experts": row["n_experts"],
         "num_experts_per_tok": row["n_experts_active"],
     }  # fmt: skip
-    assert architecture_from_config(config).n_params == pytest.approx(row["n_params"], rel=2e-3)
+    assert architecture_from_config(config).n_params == row["n_params"]
+
+
+def test_a_family_that_is_not_listed_is_counted_as_a_llama() -> None:
+    config = {
+        "model_type": "newcomer", "hidden_size": 4096, "num_attention_heads": 32,
+        "num_hidden_layers": 32, "intermediate_size": 11008, "vocab_size": 32000,
+    }  # fmt: skip
+    assert architecture_from_config(config).n_params == 6_738_415_616
+    mixture = {**config, "num_experts": 4, "num_experts_per_tok": 1}
+    idle = 32 * 3 * 3 * 4096 * 11008
+    model = architecture_from_config(mixture)
+    assert model.n_active_params == model.n_params - idle
 
 
 def test_a_config_without_its_figures_is_refused() -> None:
@@ -116,8 +128,9 @@ def test_a_config_without_its_figures_is_refused() -> None:
     with pytest.raises(QuestionError) as caught:
         architecture_from_config({})
     assert str(caught.value) == (
-        "config.json: found no hidden_size; expected the config.json of a decoder; give its "
-        "figures with --params and --layers instead"
+        "config.json: found no hidden_size, num_hidden_layers, intermediate_size, vocab_size, "
+        "num_attention_heads; expected the config.json of a decoder; give its figures with "
+        "--params and --layers instead"
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-CATALOGUE: Final = Path(__file__).parents[2] / "records" / "catalogue"
+CATALOGUE: Final = Path(__file__).parents[3] / "records" / "catalogue"
 MEBIBYTE: Final = 2**20
 
 Entry = dict[str, Any]

@@ -1,0 +1,299 @@
+"""Figures of published ``config.json`` files, and the parameters of the published checkpoints."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Published(NamedTuple):
+    """A configuration, the parameters of its checkpoint, and columns that are easily misread."""
+
+    config: dict[str, Any]
+    n_params: int | None
+    columns: dict[str, Any]
+
+
+def _llama(model_type: str, sizes: tuple[int, int, int, int, int], **more: Any) -> dict[str, Any]:
+    """Return a configuration in llama's names; sizes are width, layers, heads, MLP, vocabulary."""
+    hidden, layers, heads, middle, vocab = sizes
+    return {
+        "model_type": model_type, "hidden_size": hidden, "num_hidden_layers": layers,
+        "num_attention_heads": heads, "intermediate_size": middle, "vocab_size": vocab,
+        "max_position_embeddings": 4096, "hidden_act": "silu", **more,
+    }  # fmt: skip
+
+
+PUBLISHED: dict[str, Published] = {
+    "Llama-2-7b": Published(
+        _llama("llama", (4096, 32, 32, 11008, 32000), tie_word_embeddings=False),
+        6_738_415_616,
+        {"n_kv_heads": 32, "head_dim": 128, "gated_mlp": True, "attention_bias": False},
+    ),
+    "Llama-3-8B": Published(
+        _llama("llama", (4096, 32, 32, 14336, 128256), num_key_value_heads=8, attention_bias=False),
+        8_030_261_248,
+        {"n_kv_heads": 8, "tied_embeddings": False},
+    ),
+    "Llama-3.2-1B": Published(
+        _llama("llama", (2048, 16, 32, 8192, 128256), num_key_value_heads=8, head_dim=64,
+               tie_word_embeddings=True),
+        1_235_814_400,
+        {"tied_embeddings": True},
+    ),
+    "Mistral-7B-v0.1": Published(
+        _llama("mistral", (4096, 32, 32, 14336, 32000), num_key_value_heads=8),
+        7_241_732_096,
+        {},
+    ),
+    "Mixtral-8x7B-v0.1": Published(
+        _llama("mixtral", (4096, 32, 32, 14336, 32000), num_key_value_heads=8, num_local_experts=8,
+               num_experts_per_tok=2),
+        46_702_792_704,
+        {"n_experts": 8, "n_experts_active": 2, "n_active_params": 12_879_925_248},
+    ),
+    "Qwen-7B": Published(
+        {"model_type": "qwen", "hidden_size": 4096, "num_hidden_layers": 32,
+         "num_attention_heads": 32, "intermediate_size": 22016, "vocab_size": 151936,
+         "kv_channels": 128, "seq_length": 8192, "no_bias": True, "tie_word_embeddings": False},
+        7_721_324_544,
+        {"intermediate_size": 11008, "attention_bias": True, "max_positions": 8192},
+    ),
+    "Qwen2.5-0.5B": Published(
+        _llama("qwen2", (896, 24, 14, 4864, 151936), num_key_value_heads=2,
+               tie_word_embeddings=True),
+        494_032_768,
+        {"attention_bias": True, "head_dim": 64},
+    ),
+    "Qwen2.5-7B-Instruct-AWQ": Published(
+        _llama("qwen2", (3584, 28, 28, 18944, 152064), num_key_value_heads=4,
+               quantization_config={"quant_method": "awq", "bits": 4, "group_size": 128}),
+        7_615_616_512,  # the figures of the architecture, whatever the checkpoint packs
+        {"tied_embeddings": False},
+    ),
+    "Qwen3-0.6B": Published(
+        _llama("qwen3", (1024, 28, 16, 3072, 151936), num_key_value_heads=8, head_dim=128,
+               tie_word_embeddings=True, attention_bias=False),
+        596_049_920,
+        {"head_dim": 128, "attention_bias": False},
+    ),
+    "Qwen3-30B-A3B": Published(
+        _llama("qwen3_moe", (2048, 48, 32, 6144, 151936), num_key_value_heads=4, head_dim=128,
+               moe_intermediate_size=768, num_experts=128, num_experts_per_tok=8,
+               decoder_sparse_step=1, mlp_only_layers=[], tie_word_embeddings=False),
+        30_532_122_624,
+        {"intermediate_size": 768, "n_experts": 128, "n_active_params": 3_353_032_704},
+    ),
+    "Qwen1.5-MoE-A2.7B": Published(
+        _llama("qwen2_moe", (2048, 24, 16, 5632, 151936), num_key_value_heads=16,
+               moe_intermediate_size=1408, shared_expert_intermediate_size=5632, num_experts=60,
+               num_experts_per_tok=4, tie_word_embeddings=False),
+        14_315_784_192,
+        {"intermediate_size": 1408, "n_experts_active": 4},
+    ),
+    "gemma-2b": Published(
+        _llama("gemma", (2048, 18, 8, 16384, 256000), num_key_value_heads=1, head_dim=256,
+               hidden_act="gelu"),
+        2_506_172_416,
+        {"n_kv_heads": 1, "head_dim": 256, "gated_mlp": True, "tied_embeddings": True},
+    ),
+    "gemma-2-9b": Published(
+        _llama("gemma2", (3584, 42, 16, 14336, 256000), num_key_value_heads=8, head_dim=256,
+               hidden_act="gelu_pytorch_tanh"),
+        9_241_705_984,
+        {"gated_mlp": True},
+    ),
+    "gemma-3-1b-pt": Published(
+        _llama("gemma3_text", (1152, 26, 4, 6912, 262144), num_key_value_heads=1, head_dim=256),
+        999_885_952,
+        {"tied_embeddings": True},
+    ),
+    "gpt2": Published(
+        {"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024,
+         "n_ctx": 1024, "vocab_size": 50257, "activation_function": "gelu_new", "n_inner": None},
+        124_439_808,
+        {"intermediate_size": 3072, "gated_mlp": False, "tied_embeddings": True,
+         "max_positions": 1024, "attention_bias": True, "head_dim": 64},
+    ),
+    "gpt2-xl": Published(
+        {"model_type": "gpt2", "n_embd": 1600, "n_layer": 48, "n_head": 25, "n_positions": 1024,
+         "vocab_size": 50257},
+        1_557_611_200,
+        {},
+    ),
+    "gpt_bigcode-santacoder": Published(
+        {"model_type": "gpt_bigcode", "n_embd": 2048, "n_layer": 24, "n_head": 16,
+         "n_positions": 2048, "n_inner": 8192, "vocab_size": 49280, "multi_query": True},
+        1_124_886_528,
+        {"n_kv_heads": 1},
+    ),
+    "opt-1.3b": Published(
+        {"model_type": "opt", "hidden_size": 2048, "num_hidden_layers": 24, "ffn_dim": 8192,
+         "num_attention_heads": 32, "vocab_size": 50272, "max_position_embeddings": 2048,
+         "word_embed_proj_dim": 2048, "activation_function": "relu"},
+        1_315_758_080,
+        {"intermediate_size": 8192, "gated_mlp": False, "tied_embeddings": True},
+    ),
+    "opt-350m": Published(  # projects its embeddings and has no last norm: not counted
+        {"model_type": "opt", "hidden_size": 1024, "num_hidden_layers": 24, "ffn_dim": 4096,
+         "num_attention_heads": 16, "vocab_size": 50272, "max_position_embeddings": 2048,
+         "word_embed_proj_dim": 512},
+        None,
+        {"hidden_size": 1024},
+    ),
+    "bloom-7b1": Published(
+        {"model_type": "bloom", "hidden_size": 4096, "n_layer": 30, "n_head": 32,
+         "vocab_size": 250880, "seq_length": 2048},
+        7_069_016_064,
+        {"intermediate_size": 16384, "gated_mlp": False, "max_positions": 2048},
+    ),
+    "bloom": Published(
+        {"model_type": "bloom", "n_embed": 14336, "hidden_size": 14336, "n_layer": 70,
+         "num_attention_heads": 112, "vocab_size": 250880, "seq_length": 2048},
+        176_247_271_424,
+        {"n_heads": 112},
+    ),
+    "falcon-7b": Published(
+        {"model_type": "falcon", "hidden_size": 4544, "num_hidden_layers": 32,
+         "num_attention_heads": 71, "vocab_size": 65024, "multi_query": True,
+         "parallel_attn": True, "bias": False, "new_decoder_architecture": False, "alibi": False},
+        6_921_720_704,
+        {"n_kv_heads": 1, "head_dim": 64, "intermediate_size": 18176, "gated_mlp": False},
+    ),
+    "falcon-40b": Published(
+        {"model_type": "falcon", "hidden_size": 8192, "num_hidden_layers": 60,
+         "num_attention_heads": 128, "num_kv_heads": 8, "vocab_size": 65024, "bias": False,
+         "new_decoder_architecture": True, "parallel_attn": True},
+        41_303_293_952,
+        {"n_kv_heads": 8},
+    ),
+    "falcon-rw-1b": Published(
+        {"model_type": "falcon", "hidden_size": 2048, "num_hidden_layers": 24,
+         "num_attention_heads": 32, "vocab_size": 50304, "bias": True, "parallel_attn": False,
+         "multi_query": False, "alibi": True, "new_decoder_architecture": False},
+        1_311_625_216,
+        {"n_kv_heads": 32, "attention_bias": True},
+    ),
+    "OLMo-2-1124-7B": Published(
+        _llama("olmo2", (4096, 32, 32, 11008, 100352), attention_bias=False),
+        7_298_617_344,
+        {"tied_embeddings": False},
+    ),
+    "c4ai-command-r-v01": Published(
+        _llama("cohere", (8192, 40, 64, 22528, 256000), use_qk_norm=False),
+        34_980_831_232,
+        {"tied_embeddings": True},
+    ),
+    "pythia-160m": Published(
+        {"model_type": "gpt_neox", "hidden_size": 768, "num_hidden_layers": 12,
+         "num_attention_heads": 12, "intermediate_size": 3072, "vocab_size": 50304,
+         "max_position_embeddings": 2048, "hidden_act": "gelu", "tie_word_embeddings": False},
+        162_322_944,
+        {"gated_mlp": False, "attention_bias": True},
+    ),
+    "gpt-neox-20b": Published(
+        {"model_type": "gpt_neox", "hidden_size": 6144, "num_hidden_layers": 44,
+         "num_attention_heads": 64, "intermediate_size": 24576, "vocab_size": 50432,
+         "max_position_embeddings": 2048},
+        20_554_567_680,
+        {"tied_embeddings": False},
+    ),
+    "gpt-j-6b": Published(
+        {"model_type": "gptj", "n_embd": 4096, "n_layer": 28, "n_head": 16, "n_inner": None,
+         "n_positions": 2048, "vocab_size": 50400, "tie_word_embeddings": False},
+        6_050_882_784,
+        {"head_dim": 256, "attention_bias": False},
+    ),
+    "phi-2": Published(
+        {"model_type": "phi", "hidden_size": 2560, "num_hidden_layers": 32,
+         "num_attention_heads": 32, "num_key_value_heads": 32, "intermediate_size": 10240,
+         "vocab_size": 51200, "hidden_act": "gelu_new", "qk_layernorm": False},
+        2_779_683_840,
+        {"gated_mlp": False},
+    ),
+    "Phi-3-mini-4k-instruct": Published(
+        _llama("phi3", (3072, 32, 32, 8192, 32064), num_key_value_heads=32),
+        3_821_079_552,
+        {"head_dim": 96},
+    ),
+    "starcoder2-3b": Published(
+        {"model_type": "starcoder2", "hidden_size": 3072, "num_hidden_layers": 30,
+         "num_attention_heads": 24, "num_key_value_heads": 2, "intermediate_size": 12288,
+         "vocab_size": 49152, "use_bias": True, "hidden_act": "gelu_pytorch_tanh"},
+        3_030_371_328,
+        {"gated_mlp": False, "attention_bias": True},
+    ),
+    "mpt-7b": Published(
+        {"model_type": "mpt", "d_model": 4096, "n_layers": 32, "n_heads": 32,
+         "expansion_ratio": 4, "vocab_size": 50432, "max_seq_len": 2048, "no_bias": True},
+        6_649_286_656,
+        {"intermediate_size": 16384, "max_positions": 2048},
+    ),
+    "chatglm3-6b": Published(
+        {"model_type": "chatglm", "hidden_size": 4096, "num_layers": 28,
+         "num_attention_heads": 32, "multi_query_attention": True, "multi_query_group_num": 2,
+         "kv_channels": 128, "ffn_hidden_size": 13696, "padded_vocab_size": 65024,
+         "seq_length": 8192, "add_qkv_bias": True, "add_bias_linear": False,
+         "tie_word_embeddings": False},
+        6_243_584_000,
+        {"n_kv_heads": 2, "attention_bias": True, "gated_mlp": True, "vocab_size": 65024},
+    ),
+    "chatglm-6b": Published(  # the first generation has another layout: not counted
+        {"model_type": "chatglm", "hidden_size": 4096, "num_layers": 28,
+         "num_attention_heads": 32, "inner_hidden_size": 16384, "vocab_size": 130528,
+         "max_sequence_length": 2048, "position_encoding_2d": True},
+        None,
+        {"intermediate_size": 16384},
+    ),
+    "Baichuan2-7B-Base": Published(
+        _llama("baichuan", (4096, 32, 32, 11008, 125696), tie_word_embeddings=False),
+        7_505_973_248,
+        {"attention_bias": False},
+    ),
+    "internlm2-7b": Published(
+        _llama("internlm2", (4096, 32, 32, 14336, 92544), num_key_value_heads=8, bias=False),
+        7_737_708_544,
+        {},
+    ),
+    "stablelm-3b-4e1t": Published(
+        _llama("stablelm", (2560, 32, 32, 6912, 50304), num_key_value_heads=32, use_qkv_bias=False),
+        2_795_443_200,
+        {"attention_bias": False},
+    ),
+    "OLMo-7B-hf": Published(
+        _llama("olmo", (4096, 32, 32, 11008, 50304), num_key_value_heads=32),
+        6_888_095_744,
+        {},
+    ),
+    "OLMoE-1B-7B-0924": Published(
+        _llama("olmoe", (2048, 16, 16, 1024, 50304), num_key_value_heads=16, num_experts=64,
+               num_experts_per_tok=8),
+        6_919_161_856,
+        {"n_experts": 64},
+    ),
+    "granite-3.0-3b-a800m-instruct": Published(
+        _llama("granitemoe", (1536, 32, 24, 512, 49155), num_key_value_heads=8,
+               num_local_experts=40, num_experts_per_tok=8, tie_word_embeddings=True),
+        3_298_793_472,
+        {"n_active_params": 882_874_368},
+    ),
+    "DeepSeek-V3": Published(  # latent attention and dense first layers: not counted
+        _llama("deepseek_v3", (7168, 61, 128, 18432, 129280), num_key_value_heads=128,
+               moe_intermediate_size=2048, n_routed_experts=256, num_experts_per_tok=8,
+               n_shared_experts=1, kv_lora_rank=512, qk_nope_head_dim=128, qk_rope_head_dim=64,
+               v_head_dim=128, tie_word_embeddings=False),
+        None,
+        {"intermediate_size": 2048, "n_experts": 256, "head_dim": 192, "gated_mlp": True},
+    ),
+    "llava-1.5-7b-hf": Published(  # the vision tower is not counted, so the model is not
+        {"model_type": "llava", "tie_word_embeddings": False,
+         "text_config": _llama("llama", (4096, 32, 32, 11008, 32064)),
+         "vision_config": {"model_type": "clip_vision_model", "hidden_size": 1024}},
+        None,
+        {"hidden_size": 4096, "vocab_size": 32064, "model_type": "llava", "gated_mlp": True},
+    ),
+    "a family that is not listed": Published(
+        _llama("newcomer", (1024, 8, 8, 2048, 32000), num_key_value_heads=2),
+        None,
+        {"gated_mlp": True, "n_kv_heads": 2},
+    ),
+}  # fmt: skip

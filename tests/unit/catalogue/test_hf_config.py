@@ -1,0 +1,176 @@
+"""One reader knows how each family spells its config.json, and counts what it knows exactly."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from registry.catalogue.hf_config import check_hf_config, format_hf_config, parse_hf_config
+from registry.resources import curated_dir, parse_yaml
+from tests.unit.catalogue.configs import PUBLISHED
+
+CURATED: list[dict[str, Any]] = parse_yaml(
+    (curated_dir() / "catalogue" / "models.yaml").read_bytes()
+)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_published_config_gives_the_published_figures(name: str) -> None:
+    config, n_params, columns = PUBLISHED[name]
+    row = parse_hf_config(config)
+    assert row.get("n_params") == n_params
+    assert {column: row[column] for column in columns} == columns
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_live_configuration_reads_like_its_json(name: str) -> None:
+    config = dict(PUBLISHED[name].config)
+    if "text_config" in config:
+        config["text_config"] = SimpleNamespace(**config["text_config"])
+    assert parse_hf_config(SimpleNamespace(**config)) == parse_hf_config(PUBLISHED[name].config)
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in CURATED if row["vocab_size"]], ids=lambda row: row["model_id"]
+)
+def test_a_row_of_the_catalogue_survives_the_way_to_a_config_and_back(row: dict[str, Any]) -> None:
+    there = parse_hf_config(format_hf_config(row))
+    assert {column: row[column] for column in there} == there
+    assert there["n_params"] == row["n_params"]
+
+
+def test_a_config_of_the_catalogue_has_the_names_of_its_family() -> None:
+    shape = {"n_layers": 2, "hidden_size": 8, "intermediate_size": 16, "n_heads": 2, "head_dim": 4}
+    assert format_hf_config({"model_type": "qwen", **shape})["intermediate_size"] == 32
+    assert format_hf_config({"model_type": "gpt2", **shape})["n_inner"] == 16
+    assert "head_dim" not in format_hf_config({"model_type": "llama", **shape})
+    wide = format_hf_config({"model_type": "llama", **shape, "head_dim": 8, "n_experts": 4})
+    assert wide == {
+        "model_type": "llama", "num_hidden_layers": 2, "hidden_size": 8, "intermediate_size": 16,
+        "moe_intermediate_size": 16, "num_attention_heads": 2, "head_dim": 8,
+        "num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2,
+    }  # fmt: skip
+
+
+def test_figures_that_are_no_sizes_are_left_out_and_named() -> None:
+    config = {
+        "model_type": "llama",
+        "hidden_size": "4096",
+        "num_hidden_layers": True,
+        "head_dim": 0,
+    }
+    assert parse_hf_config(config) == {
+        "model_type": "llama", "tied_embeddings": False, "attention_bias": False,
+        "gated_mlp": True,
+    }  # fmt: skip
+    assert check_hf_config(config) == [
+        "num_hidden_layers: found True; expected a whole number above 0",
+        "hidden_size: found '4096'; expected a whole number above 0",
+        "head_dim: found 0; expected a whole number above 0",
+    ]
+
+
+def test_no_experts_are_no_problem() -> None:
+    config = {"model_type": "llama", "num_local_experts": 0, "num_experts_per_tok": 0}
+    assert check_hf_config(config) == []
+    assert "n_experts" not in parse_hf_config(config)
+
+
+def test_nothing_is_read_from_nothing() -> None:
+    assert parse_hf_config({}) == {}
+
+
+@pytest.mark.parametrize(
+    ("activation", "gated"), [("silu", True), ("geglu", True), ("relu2", False), ("gelu", None)]
+)
+def test_the_activation_hints_at_a_gate_where_the_family_is_not_listed(
+    activation: str,
+    gated: bool | None,  # noqa: FBT001 - a parameter of the test, not of a call
+) -> None:
+    row = parse_hf_config({"model_type": "newcomer", "hidden_act": activation})
+    assert row.get("gated_mlp") is gated
+
+
+#: Query and key widths of 12 and 6, an MLP of 20, 3 layers of width 8.
+SMALL = {
+    "num_hidden_layers": 3, "hidden_size": 8, "num_attention_heads": 2, "num_key_value_heads": 1,
+    "head_dim": 6, "intermediate_size": 20, "vocab_size": 50, "max_position_embeddings": 64,
+}  # fmt: skip
+QUERIES, OUTPUT = 12 + 6 + 6, 8
+GATED, PLAIN = 20 + 20 + 8, 20 + 8
+
+
+@pytest.mark.parametrize(
+    ("model_type", "flag", "added"),
+    [
+        ("llama", "attention_bias", QUERIES + OUTPUT),
+        ("llama", "mlp_bias", GATED),
+        ("granite", "mlp_bias", GATED),
+        ("granitemoe", "attention_bias", QUERIES + OUTPUT),
+        ("internlm", "bias", QUERIES + OUTPUT),
+        ("internlm2", "bias", QUERIES + OUTPUT),
+        ("chatglm", "add_qkv_bias", QUERIES),
+        ("qwen3", "attention_bias", QUERIES + OUTPUT),
+        ("qwen3_moe", "attention_bias", QUERIES + OUTPUT),
+        ("gemma", "attention_bias", QUERIES + OUTPUT),
+        ("gemma2", "attention_bias", QUERIES + OUTPUT),
+        ("olmo", "attention_bias", QUERIES + OUTPUT),
+        ("olmo2", "attention_bias", QUERIES + OUTPUT),
+        ("olmoe", "attention_bias", QUERIES + OUTPUT),
+        ("stablelm", "use_qkv_bias", QUERIES),
+        ("nemotron", "attention_bias", QUERIES + OUTPUT),
+        ("nemotron", "mlp_bias", PLAIN),
+        ("starcoder2", "use_bias", QUERIES + OUTPUT + PLAIN),
+    ],
+)
+def test_a_flag_adds_the_biases_it_names(model_type: str, flag: str, added: int) -> None:
+    without = parse_hf_config({"model_type": model_type, **SMALL, flag: False})
+    with_bias = parse_hf_config({"model_type": model_type, **SMALL, flag: True})
+    assert with_bias["n_params"] - without["n_params"] == 3 * added
+    assert (without["attention_bias"], with_bias["attention_bias"]) == (False, flag != "mlp_bias")
+
+
+def test_a_layer_without_a_gate_and_with_norms_of_two_vectors() -> None:
+    attention = 8 * (12 + 6 + 6) + 12 * 8
+    layer = attention + 2 * 8 * 20 + 2 * 16
+    counted = parse_hf_config({"model_type": "nemotron", **SMALL})
+    assert counted["n_params"] == 2 * 50 * 8 + 3 * layer + 16
+
+
+def test_falcons_norms_depend_on_how_its_parts_run() -> None:
+    falcon = {"model_type": "falcon", **SMALL, "num_kv_heads": 1}
+    shared = parse_hf_config({**falcon, "parallel_attn": True})["n_params"]
+    norm = 3 * 2 * 8
+    assert parse_hf_config({**falcon, "parallel_attn": False})["n_params"] == shared + norm
+    new = {**falcon, "new_decoder_architecture": True}
+    assert parse_hf_config(new)["n_params"] == shared + norm
+    assert parse_hf_config({**new, "num_ln_in_parallel_attn": 1})["n_params"] == shared
+
+
+@pytest.mark.parametrize(
+    ("model_type", "field"),
+    [
+        ("chatglm", {"position_encoding_2d": True}),
+        ("qwen2_moe", {"mlp_only_layers": [0]}),
+        ("qwen3_moe", {"decoder_sparse_step": 2}),
+        ("cohere", {"use_qk_norm": True}),
+        ("phi", {"qk_layernorm": True}),
+        ("mpt", {"no_bias": False}),
+        ("opt", {"word_embed_proj_dim": 4}),
+    ],
+)
+def test_a_layout_that_is_not_known_is_not_counted(model_type: str, field: dict[str, Any]) -> None:
+    assert "n_params" in parse_hf_config({"model_type": model_type, **SMALL})
+    row = parse_hf_config({"model_type": model_type, **SMALL, **field})
+    assert "n_params" not in row
+    assert row["hidden_size"] == 8
+
+
+@pytest.mark.parametrize("part", ["text_config", "llm_config", "language_config"])
+def test_the_decoder_of_a_model_of_several_modalities_is_read(part: str) -> None:
+    config = {"model_type": "vlm", "hidden_size": 99, part: {"model_type": "qwen2", **SMALL}}
+    row = parse_hf_config(config)
+    assert (row["model_type"], row["hidden_size"], row["attention_bias"]) == ("vlm", 8, True)
+    assert check_hf_config(config) == []

@@ -1,0 +1,373 @@
+"""Each summand of a peak is counted by hand on a decoder small enough to count on paper.
+
+The decoder: 3 layers, width 8, MLP 20, vocabulary 50, 2 query heads and 1 key/value head of 4.
+Embedding and output layer hold 2 x 50 x 8 = 800 of its 2,000 parameters; a quantizer takes the
+other 1,200. A micro-batch of the tests holds 2 samples of 16 tokens: 32 tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from registry.predict.architecture import Architecture
+from registry.predict.formula import Term, layer_activation_bytes, memory_terms, weight_bytes
+from registry.predict.question import Question
+from registry.predict.targets import adapter_inputs, adapter_params
+
+TINY = Architecture(
+    model_id="tiny",
+    n_params=2000,
+    n_layers=3,
+    hidden_size=8,
+    intermediate_size=20,
+    vocab_size=50,
+    n_heads=2,
+    n_kv_heads=1,
+    head_dim=4,
+)
+CONTEXT = Term("context", "context", 1e9, 0.5)
+#: LoRA of rank 2 on q (8 to 8) and v (8 to 4): 3 layers x 2 x (16 + 12) = 168 parameters in fp32.
+ADAPTERS = [
+    Term("adapters", "adapters", 168 * 4, 0.3),
+    Term("adapter_gradients", "gradients", 168 * 4, 0.3),
+    Term("adapter_optimizer", "optimizer", 168 * 8, 0.3),
+]
+#: One layer keeps 8 widths and 4 MLP widths of 2 bytes: 32 x 2 x (64 + 80); the others one width.
+LAYER = Term("layer_activations", "activations", 32 * 288, 0.3, transient=True)
+CHECKPOINTS = Term("checkpoints", "activations", 2 * 32 * 8 * 3, 0.2, transient=True)
+#: fp32 copies of what enters q and v.
+INPUTS = Term("adapter_inputs", "activations", 4 * 32 * (8 + 8), 0.6, transient=True)
+#: 2 + 4 + 4 + 4 bytes a token and word.
+LOGITS = Term("logits", "logits", 14 * 32 * 50, 0.2, transient=True)
+BACKWARD = [LAYER, CHECKPOINTS, INPUTS, LOGITS]
+
+
+def lora(**settings: Any) -> Question:
+    usual = {"model": TINY, "seq_len": 16, "micro_batch_size": 2, "lora_rank": 2}
+    return Question(**{**usual, **settings})
+
+
+def full(**settings: Any) -> Question:
+    """One token: what the optimizer's step needs is more than what the backward pass does."""
+    usual = {"model": TINY, "method": "full", "seq_len": 1, "micro_batch_size": 1}
+    return Question(**{**usual, **settings})
+
+
+def names(question: Question) -> dict[str, float]:
+    return {term.name: term.value for term in memory_terms(question)}
+
+
+def test_adapters_on_16_bit_weights() -> None:
+    weights = Term("weights", "weights", 2000 * 2, 0.03)
+    assert memory_terms(lora()) == [weights, *ADAPTERS, CONTEXT, *BACKWARD]
+
+
+def test_without_checkpointing_every_layer_keeps_its_activations() -> None:
+    kept = [replace(LAYER, value=3 * LAYER.value), replace(INPUTS, value=3 * INPUTS.value), LOGITS]
+    assert memory_terms(lora(gradient_checkpointing=False))[-3:] == kept
+    assert memory_terms(lora(gradient_checkpointing=True)) == memory_terms(lora())
+
+
+def test_eager_attention_keeps_its_scores_in_8_bytes() -> None:
+    # 2 heads x 32 tokens x 16 tokens, as scores, fp32 softmax and 16-bit probabilities
+    matrix = Term("attention_matrix", "activations", (2 + 4 + 2) * 2 * 32 * 16, 0.5, transient=True)
+    assert matrix in memory_terms(lora(attention="eager"))
+    every_layer = memory_terms(lora(attention="eager", gradient_checkpointing=False))
+    assert replace(matrix, value=3 * matrix.value) in every_layer
+    assert "attention_matrix" not in names(lora(attention="sdpa"))
+
+
+@pytest.mark.parametrize("method", [None, "bitsandbytes"])
+def test_bitsandbytes_in_4_bits(method: str | None) -> None:
+    assert memory_terms(lora(quant_bits=4, quant_method=method)) == [
+        Term("quantized_weights", "weights", 600, 0.04),
+        Term("scales", "weights", 1200 * 4 / 64, 0.5),
+        Term("embeddings", "weights", 800 * 2, 0.03),
+        Term("fp32_embeddings", "weights", 800 * 2, 0.25),
+        *ADAPTERS,
+        CONTEXT,
+        *BACKWARD[:-1],
+        replace(LOGITS, value=16 * 32 * 50),  # the output layer is in fp32
+    ]
+
+
+def test_gptq_in_4_bits() -> None:
+    assert memory_terms(lora(quant_bits=4, quant_method="gptq")) == [
+        Term("quantized_weights", "weights", 600, 0.04),
+        Term("scales", "weights", 1200 * 2.5 / 128, 0.5),
+        Term("embeddings", "weights", 800 * 2, 0.03),
+        *ADAPTERS,
+        CONTEXT,
+        *BACKWARD,
+    ]
+
+
+def test_8_bits_have_one_scale_a_row_which_weighs_nothing() -> None:
+    found = names(lora(quant_bits=8))
+    assert found["quantized_weights"] == 1200
+    assert "scales" not in found
+    assert names(lora(quant_bits=3))["quantized_weights"] == 450
+    assert names(lora(quant_bits=3))["scales"] == 75
+
+
+def test_quantized_weights_are_sharded_with_all_their_parts() -> None:
+    found = names(lora(quant_bits=4, n_gpus=2, sharding="fsdp"))
+    parts = ("quantized_weights", "scales", "embeddings", "fp32_embeddings", "gathered")
+    assert [found[name] for name in parts] == [300, 37.5, 800, 800, 6000]
+
+
+@pytest.mark.parametrize(
+    ("settings", "width"),
+    [
+        ({}, 2),
+        ({"compute_dtype": "fp16"}, 2),
+        ({"compute_dtype": "fp32"}, 4),
+        ({"compute_dtype": "tf32"}, 4),
+        ({"compute_dtype": "fp8"}, 1),
+        ({"compute_dtype": "bf16", "param_dtype": "fp32"}, 4),
+        ({"param_dtype": "other"}, 2),
+    ],
+)
+def test_a_weight_takes_the_bytes_of_its_dtype(settings: dict[str, str], width: int) -> None:
+    assert weight_bytes(lora(**settings)) == width
+
+
+def test_full_training_in_16_bits_takes_10_bytes_a_parameter_and_2_more_in_the_step() -> None:
+    assert memory_terms(full()) == [
+        Term("weights", "weights", 2 * 2000, 0.03),
+        Term("full_gradients", "gradients", 2 * 2000, 0.1),
+        Term("full_optimizer", "optimizer", (2 + 2) * 2000, 0.15),
+        CONTEXT,
+        Term("step_temporaries", "optimizer", 2 * 2000, 0.5),
+    ]
+
+
+def test_full_training_in_fp32_takes_twice_that() -> None:
+    widths = names(full(param_dtype="fp32"))
+    del widths["context"]
+    assert widths == {
+        "weights": 8000, "full_gradients": 8000, "full_optimizer": 16000, "step_temporaries": 8000,
+    }  # fmt: skip
+
+
+def test_the_peak_is_the_larger_of_the_backward_pass_and_the_step() -> None:
+    long = full(seq_len=16, micro_batch_size=2)
+    assert memory_terms(long)[-3:] == [LAYER, CHECKPOINTS, LOGITS]
+    assert "step_temporaries" not in names(long)
+    assert "logits" not in names(full())
+
+
+MIXED = Term("full_mixed_optimizer", "optimizer", (4 + 4 + 4) * 2000 / 2, 0.1)
+WIDE = Term("full_fp32_gradients", "gradients", 4 * 2000 / 2, 0.5)
+#: Gradients and parameters in flight: at least 5e7 elements of 4 bytes.
+BUCKETS = Term("buckets", "context", 2e8, 0.7)
+STEP = Term("step_temporaries", "optimizer", 4 * 2000 / 2, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("stage", "weights", "gradients"), [("zero1", 4000, 4000), ("zero2", 4000, 2000)]
+)
+def test_deepspeed_keeps_fp32_copies_and_spreads_them(
+    stage: str, weights: int, gradients: int
+) -> None:
+    assert memory_terms(full(sharding=stage, n_gpus=2)) == [
+        Term("weights", "weights", weights, 0.03),
+        Term("full_gradients", "gradients", gradients, 0.1),
+        WIDE,
+        MIXED,
+        CONTEXT,
+        BUCKETS,
+        STEP,
+    ]
+
+
+def test_zero_3_spreads_the_weights_too_and_gathers_some() -> None:
+    assert memory_terms(full(sharding="zero3", n_gpus=2)) == [
+        Term("weights", "weights", 2000, 0.03),
+        Term("gathered", "weights", 3 * 2000, 0.6),
+        Term("full_gradients", "gradients", 2000, 0.1),
+        WIDE,
+        MIXED,
+        CONTEXT,
+        BUCKETS,
+        STEP,
+    ]
+
+
+@pytest.mark.parametrize("sharding", ["fsdp", "hsdp"])
+def test_fsdp_spreads_all_states_in_the_dtype_of_the_weights(sharding: str) -> None:
+    assert memory_terms(full(sharding=sharding, n_gpus=2)) == [
+        Term("weights", "weights", 2000, 0.03),
+        Term("gathered", "weights", 6000, 0.6),
+        Term("full_gradients", "gradients", 2000, 0.1),
+        Term("full_optimizer", "optimizer", 4000, 0.15),
+        CONTEXT,
+        Term("step_temporaries", "optimizer", 2000, 0.5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sharding", "weights", "gradients", "optimizer"),
+    [
+        ("fsdp_grad_op", 4000, 2000, 4000),
+        ("device_map", 2000, 2000, 4000),
+        ("ddp", 4000, 4000, 8000),
+        (None, 4000, 4000, 8000),
+    ],
+)
+def test_what_each_sharding_spreads_over_two_cards(
+    sharding: str | None, weights: int, gradients: int, optimizer: int
+) -> None:
+    found = names(full(sharding=sharding, n_gpus=2))
+    assert found["weights"] == weights
+    assert found["full_gradients"] == gradients
+    assert found["full_optimizer"] == optimizer
+    assert found["step_temporaries"] == optimizer / 2
+    assert "gathered" not in found
+
+
+def test_adapters_are_whole_on_every_card_and_only_their_moments_are_spread() -> None:
+    found = names(lora(sharding="zero2", n_gpus=2, seq_len=1, micro_batch_size=1))
+    assert (found["adapters"], found["adapter_gradients"]) == (672, 672)
+    assert found["adapter_optimizer"] == 1344 / 2
+
+
+def test_gathering_stops_at_a_billion_parameters() -> None:
+    for n_params, gathered in ((999_999_999, 2_999_999_997), (4_000_000_000, 3e9)):
+        model = replace(TINY, n_params=n_params)
+        assert names(full(model=model, sharding="zero3", n_gpus=2))["gathered"] == gathered
+
+
+@pytest.mark.parametrize(
+    ("trained", "held"),
+    [(49_999_999, 2e8), (50_000_001, 200_000_004), (400_000_000, 1.6e9), (500_000_001, 2e9)],
+)
+def test_buckets_hold_what_is_trained_within_their_bounds(trained: int, held: float) -> None:
+    assert names(lora(sharding="zero2", trainable_params=trained))["buckets"] == held
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "bytes_each"),
+    [
+        ("adamw", 8), ("adamw_torch_fused", 8), ("paged_adamw_32bit", 8), ("galore_adamw", 8),
+        ("adamw_8bit", 2), ("paged_adamw_8bit", 2), ("lion", 4), ("paged_lion_32bit", 4),
+        ("lion_8bit", 1), ("paged_lion_8bit", 1), ("muon", 4), ("rmsprop", 4), ("adafactor", 0.4),
+    ],
+)  # fmt: skip
+def test_an_optimizer_keeps_so_many_bytes_of_an_fp32_parameter(
+    optimizer: str, bytes_each: float
+) -> None:
+    found = names(lora(optimizer=optimizer))["adapter_optimizer"]
+    assert found == pytest.approx(168 * bytes_each)
+
+
+def test_sgd_keeps_nothing() -> None:
+    assert "adapter_optimizer" not in names(lora(optimizer="sgd"))
+
+
+def test_8_bit_states_do_not_depend_on_the_dtype_of_the_weights() -> None:
+    assert names(full(optimizer="adamw_8bit"))["full_optimizer"] == 2 * 2000
+    assert names(full(optimizer="adamw_8bit", param_dtype="fp32"))["full_optimizer"] == 2 * 2000
+    assert names(full(optimizer="lion"))["full_optimizer"] == 2 * 2000
+
+
+def test_trained_embeddings_have_a_copy_gradients_and_moments() -> None:
+    trained = [
+        Term("embedding_copies", "weights", 2 * 800, 0.1),
+        Term("embedding_gradients", "gradients", 2 * 800, 0.1),
+        Term("embedding_optimizer", "optimizer", 4 * 800, 0.15),
+    ]
+    found = memory_terms(lora(trains_embeddings=True))
+    assert found[4:7] == trained
+    assert (
+        names(lora(trains_embeddings=True, sharding="zero3", n_gpus=2))["embedding_copies"] == 800
+    )
+
+
+def test_the_step_counts_adapters_in_fp32_and_embeddings_in_their_dtype() -> None:
+    question = lora(trains_embeddings=True, seq_len=1, micro_batch_size=1, lora_rank=40)
+    # 40 x 28 x 3 = 3360 adapters of 4 bytes and 800 embedding parameters of 2
+    assert names(question)["step_temporaries"] == 3360 * 4 + 800 * 2
+    spread = names(question.changed(sharding="fsdp", n_gpus=2))
+    assert spread["step_temporaries"] == (3360 * 4 + 800 * 2) / 2
+
+
+def test_offloaded_full_training_holds_a_window_of_the_weights_alone() -> None:
+    question = full(offload="optimizer_and_params", seq_len=16, micro_batch_size=2)
+    assert memory_terms(question) == [
+        Term("offload_window", "weights", 3 * 2000, 0.6), CONTEXT, LAYER, CHECKPOINTS, LOGITS,
+    ]  # fmt: skip
+    assert "step_temporaries" not in names(full(offload="optimizer"))
+
+
+@pytest.mark.parametrize("offload", [None, "none", "activations"])
+def test_offloading_nothing_or_activations_leaves_the_weights(offload: str | None) -> None:
+    assert names(full(offload=offload))["weights"] == 4000
+
+
+def test_offloaded_adapters_stay_on_the_card() -> None:
+    assert memory_terms(lora(offload="params"))[:4] == [
+        Term("offload_window", "weights", 6000, 0.6),
+        *ADAPTERS,
+    ]
+
+
+def test_only_what_is_beyond_2048_tokens_fragments() -> None:
+    question = lora(seq_len=2050, length_distribution="variable")
+    held = Term("fragmentation", "fragmentation", 10 * 2 * 2 * 50, 1.0, transient=True)
+    assert memory_terms(question)[-1] == held
+    assert "fragmentation" not in names(question.changed(seq_len=2048))
+    assert "fragmentation" not in names(question.changed(length_distribution="full"))
+
+
+def test_a_mixture_keeps_the_activations_of_its_chosen_experts() -> None:
+    mixture = replace(TINY, n_experts=8, n_experts_active=2)
+    assert layer_activation_bytes(lora(model=mixture)) == 32 * 2 * (8 * 8 + 2 * 4 * 20)
+
+
+#: Queries of width 12, keys and values of width 6: no module is as wide as the model on both sides.
+WIDE_HEADS = replace(TINY, head_dim=6)
+
+
+@pytest.mark.parametrize(
+    ("target", "inputs", "outputs"),
+    [
+        ("q_proj", 8, 12), ("k_proj", 8, 6), ("v_proj", 8, 6), ("o_proj", 12, 8),
+        ("gate_proj", 8, 20), ("up_proj", 8, 20), ("down_proj", 20, 8),
+        ("c_attn", 8, 24), ("query_key_value", 8, 24), ("W_pack", 8, 24), ("qkv_proj", 8, 24),
+        ("dense", 12, 8), ("w1", 8, 20), ("w2", 8, 20), ("gate_up_proj", 8, 40),
+        ("dense_h_to_4h", 8, 20), ("dense_4h_to_h", 20, 8), ("fc1", 8, 20), ("fc2", 20, 8),
+        ("of another name", 8, 8),
+    ],
+)  # fmt: skip
+def test_an_adapter_is_two_matrices_of_its_rank(target: str, inputs: int, outputs: int) -> None:
+    assert adapter_params(WIDE_HEADS, 2, (target,)) == 3 * 2 * (inputs + outputs)
+    assert adapter_inputs(WIDE_HEADS, (target,)) == inputs
+
+
+def test_groups_of_targets_count_each_module_once() -> None:
+    every = 20 + 14 + 14 + 20 + 28 + 28 + 28
+    assert adapter_params(WIDE_HEADS, 1, ("all-linear",)) == 3 * every
+    plain = replace(WIDE_HEADS, gated_mlp=False)
+    assert adapter_params(plain, 1, ("all-linear",)) == 3 * (every - 28)
+    assert adapter_params(WIDE_HEADS, 1, None) == 3 * (20 + 14)
+    assert adapter_params(WIDE_HEADS, 1, ("c_proj",)) == 3 * (20 + 28)
+    assert adapter_params(WIDE_HEADS, 1, ("c_proj", "down_proj")) == 3 * (20 + 28)
+    assert adapter_params(WIDE_HEADS, 1, ("w1", "w2", "c_proj")) == 3 * (28 + 28 + 20 + 28)
+
+
+def test_stated_trainable_parameters_go_before_counted_ones() -> None:
+    assert lora(trainable_params=1000).adapter_params == 1000
+    assert lora(trainable_params=1000, trains_embeddings=True).adapter_params == 200
+    assert lora(trainable_params=100, trains_embeddings=True).adapter_params == 0
+    assert lora(trains_embeddings=True).trained_params == 168 + 800
+    assert (full().adapter_params, full().trained_params) == (0, 2000)
+
+
+def test_tied_embeddings_are_held_once() -> None:
+    tied = replace(TINY, tied_embeddings=True)
+    assert names(lora(model=tied, quant_bits=4))["embeddings"] == 400 * 2
+    assert names(lora(model=tied, quant_bits=4))["quantized_weights"] == 1600 / 2
