@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.add import add_submissions
-from registry.errors import RegistryError
 from registry.runner.sweep import Progress, run_plan
 from registry.runner.trials import expand_trials
 from registry.store.create import ensure_writable
@@ -50,16 +49,10 @@ def sweep_plan(location: Location, plan: Plan, catalogue: Catalogue, *, resume: 
     """Run the trials of a plan and record each; show progress and a summary."""
     folder = ensure_writable(location)
     ids: list[str] = []
-    lost: list[str] = []
 
     def add(document: dict[str, Any]) -> None:
-        try:
-            (added,) = add_submissions(location, [("the trial's record", document)])
-        except RegistryError as error:  # one trial's record must not stop the others
-            lost.append(str(error))
-            console.error(f"a trial's result was not recorded: {error}")
-        else:
-            ids.extend(added.observation_ids)
+        (added,) = add_submissions(location, [("the trial's record", document)])
+        ids.extend(added.observation_ids)
 
     sweep = run_plan(
         plan,
@@ -71,14 +64,16 @@ def sweep_plan(location: Location, plan: Plan, catalogue: Catalogue, *, resume: 
     )
     for line in _summary(sweep, ids):
         click.echo(line)
-    return Swept(_status(sweep, lost), ids)
+    for message in sweep.refused:
+        console.error(f"a trial's result was not recorded: {message}")
+    return Swept(_status(sweep), ids)
 
 
-def _status(sweep: Sweep, lost: list[str]) -> int:
+def _status(sweep: Sweep) -> int:
     if sweep.interrupted:
         console.error(sweep.way_on or "interrupted")
         return EXIT_INTERRUPTED
-    return 1 if lost or any(sweep.count(outcome) for outcome in _FAILED) else 0
+    return 1 if sweep.refused or any(sweep.count(outcome) for outcome in _FAILED) else 0
 
 
 def _show_progress(progress: Progress) -> None:
@@ -111,7 +106,8 @@ def _summary(sweep: Sweep, ids: list[str]) -> Iterator[str]:
     parts = [f"{n} {outcome}" for outcome, n in counts.items() if n]
     skipped = [f"{len(sweep.skipped)} skipped"] if sweep.skipped else []
     left = [f"{len(sweep.left)} not run"] if sweep.left else []
-    yield ", ".join([*parts, *skipped, *left]) or "no trial"
+    refused = [f"{len(sweep.refused)} not recorded"] if sweep.refused else []
+    yield ", ".join([*parts, *skipped, *refused, *left]) or "no trial"
 
 
 def _figure(observation: dict[str, Any], metric: str) -> str:

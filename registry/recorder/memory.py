@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from contextlib import suppress
 from importlib import import_module
@@ -16,18 +17,32 @@ _STATUS = Path("/proc/self/status")
 _RESET_PEAK = "5"
 
 
-def read_host_memory() -> dict[str, int]:
-    """Return the bytes of the resident set now (``VmRSS``) and at its peak (``VmHWM``).
+#: What of a process's status is read: resident now, resident at the peak, private as mapped.
+_FIELDS = ("VmRSS", "VmHWM", "VmData")
 
-    Empty where the system has no /proc.
+
+def read_host_memory() -> dict[str, int]:
+    """Return bytes of this process: resident now (``VmRSS``) and at the peak (``VmHWM``).
+
+    ``VmData`` is what it has mapped for itself alone, touched or not. Empty where the system has no
+    /proc.
     """
     try:
         lines = _STATUS.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
         return {}
     fields = dict(line.split(":", 1) for line in lines if ":" in line)
-    found = {name: fields[name].split()[0] for name in ("VmRSS", "VmHWM") if name in fields}
+    found = {name: fields[name].split()[0] for name in _FIELDS if name in fields}
     return {name: int(kibibytes) * 1024 for name, kibibytes in found.items()}
+
+
+def count_oom_kills() -> int:
+    """Return how often the kernel has killed for want of memory since it started."""
+    with suppress(OSError):
+        text = Path("/proc/vmstat").read_text(encoding="ascii")
+        found = re.search(r"^oom_kill (\d+)$", text, re.MULTILINE)
+        return int(found[1]) if found else 0
+    return 0
 
 
 def reset_host_peak() -> bool:

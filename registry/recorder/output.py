@@ -1,13 +1,19 @@
-"""Write a record so that it is there whole or not at all, with the standard library alone."""
+"""Write a record in one piece or not at all, and read what others wrote; standard library only."""
 
 from __future__ import annotations
 
 import json
 import os
+import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from registry.errors import SourceError
+
+#: Largest record that is read, in bytes: steps of about a million.
+LARGEST_RECORD = 256 * 2**20
 
 
 def write_json(path: str | Path, document: Any) -> None:
@@ -31,6 +37,26 @@ def write_json(path: str | Path, document: Any) -> None:
 def read_json(path: str | Path) -> Any:
     """Return the document in a file that somebody else wrote; None where it is missing or none."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return json.loads(read_bytes(Path(path), limit=LARGEST_RECORD, what="a record"))
+    except (OSError, ValueError, RecursionError, SourceError):
         return None
+
+
+def read_bytes(path: Path, *, limit: int, what: str) -> bytes:
+    """Return the content of a regular file of at most ``limit`` bytes.
+
+    ``what`` is what is expected there. A device or a pipe is refused before it is read, as it may
+    never end. Raises SourceError for these, and where the file cannot be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - opened already, without waiting
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise SourceError(f"{path}: not a regular file; expected {what}")
+            data = file.read(limit + 1)
+    except OSError as error:
+        reason = error.strerror or error
+        raise SourceError(f"{path}: cannot be read: {reason}; expected {what}") from None
+    if len(data) > limit:
+        raise SourceError(f"{path}: longer than {limit} bytes; expected {what} below that")
+    return data

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
-import signal
 import sys
 import tempfile
 from dataclasses import fields
@@ -19,11 +17,9 @@ from registry.recorder.memory import read_host_memory
 from registry.recorder.output import read_json, write_json
 from registry.runner.build import build_model
 from registry.runner.data import build_dataset, collate
+from registry.runner.process import die_with_parent
 from registry.runner.settings import Settings
 from registry.runner.unfinished import describe_unfinished
-
-#: ``prctl`` option: the signal a process gets when the one that started it dies (linux/prctl.h).
-_PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str]) -> int:
@@ -58,11 +54,6 @@ def parse_settings(stated: dict[str, Any]) -> Settings:
         raise TypeError(f"unknown settings {', '.join(unknown)}; written by a newer version")
     values["lora_target_modules"] = tuple(values["lora_target_modules"])
     return Settings(**values)
-
-
-def die_with_parent() -> None:
-    """Have the kernel end this process when the one that started it dies."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def run_job(settings: Settings, spec: dict[str, Any], result: Path) -> None:
@@ -132,9 +123,8 @@ def limit_memory(limit_bytes: int | None, device: str) -> None:
         cuda.set_per_process_memory_fraction(min(limit_bytes / total, 1.0), device)
         return
     _start_threads()
-    resident = read_host_memory()["VmRSS"]
-    headroom = max(limit_bytes - resident, 0)
-    data = _mapped_private_bytes() + headroom
+    memory = read_host_memory()
+    data = memory["VmData"] + max(limit_bytes - memory["VmRSS"], 0)
     resource.setrlimit(resource.RLIMIT_DATA, (data, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
@@ -144,12 +134,6 @@ def _start_threads() -> None:
     for dtype in (torch.float32, torch.bfloat16):
         square = torch.ones(512, 512, dtype=dtype, requires_grad=True)
         (square @ square).sum().backward()
-
-
-def _mapped_private_bytes() -> int:
-    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
-    line = next(line for line in status.splitlines() if line.startswith("VmData:"))
-    return int(line.split()[1]) * 1024
 
 
 def training_arguments(settings: Settings, device: str, folder: str) -> dict[str, Any]:

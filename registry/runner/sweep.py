@@ -10,9 +10,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from registry.errors import RegistryError
 from registry.identity import canonical_json
 from registry.recorder.environment import collect_host
 from registry.recorder.output import read_json, write_json
+from registry.runner.process import interrupted_by_signals
 from registry.runner.trial_run import is_record, run_trial
 from registry.runner.trials import expand_trials
 
@@ -37,6 +39,13 @@ _DECISIVE = (
 )
 
 
+#: Outcomes that stand; a trial with another one is run again.
+_FINAL = ("ok", "oom")
+
+#: The file of a trial's folder that says that its result was recorded.
+SUBMISSION_NAME = "submission.json"
+
+
 @dataclass(frozen=True)
 class Progress:
     """Where a sweep is, for whoever shows it. ``eta_seconds`` is None until a trial has ended."""
@@ -53,11 +62,20 @@ class Progress:
 
 @dataclass
 class Sweep:
-    """What came of a plan."""
+    """What came of a plan.
+
+    Attributes:
+        results: Trials that were run and recorded.
+        skipped: Trials that had a result already.
+        left: Trials that were not run.
+        refused: Why the results of the other trials could not be recorded, one message each.
+        interrupted: Whether the plan was ended before its last trial.
+    """
 
     results: list[TrialResult] = field(default_factory=list)
     skipped: list[Trial] = field(default_factory=list)
     left: list[Trial] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
     interrupted: bool = False
 
     def count(self, outcome: str) -> int:
@@ -94,12 +112,14 @@ def run_plan(  # noqa: PLR0913 - the options of the command, by keyword
         add: Called with the submission of each trial as soon as it exists.
         catalogue: Models that the plan may name, and ids for what was measured.
         progress: Called at the begin and end of each trial.
-        resume: Whether trials that have a result from this environment are skipped.
+        resume: Whether trials that ended ok or out of memory in this environment are skipped; one
+            that failed is run again.
         python: Interpreter of the jobs; the one at hand where None.
 
     A trial that fails in any way is a result; the sweep goes on. On Ctrl-C the trial at hand is
     killed and dropped, and the sweep returns with ``interrupted``. Raises SourceError for a plan
-    that names what does not exist, and whatever ``add`` raises.
+    that names what does not exist. A RegistryError of ``add`` is noted in ``refused`` and the
+    sweep goes on; whatever else it raises is passed on.
     """
     trials = expand_trials(plan, catalogue)
     sweep = Sweep(left=list(trials))
@@ -114,14 +134,19 @@ def run_plan(  # noqa: PLR0913 - the options of the command, by keyword
             continue
         say("started", eta_seconds=clock.eta())
         try:
-            result = run_trial(trial, place, catalogue=catalogue, python=python)
+            with interrupted_by_signals():
+                result = run_trial(trial, place, catalogue=catalogue, python=python)
         except KeyboardInterrupt:
             sweep.interrupted = True
             return sweep
-        add(result.submission)
-        write_json(place / "submission.json", result.submission)
-        sweep.results.append(result)
         sweep.left.pop(0)
+        try:
+            add(result.submission)
+        except RegistryError as error:  # one trial's record must not stop the others
+            sweep.refused.append(f"{trial.label}: {error}")
+        else:
+            write_json(place / SUBMISSION_NAME, result.submission)
+            sweep.results.append(result)
         clock.finish(result.seconds)
         say("finished", **_ending(result), eta_seconds=clock.eta())
     return sweep
@@ -132,7 +157,7 @@ def _ending(result: TrialResult) -> dict[str, Any]:
 
 
 class _Voice:
-    """Tells the progress of one trial."""
+    """Reports the progress of one trial."""
 
     def __init__(
         self,
@@ -171,8 +196,12 @@ class _Clock:
 
 
 def is_done(place: Path) -> bool:
-    """Tell whether a trial's folder holds a result that was handed over."""
-    return is_record(read_json(place / "submission.json"))
+    """Return whether a trial's folder holds a recorded result that a repetition would not change.
+
+    A trial that ended with an error or was interrupted may end otherwise the next time.
+    """
+    document = read_json(place / SUBMISSION_NAME)
+    return is_record(document) and document["observations"][0]["outcome"] in _FINAL
 
 
 def environment_key(trial: Trial, python: str | None = None) -> str:

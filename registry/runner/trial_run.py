@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import registry
 from registry.recorder.failure import Failure, is_consequence, shorten, text_says_out_of_memory
 from registry.recorder.output import read_json, write_json
 from registry.recorder.settle import settle_document
-from registry.runner.process import Finished, allowed_environment, format_exit, run_process
+from registry.runner.process import (
+    ERRORS_NAME,
+    Finished,
+    format_exit,
+    job_environment,
+    module_command,
+    run_process,
+)
 from registry.runner.unfinished import describe_unfinished
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from registry.catalogue import Catalogue
     from registry.runner.trials import Trial
 
 Row = dict[str, Any]
+
+JOB_MODULE = "registry.runner.job"
+
+#: Files of a trial's folder: what the job is told, and what it leaves.
+SPEC_NAME, RESULT_NAME = "spec.json", "result.json"
 
 #: Characters of the child's last words that are looked at.
 _LAST_WORDS = 20_000
@@ -50,21 +61,20 @@ def run_trial(
     The folder then holds the spec, the child's output and the result. Raises OSError where the
     child cannot be started, and KeyboardInterrupt after the child has been killed.
     """
+    folder = folder.resolve()  # the job runs in it
     folder.mkdir(parents=True, exist_ok=True)
     spec = trial.as_spec()
-    result = folder / "result.json"
     for stale in folder.glob("result*.json"):
         stale.unlink()
-    write_json(folder / "spec.json", spec)
+    write_json(folder / SPEC_NAME, spec)
     finished = run_process(
-        job_command(trial, folder / "spec.json", result, python or sys.executable),
-        environment=job_environment(trial),
-        output=folder / "stdout.txt",
-        errors=folder / "stderr.txt",
+        job_command(trial, folder, python),
+        environment=trial_environment(trial),
+        folder=folder,
         timeout_seconds=trial.settings.timeout_seconds,
     )
     document = read_results(folder)
-    failure = judge(finished, document, trial, _last_words(folder / "stderr.txt"))
+    failure = judge(finished, document, trial, _last_words(folder / ERRORS_NAME))
     document = complete(document, spec, failure, finished)
     if catalogue is not None:
         document = settle_document(document, catalogue, prefer=trial.model.get("model_id"))
@@ -73,18 +83,19 @@ def run_trial(
     return TrialResult(trial, observation["outcome"], detail, finished.seconds, document)
 
 
-def job_command(trial: Trial, spec: Path, result: Path, python: str) -> list[str]:
+def job_command(trial: Trial, folder: Path, python: str | None = None) -> list[str]:
     """Return the command of a trial's job: torchrun where there are several processes."""
-    job = ["registry.runner.job", str(spec), str(result)]
+    job = (JOB_MODULE, str(folder / SPEC_NAME), str(folder / RESULT_NAME))
     if trial.settings.n_gpus == 1:
-        return [python, "-m", *job]
+        return module_command(*job, python=python)
     processes = f"--nproc-per-node={trial.settings.n_gpus}"
-    return [python, "-m", "torch.distributed.run", "--standalone", processes, "--module", *job]
+    options = ("--standalone", processes, "--module")
+    return module_command("torch.distributed.run", *options, *job, python=python)
 
 
-def job_environment(trial: Trial) -> dict[str, str]:
+def trial_environment(trial: Trial) -> dict[str, str]:
     """Return the environment of a trial's job."""
-    environment = allowed_environment(os.environ)
+    environment = job_environment(os.environ)
     environment["PYTHONUNBUFFERED"] = "1"
     environment["TOKENIZERS_PARALLELISM"] = "false"
     if trial.settings.weights == "random":
@@ -94,9 +105,6 @@ def job_environment(trial: Trial) -> dict[str, str]:
         # processor taken by somebody else makes a step a hundred times longer
         n_threads = len(os.sched_getaffinity(0)) // 2 // trial.settings.n_gpus
         environment.setdefault("OMP_NUM_THREADS", str(max(n_threads, 1)))
-    root = Path(registry.__file__).resolve().parents[1]
-    if root.name != "site-packages":  # a checkout that is not installed
-        environment["PYTHONPATH"] = str(root)
     return environment
 
 
@@ -106,7 +114,7 @@ def read_results(folder: Path) -> Row | None:
     documents: list[Row] = [found for path in paths if is_record(found := read_json(path))]
     if not documents:
         return None
-    if (folder / "result.json").exists() and _outcome(documents[0]) == "ok":
+    if (folder / RESULT_NAME).exists() and _outcome(documents[0]) == "ok":
         return documents[0]
     return min(documents, key=rank_of_failure)
 

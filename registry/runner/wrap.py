@@ -9,28 +9,26 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-import subprocess
 import tempfile
-import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import registry
-from registry.errors import SourceError
+from registry.errors import SourceError, SubmissionError
 from registry.recorder.document import Record, build_submission
 from registry.recorder.environment import collect_environment
 from registry.recorder.failure import Failure
 from registry.recorder.options import RECORD_FOLDER
 from registry.recorder.output import read_json
 from registry.recorder.settle import settle_document
-from registry.runner.process import format_exit, wait_for
+from registry.runner.process import Finished, format_exit, run_in_foreground
 from registry.runner.trial_run import is_record, rank_of_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from registry.catalogue import Catalogue
 
@@ -72,21 +70,51 @@ def run_command(
     Several trainings of one command become several observations of one submission. Raises
     SourceError where the command cannot be started. Ctrl-C reaches the child, whose end is awaited.
     """
+    began = datetime.now(UTC)
     with tempfile.TemporaryDirectory(prefix="registry-run-") as folder:
-        began, clock = datetime.now(UTC), time.monotonic()
-        returncode = _run(command, wrapped_environment(environment or os.environ, folder))
-        seconds = time.monotonic() - clock
+        finished = _run(command, wrapped_environment(environment or os.environ, folder))
         records, notes = read_folder(Path(folder))
-    if records:
-        submission, note = _recorded(records, command, returncode), None
-    else:
-        note = reason_without_record(notes)
-        submission = _unrecorded(_Ended(command, returncode, seconds, began), notes, note)
-    if catalogue is not None:
-        submission = settle_document(submission, catalogue)
+    ended = _Ended(command, finished, began)
+    submission, note = _first_valid(ended, records, notes, catalogue)
+    returncode = finished.returncode
     status = returncode if returncode >= 0 else _SIGNAL_BASE - returncode
     outcome = submission["observations"][-1]["outcome"]
-    return WrappedRun(status, submission, outcome, note, seconds)
+    return WrappedRun(status, submission, outcome, note, finished.seconds)
+
+
+def _first_valid(
+    ended: _Ended, records: list[Row], notes: list[Row], catalogue: Catalogue | None
+) -> tuple[Row, str | None]:
+    """Return the finest submission that is valid, and why there is no finer one.
+
+    Records and notes are files that processes of the command wrote, so anything may be in them; a
+    run that was made is recorded whatever they hold.
+    """
+    invalid = "the record that a process of it left is not a valid submission"
+    reason = invalid if records else reason_without_record(notes)
+    candidates: list[tuple[Callable[[], Row], str | None]] = [
+        (lambda: _recorded(records, ended), None),
+        (lambda: _unrecorded(ended, notes, reason), reason),
+    ]
+    for build, note in candidates[not records :]:
+        with suppress(*_MALFORMED):
+            return _checked(build(), catalogue), note
+    return _checked(_unrecorded(ended, [], invalid), catalogue), invalid
+
+
+#: What documents of another form than expected raise.
+_MALFORMED = (SubmissionError, AttributeError, IndexError, KeyError, TypeError, ValueError)
+
+
+def _checked(submission: Row, catalogue: Catalogue | None) -> Row:
+    """Return the submission with the catalogue's names, after a check that it can be recorded."""
+    if catalogue is None:
+        return submission
+    from registry.validation import prepare_submission  # noqa: PLC0415 - loads pydantic
+
+    matched = settle_document(submission, catalogue)
+    prepare_submission(matched, catalogue, origin="the measured run")
+    return matched
 
 
 def wrapped_environment(environment: Mapping[str, str], folder: str) -> dict[str, str]:
@@ -96,40 +124,14 @@ def wrapped_environment(environment: Mapping[str, str], folder: str) -> dict[str
     return {**environment, "PYTHONPATH": os.pathsep.join(paths), RECORD_FOLDER: folder}
 
 
-def _run(command: Sequence[str], environment: dict[str, str]) -> int:
+def _run(command: Sequence[str], environment: dict[str, str]) -> Finished:
     try:
-        child = subprocess.Popen(list(command), env=environment)
+        return run_in_foreground(command, environment=environment)
     except OSError as error:
         reason = error.strerror or error
         raise SourceError(
             f"{command[0]}: cannot be started: {reason}; expected a command to measure"
         ) from None
-    with _passing_on(child, signal.SIGTERM, signal.SIGHUP):
-        while True:
-            try:
-                wait_for(child.pid, None)
-                return child.wait()
-            except KeyboardInterrupt:
-                continue  # the terminal has told the child too; it decides when it ends
-
-
-@contextmanager
-def _passing_on(child: subprocess.Popen[bytes], *signals: signal.Signals) -> Iterator[None]:
-    """Pass signals that would end this process on to the child, where that can be arranged."""
-
-    def pass_on(number: int, _: object) -> None:
-        with suppress(ProcessLookupError):
-            child.send_signal(number)
-
-    before = {}
-    for each in signals:
-        with suppress(ValueError):  # not in the main thread
-            before[each] = signal.signal(each, pass_on)
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
 
 
 def read_folder(folder: Path) -> tuple[list[Row], list[Row]]:
@@ -140,10 +142,11 @@ def read_folder(folder: Path) -> tuple[list[Row], list[Row]]:
     return [r for r in records if is_record(r)], [n for n in notes if isinstance(n, dict)]
 
 
-def _recorded(records: list[Row], command: Sequence[str], returncode: int) -> Row:
+def _recorded(records: list[Row], ended: _Ended) -> Row:
     """Return one submission with the trainings of the first rank, or the most telling failures."""
+    returncode = ended.finished.returncode
     observations = [record["observations"][0] for record in _leading(records)]
-    how = {"wrapped": format_command(command), "exit": format_exit(returncode)}
+    how = {"wrapped": format_command(ended.command), "exit": format_exit(returncode)}
     observations = [
         {**each, "provenance": {**each.get("provenance", {}), **how}} for each in observations
     ]
@@ -194,8 +197,7 @@ class _Ended:
     """How a command ended."""
 
     command: Sequence[str]
-    returncode: int
-    seconds: float
+    finished: Finished
     began: datetime
 
 
@@ -213,14 +215,14 @@ def _unrecorded(ended: _Ended, notes: list[Row], note: str) -> Row:
             {"rank": each["rank"], "steps": [], "peaks": each["peaks"]}
             for each in _one_per_rank(ranks)
         ],
-        seconds={"total_time": ended.seconds},
+        seconds={"total_time": ended.finished.seconds},
         provenance={
             **main.get("provenance", {}),
             "wrapped": format_command(ended.command),
-            "exit": format_exit(ended.returncode),
+            "exit": format_exit(ended.finished.returncode),
             "note": note,
         },
-        failure=_failure(ended.returncode, main),
+        failure=_failure(ended.finished.returncode, main),
     )
     return _without_devices(build_submission(record))
 

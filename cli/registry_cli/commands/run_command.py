@@ -63,8 +63,9 @@ def command(
     """Run a plan of training jobs and record each, or measure any training script unedited.
 
     A plan is a file, or the name of one in the registry (plans/cpu-smoke.toml). It is run trial by
-    trial, each in a process of its own; what has a result is skipped. After --, any command: its
-    output streams through and its exit status is passed on.
+    trial, each in a process of its own. What ended ok or out of memory is not run again; what
+    failed is. After --, any command: its output streams through and its exit status is passed on.
+    Processes that it leaves behind are ended.
 
     \b
     Examples:

@@ -17,7 +17,7 @@ import pytest
 from registry.catalogue import Catalogue
 from registry.recorder.failure import Failure
 from registry.runner.plan import parse_plan
-from registry.runner.process import allowed_environment, format_exit
+from registry.runner.process import format_exit, job_environment
 from registry.runner.sweep import Progress, Sweep, run_plan
 from registry.runner.trial_run import TrialResult, run_trial
 from registry.runner.trials import Trial, expand_trials
@@ -181,7 +181,7 @@ def sweep_of(names: list[str], folder: Path, python: str, **options: Any) -> tup
     return sweep, added, events
 
 
-def test_faults_do_not_stop_the_sweep_and_a_second_call_skips_all(
+def test_faults_do_not_stop_the_sweep_and_a_second_call_runs_what_failed(
     tmp_path: Path, fake_python: str
 ) -> None:
     names = ["exception", "sigkill", "oom", "garbage"]
@@ -195,8 +195,10 @@ def test_faults_do_not_stop_the_sweep_and_a_second_call_skips_all(
     assert sweep.way_on is None
 
     again, added, events = sweep_of(names, tmp_path, fake_python)
-    assert (again.results, len(again.skipped), added) == ([], 4, [])
-    assert [event.event for event in events] == ["skipped"] * 4
+    assert [trial.settings.model for trial in again.skipped] == ["oom"]
+    assert [result.outcome for result in again.results] == ["error", "interrupted", "error"]
+    assert len(added) == 3
+    assert [event.event for event in events if event.trial in again.skipped] == ["skipped"]
 
     anew, added, _ = sweep_of(names, tmp_path, fake_python, resume=False)
     assert (len(anew.results), len(added)) == (4, 4)
@@ -256,7 +258,7 @@ def test_a_result_that_cannot_be_added_is_not_done(tmp_path: Path, fake_python: 
 
 def test_keys_and_tokens_do_not_reach_the_job() -> None:
     given = {"PATH": "/bin", "HF_TOKEN": "x", "AWS_SECRET_ACCESS_KEY": "x", "NCCL_DEBUG": "INFO"}
-    assert allowed_environment(given) == {"PATH": "/bin", "NCCL_DEBUG": "INFO"}
+    assert job_environment(given) == {"PATH": "/bin", "NCCL_DEBUG": "INFO", "PYTHONSAFEPATH": "1"}
 
 
 def test_an_exit_is_told_in_words() -> None:

@@ -109,6 +109,109 @@ def test_garbage_in_the_folder_is_passed_over(tmp_path: Path) -> None:
     )
 
 
+#: A record as a process leaves it: the parts that are looked at before it is validated.
+RECORD: dict[str, Any] = {
+    "schema_version": 1,
+    "source": {"source_id": "run-0", "title": "Recorded run 0", "kind": "run"},
+    "models": [{"model_id": "tiny", "model_type": "llama"}],
+    "observations": [
+        {
+            "outcome": "ok",
+            "observed_at": "2026-01-02T03:04:05+00:00",
+            "run_id": "0",
+            "configuration": {"model_id": "tiny", "method": "full", "gpus_per_node": 1},
+            "measurements": [{"metric": "total_time", "value": 1.0}],
+        }
+    ],
+}
+
+INVALID = "the record that a process of it left is not a valid submission"
+
+
+def run_and_leave(tmp_path: Path, name: str, content: str) -> Any:
+    """Run a command that leaves a file in the folder of records."""
+    (tmp_path / "content").write_text(content)
+    code = (
+        f"import os, shutil; shutil.copy({str(tmp_path / 'content')!r}, "
+        f"os.path.join(os.environ[{RECORD_FOLDER!r}], {name!r})); raise SystemExit(3)"
+    )
+    command = [sys.executable, "-c", code]
+    return run_command(command, environment=dict(os.environ), catalogue=Catalogue())
+
+
+def test_a_record_of_a_process_is_what_is_recorded(tmp_path: Path) -> None:
+    done = run_and_leave(tmp_path, "record-0-1-1.json", json.dumps(RECORD))
+    assert (done.returncode, done.note) == (3, None)
+    assert done.submission["models"] == RECORD["models"]
+
+
+def changed(**observation: Any) -> str:
+    (row,) = RECORD["observations"]
+    return json.dumps({**RECORD, "observations": [{**row, **observation}]})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps({"observations": RECORD["observations"]}),
+        json.dumps({**RECORD, "source": None}),
+        json.dumps({**RECORD, "models": [1]}),
+        json.dumps({**RECORD, "gpus": {"gpu_id": 1}}),
+        changed(configuration={}),
+        changed(measurements="none"),
+        changed(measurements=[{"metric": "total_time", "value": -1}]),
+        changed(provenance=[1]),
+        changed(observed_at="yesterday"),
+        changed(run_id={"a": 1}),
+    ],
+)
+def test_a_run_with_a_malformed_record_is_recorded_as_a_whole(content: str, tmp_path: Path) -> None:
+    done = run_and_leave(tmp_path, "record-0-1-1.json", content)
+    assert (done.returncode, done.outcome, done.note) == (3, "error", INVALID)
+    prepared = prepare_submission(done.submission, Catalogue(), origin="run")
+    (observation,) = prepared.document["observations"]
+    assert observation["provenance"]["note"] == INVALID
+    assert {row["metric"] for row in observation["measurements"]} >= {"total_time"}
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        {"seconds": "x"},
+        {"seconds": 1.0},
+        {"rank": [], "seconds": 1.0, "peaks": []},
+        {"rank": 0, "seconds": 1e9, "peaks": [["host_rss"]]},
+        {"rank": 0, "seconds": 1e9, "peaks": [], "environment": {"banana": 1}},
+        {"rank": 0, "seconds": 1e9, "peaks": [], "provenance": 7},
+    ],
+)
+def test_a_run_with_a_malformed_note_is_recorded_all_the_same(
+    note: dict[str, Any], tmp_path: Path
+) -> None:
+    done = run_and_leave(tmp_path, "process-1.json", json.dumps(note))
+    assert (done.returncode, done.outcome) == (3, "error")
+    prepare_submission(done.submission, Catalogue(), origin="run")
+
+
+def test_modules_of_the_current_folder_stay_out_of_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "script").mkdir()
+    for name in ("transformers", "sitecustomize", "registry", "json"):
+        (tmp_path / "here" / f"{name}.py").write_text("raise SystemExit(9)\n")
+    script = tmp_path / "script" / "train.py"
+    script.write_text(
+        "import os, sys, json\n"
+        "sys.exit(any(os.path.samefile(path or '.', '.') for path in sys.path if "
+        "os.path.isdir(path or '.')))\n"
+    )
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    assert run(sys.executable, str(script)).returncode == 0
+    assert run(sys.executable, str(script), PYTHONPATH="").returncode == 0
+
+
 @pytest.mark.parametrize(
     ("command", "shown"),
     [
