@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from registry.add import add_submissions
 from registry.runner.sweep import Progress, run_plan
+from registry.runner.trial_run import job_command
 from registry.runner.trials import expand_trials
 from registry.store.create import ensure_writable
 from registry.units import format_duration, format_memory
@@ -21,11 +25,19 @@ if TYPE_CHECKING:
     from registry.catalogue import Catalogue
     from registry.runner.plan import Plan
     from registry.runner.sweep import Sweep
+    from registry.runner.trials import Trial
     from registry.store.folder import Location
 
 _RUNS = "runs"
 _ID_DIGITS = 12
 _FAILED = ("error", "interrupted")
+
+dataset_option = click.option(
+    "--dataset",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="Train on this JSONL file, or folder of datasets.",
+)
 
 EXIT_INTERRUPTED = 130
 
@@ -39,10 +51,18 @@ class Swept:
 
 
 def format_trials(plan: Plan, catalogue: Catalogue) -> Iterator[str]:
-    """Yield a line for each trial of a plan."""
-    trials = expand_trials(plan, catalogue)
-    for number, trial in enumerate(trials, start=1):
+    """Yield the lines that say of each trial of a plan what would be run."""
+    for number, trial in enumerate(expand_trials(plan, catalogue), start=1):
         yield f"{number:>4}  {trial.trial_id}  {trial.label}"
+        yield f"      model    {_format_model(trial)}"
+        yield f"      data     {trial.settings.dataset or 'random tokens'}"
+        yield f"      command  {shlex.join(job_command(trial, Path()))}"
+
+
+def _format_model(trial: Trial) -> str:
+    if trial.model["kind"] == "hub":
+        return f"{trial.settings.weights} weights of {trial.model['hf_id']}"
+    return f"random weights of {json.dumps(trial.model['config'])}"
 
 
 def sweep_plan(location: Location, plan: Plan, catalogue: Catalogue, *, resume: bool) -> Swept:

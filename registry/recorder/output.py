@@ -8,9 +8,13 @@ import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from registry.errors import SourceError
+
+if TYPE_CHECKING:
+    from io import BufferedReader
+
 
 #: Largest record that is read, in bytes: steps of about a million.
 LARGEST_RECORD = 256 * 2**20
@@ -45,18 +49,27 @@ def read_json(path: str | Path) -> Any:
 def read_bytes(path: Path, *, limit: int, what: str) -> bytes:
     """Return the content of a regular file of at most ``limit`` bytes.
 
-    ``what`` is what is expected there. A device or a pipe is refused before it is read, as it may
-    never end. Raises SourceError for these, and where the file cannot be read.
+    ``what`` is what is expected there. Raises SourceError where it is longer, and as
+    :func:`open_regular` does.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:  # noqa: PTH123 - opened already, without waiting
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise SourceError(f"{path}: not a regular file; expected {what}")
-            data = file.read(limit + 1)
-    except OSError as error:
-        reason = error.strerror or error
-        raise SourceError(f"{path}: cannot be read: {reason}; expected {what}") from None
+    with open_regular(path, what=what) as file:
+        data = file.read(limit + 1)
     if len(data) > limit:
         raise SourceError(f"{path}: longer than {limit} bytes; expected {what} below that")
     return data
+
+
+def open_regular(path: Path, *, what: str) -> BufferedReader:
+    """Open a regular file; a device or a pipe is refused before it is read: it may never end.
+
+    Raises SourceError for these, and where the file cannot be opened.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+        reason = getattr(error, "strerror", None) or error
+        raise SourceError(f"{path}: cannot be read: {reason}; expected {what}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise SourceError(f"{path}: not a regular file; expected {what}")
+    return os.fdopen(descriptor, "rb")

@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from registry.recorder import trainer_callback
 from registry.recorder.failure import classify_failure
@@ -18,8 +18,11 @@ from registry.recorder.output import read_json, write_json
 from registry.runner.build import build_model
 from registry.runner.data import build_dataset, collate
 from registry.runner.process import die_with_parent
-from registry.runner.settings import Settings
+from registry.runner.settings import parse_settings
 from registry.runner.unfinished import describe_unfinished
+
+if TYPE_CHECKING:
+    from registry.runner.settings import Settings
 
 
 def main(arguments: list[str]) -> int:
@@ -28,7 +31,7 @@ def main(arguments: list[str]) -> int:
     if "RANK" not in os.environ:
         die_with_parent()
     spec = read_json(spec_path)
-    settings = parse_settings(spec["settings"])
+    settings = parse_settings(spec["settings"], "settings")
     try:
         run_job(settings, spec, Path(result_path))
     except BaseException as error:
@@ -43,17 +46,6 @@ def _write_unfinished(spec: dict[str, Any], error: BaseException, path: Path) ->
     if rank:
         path = path.with_name(f"{path.stem}.rank{rank}{path.suffix}")
     write_json(path, describe_unfinished(spec, classify_failure(error, training=False)))
-
-
-def parse_settings(stated: dict[str, Any]) -> Settings:
-    """Return the settings in a spec; names of newer versions raise TypeError."""
-    known = {item.name for item in fields(Settings)}
-    values = dict(stated)
-    unknown = sorted(set(values) - known)
-    if unknown:
-        raise TypeError(f"unknown settings {', '.join(unknown)}; written by a newer version")
-    values["lora_target_modules"] = tuple(values["lora_target_modules"])
-    return Settings(**values)
 
 
 def run_job(settings: Settings, spec: dict[str, Any], result: Path) -> None:

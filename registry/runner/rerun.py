@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from registry.errors import SourceError
+from registry.errors import SourceError, excerpt
 from registry.recorder.environment import collect_environment
-from registry.runner.models import CONFIG_FIELDS
-from registry.runner.plan import Plan
-from registry.runner.settings import CHOICES, Settings
+from registry.runner.models import CONFIG_FIELDS, check_config, parse_source
+from registry.runner.plan import Plan, check_depth
+from registry.runner.settings import CHOICES, Settings, check_keys, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from registry.catalogue import Catalogue
 
@@ -64,9 +65,6 @@ _VERSIONS = {
 }
 
 
-NOTHING: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True)
 class Difference:
     """One thing that is not as it was: what was recorded, and what is here now."""
@@ -95,34 +93,50 @@ def plan_of(
     models: Mapping[str, Row] | None = None,
     environment: Mapping[str, Any] | None = None,
     catalogue: Catalogue | None = None,
+    dataset: Path | None = None,
 ) -> Rerun:
     """Return the plan that repeats an observation.
 
     ``observation`` is one of a submission's observations. A trial of the runner holds its own spec;
     of any other observation the configuration is taken, with random weights of the same shape from
-    ``models`` (rows of the submission) or the catalogue. ``environment`` is the one at hand,
-    collected where None. Raises SourceError where the observation does not say enough.
+    ``models`` (rows of the submission) or the catalogue. ``environment`` is that of this machine,
+    collected where None. ``dataset`` names the data set to train on where the trial had one. Raises
+    SourceError where the observation does not say enough, or says what no trial has.
     """
     configuration = observation["configuration"]
     here = dict(environment) if environment is not None else installed_environment()
     spec = observation.get("provenance", {}).get("spec")
-    if isinstance(spec, dict) and "settings" in spec:
-        plan, left_out = _plan_of_spec(spec), NOTHING
+    left_out: tuple[str, ...] = ()
+    if spec is not None:
+        plan = _plan_of_spec(spec, dataset)
     else:
         plan, left_out = _plan_of_configuration(configuration, models or {}, catalogue)
     recorded = observation.get("environment", {})
     return Rerun(plan, tuple(compare_environments(recorded, here)), left_out)
 
 
-def _plan_of_spec(spec: Row) -> Plan:
-    known = {item.name for item in fields(Settings)}
-    settings = {name: value for name, value in spec["settings"].items() if name in known}
-    settings["lora_target_modules"] = tuple(settings.get("lora_target_modules", ()))
-    settings.pop("repeat", None)
-    models = {}
-    if spec["model"]["kind"] == "config" and "model_id" not in spec["model"]:
-        models[settings["model"]] = spec["model"]["config"]
-    return Plan(name=f"rerun of {spec.get('trial_id', 'a trial')}", base=settings, models=models)
+def _plan_of_spec(spec: Any, dataset: Path | None) -> Plan:
+    """Return the plan of one trial as a record says that it was run.
+
+    Anybody may have written the record, so a file or a folder of this machine is not read on its
+    word.
+    """
+    where = "provenance.spec"
+    check_depth(spec, where)
+    if not isinstance(spec, dict):
+        raise SourceError(f"{where}: found {excerpt(spec)}; expected a table")
+    check_keys(spec, ("trial_id", "settings", "model"), where)
+    settings = asdict(parse_settings(spec.get("settings"), f"{where}.settings"))
+    source = parse_source(spec.get("model"), f"{where}.model")
+    if dataset is not None:
+        settings["dataset"] = str(dataset.resolve())
+    elif settings["dataset"] is not None:
+        raise SourceError(
+            f"{where}.settings.dataset: found {excerpt(settings['dataset'])}; expected none: a "
+            "data set is only read where you name it; add --dataset PATH"
+        )
+    del settings["repeat"]
+    return Plan(name="rerun of a trial", base=settings, sources={settings["model"]: source})
 
 
 def _plan_of_configuration(
@@ -133,8 +147,8 @@ def _plan_of_configuration(
     settings = asdict(Settings(model=model_id)) | {
         name: configuration[name] for name in _SAME if configuration.get(name) is not None
     }
-    settings |= _translated(configuration)
-    settings.pop("repeat")
+    settings = asdict(parse_settings(settings | _translated(configuration), "configuration"))
+    del settings["repeat"]
     left_out = tuple(
         f"{name} = {configuration[name]!r}"
         for name, usual in _NOT_OURS.items()
@@ -158,7 +172,7 @@ def _inline_model(
             f"model {model_id!r}: its shape is not recorded; expected model_type and sizes of it; "
             "give the rows of the submission's models, or a model of the catalogue"
         )
-    return {model_id: config}
+    return {model_id: check_config(config, f"model {model_id!r}")}
 
 
 def _translated(configuration: Row) -> Row:

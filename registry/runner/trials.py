@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import SourceError
 from registry.identity import canonical_json
+from registry.recorder.output import open_regular
 from registry.runner.models import resolve_model
 from registry.runner.settings import Settings
 
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 
 #: Hexadecimal digits of a trial's id.
 _ID_DIGITS = 16
+
+#: Most trials of a plan: at ten seconds each, the shortest that a trial takes, they run for a day.
+MOST_TRIALS = 10_000
 
 #: Settings that bound a trial and do not change what it measures.
 _BOUNDS = ("timeout_seconds",)
@@ -53,46 +59,63 @@ class Trial:
 def trial_of(settings: Settings, model: dict[str, Any]) -> Trial:
     """Return the trial with its id."""
     content = {k: v for k, v in asdict(settings).items() if k not in _BOUNDS}
-    content["dataset"] = _dataset_hash(settings.dataset)
+    content["dataset"] = _hash_dataset(settings.dataset)
     content["model"] = model
     digest = hashlib.sha256(canonical_json(content).encode()).hexdigest()
     return Trial(digest[:_ID_DIGITS], settings, model)
 
 
-def _dataset_hash(dataset: str | None) -> str | None:
-    """Return a hash of a data set's file; a folder stands for itself by its name."""
+@cache
+def _hash_dataset(dataset: str | None) -> str | None:
+    """Return a hash of a data set's file; a folder is known by its name alone."""
     if dataset is None or Path(dataset).is_dir():
         return dataset
-    try:
-        with Path(dataset).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        reason = error.strerror or error
-        raise SourceError(
-            f"{dataset}: cannot be read: {reason}; expected a JSONL file or a folder of datasets"
-        ) from None
+    with open_regular(Path(dataset), what="a JSONL file or a folder of datasets") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def count_trials(plan: Plan) -> int:
+    """Return how many trials a plan asks for before any is excluded or found to be another's."""
+    n_combined = prod(len(values) for values in plan.axes.values()) if _is_combined(plan) else 0
+    return (n_combined + len(plan.include)) * plan.repeats
 
 
 def expand_trials(plan: Plan, catalogue: Catalogue | None = None) -> list[Trial]:
     """Return the trials of a plan in order, each once: the matrix, then what is included.
 
-    Raises SourceError where a trial names an unknown model, or lacks one.
+    Raises SourceError where a trial names an unknown model, or lacks one, and for too many.
     """
-    trials = {}
-    for stated in _combinations(plan):
-        for repeat in range(1, plan.repeats + 1):
-            if "model" not in stated:
-                raise SourceError(f"{plan.name}: a trial has no model; expected 'model' for each")
-            settings = Settings(**stated, repeat=repeat)
-            _check_settings(settings, plan.name)
-            model = resolve_model(settings.model, plan.models, catalogue, weights=settings.weights)
-            trial = trial_of(settings, model)
-            trials[trial.trial_id] = trial
-    return list(trials.values())
+    if (n_trials := count_trials(plan)) > MOST_TRIALS:
+        raise SourceError(
+            f"{plan.name}: {n_trials} trials; expected at most {MOST_TRIALS}; split the plan, or "
+            "take values out of its matrix"
+        )
+    _hash_dataset.cache_clear()  # the file may be another one by now
+    trials = (
+        _build_trial({**stated, "repeat": repeat}, plan, catalogue)
+        for stated in _combinations(plan)
+        for repeat in range(1, plan.repeats + 1)
+    )
+    return list({trial.trial_id: trial for trial in trials}.values())
+
+
+def _build_trial(stated: dict[str, Any], plan: Plan, catalogue: Catalogue | None) -> Trial:
+    if "model" not in stated:
+        raise SourceError(f"{plan.name}: a trial has no model; expected 'model' for each")
+    settings = Settings(**stated)
+    _check_settings(settings, plan.name)
+    model = plan.sources.get(settings.model) or resolve_model(
+        settings.model, plan.models, catalogue, weights=settings.weights
+    )
+    return trial_of(settings, model)
+
+
+def _is_combined(plan: Plan) -> bool:
+    return bool(plan.axes) or "model" in plan.base
 
 
 def _combinations(plan: Plan) -> Iterator[dict[str, Any]]:
-    if plan.axes or "model" in plan.base:
+    if _is_combined(plan):
         for values in product(*plan.axes.values()):
             stated = {**plan.base, **dict(zip(plan.axes, values, strict=True))}
             if not any(_matches(stated, rule) for rule in plan.exclude):

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from registry.add import add_submissions
+from registry.runner.plan import read_plan
+from registry.runner.settings import BOUNDS
+from registry.runner.wrap import run_command
 from registry.store.folder import find_registry
 from registry.store.manifest import read_manifest
 from registry.store.whole import read_catalogue
 from registry_cli import console
 from registry_cli.options import registry_option
-from registry_cli.sweeping import format_trials, sweep_plan
+from registry_cli.sweeping import dataset_option, format_trials, sweep_plan
 
 if TYPE_CHECKING:
     from registry.store.folder import Location
@@ -46,9 +49,10 @@ class RunCommand(click.Command):
 @click.option(
     "--timeout",
     metavar="SECONDS",
-    type=click.FloatRange(min=0, min_open=True),
+    type=click.FloatRange(*BOUNDS["timeout_seconds"]),
     help="End a trial after so long, whatever the plan says.",
 )
+@dataset_option
 @registry_option
 @click.pass_context
 def command(
@@ -58,6 +62,7 @@ def command(
     dry_run: bool,
     no_resume: bool,
     timeout: float | None,
+    dataset: Path | None,
     registry_path: Path | None,
 ) -> int:
     """Run a plan of training jobs and record each, or measure any training script unedited.
@@ -78,21 +83,24 @@ def command(
     location = find_registry(registry_path)
     if words:
         return _measure(location, words)
-    path = _find_plan(location, Path(str(plan)))
-    return _run_plan(location, path, timeout, dry_run=dry_run, resume=not no_resume)
+    read = read_plan(_find_plan(location, Path(str(plan))), dataset=dataset)
+    if timeout is not None:
+        read = replace(read, base={**read.base, "timeout_seconds": timeout})
+    catalogue = read_catalogue(location.read, read_manifest(location.read))
+    if dry_run:
+        for line in format_trials(read, catalogue):
+            click.echo(line)
+        return 0
+    return sweep_plan(location, read, catalogue, resume=not no_resume).status
 
 
 def _find_plan(location: Location, path: Path) -> Path:
     """Return the plan's path: as it is given, or within the registry's folder."""
     within = location.read.path / path
-    if path.is_file() or not within.is_file():
-        return path
-    return within
+    return within if within.is_file() and not path.exists() else path
 
 
 def _measure(location: Location, words: list[str]) -> int:
-    from registry.runner.wrap import run_command  # noqa: PLC0415 - only for running
-
     catalogue = read_catalogue(location.read, read_manifest(location.read))
     found = run_command(words, catalogue=catalogue)
     if found.note:
@@ -104,20 +112,3 @@ def _measure(location: Location, words: list[str]) -> int:
             f"see it with: registry show {observation_id[:12]}"
         )
     return found.returncode
-
-
-def _run_plan(
-    location: Location, path: Path, timeout: float | None, *, dry_run: bool, resume: bool
-) -> int:
-    from registry.runner.plan import read_plan  # noqa: PLC0415 - only for running
-
-    catalogue = read_catalogue(location.read, read_manifest(location.read))
-    plan = read_plan(path)
-    if timeout is not None:
-        base: dict[str, Any] = {**plan.base, "timeout_seconds": timeout}
-        plan = replace(plan, base=base)
-    if dry_run:
-        for line in format_trials(plan, catalogue):
-            click.echo(line)
-        return 0
-    return sweep_plan(location, plan, catalogue, resume=resume).status

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from registry.errors import SourceError
 from registry.runner.plan import parse_plan, read_plan
 from registry.runner.trials import Trial, expand_trials
 
+FIVE = ("seq_len", "micro_batch_size", "grad_accum_steps", "lora_rank", "steps")
 TINY = {"tiny": {"model_type": "llama", "hidden_size": 8}}
 SMOKE = Path(__file__).parents[3] / "records" / "plans" / "cpu-smoke.toml"
 
@@ -61,7 +64,59 @@ CATALOGUE = Catalogue(
         ),
         ({"seq_len": "512"}, r"p.toml: seq_len: found '512'; expected an integer"),
         ({"seq_len": True}, r"p.toml: seq_len: found True; expected an integer"),
-        ({"steps": 0}, r"p.toml: steps: found 0; expected a positive number"),
+        ({"steps": 0}, r"p.toml: steps: found 0; expected an integer from 1 to 10000000"),
+        (
+            {"lora_alpha": float("nan")},
+            r"p.toml: lora_alpha: found nan; expected a number from 1e-09 to 1000000.0",
+        ),
+        (
+            {"timeout_seconds": float("inf")},
+            r"p.toml: timeout_seconds: found inf; expected a number from 0.001 to 1209600.0",
+        ),
+        (
+            {"method": "LoRA"},
+            r"p.toml: method: found 'LoRA'; expected a name in lower case, as 'lora'",
+        ),
+        (
+            {"model": "tiny\x1b[31m"},
+            (
+                r"p.toml: model: found 'tiny\\x1b\[31m'; expected a name without control "
+                r"characters"
+            ),
+        ),
+        ({"name": "a\x9bb"}, r"p.toml: name: found 'a\\x9bb'; expected a short text"),
+        (
+            {"peft": {"megatron_core": "evil"}},
+            (
+                r"p.toml: peft.megatron_core: found 'evil'; expected a number, true or false, or a "
+                r"list of numbers; texts only for bias, .*, because the others name code or files "
+                r"that PEFT would load"
+            ),
+        ),
+        (
+            {"peft": {"tokenizer_kwargs": {"trust_remote_code": True}}},
+            r"p.toml: peft.tokenizer_kwargs: found {'trust_remote_code': True}; expected a .*",
+        ),
+        (
+            {"models": {"tiny": {"model_type": "llama", "auto_map": {"AutoConfig": "evil.C"}}}},
+            (
+                r"p.toml: models.tiny.auto_map: found {'AutoConfig': 'evil.C'}; expected a number, "
+                r"true or false, or one word: a configuration may not name code or files; remove "
+                r"the field"
+            ),
+        ),
+        (
+            {"models": {"tiny": {"model_type": "x", "text_config": {"attn_impl": "evil/kernel"}}}},
+            r"p.toml: models.tiny.text_config.attn_impl: found 'evil/kernel'; expected .*",
+        ),
+        (
+            {"matrix": {name: list(range(1, 200)) for name in FIVE}},
+            (
+                r"p: 312079600999 trials; expected at most 10000; split the plan, or take values "
+                r"out of its matrix"
+            ),
+        ),
+        ({"repeats": 10**18}, r"p: 1000000000000000000 trials; expected at most 10000; .*"),
         ({"gradient_checkpointing": 1}, r"p.toml: .*: found 1; expected true or false"),
         ({"repeats": 0}, r"p.toml: repeats: found 0; expected a positive integer"),
         ({"memory_limit": 5}, r"p.toml: memory_limit: found 5; expected text, as '2 GiB'"),
@@ -117,13 +172,114 @@ def test_a_plan_without_a_model_is_refused() -> None:
         parse_plan({"seq_len": 5}, origin="p.toml")
 
 
-def test_a_file_that_is_no_toml_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "p.toml"
-    path.write_text("model = ")
-    with pytest.raises(SourceError, match=r"p.toml: Invalid value .*; expected a plan in TOML"):
+def read(folder: Path, content: bytes) -> str:
+    """Return why a plan of this content cannot be read, the path left out."""
+    path = folder / "p.toml"
+    path.write_bytes(content)
+    with pytest.raises(SourceError) as caught:
         read_plan(path)
-    with pytest.raises(SourceError, match="cannot be read: No such file or directory"):
-        read_plan(tmp_path / "missing.toml")
+    return str(caught.value).removeprefix(f"{path}: ")
+
+
+TOO_DEEP = "nested deeper than 16 levels; expected a plan, which has four"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"model = ", "Invalid value (at end of document); expected a plan in TOML"),
+        (b"a = " + b"[" * 50_000 + b"]" * 50_000, TOO_DEEP),
+        (b"a = " + b"[" * 20 + b"]" * 20, TOO_DEEP),
+        (b"a." * 50_000 + b"a = 1", TOO_DEEP),
+        (b"[" + b'"a" . ' * 50_000 + b"a]", TOO_DEEP),
+        (b"#" * (2**20 + 1), "longer than 1048576 bytes; expected a plan below that"),
+    ],
+)
+def test_a_file_that_is_no_plan_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
+    assert read(tmp_path, content) == message
+
+
+def test_text_in_another_encoding_and_endless_integers_are_refused(tmp_path: Path) -> None:
+    assert read(tmp_path, b'name = "\xff"').endswith("; expected a plan in TOML")
+    assert read(tmp_path, b"seq_len = " + b"9" * 5000).endswith("; expected a plan in TOML")
+
+
+def test_a_plan_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "missing.toml"
+    with pytest.raises(SourceError) as caught:
+        read_plan(path)
+    assert str(caught.value) == (
+        f"{path}: cannot be read: No such file or directory; expected a plan"
+    )
+
+
+def test_devices_pipes_and_folders_are_not_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (Path("/dev/zero"), pipe, tmp_path):
+        with pytest.raises(SourceError) as caught:
+            read_plan(path)
+        assert str(caught.value) == f"{path}: not a regular file; expected a plan"
+        with pytest.raises(SourceError) as caught:
+            plan(model="tiny", dataset=str(path)) if path != tmp_path else read_plan(path)
+        assert "not a regular file" in str(caught.value)
+
+
+def write_plan(folder: Path, text: str) -> Path:
+    path = folder / "plans" / "p.toml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f'[models.tiny]\nmodel_type = "llama"\n\n{text}')
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[[include]]\nmodel = "tiny"\ndataset = "{outside}"\n',
+        '[[include]]\nmodel = "tiny"\ndataset = "../data.jsonl"\n',
+        '[matrix]\nmodel = ["tiny"]\ndataset = ["link.jsonl"]\n',
+    ],
+)
+def test_a_data_set_outside_the_plans_folder_is_read_only_where_it_is_named(
+    text: str, tmp_path: Path
+) -> None:
+    outside = tmp_path / "data.jsonl"
+    outside.write_text("{}\n")
+    path = write_plan(tmp_path, text.format(outside=outside))
+    (path.parent / "link.jsonl").symlink_to(outside)
+    with pytest.raises(SourceError) as caught:
+        read_plan(path)
+    assert re.fullmatch(
+        rf"{path}: dataset: found '.*, which is not in the plan's folder; expected a file there; "
+        r"to train on another one, name it yourself: --dataset",
+        str(caught.value),
+    )
+
+
+def test_a_data_set_that_is_named_holds_for_all_trials(tmp_path: Path) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text("{}\n")
+    path = write_plan(tmp_path, '[matrix]\nmodel = ["tiny"]\nseq_len = [8, 16]\n')
+    trials = expand_trials(read_plan(path, dataset=data))
+    assert [trial.settings.dataset for trial in trials] == [str(data)] * 2
+    stated = write_plan(tmp_path, '[[include]]\nmodel = "tiny"\ndataset = "x"\n')
+    with pytest.raises(SourceError) as caught:
+        read_plan(stated, dataset=data)
+    assert str(caught.value) == (
+        f"{stated}: dataset: found 'x' beside the one named for all trials; expected one of the "
+        "two; remove it from the plan"
+    )
+
+
+def test_a_configuration_file_is_read_without_what_names_code(tmp_path: Path) -> None:
+    config = {"model_type": "llama", "auto_map": {"AutoConfig": "evil.C"}, "hidden_act": "silu"}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**config, "_attn_implementation": "evil/kernel"}))
+    (trial,) = plan(model=str(path))
+    assert trial.model["config"] == {"model_type": "llama", "hidden_act": "silu"}
+    path.write_text("[" * 100_000)
+    with pytest.raises(SourceError, match=r"expected a config.json of transformers$"):
+        plan(model=str(path))
 
 
 def test_axes_are_combined_and_exclusions_left_out() -> None:

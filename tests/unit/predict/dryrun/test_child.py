@@ -137,7 +137,7 @@ def test_the_worker_passes_on_what_the_registry_refuses() -> None:
     spec = {"settings": asdict(Settings("m", seq_len=0)), "model": CONFIG}
     answer = io.StringIO()
     assert main(io.StringIO(json.dumps(spec)), answer) == 1
-    expected = "seq_len 0: expected 1 or more" if find_spec("peft") else TORCH_MISSING
+    expected = "settings: seq_len: found 0; expected an integer from 1 to 16777216"
     assert json.loads(answer.getvalue()) == {"error": expected}
 
 
