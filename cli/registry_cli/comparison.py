@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError, SourceError
-from registry.runner.compare import Ratio, compare_memory, compare_observations, find_figure
+from registry.measure.ratios import Ratio, compare_memory, compare_observations, find_figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

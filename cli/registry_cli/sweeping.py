@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.add import add_submissions
-from registry.runner.sweep import Progress, run_plan
-from registry.runner.trial_run import job_command
-from registry.runner.trials import expand_trials
+from registry.measure.running.sweep import Progress, run_plan
+from registry.measure.running.trial_run import job_command
+from registry.measure.running.trials import expand_trials
 from registry.store.create import ensure_writable
 from registry.units import format_duration, format_memory
 from registry_cli import console
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from registry.catalogue import Catalogue
-    from registry.runner.plan import Plan
-    from registry.runner.sweep import Sweep
-    from registry.runner.trials import Trial
+    from registry.measure.running.plan import Plan
+    from registry.measure.running.sweep import Sweep
+    from registry.measure.running.trials import Trial
     from registry.store.folder import Location
 
 _RUNS = "runs"
@@ -131,7 +131,7 @@ def _summary(sweep: Sweep, ids: list[str]) -> Iterator[str]:
 
 
 def _figure(observation: dict[str, Any], metric: str) -> str:
-    from registry.runner.compare import find_figure  # noqa: PLC0415 - only for the summary
+    from registry.measure.ratios import find_figure  # noqa: PLC0415 - only for the summary
 
     if metric == "step_time":
         value = find_figure(observation, metric)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from registry.catalogue import Catalogue
-from registry.runner.plan import parse_plan
-from registry.runner.rerun import plan_of
-from registry.runner.sweep import run_plan
-from registry.runner.trials import expand_trials
-from registry.runner.wrap import run_command
+from registry.measure.running.plan import parse_plan
+from registry.measure.running.rerun import plan_of
+from registry.measure.running.sweep import run_plan
+from registry.measure.running.trials import expand_trials
+from registry.measure.running.wrapped_command import run_command
 from registry.validation import prepare_submission
 
 # Looked for, not loaded: only the children need it.

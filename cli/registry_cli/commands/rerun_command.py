@@ -33,7 +33,7 @@ def command(
     Example:
       registry rerun $(registry ls --model llama-2-7b -f csv | tail -1 | cut -d, -f1) --dry-run
     """  # noqa: D301 - \b keeps the example's lines
-    from registry.runner.rerun import plan_of  # noqa: PLC0415 - only for running
+    from registry.measure.running.rerun import plan_of  # noqa: PLC0415 - only for running
 
     location = find_registry(registry_path)
     catalogue = read_catalogue(location.read, read_manifest(location.read))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from registry.add import add_submissions
-from registry.runner.plan import read_plan
-from registry.runner.settings import BOUNDS
-from registry.runner.wrap import run_command
+from registry.measure.running.plan import read_plan
+from registry.measure.running.wrapped_command import run_command
+from registry.measure.trial_settings import BOUNDS
 from registry.store.folder import find_registry
 from registry.store.manifest import read_manifest
 from registry.store.whole import read_catalogue

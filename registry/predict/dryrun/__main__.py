@@ -9,8 +9,8 @@ from dataclasses import asdict
 from typing import Any, TextIO
 
 from registry.errors import RegistryError
+from registry.measure.trial_settings import parse_settings
 from registry.predict.dryrun import Recipe, dry_run
-from registry.runner.settings import parse_settings
 
 
 def main(spec_file: TextIO, answer_file: TextIO) -> int:

@@ -9,8 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from registry.predict.dryrun.result import DryRunError, Recipe
-from registry.runner.process import (
+from registry.measure.child_process import (
     ERRORS_NAME,
     OUTPUT_NAME,
     format_exit,
@@ -18,9 +17,10 @@ from registry.runner.process import (
     module_command,
     run_process,
 )
+from registry.predict.dryrun.result import DryRunError, Recipe
 
 if TYPE_CHECKING:
-    from registry.runner.settings import Settings
+    from registry.measure.trial_settings import Settings
 
 #: Lines of a child's last words that go into an error.
 _LAST_LINES = 3

@@ -10,9 +10,9 @@ from importlib.util import find_spec
 import pytest
 
 from registry.errors import RegistryError
+from registry.measure.trial_settings import Settings
 from registry.predict.dryrun import DryRunError, Recipe, child, dry_run, requirements, run_in_child
 from registry.predict.dryrun.__main__ import main
-from registry.runner.settings import Settings
 
 CONFIG = {"kind": "config", "config": {"model_type": "llama"}}
 TORCH_MISSING = "dry run: torch is not installed: pip install 'peft-registry[train]'"
