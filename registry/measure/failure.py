@@ -62,7 +62,7 @@ def classify_failure(error: BaseException, *, training: bool) -> Failure:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether an exception, or one that it was raised from, says that memory ran out."""
+    """Return whether an exception, or one that it was raised from, says that memory ran out."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
@@ -82,7 +82,7 @@ def _says_out_of_memory(error: BaseException) -> bool:
 
 
 def text_says_out_of_memory(text: str) -> bool:
-    """Tell whether a message is one by which an allocator says that memory ran out."""
+    """Return whether a message is one by which an allocator says that memory ran out."""
     lower = text.lower()
     return any(known in lower for known in _OOM_TEXTS)
 
@@ -98,7 +98,7 @@ _CONSEQUENCES = (
 
 
 def is_consequence(detail: str) -> bool:
-    """Tell whether a failure only says that another process of the job failed before."""
+    """Return whether a failure only says that another process of the job failed before."""
     lower = detail.lower()
     return any(known in lower for known in _CONSEQUENCES)
 

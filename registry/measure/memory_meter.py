@@ -46,7 +46,7 @@ def count_oom_kills() -> int:
 
 
 def reset_host_peak() -> bool:
-    """Make the kernel forget this process's peak resident size; tell whether it did."""
+    """Make the kernel forget this process's peak resident size; return whether it did."""
     try:
         Path("/proc/self/clear_refs").write_text(_RESET_PEAK, encoding="ascii")
     except OSError:

@@ -52,7 +52,7 @@ class Ratio:
     note: str | None = None
 
     def exceeds(self, factor: float) -> bool:
-        """Tell whether b is worse than a by more than ``factor``, noise taken into account.
+        """Return whether b is worse than a by more than ``factor``, noise taken into account.
 
         With an interval, its lower end must lie above the factor; without one, the ratio itself.
         """

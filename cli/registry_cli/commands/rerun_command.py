@@ -18,7 +18,9 @@ from registry_cli.sweeping import dataset_option, format_trials, sweep_plan
 
 @click.command(name="rerun", short_help="Run an observation's configuration again and compare.")
 @click.argument("observation_id", metavar="ID")
-@click.option("--dry-run", is_flag=True, help="Say what would be run, and what differs here.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show model, data and command, and what differs here."
+)
 @dataset_option
 @registry_option
 def command(

@@ -44,8 +44,8 @@ class RunCommand(click.Command):
     required=False,
     type=click.Path(path_type=Path, dir_okay=False),
 )
-@click.option("--dry-run", is_flag=True, help="List the trials of the plan.")
-@click.option("--no-resume", is_flag=True, help="Run trials again that have a result.")
+@click.option("--dry-run", is_flag=True, help="List the trials: model, data and command of each.")
+@click.option("--no-resume", is_flag=True, help="Run all trials, also those that have a result.")
 @click.option(
     "--timeout",
     metavar="SECONDS",
@@ -104,7 +104,7 @@ def _measure(location: Location, words: list[str]) -> int:
     catalogue = read_catalogue(location.read, read_manifest(location.read))
     found = run_command(words, catalogue=catalogue)
     if found.note:
-        console.hint(f"recorded for the process as a whole only: {found.note}")
+        console.hint(f"recorded without steps, only the process itself: {found.note}")
     (added,) = add_submissions(location, [("the measured run", found.submission)])
     for observation_id in added.observation_ids:
         console.hint(

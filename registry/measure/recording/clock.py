@@ -67,7 +67,7 @@ class Recording:
             self.first_step_began = self.clock()
 
     def count_batch(self, tokens: int | None, samples: int | None) -> None:
-        """Add a micro-batch to the step at hand."""
+        """Add a micro-batch to the current step."""
         self.tokens = _plus(self.tokens, tokens)
         self.samples = _plus(self.samples, samples)
 

@@ -113,7 +113,7 @@ def _jsonable(settings: Row) -> Row:
 
 
 def read_quantization(model: Any) -> Row:
-    """Return how the base weights are quantized, from the layers themselves where they tell."""
+    """Return how the base weights are quantized, from the layers themselves where possible."""
     for module in model.modules():
         name = type(module).__name__
         weight = getattr(module, "weight", None)
@@ -252,7 +252,7 @@ def read_attention(model: Any) -> str | None:
 
 
 def read_checkpointing(model: Any) -> bool:
-    """Tell whether activations are recomputed in the backward pass."""
+    """Return whether activations are recomputed in the backward pass."""
     return any(
         getattr(module, name, False) is True
         for module in model.modules()
@@ -266,7 +266,7 @@ def read_optimizer(args: Any) -> str | None:
 
 
 def read_objective(trainer: Any) -> str | None:
-    """Return the training objective where the trainer's class tells it."""
+    """Return the training objective where the trainer's class shows it."""
     classes = {base.__name__ for base in type(trainer).__mro__}
     for objective in ("sft", "dpo", "orpo", "kto", "ppo", "grpo", "reward"):
         titles = {f"{objective.upper()}Trainer", f"{objective.capitalize()}Trainer"}

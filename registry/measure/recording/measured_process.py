@@ -1,7 +1,7 @@
 """Measure a process that knows nothing of it: started by the ``sitecustomize`` beside this package.
 
 Adds the recorder to every Hugging Face Trainer of the process and, at the process's end, leaves a
-note with what is known of the process as a whole.
+note with the figures of the process itself.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def add_recorder(trainer_module: Any) -> None:
 
 
 class ProcessNote:
-    """What is known of the process as a whole, written at its end."""
+    """The figures of the process itself, written at its end."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)

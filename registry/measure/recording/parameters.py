@@ -67,7 +67,7 @@ def count_elements(parameter: Any) -> int:
 
 
 def is_packed(parameter: Any) -> bool:
-    """Tell whether a parameter holds quantized weights."""
+    """Return whether a parameter holds quantized weights."""
     return type(parameter).__name__ in ("Params4bit", "Int8Params") or not (
         parameter.is_floating_point()
     )
@@ -80,7 +80,7 @@ def adapter_prefix(model: Any) -> str | None:
 
 
 def is_added(name: str, prefix: str | None) -> bool:
-    """Tell whether a parameter was added to the base model."""
+    """Return whether a parameter was added to the base model."""
     return any(part in name for part in _ADDED) or (prefix is not None and prefix in name)
 
 

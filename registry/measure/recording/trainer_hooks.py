@@ -1,4 +1,4 @@
-"""Tell recorders what callbacks are not told: exceptions, evaluation, checkpoints, batches.
+"""Report to recorders what callbacks do not see: exceptions, evaluation, checkpoints, batches.
 
 A callback has no hook for an exception and none for the begin of an evaluation, so the methods of
 Trainer itself are wrapped, once per process. A trainer without a recorder is not affected.

@@ -113,9 +113,9 @@ def run_plan(  # noqa: PLR0913 - the options of the command, by keyword
         progress: Called at the begin and end of each trial.
         resume: Whether trials that ended ok or out of memory in this environment are skipped; one
             that failed is run again.
-        python: Interpreter of the jobs; the one at hand where None.
+        python: Interpreter of the jobs; the one that runs this where None.
 
-    A trial that fails in any way is a result; the sweep goes on. On Ctrl-C the trial at hand is
+    A trial that fails in any way is a result; the sweep goes on. On Ctrl-C the running trial is
     killed and dropped, and the sweep returns with ``interrupted``. Raises SourceError for a plan
     that names what does not exist. A RegistryError of ``add`` is noted in ``refused`` and the
     sweep goes on; whatever else it raises is passed on.
@@ -139,16 +139,23 @@ def run_plan(  # noqa: PLR0913 - the options of the command, by keyword
             sweep.interrupted = True
             return sweep
         sweep.left.pop(0)
-        try:
-            add(result.submission)
-        except RegistryError as error:  # one trial's record must not stop the others
-            sweep.refused.append(f"{trial.label}: {error}")
-        else:
-            write_json(place / SUBMISSION_NAME, result.submission)
-            sweep.results.append(result)
+        _hand_over(result, place, add, sweep)
         clock.finish(result.seconds)
         say("finished", **_ending(result), eta_seconds=clock.eta())
     return sweep
+
+
+def _hand_over(
+    result: TrialResult, place: Path, add: Callable[[dict[str, Any]], object], sweep: Sweep
+) -> None:
+    """Record a result; one that is refused must not stop the other trials."""
+    try:
+        add(result.submission)
+    except RegistryError as error:
+        sweep.refused.append(f"{result.trial.label}: {error}")
+    else:
+        write_json(place / SUBMISSION_NAME, result.submission)
+        sweep.results.append(result)
 
 
 def _ending(result: TrialResult) -> dict[str, Any]:

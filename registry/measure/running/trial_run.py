@@ -126,7 +126,7 @@ def rank_of_failure(document: Row) -> tuple[int, bool]:
 
 
 def is_record(document: Any) -> bool:
-    """Tell whether a document has the form of a record; what it says is validated later."""
+    """Return whether a document has the form of a record; what it says is validated later."""
     observations = document.get("observations") if isinstance(document, dict) else None
     return (
         isinstance(observations, list)

@@ -42,7 +42,7 @@ class Trial:
 
     @property
     def label(self) -> str:
-        """A few words that tell the trial from others, for people."""
+        """A short description of the trial, for people."""
         chosen = self.settings
         base = "" if chosen.quantization == "none" else f" {chosen.quantization}"
         many = "" if chosen.n_gpus == 1 else f" {chosen.n_gpus}x {chosen.sharding}"
@@ -125,7 +125,7 @@ def _combinations(plan: Plan) -> Iterator[dict[str, Any]]:
 
 
 def _matches(stated: dict[str, Any], rule: dict[str, Any]) -> bool:
-    """Tell whether a combination is one that a rule leaves out."""
+    """Return whether a rule leaves a combination out."""
     return all(name in stated and stated[name] == value for name, value in rule.items())
 
 

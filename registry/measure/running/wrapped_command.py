@@ -50,7 +50,7 @@ class WrappedRun:
         returncode: Exit status to pass on; 128 + n where signal n ended the command.
         submission: What was recorded.
         outcome: Outcome of the (last) training, or of the command.
-        note: Why nothing finer than the whole process is known; None where it is.
+        note: Why only figures of the process are known; None where its steps are.
         seconds: Wall time of the command.
     """
 

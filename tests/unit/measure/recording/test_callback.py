@@ -114,16 +114,15 @@ def figure(observation: dict[str, Any], metric: str, statistic: str = "value") -
 
 
 def test_step_times_agree_with_a_stopwatch(tmp_path: Path) -> None:
-    watch, callback = Stopwatch(), trainer_callback(out=tmp_path / "record.json")
-    make_trainer(tmp_path, callback, watch).train()
+    before, after = Stopwatch(), Stopwatch()
+    callback = trainer_callback(out=tmp_path / "record.json")
+    make_trainer(tmp_path, before, callback, after).train()
     observation = observation_of(callback)
     recorded = [row["seconds"] for row in observation["samples"]]
     assert len(recorded) == 8
-    # The recorder's own work lies between the two clocks: 2 ms in the median; a busy machine may
-    # stop the process between them once.
-    for ours, theirs in zip(recorded, watch.seconds, strict=True):
-        assert abs(ours - theirs) < 50e-3
-    assert abs(statistics.median(recorded) - statistics.median(watch.seconds)) < 2e-3
+    for number, seconds in enumerate(recorded):
+        shortest = before.borders[number + 1] - after.borders[number]
+        assert shortest <= seconds <= after.borders[number + 1] - before.borders[number]
     assert figure(observation, "step_time", "median") == statistics.median(recorded[2:])
     assert [row["warmup"] for row in observation["samples"]] == [True] * 2 + [False] * 6
 
@@ -172,8 +171,8 @@ def test_evaluation_and_checkpoints_are_kept_apart(tmp_path: Path) -> None:
     parts = sum(figure(observation, f"{part}_time") for part in ("train", "eval", "save"))
     assert parts == pytest.approx(figure(observation, "total_time"))
     for row, seconds in zip(observation["samples"], watch.seconds, strict=True):
-        is_after_evaluation = row["step"] in (3, 5, 7)
-        assert (seconds - row["seconds"] > 8 * 0.01) == is_after_evaluation
+        if row["step"] in (3, 5, 7):  # the evaluation lies between this step and the one before
+            assert seconds - row["seconds"] > 8 * 0.01
     assert observation["flags"] == ["includes_evaluation"]
 
 

@@ -8,13 +8,13 @@ import os
 import signal
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from registry.catalogue import Catalogue
+from registry.errors import SubmissionError
 from registry.measure.child_process import format_exit, job_environment
 from registry.measure.failure import Failure
 from registry.measure.running.plan import parse_plan
@@ -59,6 +59,7 @@ elif name == "sigkill":
 elif name == "segfault":
     os.kill(os.getpid(), 11)
 elif name == "hang":
+    pathlib.Path({running!r}).write_text(str(os.getpid()))
     time.sleep(600)
 elif name == "noisy":
     sys.stderr.write("x" * 200_000)
@@ -83,7 +84,9 @@ elif name == "grandchildren":
 def fake_python(tmp_path: Path) -> str:
     path = tmp_path / "fake-python"
     root = str(Path(__file__).parents[4])
-    path.write_text(FAKE.format(python=sys.executable, root=root))
+    running = tmp_path / "running"
+    os.mkfifo(running)
+    path.write_text(FAKE.format(python=sys.executable, root=root, running=str(running)))
     path.chmod(0o755)
     return str(path)
 
@@ -133,10 +136,8 @@ def test_a_fault_of_the_child_is_an_outcome(
 
 
 def test_a_hanging_child_ends_at_the_time_limit(tmp_path: Path, fake_python: str) -> None:
-    began = time.monotonic()
     result = run("hang", tmp_path, fake_python, timeout_seconds=0.5)
     assert (result.outcome, result.detail) == ("interrupted", "time limit of 0.5 s")
-    assert time.monotonic() - began < 10
 
 
 def test_much_output_does_not_stop_the_child(tmp_path: Path, fake_python: str) -> None:
@@ -207,17 +208,16 @@ def test_faults_do_not_stop_the_sweep_and_a_second_call_runs_what_failed(
 def test_a_trial_in_flight_that_is_killed_is_recorded_and_the_sweep_goes_on(
     tmp_path: Path, fake_python: str
 ) -> None:
-    def kill_job() -> None:
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline and not (jobs := jobs_of(tmp_path)):
-            time.sleep(0.02)
-        os.kill(jobs[0], signal.SIGKILL)
-
-    killer = threading.Thread(target=kill_job)
+    killer = threading.Thread(target=lambda: os.kill(running_job(tmp_path), signal.SIGKILL))
     killer.start()
     sweep, _, _ = sweep_of(["hang", "exception"], tmp_path, fake_python)
     killer.join()
     assert [result.outcome for result in sweep.results] == ["interrupted", "error"]
+
+
+def running_job(folder: Path) -> int:
+    """Wait for a job that hangs and return its pid."""
+    return int((folder / "running").read_text())
 
 
 def jobs_of(folder: Path) -> list[int]:
@@ -232,8 +232,11 @@ def jobs_of(folder: Path) -> list[int]:
 
 
 def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(tmp_path: Path, fake_python: str) -> None:
-    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+    def interrupt() -> None:
+        running_job(tmp_path)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
     sweep, added, _ = sweep_of(["exception", "hang", "oom"], tmp_path, fake_python)
     assert sweep.interrupted
     assert len(added) == 1
@@ -254,6 +257,23 @@ def test_a_result_that_cannot_be_added_is_not_done(tmp_path: Path, fake_python: 
     with pytest.raises(OSError, match="run-"):
         run_plan(plan, tmp_path, add=refuse, python=fake_python)
     assert not list(tmp_path.glob("*/submission.json"))
+
+
+def test_a_result_that_the_registry_refuses_is_run_again_and_stops_no_other(
+    tmp_path: Path, fake_python: str
+) -> None:
+    def refuse(document: dict[str, Any]) -> None:
+        if document["observations"][0]["provenance"]["spec"]["settings"]["model"] == "oom":
+            raise SubmissionError("no", origin="it")
+
+    document = {"models": make_models(["oom", "ok"]), "matrix": {"model": ["oom", "ok"]}}
+    plan = parse_plan({**document, "device": "cpu"}, origin="p")
+    sweep = run_plan(plan, tmp_path, add=refuse, python=fake_python)
+    assert sweep.refused == ["oom lora 512: it: no"]
+    assert [result.trial.settings.model for result in sweep.results] == ["ok"]
+    again = run_plan(plan, tmp_path, add=lambda _: None, python=fake_python)
+    assert [result.trial.settings.model for result in again.results] == ["oom"]
+    assert [trial.settings.model for trial in again.skipped] == ["ok"]
 
 
 def test_keys_and_tokens_do_not_reach_the_job() -> None:
