@@ -17,7 +17,7 @@ from benchmarks.synthetic import synthetic_tables
 from benchmarks.timing import command, print_ratios, time_in_turns
 from registry.api import open_registry
 from registry.store.bulk import add_tables
-from registry.store.create import create_registry
+from registry.store.folder import create_registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ def main(sizes: list[int]) -> None:
 
 
 def _fill(path: Path, size: int) -> Path:
-    folder = create_registry(path, empty=True)
+    folder = create_registry(path, curated=False)
     if size:
         add_tables(folder, synthetic_tables(size))
     return path

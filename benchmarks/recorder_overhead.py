@@ -27,8 +27,8 @@ from transformers import (
     logging,
 )
 
-from registry.recorder import trainer_callback
-from registry.runner.data import RandomTokens, collate
+from registry.measure import trainer_callback
+from registry.measure.running.training_data import RandomTokens, collate
 
 CONFIG = LlamaConfig(
     vocab_size=4096,

@@ -18,7 +18,7 @@ from benchmarks.timing import print_ratios, time_in_turns
 from registry.query.database import connect, create_objects, select_names, set_limits
 from registry.query.model import Limits
 from registry.store.bulk import add_tables
-from registry.store.create import create_registry
+from registry.store.folder import create_registry
 from registry.store.read import read_dataset
 
 SIZES = (1_000_000,)
@@ -47,7 +47,7 @@ def main(sizes: list[int]) -> None:
 
 
 def _measure(path: Path, size: int) -> None:
-    folder = create_registry(path / "registry", empty=True)
+    folder = create_registry(path / "registry", curated=False)
     add_tables(folder, synthetic_tables(size))
     flat = path / "flat.parquet"
     dataset, _ = read_dataset(folder)

@@ -91,12 +91,12 @@ def load(relation: str = "results", path: Path | str | None = None) -> pd.DataFr
 def trainer_callback(**options: Any) -> Any:
     """Return a callback for Hugging Face Trainer, and TRL's trainers, that records the job.
 
-    See :func:`registry.recorder.trainer_callback` for the options. Raises ImportError where
+    See :func:`registry.measure.trainer_callback` for the options. Raises ImportError where
     transformers is not installed (``pip install 'peft-registry[train]'``).
     """
-    from registry import recorder  # noqa: PLC0415 - importing the package stays light
+    from registry import measure  # noqa: PLC0415 - importing the package stays light
 
-    return recorder.trainer_callback(**options)
+    return measure.trainer_callback(**options)
 
 
 def __getattr__(name: str) -> Any:

@@ -6,14 +6,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError, SourceError
-from registry.runner.compare import Ratio, compare_memory, compare_observations, find_figure
+from registry.measure.ratios import Ratio, compare_memory, compare_observations, find_figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Row = dict[str, Any]
 
-#: Columns of a configuration that tell it from others, for people.
+#: Columns that identify a configuration for people.
 _TELLING = ("model_id", "method", "quant_bits", "lora_rank", "seq_len", "micro_batch_size")
 
 _ID_DIGITS = 12
@@ -28,12 +28,12 @@ class Compared:
     b: str
     time: Ratio | None
     memory: Ratio | None
-    #: Times of the whole run, of a and b in seconds, by metric.
+    #: Run times of a and b in seconds, by metric.
     totals: dict[str, tuple[float, float]]
     note: str = ""
 
     def exceeds(self, factor: float) -> bool:
-        """Tell whether b is slower or larger than a by more than the factor."""
+        """Return whether b is slower or larger than a by more than the factor."""
         ratios = (ratio for ratio in (self.time, self.memory) if ratio is not None)
         return any(ratio.exceeds(factor) for ratio in ratios)
 
@@ -108,7 +108,7 @@ def _difference(a: Row, b: Row) -> str:
 
 
 def format_label(configuration: Row) -> str:
-    """Return a few words that tell a configuration from others."""
+    """Return a short description of a configuration."""
     return " ".join(
         f"{name.removesuffix('_id')}={configuration[name]}"
         for name in _TELLING

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from registry.measure.running.model_sources import resolve_model
+from registry.measure.trial_settings import Settings
 from registry.predict.dryrun import run_in_child
 from registry.predict.errors import QuestionError
-from registry.runner.models import resolve_model
-from registry.runner.settings import Settings
 from registry_cli import console
 
 if TYPE_CHECKING:

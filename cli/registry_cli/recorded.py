@@ -55,8 +55,8 @@ def read_one(registry_path: Path | None, observation_id: str) -> Row:
 
 
 def _trial_ids(path: str, catalogue: Catalogue | None) -> str:
-    from registry.runner.plan import read_plan  # noqa: PLC0415 - only for plans
-    from registry.runner.trials import expand_trials  # noqa: PLC0415 - only for plans
+    from registry.measure.running.plan import read_plan  # noqa: PLC0415 - only for plans
+    from registry.measure.running.trials import expand_trials  # noqa: PLC0415 - only for plans
 
     return ",".join(trial.trial_id for trial in expand_trials(read_plan(Path(path)), catalogue))
 

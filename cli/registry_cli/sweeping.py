@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.errors import RegistryError
-from registry.runner.sweep import Progress, run_plan
-from registry.runner.trials import expand_trials
+from registry.measure.running.sweep import Progress, run_plan
+from registry.measure.running.trial_run import job_command
+from registry.measure.running.trials import expand_trials
 from registry.store.add import add_submissions
 from registry.store.folder import ensure_writable
 from registry.units import format_duration, format_memory
@@ -20,13 +23,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from registry.catalogue import Catalogue
-    from registry.runner.plan import Plan
-    from registry.runner.sweep import Sweep
+    from registry.measure.running.plan import Plan
+    from registry.measure.running.sweep import Sweep
+    from registry.measure.running.trials import Trial
     from registry.store.folder import Location
 
 _RUNS = "runs"
 _ID_DIGITS = 12
 _FAILED = ("error", "interrupted")
+
+dataset_option = click.option(
+    "--dataset",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="Train on this JSONL file, or folder of datasets.",
+)
 
 EXIT_INTERRUPTED = 130
 
@@ -40,26 +51,28 @@ class Swept:
 
 
 def format_trials(plan: Plan, catalogue: Catalogue) -> Iterator[str]:
-    """Yield a line for each trial of a plan."""
-    trials = expand_trials(plan, catalogue)
-    for number, trial in enumerate(trials, start=1):
+    """Yield the lines that say of each trial of a plan what would be run."""
+    for number, trial in enumerate(expand_trials(plan, catalogue), start=1):
         yield f"{number:>4}  {trial.trial_id}  {trial.label}"
+        yield f"      model    {_format_model(trial)}"
+        yield f"      data     {trial.settings.dataset or 'random tokens'}"
+        yield f"      command  {shlex.join(job_command(trial, Path()))}"
+
+
+def _format_model(trial: Trial) -> str:
+    if trial.model["kind"] == "hub":
+        return f"{trial.settings.weights} weights of {trial.model['hf_id']}"
+    return f"random weights of {json.dumps(trial.model['config'])}"
 
 
 def sweep_plan(location: Location, plan: Plan, catalogue: Catalogue, *, resume: bool) -> Swept:
     """Run the trials of a plan and record each; show progress and a summary."""
     folder = ensure_writable(location)
     ids: list[str] = []
-    lost: list[str] = []
 
     def add(document: dict[str, Any]) -> None:
-        try:
-            (added,) = add_submissions(location, [("the trial's record", document)])
-        except RegistryError as error:  # one trial's record must not stop the others
-            lost.append(str(error))
-            console.error(f"a trial's result was not recorded: {error}")
-        else:
-            ids.extend(added.observation_ids)
+        (added,) = add_submissions(location, [("the trial's record", document)])
+        ids.extend(added.observation_ids)
 
     sweep = run_plan(
         plan,
@@ -71,14 +84,16 @@ def sweep_plan(location: Location, plan: Plan, catalogue: Catalogue, *, resume: 
     )
     for line in _summary(sweep, ids):
         click.echo(line)
-    return Swept(_status(sweep, lost), ids)
+    for message in sweep.refused:
+        console.error(f"a trial's result was not recorded: {message}")
+    return Swept(_status(sweep), ids)
 
 
-def _status(sweep: Sweep, lost: list[str]) -> int:
+def _status(sweep: Sweep) -> int:
     if sweep.interrupted:
         console.error(sweep.way_on or "interrupted")
         return EXIT_INTERRUPTED
-    return 1 if lost or any(sweep.count(outcome) for outcome in _FAILED) else 0
+    return 1 if sweep.refused or any(sweep.count(outcome) for outcome in _FAILED) else 0
 
 
 def _show_progress(progress: Progress) -> None:
@@ -111,11 +126,12 @@ def _summary(sweep: Sweep, ids: list[str]) -> Iterator[str]:
     parts = [f"{n} {outcome}" for outcome, n in counts.items() if n]
     skipped = [f"{len(sweep.skipped)} skipped"] if sweep.skipped else []
     left = [f"{len(sweep.left)} not run"] if sweep.left else []
-    yield ", ".join([*parts, *skipped, *left]) or "no trial"
+    refused = [f"{len(sweep.refused)} not recorded"] if sweep.refused else []
+    yield ", ".join([*parts, *skipped, *refused, *left]) or "no trial"
 
 
 def _figure(observation: dict[str, Any], metric: str) -> str:
-    from registry.runner.compare import find_figure  # noqa: PLC0415 - only for the summary
+    from registry.measure.ratios import find_figure  # noqa: PLC0415 - only for the summary
 
     if metric == "step_time":
         value = find_figure(observation, metric)

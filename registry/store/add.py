@@ -108,10 +108,10 @@ def _named_as_known(document: Any, catalogue: Catalogue) -> Any:
     source = document.get("source") if isinstance(document, dict) else None
     if not isinstance(source, dict) or source.get("kind") != "run":
         return document
-    from registry.recorder.settle import settle_document  # noqa: PLC0415 - only for runs
+    from registry.measure.matching import match_to_catalogue  # noqa: PLC0415 - only for runs
 
     try:
-        return settle_document(document, catalogue)
+        return match_to_catalogue(document, catalogue)
     except (AttributeError, KeyError, TypeError):
         return document  # not of the form of a submission: validation says how
 

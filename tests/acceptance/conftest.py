@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from registry.store.create import create_registry
+from registry.store.folder import create_registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import registry
-from registry.store.create import create_registry
+from registry.store.folder import create_registry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,7 +83,7 @@ def finish(child: subprocess.Popen[str]) -> list[str]:
 
 def test_sixteen_writers_a_fold_and_a_reader_go_on_at_once(tmp_path: Path) -> None:
     folder, stop = tmp_path / "registry", tmp_path / "stop"
-    create_registry(folder, empty=True)
+    create_registry(folder, curated=False)
     ready = [tmp_path / "folds", tmp_path / "reads"]
     programs = zip((FOLDER, READER), ready, strict=True)
     others = [start(program, folder, stop, sign) for program, sign in programs]

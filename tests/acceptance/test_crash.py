@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import registry
-from registry.store.create import create_registry
+from registry.store.folder import create_registry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,7 +130,7 @@ _ARGUMENTS = {"add": ["-", "--json"], "fold": ["--wait", "5"]}
 @pytest.fixture
 def crashes(command: Path, tmp_path: Path) -> Crashes:
     """Return a registry with some folded and some pending submissions."""
-    create_registry(tmp_path / "registry", empty=True)
+    create_registry(tmp_path / "registry", curated=False)
     crashes = Crashes(command, tmp_path / "registry", random.Random(7))  # noqa: S311 - instants, no secrets
     crashes.add(kill=False)
     crashes.run("fold", kill=False)

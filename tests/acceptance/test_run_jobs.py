@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from registry.catalogue import Catalogue
-from registry.runner.plan import parse_plan
-from registry.runner.rerun import plan_of
-from registry.runner.sweep import run_plan
-from registry.runner.trials import expand_trials
-from registry.runner.wrap import run_command
+from registry.measure.running.plan import parse_plan
+from registry.measure.running.rerun import plan_of
+from registry.measure.running.sweep import run_plan
+from registry.measure.running.trials import expand_trials
+from registry.measure.running.wrapped_command import run_command
 from registry.submission.prepare import prepare_submission
 
 # Looked for, not loaded: only the children need it.
@@ -148,6 +148,19 @@ def test_the_users_own_file_is_trained_on(tmp_path: Path) -> None:
     assert found["outcome"] == "ok"
     assert found["configuration"]["length_distribution"] == "variable"
     assert {row["tokens"] for row in found["samples"]} == {8}
+
+
+@pytest.mark.parametrize("n_gpus", [1, 2])
+def test_modules_in_the_current_folder_play_no_part_in_a_trial(
+    n_gpus: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile = tmp_path / "hostile"
+    hostile.mkdir()
+    for name in ("transformers", "torch", "registry", "json"):
+        (hostile / f"{name}.py").write_text("raise SystemExit('hostile')\n")
+    monkeypatch.chdir(hostile)
+    found = run_one(tmp_path / "runs", n_gpus=n_gpus, sharding="ddp")
+    assert (found["outcome"], found.get("outcome_detail")) == ("ok", None)
 
 
 def test_a_script_is_measured_without_a_word_about_us() -> None:

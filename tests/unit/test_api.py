@@ -10,7 +10,7 @@ import pytest
 
 import registry
 from registry.errors import MissingRegistryError
-from registry.store.create import create_registry
+from registry.store.folder import create_registry
 from registry.submission import Configuration, Measurement, Observation, Source, Submission
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ SUBMISSION = Submission(
 
 @pytest.fixture
 def db(tmp_path: Path) -> Registry:
-    return registry.open(create_registry(tmp_path / "registry", empty=True).path)
+    return registry.open(create_registry(tmp_path / "registry", curated=False).path)
 
 
 def test_rows_come_as_dictionaries_arrow_and_frame(db: Registry) -> None:

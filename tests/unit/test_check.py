@@ -11,12 +11,12 @@ import pytest
 
 from registry.catalogue import Catalogue
 from registry.store.check import check_registry
-from registry.submission.identity import canonical_json, document_id, row_id
 from registry.store.fold import fold
 from registry.store.folder import Folder
 from registry.store.journal import entry_path, write_entry
 from registry.store.manifest import manifest_path, read_manifest
 from registry.store.parts import hash_file
+from registry.submission.identity import canonical_json, document_id, row_id
 from registry.submission.prepare import Prepared, prepare_submission
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from registry.contract import (
     view_names,
     vocabulary,
 )
-from registry.errors import ContractError
 from registry.contract.resources import read_yaml, schemas_dir
+from registry.errors import ContractError
 
 
 def test_every_table_has_its_file_and_every_file_its_table() -> None:

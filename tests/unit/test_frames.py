@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from pandera.errors import SchemaError
 
-from registry.contract.arrow import ARROW_TYPES, rows_table
 from registry.contract import TABLES, load_table
+from registry.contract.arrow import ARROW_TYPES, rows_table
 from registry.contract.frames import check_table, frame_schema
 
 ID = "0" * 32

@@ -13,8 +13,8 @@ from jsonschema import Draft202012Validator  # it ships no types
 
 from registry import submission as model
 from registry.contract import load_table
-from registry.errors import SubmissionError
 from registry.contract.json_schema import submission_schema
+from registry.errors import SubmissionError
 from registry.sources import load_curated_catalogue
 from registry.submission import Part, Submission
 from registry.submission.prepare import prepare_submission

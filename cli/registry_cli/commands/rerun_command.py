@@ -11,30 +11,35 @@ from registry_cli import console
 from registry_cli.comparison import compare_sides, format_compared
 from registry_cli.options import locate, registry_option
 from registry_cli.recorded import read_one, read_recorded
-from registry_cli.sweeping import format_trials, sweep_plan
+from registry_cli.sweeping import dataset_option, format_trials, sweep_plan
 
 
 @click.command(name="rerun", short_help="Run an observation's configuration again and compare.")
 @click.argument("observation_id", metavar="ID")
-@click.option("--dry-run", is_flag=True, help="Say what would be run, and what differs here.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show model, data and command, and what differs here."
+)
+@dataset_option
 @registry_option
-def command(observation_id: str, *, dry_run: bool, registry_path: Path | None) -> int:
+def command(
+    observation_id: str, *, dry_run: bool, dataset: Path | None, registry_path: Path | None
+) -> int:
     """Run the configuration of a recorded observation again, and show old against new.
 
     What is different in the environment is said first. The ratio takes the noise of the recorded
-    steps into account.
+    steps into account. A data set is read only where --dataset names it.
 
     \b
     Example:
       registry rerun $(registry ls --model llama-2-7b -f csv | tail -1 | cut -d, -f1) --dry-run
     """  # noqa: D301 - \b keeps the example's lines
-    from registry.runner.rerun import plan_of  # noqa: PLC0415 - only for running
+    from registry.measure.running.rerun import plan_of  # noqa: PLC0415 - only for running
 
     location = locate(registry_path)
     catalogue = load_catalogue(location)
     old = read_one(registry_path, observation_id)
     models = {old["model"]["model_id"]: old["model"]} if old.get("model") else {}
-    rerun = plan_of(old, models=models, catalogue=catalogue)
+    rerun = plan_of(old, models=models, catalogue=catalogue, dataset=dataset)
     for difference in rerun.differences:
         console.hint(f"differs: {difference.name}: was {difference.recorded}, is {difference.now}")
     for column in rerun.left_out:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from registry.measure.running.plan import read_plan
+from registry.measure.running.wrapped_command import run_command
+from registry.measure.trial_settings import BOUNDS
 from registry.store.add import add_submissions
 from registry.store.snapshot import load_catalogue
 from registry_cli import console
 from registry_cli.options import locate, registry_option
-from registry_cli.sweeping import format_trials, sweep_plan
+from registry_cli.sweeping import dataset_option, format_trials, sweep_plan
 
 if TYPE_CHECKING:
     from registry.store.folder import Location
@@ -39,14 +42,15 @@ class RunCommand(click.Command):
     required=False,
     type=click.Path(path_type=Path, dir_okay=False),
 )
-@click.option("--dry-run", is_flag=True, help="List the trials of the plan.")
-@click.option("--no-resume", is_flag=True, help="Run trials again that have a result.")
+@click.option("--dry-run", is_flag=True, help="List the trials: model, data and command of each.")
+@click.option("--no-resume", is_flag=True, help="Run all trials, also those that have a result.")
 @click.option(
     "--timeout",
     metavar="SECONDS",
-    type=click.FloatRange(min=0, min_open=True),
+    type=click.FloatRange(*BOUNDS["timeout_seconds"]),
     help="End a trial after so long, whatever the plan says.",
 )
+@dataset_option
 @registry_option
 @click.pass_context
 def command(
@@ -56,13 +60,15 @@ def command(
     dry_run: bool,
     no_resume: bool,
     timeout: float | None,
+    dataset: Path | None,
     registry_path: Path | None,
 ) -> int:
     """Run a plan of training jobs and record each, or measure any training script unedited.
 
     A plan is a file, or the name of one in the registry (plans/cpu-smoke.toml). It is run trial by
-    trial, each in a process of its own; what has a result is skipped. After --, any command: its
-    output streams through and its exit status is passed on.
+    trial, each in a process of its own. What ended ok or out of memory is not run again; what
+    failed is. After --, any command: its output streams through and its exit status is passed on.
+    Processes that it leaves behind are ended.
 
     \b
     Examples:
@@ -75,25 +81,28 @@ def command(
     location = locate(registry_path)
     if words:
         return _measure(location, words)
-    path = _find_plan(location, Path(str(plan)))
-    return _run_plan(location, path, timeout, dry_run=dry_run, resume=not no_resume)
+    read = read_plan(_find_plan(location, Path(str(plan))), dataset=dataset)
+    if timeout is not None:
+        read = replace(read, base={**read.base, "timeout_seconds": timeout})
+    catalogue = load_catalogue(location)
+    if dry_run:
+        for line in format_trials(read, catalogue):
+            click.echo(line)
+        return 0
+    return sweep_plan(location, read, catalogue, resume=not no_resume).status
 
 
 def _find_plan(location: Location, path: Path) -> Path:
     """Return the plan's path: as it is given, or within the registry's folder."""
     within = (location.curated or location.own).path / path
-    if path.is_file() or not within.is_file():
-        return path
-    return within
+    return within if within.is_file() and not path.exists() else path
 
 
 def _measure(location: Location, words: list[str]) -> int:
-    from registry.runner.wrap import run_command  # noqa: PLC0415 - only for running
-
     catalogue = load_catalogue(location)
     found = run_command(words, catalogue=catalogue)
     if found.note:
-        console.hint(f"recorded for the process as a whole only: {found.note}")
+        console.hint(f"recorded without steps, only the process itself: {found.note}")
     (added,) = add_submissions(location, [("the measured run", found.submission)])
     for observation_id in added.observation_ids:
         console.hint(
@@ -101,20 +110,3 @@ def _measure(location: Location, words: list[str]) -> int:
             f"see it with: registry show {observation_id[:12]}"
         )
     return found.returncode
-
-
-def _run_plan(
-    location: Location, path: Path, timeout: float | None, *, dry_run: bool, resume: bool
-) -> int:
-    from registry.runner.plan import read_plan  # noqa: PLC0415 - only for running
-
-    catalogue = load_catalogue(location)
-    plan = read_plan(path)
-    if timeout is not None:
-        base: dict[str, Any] = {**plan.base, "timeout_seconds": timeout}
-        plan = replace(plan, base=base)
-    if dry_run:
-        for line in format_trials(plan, catalogue):
-            click.echo(line)
-        return 0
-    return sweep_plan(location, plan, catalogue, resume=resume).status

@@ -13,7 +13,7 @@ from registry.predict.dryrun.requirements import check_packages, check_settings
 from registry.predict.dryrun.result import KINDS, DryRun, DryRunError, Recipe
 
 if TYPE_CHECKING:
-    from registry.runner.settings import Settings
+    from registry.measure.trial_settings import Settings
 
 __all__ = ["KINDS", "DryRun", "DryRunError", "Recipe", "dry_run", "run_in_child"]
 
@@ -23,9 +23,9 @@ def dry_run(
 ) -> DryRun:
     """Return the memory that training takes on one device, in bytes; loads torch.
 
-    ``model_source`` is what ``registry.runner.models.resolve_model`` gives. Takes about 10 s for a
-    model of 7e9 parameters on one core. Raises DryRunError where
-    torch is not installed or the configuration cannot be executed.
+    ``model_source`` is what ``registry.measure.running.model_sources.resolve_model`` gives. Takes
+    about 10 s for a model of 7e9 parameters on one core. Raises DryRunError where torch is not
+    installed or the configuration cannot be executed.
     """
     problems = check_packages(settings) or check_settings(settings)
     if problems:

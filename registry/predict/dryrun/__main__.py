@@ -9,8 +9,8 @@ from dataclasses import asdict
 from typing import Any, TextIO
 
 from registry.errors import RegistryError
+from registry.measure.trial_settings import parse_settings
 from registry.predict.dryrun import Recipe, dry_run
-from registry.runner.settings import Settings
 
 
 def main(spec_file: TextIO, answer_file: TextIO) -> int:
@@ -27,9 +27,8 @@ def main(spec_file: TextIO, answer_file: TextIO) -> int:
 
 
 def _run(spec: dict[str, Any]) -> Any:
-    values = dict(spec["settings"])
-    values["lora_target_modules"] = tuple(values["lora_target_modules"])
-    return dry_run(Settings(**values), spec["model"], recipe=Recipe(**spec.get("recipe", {})))
+    settings = parse_settings(spec["settings"], "settings")
+    return dry_run(settings, spec["model"], recipe=Recipe(**spec.get("recipe", {})))
 
 
 if __name__ == "__main__":

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+import tempfile
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from registry.measure.child_process import (
+    ERRORS_NAME,
+    OUTPUT_NAME,
+    format_exit,
+    job_environment,
+    module_command,
+    run_process,
+)
 from registry.predict.dryrun.result import DryRunError, Recipe
 
 if TYPE_CHECKING:
-    from registry.runner.settings import Settings
+    from registry.measure.trial_settings import Settings
 
 #: Lines of a child's last words that go into an error.
 _LAST_LINES = 3
@@ -35,36 +43,33 @@ def run_in_child(
         "model": model_source,
         "recipe": asdict(recipe or Recipe()),
     }
-    try:
-        child = subprocess.run(
-            [sys.executable, "-P", "-m", "registry.predict.dryrun"],
-            input=json.dumps(spec),
-            env={**os.environ, "HF_HUB_OFFLINE": "1"},
-            capture_output=True,
-            text=True,
-            timeout=timeout_seconds,
-            check=False,
+    with tempfile.TemporaryDirectory(prefix="registry-dryrun-") as name:
+        folder = Path(name)
+        finished = run_process(
+            module_command("registry.predict.dryrun"),
+            environment={**job_environment(os.environ), "HF_HUB_OFFLINE": "1"},
+            folder=folder,
+            timeout_seconds=timeout_seconds,
+            stdin=json.dumps(spec).encode(),
         )
-    except subprocess.TimeoutExpired:
+        answer = (folder / OUTPUT_NAME).read_text(encoding="utf-8", errors="replace")
+        errors = (folder / ERRORS_NAME).read_text(encoding="utf-8", errors="replace")
+    if finished.timed_out:
         raise DryRunError(
             f"dry run of {settings.model}: not done after {timeout_seconds:g} s; expected an "
             "answer by then; allow more time, or use the formula"
-        ) from None
-    return _parse_answer(child, settings.model)
-
-
-def _parse_answer(child: subprocess.CompletedProcess[str], model: str) -> dict[str, Any]:
-    try:
-        answer = json.loads(child.stdout)
-    except ValueError:
-        last = " | ".join(child.stderr.strip().splitlines()[-_LAST_LINES:]) or "no message"
-        ended = (
-            f"exit status {child.returncode}"
-            if child.returncode >= 0
-            else f"killed by signal {-child.returncode}"
         )
+    return _parse_answer(answer, errors, finished.returncode, settings.model)
+
+
+def _parse_answer(text: str, errors: str, returncode: int, model: str) -> dict[str, Any]:
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        last = " | ".join(errors.strip().splitlines()[-_LAST_LINES:]) or "no message"
         raise DryRunError(
-            f"dry run of {model}: {ended}: {last}; expected an answer in JSON; use the formula"
+            f"dry run of {model}: {format_exit(returncode)}: {last}; expected an answer in JSON; "
+            "use the formula"
         ) from None
     if "error" in answer:
         raise DryRunError(answer["error"])

@@ -10,7 +10,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from registry.runner.build import (
+from registry.measure.running.model_builder import (
     add_adapters,
     build_random,
     load_config,
@@ -19,8 +19,8 @@ from registry.runner.build import (
 )
 
 if TYPE_CHECKING:
+    from registry.measure.trial_settings import Settings
     from registry.predict.dryrun.result import Recipe
-    from registry.runner.settings import Settings
 
 #: Modules that stay unquantized, as transformers leaves them.
 _NOT_QUANTIZED = ("lm_head", "embed_out", "output_layer")

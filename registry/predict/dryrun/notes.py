@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from registry.measure.trial_settings import Settings
     from registry.predict.dryrun.result import Recipe
-    from registry.runner.settings import Settings
 
 
 def collect_notes(settings: Settings, recipe: Recipe) -> tuple[str, ...]:

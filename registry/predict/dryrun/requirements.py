@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from registry.runner.settings import Settings
+    from registry.measure.trial_settings import Settings
 
 #: Shardings of which one device alone tells the memory.
 SHARDINGS = ("none", "ddp")

@@ -9,18 +9,18 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from registry.measure.running.model_builder import torch_dtype
 from registry.predict.dryrun import cuda_path
 from registry.predict.dryrun.fake_model import build_meta, fill_with_fakes
 from registry.predict.dryrun.notes import collect_notes
 from registry.predict.dryrun.optimizers import build_optimizer
 from registry.predict.dryrun.result import DryRun, Recipe
 from registry.predict.dryrun.tracker import Tracker
-from registry.runner.build import torch_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from registry.runner.settings import Settings
+    from registry.measure.trial_settings import Settings
 
 #: The second step is the first that begins with optimizer states.
 _N_STEPS = 2

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from registry.catalogue.hf_config import check_hf_config, format_hf_config, parse_hf_config
-from registry.resources import curated_dir, parse_yaml
+from registry.store.folder import curated_dir, parse_yaml
 from tests.unit.catalogue.configs import PUBLISHED
 
 CURATED: list[dict[str, Any]] = parse_yaml(

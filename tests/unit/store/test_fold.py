@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from registry.store.check import check_registry
 from registry.errors import StoreError
 from registry.store import fold as fold_module
+from registry.store.check import check_registry
 from registry.store.fold import FAN_OUT, find_leftovers, fold, prune
 from registry.store.folder import Folder
 from registry.store.journal import entry_path, list_entries, write_entry

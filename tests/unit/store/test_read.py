@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from registry.api import Registry
-from registry.store.create import create_registry
-from registry.store.folder import Location
+from registry.store.folder import Location, create_registry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +41,7 @@ def _document(number: int) -> dict[str, Any]:
 
 
 def _open(path: Path) -> Registry:
-    folder = create_registry(path, empty=True)
+    folder = create_registry(path, curated=False)
     return Registry(Location(folder, folder))
 
 

@@ -6,8 +6,8 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from registry.errors import ContractError
 from registry.contract.resources import read_yaml, schemas_dir
+from registry.errors import ContractError
 from registry.units import parse_count, parse_duration, parse_memory
 
 PLACE = "row 1"

@@ -9,7 +9,7 @@ import pytest
 
 import registry
 from registry.contract import view_names
-from registry.store.create import create_registry
+from registry.store.folder import create_registry
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,7 +111,7 @@ OBSERVATIONS = [
 @pytest.fixture(scope="session")
 def pending(tmp_path_factory: pytest.TempPathFactory) -> Registry:
     """Return the registry with all its rows in the journal."""
-    folder = create_registry(tmp_path_factory.mktemp("pending") / "registry", empty=True)
+    folder = create_registry(tmp_path_factory.mktemp("pending") / "registry", curated=False)
     opened = registry.open(folder.path)
     opened.add({"source": {"source_id": "tiny", "kind": "run"}, "observations": OBSERVATIONS})
     return opened

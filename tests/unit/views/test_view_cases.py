@@ -10,7 +10,7 @@ import pytest
 
 import registry
 from registry.contract import view_names
-from registry.store.create import create_registry
+from registry.store.folder import create_registry
 from tests.unit.views.view_cases import Case, find_problems, load_cases, read_names
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _see(opened: Registry, route: str) -> Seen:
 def first_handed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a registry that holds the first submission of each case, not folded."""
     path: Path = tmp_path_factory.mktemp("cases") / "registry"
-    create_registry(path, empty=True)
+    create_registry(path, curated=False)
     _hand_in(registry.open(path), later=False)
     return path
 

@@ -12,8 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from registry.runner.build import build_model
-from registry.runner.settings import Settings
+from registry.measure.running.model_builder import build_model
+from registry.measure.trial_settings import Settings
 
 
 def read_status(name: str) -> int:

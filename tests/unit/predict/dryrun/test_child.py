@@ -6,21 +6,16 @@ import subprocess
 import sys
 from dataclasses import asdict
 from importlib.util import find_spec
-from typing import Any
 
 import pytest
 
 from registry.errors import RegistryError
+from registry.measure.trial_settings import Settings
 from registry.predict.dryrun import DryRunError, Recipe, child, dry_run, requirements, run_in_child
 from registry.predict.dryrun.__main__ import main
-from registry.runner.settings import Settings
 
 CONFIG = {"kind": "config", "config": {"model_type": "llama"}}
 TORCH_MISSING = "dry run: torch is not installed: pip install 'peft-registry[train]'"
-
-
-def finished(returncode: int, stdout: str = "", stderr: str = "") -> Any:
-    return subprocess.CompletedProcess([], returncode, stdout, stderr)
 
 
 def test_the_package_loads_no_torch() -> None:
@@ -106,16 +101,16 @@ def test_dora_on_quantized_weights_is_refused() -> None:
 
 def test_a_killed_child_is_an_error_with_its_signal() -> None:
     with pytest.raises(DryRunError) as caught:
-        child._parse_answer(finished(-9), "qwen-7b")
+        child._parse_answer("", "", -9, "qwen-7b")
     assert str(caught.value) == (
-        "dry run of qwen-7b: killed by signal 9: no message; expected an answer in JSON; "
+        "dry run of qwen-7b: killed by signal 9 (SIGKILL): no message; expected an answer in JSON; "
         "use the formula"
     )
 
 
 def test_a_childs_last_words_are_kept() -> None:
     with pytest.raises(DryRunError) as caught:
-        child._parse_answer(finished(3, "", "one\ntwo\nthree\nfour\n"), "qwen-7b")
+        child._parse_answer("", "one\ntwo\nthree\nfour\n", 3, "qwen-7b")
     assert str(caught.value) == (
         "dry run of qwen-7b: exit status 3: two | three | four; expected an answer in JSON; "
         "use the formula"
@@ -124,18 +119,16 @@ def test_a_childs_last_words_are_kept() -> None:
 
 def test_a_childs_own_error_is_passed_on_as_it_is() -> None:
     with pytest.raises(DryRunError, match=r"^no such thing$"):
-        child._parse_answer(finished(1, '{"error": "no such thing"}'), "m")
+        child._parse_answer('{"error": "no such thing"}', "", 1, "m")
 
 
 def test_a_child_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(*_: Any, timeout: float, **__: Any) -> None:
-        raise subprocess.TimeoutExpired("dryrun", timeout)
-
-    monkeypatch.setattr(subprocess, "run", run)
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    monkeypatch.setattr(child, "module_command", lambda _: sleep)
     with pytest.raises(DryRunError) as caught:
-        run_in_child(Settings("qwen-7b"), CONFIG, timeout_seconds=2.5)
+        run_in_child(Settings("qwen-7b"), CONFIG, timeout_seconds=0.25)
     assert str(caught.value) == (
-        "dry run of qwen-7b: not done after 2.5 s; expected an answer by then; allow more time, "
+        "dry run of qwen-7b: not done after 0.25 s; expected an answer by then; allow more time, "
         "or use the formula"
     )
 
@@ -144,7 +137,7 @@ def test_the_worker_passes_on_what_the_registry_refuses() -> None:
     spec = {"settings": asdict(Settings("m", seq_len=0)), "model": CONFIG}
     answer = io.StringIO()
     assert main(io.StringIO(json.dumps(spec)), answer) == 1
-    expected = "seq_len 0: expected 1 or more" if find_spec("peft") else TORCH_MISSING
+    expected = "settings: seq_len: found 0; expected an integer from 1 to 16777216"
     assert json.loads(answer.getvalue()) == {"error": expected}
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from registry.measure.trial_settings import Settings
 from registry.predict.dryrun import KINDS, DryRun, Recipe, dry_run, run_in_child
-from registry.runner.settings import Settings
 
 for package in ("torch", "transformers", "peft", "bitsandbytes"):
     pytest.importorskip(package, exc_type=ImportError)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from registry.measure.trial_settings import Settings
 from registry.predict.dryrun import Recipe, dry_run
-from registry.runner.settings import Settings
 
 for package in ("torch", "transformers", "peft"):
     pytest.importorskip(package, exc_type=ImportError)

@@ -1,0 +1,29 @@
+"""Measure trainings: ``recording`` from inside the job's process, ``running`` from outside of it.
+
+Beside them lies what both need. Importing this package loads nothing heavy: torch and transformers
+are looked at only where the job has loaded them itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from registry.measure.trial_settings import Options
+
+__all__ = ["Options", "trainer_callback"]
+
+
+def trainer_callback(**options: Any) -> Any:
+    """Return a callback for Hugging Face Trainer (and TRL's trainers) that records the job.
+
+    Options are the fields of :class:`registry.measure.trial_settings.Options`. After training the
+    callback holds the submission in ``callback.submission``; it also writes it to ``out``, or, with
+    neither ``out`` nor ``on_record`` given, to the trainer's output folder.
+
+    A failure of the recorder never ends the training: it warns once and records nothing further.
+
+    Raises TypeError on an unknown option, and ImportError where transformers is not installed.
+    """
+    from registry.measure.recording.callback import RecorderCallback  # noqa: PLC0415 - loads transformers
+
+    return RecorderCallback(Options(**options))

@@ -1,0 +1,79 @@
+"""Call the models and GPUs of a recorded submission as the catalogue does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from registry.measure.recording.catalogue_rows import SHAPE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from registry.catalogue import Catalogue
+
+Row = dict[str, Any]
+
+
+def match_to_catalogue(document: Row, catalogue: Catalogue, *, prefer: str | None = None) -> Row:
+    """Return the submission with ids of the catalogue where it knows the model or the GPU.
+
+    A model is known by its hub name or by its shape; ``prefer`` is the id to take where several
+    models share a shape. What the catalogue does not know, or knows by the same id from another
+    run, stays described in the submission, which is then complete by itself.
+    """
+    models = {
+        row["model_id"]: _other(find_model(row, catalogue, prefer), row["model_id"])
+        for row in document.get("models", ())
+    }
+    gpus = {
+        row["gpu_id"]: _other(find_gpu(row, catalogue), row["gpu_id"])
+        for row in document.get("gpus", ())
+    }
+    matched = {
+        **document,
+        "models": [row for row in document.get("models", ()) if not models[row["model_id"]]],
+        "gpus": [row for row in document.get("gpus", ()) if not gpus[row["gpu_id"]]],
+        "observations": [
+            {**each, "configuration": _renamed(each["configuration"], models, gpus)}
+            for each in document.get("observations", ())
+        ],
+    }
+    return {name: value for name, value in matched.items() if value != []}
+
+
+def _other(known: str | None, own: str) -> str | None:
+    return None if known == own else known
+
+
+def _renamed(
+    configuration: Row, models: Mapping[str, str | None], gpus: Mapping[str, str | None]
+) -> Row:
+    renamed = dict(configuration)
+    for column, names in (("model_id", models), ("gpu_id", gpus)):
+        known = names.get(renamed.get(column, ""))
+        if known:
+            renamed[column] = known
+    return renamed
+
+
+def find_model(row: Row, catalogue: Catalogue, prefer: str | None = None) -> str | None:
+    """Return the catalogue's id of a described model, or None."""
+    if row.get("hf_id"):
+        known = catalogue.resolve_model(row["hf_id"])
+        if known:
+            return known
+    alike = [
+        model_id
+        for model_id, known_row in catalogue.models.items()
+        if all(row.get(name) is not None and row.get(name) == known_row.get(name) for name in SHAPE)
+        and row.get("n_params") in (None, known_row.get("n_params"))
+    ]
+    if prefer in alike:
+        return prefer
+    return alike[0] if alike else None
+
+
+def find_gpu(row: Row, catalogue: Catalogue) -> str | None:
+    """Return the catalogue's id of a described GPU, or None."""
+    names = [row["gpu_id"], *row.get("device_names", ())]
+    return next((known for name in names if (known := catalogue.resolve_gpu(name))), None)

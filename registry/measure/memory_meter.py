@@ -1,0 +1,203 @@
+"""Peak memory by kind: what the allocator handed out and held, what the device and host show."""
+
+from __future__ import annotations
+
+import re
+import threading
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from registry.measure.recording.loaded import cuda
+
+_STATUS = Path("/proc/self/status")
+
+#: Writing this to clear_refs makes the kernel forget a process's peak resident size (proc(5)).
+_RESET_PEAK = "5"
+
+
+#: What of a process's status is read: resident now, resident at the peak, private as mapped.
+_FIELDS = ("VmRSS", "VmHWM", "VmData")
+
+
+def read_host_memory() -> dict[str, int]:
+    """Return bytes of this process: resident now (``VmRSS``) and at the peak (``VmHWM``).
+
+    ``VmData`` is what it has mapped for itself alone, touched or not. Empty where the system has no
+    /proc.
+    """
+    try:
+        lines = _STATUS.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return {}
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    found = {name: fields[name].split()[0] for name in _FIELDS if name in fields}
+    return {name: int(kibibytes) * 1024 for name, kibibytes in found.items()}
+
+
+def count_oom_kills() -> int:
+    """Return how often the kernel has killed for want of memory since it started."""
+    with suppress(OSError):
+        text = Path("/proc/vmstat").read_text(encoding="ascii")
+        found = re.search(r"^oom_kill (\d+)$", text, re.MULTILINE)
+        return int(found[1]) if found else 0
+    return 0
+
+
+def reset_host_peak() -> bool:
+    """Make the kernel forget this process's peak resident size; return whether it did."""
+    try:
+        Path("/proc/self/clear_refs").write_text(_RESET_PEAK, encoding="ascii")
+    except OSError:
+        return False
+    return True
+
+
+class Peaks:
+    """Running maxima in bytes per kind and device of this process.
+
+    They are kept here because CUDA's own peak counters are reset by other code during a job.
+    """
+
+    def __init__(self) -> None:
+        self.bytes: dict[tuple[str, int], int] = {}
+        self._lock = threading.Lock()
+        self.rank = 0
+
+    def observe(self, kind: str, device: int, value: int) -> None:
+        """Raise a maximum."""
+        with self._lock:
+            key = (kind, device)
+            self.bytes[key] = max(self.bytes.get(key, 0), value)
+
+    def observe_allocator(self) -> dict[str, int]:
+        """Read the allocator's peaks of all devices; return what the fullest holds now."""
+        module = cuda()
+        if module is None or not module.is_initialized():
+            return {}
+        now: dict[str, int] = {}
+        for device in range(module.device_count()):
+            stats = module.memory_stats(device)
+            for kind in ("allocated", "reserved"):
+                peak = stats.get(f"{kind}_bytes.all.peak", 0)
+                if peak:
+                    self.observe(kind, device, peak)
+                current = stats.get(f"{kind}_bytes.all.current", 0)
+                now[kind] = max(now.get(kind, 0), current)
+        return now
+
+    def observe_host(self) -> int | None:
+        """Read the host's peak; return the resident bytes now."""
+        memory = read_host_memory()
+        peak = memory.get("VmHWM", memory.get("VmRSS"))
+        if peak is not None:
+            self.observe("host_rss", self.rank, peak)
+        return memory.get("VmRSS")
+
+    def restart(self) -> None:
+        """Forget all maxima, the process's own counters included."""
+        reset_host_peak()
+        module = cuda()
+        if module is not None and module.is_initialized():
+            for device in range(module.device_count()):
+                module.reset_peak_memory_stats(device)
+        with self._lock:
+            self.bytes.clear()
+
+    def rows(self) -> list[list[Any]]:
+        """Return the maxima as rows of kind, device and bytes."""
+        with self._lock:
+            return [[kind, device, value] for (kind, device), value in sorted(self.bytes.items())]
+
+
+def guard_resets(peaks: Peaks) -> None:
+    """Have CUDA's peaks read before any code resets them."""
+    module = cuda()
+    if module is None:
+        return
+    original = module.reset_peak_memory_stats
+    observers = getattr(original, "registry_observers", None)
+    if observers is not None:
+        observers.append(peaks)
+        return
+    watching = [peaks]
+
+    def reset_peak_memory_stats(*arguments: Any, **named: Any) -> Any:
+        for each in watching:
+            with suppress(Exception):  # never in the way of the job
+                each.observe_allocator()
+        return original(*arguments, **named)
+
+    reset_peak_memory_stats.registry_observers = watching  # type: ignore[attr-defined]
+    module.reset_peak_memory_stats = reset_peak_memory_stats
+    if hasattr(module, "memory"):
+        module.memory.reset_peak_memory_stats = reset_peak_memory_stats
+
+
+class DeviceSampler:
+    """A thread that samples the memory in use on the devices of this process, as NVML shows it."""
+
+    def __init__(self, peaks: Peaks, seconds: float) -> None:
+        self.latest: int | None = None
+        self._peaks = peaks
+        self._seconds = seconds
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to sample where there is a device and NVML can be reached."""
+        handles = nvml_handles()
+        if not handles or self._thread is not None:
+            return
+        self._thread = threading.Thread(
+            target=self._run, args=(handles,), name="registry-device-memory", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=2)
+
+    def _run(self, handles: dict[int, Any]) -> None:
+        nvml = import_module("pynvml")
+        while not self._stop.is_set():
+            with suppress(nvml.NVMLError):
+                used = {
+                    device: int(nvml.nvmlDeviceGetMemoryInfo(handle).used)
+                    for device, handle in handles.items()
+                }
+                self.latest = max(used.values())
+                for device, value in used.items():
+                    self._peaks.observe("device", device, value)
+            self._stop.wait(self._seconds)
+
+
+def nvml_handles() -> dict[int, Any]:
+    """Return NVML's handle of each device that this process trains on, by torch's index."""
+    module = cuda()
+    if module is None:
+        return {}
+    try:
+        nvml = import_module("pynvml")
+        nvml.nvmlInit()
+    except Exception:  # noqa: BLE001 - no NVML, whatever the reason: the other kinds remain
+        return {}
+    own = devices_of_process(module)
+    handles = {}
+    for device in own:
+        with suppress(Exception):  # a device NVML does not show, such as a slice of one
+            uuid = str(module.get_device_properties(device).uuid)
+            name = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+            handles[device] = nvml.nvmlDeviceGetHandleByUUID(name.encode())
+    return handles
+
+
+def devices_of_process(module: Any) -> list[int]:
+    """Return the devices this process may use: one in a distributed job, else all visible ones."""
+    torch_distributed = import_module("torch.distributed")
+    if torch_distributed.is_available() and torch_distributed.is_initialized():
+        return [int(module.current_device())]
+    return list(range(module.device_count()))

@@ -1,0 +1,98 @@
+"""Describe the model and the accelerator of a job as rows of the catalogue."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from registry.catalogue.hf_config import parse_hf_config
+from registry.measure.recording.loaded import cuda
+
+Row = dict[str, Any]
+
+#: What tells two architectures apart.
+SHAPE = (
+    "model_type",
+    "n_layers",
+    "hidden_size",
+    "intermediate_size",
+    "n_heads",
+    "n_kv_heads",
+    "vocab_size",
+    "tied_embeddings",
+)
+
+
+def describe_model(config: Any, n_params: int | None) -> Row:
+    """Return a row of ``models`` from a live configuration (an object or a mapping)."""
+    row: Row = parse_hf_config(config)
+    row["family"] = _get(config, "model_type")
+    row["hf_id"] = _hub_id(_get(config, "_name_or_path") or _get(config, "name_or_path"))
+    if n_params is not None:  # counted on the live model, whatever its configuration says
+        row["n_params"] = n_params
+    stated = {name: value for name, value in row.items() if value is not None}
+    return {"model_id": format_model_id(stated), "source": "live configuration", **stated}
+
+
+def _get(config: Any, name: str) -> Any:
+    return config.get(name) if isinstance(config, dict) else getattr(config, name, None)
+
+
+def _hub_id(name: Any) -> str | None:
+    """Return a name that can only be a repository of the hub, never a folder of this machine."""
+    if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        return None
+    return None if name.startswith(".") or Path(name).exists() else name
+
+
+def format_model_id(row: Row) -> str:
+    """Return the slug of a model: its hub name, else its architecture and shape.
+
+    >>> format_model_id({"model_type": "llama", "hidden_size": 512, "n_layers": 8})
+    'llama-h512-l8'
+    """
+    if row.get("hf_id"):
+        return format_slug(row["hf_id"].split("/")[-1])
+    parts = [row.get("model_type") or "model"]
+    for letter, column in (
+        ("h", "hidden_size"),
+        ("l", "n_layers"),
+        ("i", "intermediate_size"),
+        ("a", "n_heads"),
+        ("kv", "n_kv_heads"),
+        ("v", "vocab_size"),
+    ):
+        if row.get(column):
+            parts.append(f"{letter}{row[column]}")
+    if row.get("tied_embeddings"):
+        parts.append("tied")
+    return format_slug("-".join(parts))
+
+
+def format_slug(text: str) -> str:
+    """Return a text as a lower-case slug.
+
+    >>> format_slug("NVIDIA GeForce RTX 3090")
+    'nvidia-geforce-rtx-3090'
+    """
+    return re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-._") or "unknown"
+
+
+def describe_gpu(device_type: str) -> Row | None:
+    """Return a row of ``gpus`` for the device that this process trains on; None if not known."""
+    if device_type == "cpu":
+        return {"gpu_id": "cpu"}
+    module = cuda() if device_type == "cuda" else None
+    if module is None:
+        return None
+    properties = module.get_device_properties(module.current_device())
+    capability = f"{properties.major}.{properties.minor}"
+    return {
+        "gpu_id": format_slug(properties.name),
+        "name": properties.name,
+        "device_names": [properties.name],
+        "memory_bytes": int(properties.total_memory),
+        "compute_capability": capability,
+        "memory_source": "total memory as torch.cuda reports it",
+    }

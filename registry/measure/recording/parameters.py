@@ -1,0 +1,100 @@
+"""Count and describe a live model's parameters, whatever wraps or packs them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from registry.measure.words import dtype_word
+
+#: Parts of parameter names that PEFT adds beside the base model's own.
+_ADDED = ("modules_to_save.", "prompt_encoder.", "trainable_tokens_")
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What a model's parameters add up to."""
+
+    n_params: int
+    n_base_params: int
+    n_trainable: int
+    n_trainable_base: int
+    param_dtype: str | None
+    trains_embeddings: bool
+
+
+def count_parameters(model: Any) -> Parameters:
+    """Count a model's parameters; one that is packed to a few bits counts as what it holds."""
+    embeddings = _embedding_parameters(model)
+    prefix = adapter_prefix(model)
+    totals: Counter[str] = Counter()
+    dtypes: Counter[str] = Counter()
+    trains_embeddings = False
+    for name, parameter in model.named_parameters():
+        count = count_elements(parameter)
+        is_base = not is_added(name, prefix)
+        totals["all"] += count
+        totals["base"] += count * is_base
+        totals["trainable"] += count * parameter.requires_grad
+        totals["trainable_base"] += count * (parameter.requires_grad and is_base)
+        if is_base and not is_packed(parameter):
+            dtypes[str(parameter.dtype)] += count
+        if parameter.requires_grad:
+            trains_embeddings |= id(parameter) in embeddings or _is_saved_embedding(name)
+    common = dtypes.most_common(1)
+    return Parameters(
+        n_params=totals["all"],
+        n_base_params=totals["base"],
+        n_trainable=totals["trainable"],
+        n_trainable_base=totals["trainable_base"],
+        param_dtype=dtype_word(common[0][0]) if common else None,
+        trains_embeddings=trains_embeddings,
+    )
+
+
+def count_elements(parameter: Any) -> int:
+    """Return the number of weights a parameter holds."""
+    state = getattr(parameter, "quant_state", None)
+    if state is not None and getattr(state, "shape", None) is not None:
+        return math.prod(state.shape)
+    sharded = getattr(parameter, "ds_numel", None)  # DeepSpeed ZeRO-3 leaves an empty tensor
+    count = int(sharded if sharded is not None else parameter.numel())
+    if type(parameter).__name__ == "Params4bit":
+        return count * 2 * int(parameter.element_size())
+    return count
+
+
+def is_packed(parameter: Any) -> bool:
+    """Return whether a parameter holds quantized weights."""
+    return type(parameter).__name__ in ("Params4bit", "Int8Params") or not (
+        parameter.is_floating_point()
+    )
+
+
+def adapter_prefix(model: Any) -> str | None:
+    """Return what the names of PEFT's own parameters hold, such as ``lora_``."""
+    prefix = getattr(getattr(model, "base_model", None), "prefix", None)
+    return prefix if isinstance(prefix, str) and prefix else None
+
+
+def is_added(name: str, prefix: str | None) -> bool:
+    """Return whether a parameter was added to the base model."""
+    return any(part in name for part in _ADDED) or (prefix is not None and prefix in name)
+
+
+def _is_saved_embedding(name: str) -> bool:
+    return "modules_to_save." in name and ("embed" in name or "lm_head" in name)
+
+
+def _embedding_parameters(model: Any) -> set[int]:
+    found: set[int] = set()
+    for getter in ("get_input_embeddings", "get_output_embeddings"):
+        try:
+            module = getattr(model, getter)()
+        except (AttributeError, NotImplementedError):
+            continue
+        if module is not None:
+            found.update(id(parameter) for parameter in module.parameters())
+    return found

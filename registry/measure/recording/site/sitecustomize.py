@@ -1,0 +1,44 @@
+"""Runs at the start of every Python process of a measured command.
+
+It stands on PYTHONPATH in front of any other ``sitecustomize``, which it runs as well. It does not
+put the registry's own environment on the job's path, and nothing it meets may reach the job.
+"""
+
+# ruff: noqa: INP001 - a folder for PYTHONPATH, not a package
+import importlib.machinery
+import importlib.util
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+
+
+def _load_registry() -> None:
+    """Load the package this file belongs to, by its place, without touching the job's path."""
+    folder = _HERE.parents[2]
+    spec = importlib.util.spec_from_file_location(
+        "registry", folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    if spec is None or spec.loader is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["registry"] = module
+    spec.loader.exec_module(module)
+
+
+def _run_next() -> None:
+    """Run the ``sitecustomize`` that this one stands in front of."""
+    elsewhere = [path for path in sys.path if Path(path or ".").resolve() != _HERE]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", elsewhere)
+    if spec is not None and spec.loader is not None:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+with suppress(Exception):
+    _load_registry()
+    from registry.measure.recording.measured_process import activate
+
+    activate()
+with suppress(ImportError):
+    _run_next()

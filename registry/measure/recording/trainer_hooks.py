@@ -1,0 +1,81 @@
+"""Report to recorders what callbacks do not see: exceptions, evaluation, checkpoints, batches.
+
+A callback has no hook for an exception and none for the begin of an evaluation, so the methods of
+Trainer itself are wrapped, once per process. A trainer without a recorder is not affected.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from registry.measure.recording.session import Session
+
+_MARK = "_registry_wrapped"
+
+
+def session_of(trainer: Any) -> Session | None:
+    """Return the session of a trainer's recorder; one that the user added goes first."""
+    handler = getattr(trainer, "callback_handler", None)
+    sessions = [
+        callback.session
+        for callback in getattr(handler, "callbacks", ())
+        if getattr(callback, "is_registry_recorder", False)
+    ]
+    return sessions[-1] if sessions else None
+
+
+def wrap_trainer(trainer_class: Any) -> None:
+    """Wrap the methods of Trainer, unless they are wrapped already."""
+    if getattr(trainer_class, _MARK, False):
+        return
+    setattr(trainer_class, _MARK, True)
+    trainer_class.train = _wrap_train(trainer_class.train)
+    trainer_class.training_step = _wrap_step(trainer_class.training_step)
+    for kind, name in (("eval", "evaluate"), ("save", "_save_checkpoint")):
+        if hasattr(trainer_class, name):
+            setattr(trainer_class, name, _wrap_apart(kind, getattr(trainer_class, name)))
+
+
+def _wrap_train(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def train(self: Any, *arguments: Any, **named: Any) -> Any:
+        session = session_of(self)
+        if session is None:
+            return original(self, *arguments, **named)
+        session.attach(self)
+        try:
+            output = original(self, *arguments, **named)
+        except BaseException as error:
+            session.fail(error)
+            raise
+        session.finish(output)
+        return output
+
+    return train
+
+
+def _wrap_step(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def training_step(self: Any, model: Any, inputs: Any, *more: Any, **named: Any) -> Any:
+        session = session_of(self)
+        if session is not None:
+            session.count(inputs)
+        return original(self, model, inputs, *more, **named)
+
+    return training_step
+
+
+def _wrap_apart(kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def method(self: Any, *arguments: Any, **named: Any) -> Any:
+        session = session_of(self)
+        if session is None:
+            return original(self, *arguments, **named)
+        with session.apart(kind):
+            return original(self, *arguments, **named)
+
+    return method

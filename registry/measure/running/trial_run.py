@@ -1,0 +1,207 @@
+"""Run one trial in a child process and say what came of it, whatever happens to the child."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from registry.measure.child_process import (
+    ERRORS_NAME,
+    Finished,
+    format_exit,
+    job_environment,
+    module_command,
+    run_process,
+)
+from registry.measure.failure import Failure, is_consequence, shorten, text_says_out_of_memory
+from registry.measure.matching import match_to_catalogue
+from registry.measure.record_files import read_json, write_json
+from registry.measure.running.unfinished import describe_unfinished
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from registry.catalogue import Catalogue
+    from registry.measure.running.trials import Trial
+
+Row = dict[str, Any]
+
+JOB_MODULE = "registry.measure.running.job"
+
+#: Files of a trial's folder: what the job is told, and what it leaves.
+SPEC_NAME, RESULT_NAME = "spec.json", "result.json"
+
+#: Characters of the child's last words that are looked at.
+_LAST_WORDS = 20_000
+
+#: What OpenMP says where it cannot map a thread's stack; the limit is why, where there is one.
+_NO_THREAD = "thread creation failed"
+
+#: Outcomes from the one that says most to the one that says least.
+_TELLING = ("oom", "error", "interrupted", "ok")
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What came of a trial: its outcome in words, and the submission that records it."""
+
+    trial: Trial
+    outcome: str
+    detail: str | None
+    seconds: float
+    submission: Row
+
+
+def run_trial(
+    trial: Trial, folder: Path, *, catalogue: Catalogue | None = None, python: str | None = None
+) -> TrialResult:
+    """Run a trial in ``folder`` and return its result; a failure of the child is a result too.
+
+    The folder then holds the spec, the child's output and the result. Raises OSError where the
+    child cannot be started, and KeyboardInterrupt after the child has been killed.
+    """
+    folder = folder.resolve()  # the job runs in it
+    folder.mkdir(parents=True, exist_ok=True)
+    spec = trial.as_spec()
+    for stale in folder.glob("result*.json"):
+        stale.unlink()
+    write_json(folder / SPEC_NAME, spec)
+    finished = run_process(
+        job_command(trial, folder, python),
+        environment=trial_environment(trial),
+        folder=folder,
+        timeout_seconds=trial.settings.timeout_seconds,
+    )
+    document = read_results(folder)
+    failure = judge(finished, document, trial, _last_words(folder / ERRORS_NAME))
+    document = complete(document, spec, failure, finished)
+    if catalogue is not None:
+        document = match_to_catalogue(document, catalogue, prefer=trial.model.get("model_id"))
+    observation = document["observations"][0]
+    detail = observation.get("outcome_detail")
+    return TrialResult(trial, observation["outcome"], detail, finished.seconds, document)
+
+
+def job_command(trial: Trial, folder: Path, python: str | None = None) -> list[str]:
+    """Return the command of a trial's job: torchrun where there are several processes."""
+    job = (JOB_MODULE, str(folder / SPEC_NAME), str(folder / RESULT_NAME))
+    if trial.settings.n_gpus == 1:
+        return module_command(*job, python=python)
+    processes = f"--nproc-per-node={trial.settings.n_gpus}"
+    options = ("--standalone", processes, "--module")
+    return module_command("torch.distributed.run", *options, *job, python=python)
+
+
+def trial_environment(trial: Trial) -> dict[str, str]:
+    """Return the environment of a trial's job."""
+    environment = job_environment(os.environ)
+    environment["PYTHONUNBUFFERED"] = "1"
+    environment["TOKENIZERS_PARALLELISM"] = "false"
+    if trial.settings.weights == "random":
+        environment |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    if trial.settings.n_gpus > 1 or trial.settings.device == "cpu":
+        # half the processors: OpenMP's threads wait for each other by spinning, so that one
+        # processor taken by somebody else makes a step a hundred times longer
+        n_threads = len(os.sched_getaffinity(0)) // 2 // trial.settings.n_gpus
+        environment.setdefault("OMP_NUM_THREADS", str(max(n_threads, 1)))
+    return environment
+
+
+def read_results(folder: Path) -> Row | None:
+    """Return the most telling record that the processes of a job left; None where none is one."""
+    paths = sorted(folder.glob("result*.json"))
+    documents: list[Row] = [found for path in paths if is_record(found := read_json(path))]
+    if not documents:
+        return None
+    if (folder / RESULT_NAME).exists() and _outcome(documents[0]) == "ok":
+        return documents[0]
+    return min(documents, key=rank_of_failure)
+
+
+def rank_of_failure(document: Row) -> tuple[int, bool]:
+    """Return how little a record says of why its job failed: the least is the one to keep."""
+    detail = str(document["observations"][0].get("outcome_detail", ""))
+    return _TELLING.index(_outcome(document)), is_consequence(detail)
+
+
+def is_record(document: Any) -> bool:
+    """Return whether a document has the form of a record; what it says is validated later."""
+    observations = document.get("observations") if isinstance(document, dict) else None
+    return (
+        isinstance(observations, list)
+        and len(observations) == 1
+        and isinstance(observations[0], dict)
+        and isinstance(observations[0].get("configuration"), dict)
+        and observations[0].get("outcome") in _TELLING
+    )
+
+
+def _outcome(document: Row) -> str:
+    return str(document["observations"][0]["outcome"])
+
+
+def judge(
+    finished: Finished, document: Row | None, trial: Trial, last_words: str
+) -> Failure | None:
+    """Return how a trial failed, where its own record does not say it; None where it does."""
+    told = _outcome(document) if document is not None else None
+    if finished.timed_out:
+        limit = trial.settings.timeout_seconds
+        return Failure("interrupted", f"time limit of {limit:g} s", None)
+    if told == "ok" and finished.returncode == 0:
+        return None
+    if told in ("oom", "error"):
+        return None
+    if trial.settings.memory_limit_bytes and _NO_THREAD in last_words.lower():
+        return Failure("oom", "no memory for a thread within the limit")
+    return _judge_exit(finished, last_words, has_record=document is not None)
+
+
+def _judge_exit(finished: Finished, last_words: str, *, has_record: bool) -> Failure:
+    how = format_exit(finished.returncode)
+    if finished.kernel_oom_kills and finished.returncode < 0:
+        return Failure("oom", f"{how} while the kernel killed for want of memory")
+    if text_says_out_of_memory(last_words):
+        return Failure("oom", f"{how}; its last words speak of memory")
+    if finished.returncode == 0:
+        return Failure("error", f"{how}, but the job left no readable result")
+    said = last_words.strip().rsplit("\n", 1)[-1]
+    outcome = "interrupted" if finished.returncode == -9 else "error"  # noqa: PLR2004 - SIGKILL
+    if not said or outcome == "interrupted" or has_record:
+        return Failure(outcome, how)
+    return Failure(outcome, shorten(f"{how}: {said}"))
+
+
+def complete(document: Row | None, spec: Row, failure: Failure | None, finished: Finished) -> Row:
+    """Return the submission of a trial, with what the parent knows of its end."""
+    if document is None:
+        # No failure of its own and no record: judge() has said so.
+        document = describe_unfinished(spec, failure or Failure("error", "no result"))
+    observation = dict(document["observations"][0])
+    if failure is not None:
+        observation |= {"outcome": failure.outcome, "outcome_detail": failure.detail}
+        if failure.outcome == "oom" and not observation.get("failed_step"):
+            observation["measurements"] = _without_step_times(observation)
+    observation["provenance"] = {
+        **observation.get("provenance", {}),
+        "spec": spec,
+        "process_seconds": round(finished.seconds, 3),
+        "exit": format_exit(finished.returncode),
+    }
+    source = {**document["source"], "title": "Trial of the registry's runner"}
+    return {**document, "source": source, "observations": [observation]}
+
+
+def _without_step_times(observation: Row) -> list[Row]:
+    return [row for row in observation.get("measurements", []) if row["metric"] != "step_time"]
+
+
+def _last_words(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(file.tell() - _LAST_WORDS, 0))
+            return file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""

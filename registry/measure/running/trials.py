@@ -1,0 +1,142 @@
+"""The trials of a plan, each with an id over everything that could change its result."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from registry.errors import SourceError
+from registry.measure.record_files import open_regular
+from registry.measure.running.model_sources import resolve_model
+from registry.measure.trial_settings import Settings
+from registry.submission.identity import canonical_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from registry.catalogue import Catalogue
+    from registry.measure.running.plan import Plan
+
+#: Hexadecimal digits of a trial's id.
+_ID_DIGITS = 16
+
+#: Most trials of a plan: at ten seconds each, the shortest that a trial takes, they run for a day.
+MOST_TRIALS = 10_000
+
+#: Settings that bound a trial and do not change what it measures.
+_BOUNDS = ("timeout_seconds",)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One job to run: its settings and how to build its model."""
+
+    trial_id: str
+    settings: Settings
+    model: dict[str, Any]
+
+    @property
+    def label(self) -> str:
+        """A short description of the trial, for people."""
+        chosen = self.settings
+        base = "" if chosen.quantization == "none" else f" {chosen.quantization}"
+        many = "" if chosen.n_gpus == 1 else f" {chosen.n_gpus}x {chosen.sharding}"
+        again = "" if chosen.repeat == 1 else f" (repeat {chosen.repeat})"
+        return f"{Path(chosen.model).name} {chosen.method}{base} {chosen.seq_len}{many}{again}"
+
+    def as_spec(self) -> dict[str, Any]:
+        """Return the trial as plain data, from which it can be run again."""
+        settings = asdict(self.settings)
+        settings["lora_target_modules"] = list(self.settings.lora_target_modules)
+        return {"trial_id": self.trial_id, "settings": settings, "model": self.model}
+
+
+def trial_of(settings: Settings, model: dict[str, Any]) -> Trial:
+    """Return the trial with its id."""
+    content = {k: v for k, v in asdict(settings).items() if k not in _BOUNDS}
+    content["dataset"] = _hash_dataset(settings.dataset)
+    content["model"] = model
+    digest = hashlib.sha256(canonical_json(content).encode()).hexdigest()
+    return Trial(digest[:_ID_DIGITS], settings, model)
+
+
+@cache
+def _hash_dataset(dataset: str | None) -> str | None:
+    """Return a hash of a data set's file; a folder is known by its name alone."""
+    if dataset is None or Path(dataset).is_dir():
+        return dataset
+    with open_regular(Path(dataset), what="a JSONL file or a folder of datasets") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def count_trials(plan: Plan) -> int:
+    """Return how many trials a plan asks for before any is excluded or found to be another's."""
+    n_combined = prod(len(values) for values in plan.axes.values()) if _is_combined(plan) else 0
+    return (n_combined + len(plan.include)) * plan.repeats
+
+
+def expand_trials(plan: Plan, catalogue: Catalogue | None = None) -> list[Trial]:
+    """Return the trials of a plan in order, each once: the matrix, then what is included.
+
+    Raises SourceError where a trial names an unknown model, or lacks one, and for too many.
+    """
+    if (n_trials := count_trials(plan)) > MOST_TRIALS:
+        raise SourceError(
+            f"{plan.name}: {n_trials} trials; expected at most {MOST_TRIALS}; split the plan, or "
+            "take values out of its matrix"
+        )
+    _hash_dataset.cache_clear()  # the file may be another one by now
+    trials = (
+        _build_trial({**stated, "repeat": repeat}, plan, catalogue)
+        for stated in _combinations(plan)
+        for repeat in range(1, plan.repeats + 1)
+    )
+    return list({trial.trial_id: trial for trial in trials}.values())
+
+
+def _build_trial(stated: dict[str, Any], plan: Plan, catalogue: Catalogue | None) -> Trial:
+    if "model" not in stated:
+        raise SourceError(f"{plan.name}: a trial has no model; expected 'model' for each")
+    settings = Settings(**stated)
+    _check_settings(settings, plan.name)
+    model = plan.sources.get(settings.model) or resolve_model(
+        settings.model, plan.models, catalogue, weights=settings.weights
+    )
+    return trial_of(settings, model)
+
+
+def _is_combined(plan: Plan) -> bool:
+    return bool(plan.axes) or "model" in plan.base
+
+
+def _combinations(plan: Plan) -> Iterator[dict[str, Any]]:
+    if _is_combined(plan):
+        for values in product(*plan.axes.values()):
+            stated = {**plan.base, **dict(zip(plan.axes, values, strict=True))}
+            if not any(_matches(stated, rule) for rule in plan.exclude):
+                yield stated
+    for row in plan.include:
+        yield {**plan.base, **row}
+
+
+def _matches(stated: dict[str, Any], rule: dict[str, Any]) -> bool:
+    """Return whether a rule leaves a combination out."""
+    return all(name in stated and stated[name] == value for name, value in rule.items())
+
+
+def _check_settings(settings: Settings, origin: str) -> None:
+    if settings.method == "full" and settings.quantization != "none":
+        raise SourceError(
+            f"{origin}: method full with quantization {settings.quantization}: quantized weights "
+            "take no gradient; expected an adapter; exclude the combination"
+        )
+    if settings.weights == "pretrained" and settings.model.endswith(".json"):
+        raise SourceError(
+            f"{origin}: model {settings.model!r} with pretrained weights: a configuration has no "
+            "weights; expected a folder or a name of the hub"
+        )

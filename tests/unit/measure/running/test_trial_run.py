@@ -1,0 +1,299 @@
+"""Faults of the child: each is a result, and none stops the sweep or leaves a process behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from registry.catalogue import Catalogue
+from registry.errors import SubmissionError
+from registry.measure.child_process import format_exit, job_environment
+from registry.measure.failure import Failure
+from registry.measure.running.plan import parse_plan
+from registry.measure.running.sweep import Progress, Sweep, run_plan
+from registry.measure.running.trial_run import TrialResult, run_trial
+from registry.measure.running.trials import Trial, expand_trials
+from registry.measure.running.unfinished import describe_unfinished
+from registry.submission.prepare import prepare_submission
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+CATALOGUE = Catalogue(gpus={"cpu": {"gpu_id": "cpu"}})
+
+#: Stands in for the interpreter of a job: does to itself what the model's name says.
+FAKE = """#!{python}
+import json, os, pathlib, subprocess, sys, time
+spec_path, result_path = sys.argv[-2:]
+spec = json.load(open(spec_path))
+name = spec["settings"]["model"]
+
+def write(text):
+    pathlib.Path(result_path).write_text(text)
+
+def record(outcome="ok"):
+    sys.path.insert(0, {root!r})
+    from registry.measure.failure import Failure
+    from registry.measure.running.unfinished import describe_unfinished
+    document = describe_unfinished(spec, Failure(outcome, "as asked"))
+    figure = {{"metric": "total_time", "value": 1.0}}
+    document["observations"][0]["measurements"] = [figure]
+    write(json.dumps(document))
+
+if name == "ok":
+    record()
+elif name == "exception":
+    raise RuntimeError("no such thing as a free lunch")
+elif name == "oom":
+    raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 5 bytes")
+elif name == "sigkill":
+    os.kill(os.getpid(), 9)
+elif name == "segfault":
+    os.kill(os.getpid(), 11)
+elif name == "hang":
+    pathlib.Path({running!r}).write_text(str(os.getpid()))
+    time.sleep(600)
+elif name == "noisy":
+    sys.stderr.write("x" * 200_000)
+    sys.stdout.write("y" * 200_000)
+    record()
+elif name == "garbage":
+    write('{{"observations": [{{"outcome": "fine"')
+elif name == "silent":
+    pass
+elif name == "recorded-kill":
+    record("interrupted")
+    os.kill(os.getpid(), 9)
+elif name == "grandchildren":
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    pids = [subprocess.Popen(sleep, start_new_session=new).pid for new in (False, True)]
+    pathlib.Path(result_path).with_name("pids.txt").write_text(json.dumps(pids))
+    record()
+"""
+
+
+@pytest.fixture
+def fake_python(tmp_path: Path) -> str:
+    path = tmp_path / "fake-python"
+    root = str(Path(__file__).parents[4])
+    running = tmp_path / "running"
+    os.mkfifo(running)
+    path.write_text(FAKE.format(python=sys.executable, root=root, running=str(running)))
+    path.chmod(0o755)
+    return str(path)
+
+
+def make_models(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return a model for each name, each of another shape: the same shape is the same trial."""
+    return {
+        name: {"model_type": "llama", "hidden_size": 8 * width, "num_hidden_layers": 1}
+        for width, name in enumerate(names, 1)
+    }
+
+
+def make_trials(*names: str, **settings: Any) -> list[Trial]:
+    document = {
+        "models": make_models(names),
+        "matrix": {"model": list(names)},
+        "device": "cpu",
+        **settings,
+    }
+    return expand_trials(parse_plan(document, origin="p.toml"))
+
+
+def run(name: str, folder: Path, python: str, **settings: Any) -> TrialResult:
+    result = run_trial(make_trials(name, **settings)[0], folder / name, python=python)
+    prepare_submission(result.submission, CATALOGUE, origin=name)  # every result is a valid row
+    return result
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "detail"),
+    [
+        ("exception", "error", "exit status 1: RuntimeError: no such thing as a free lunch"),
+        ("oom", "oom", "exit status 1; its last words speak of memory"),
+        ("sigkill", "interrupted", "killed by signal 9 (SIGKILL)"),
+        ("segfault", "error", "killed by signal 11 (SIGSEGV)"),
+        ("garbage", "error", "exit status 0, but the job left no readable result"),
+        ("silent", "error", "exit status 0, but the job left no readable result"),
+        ("recorded-kill", "interrupted", "killed by signal 9 (SIGKILL)"),
+    ],
+)
+def test_a_fault_of_the_child_is_an_outcome(
+    name: str, outcome: str, detail: str, tmp_path: Path, fake_python: str
+) -> None:
+    result = run(name, tmp_path, fake_python)
+    assert (result.outcome, result.detail) == (outcome, detail)
+    assert result.submission["observations"][0]["provenance"]["spec"]["trial_id"]
+
+
+def test_a_hanging_child_ends_at_the_time_limit(tmp_path: Path, fake_python: str) -> None:
+    result = run("hang", tmp_path, fake_python, timeout_seconds=0.5)
+    assert (result.outcome, result.detail) == ("interrupted", "time limit of 0.5 s")
+
+
+def test_much_output_does_not_stop_the_child(tmp_path: Path, fake_python: str) -> None:
+    result = run("noisy", tmp_path, fake_python, timeout_seconds=30)
+    assert result.outcome != "interrupted"
+    assert (tmp_path / "noisy" / "stderr.txt").stat().st_size == 200_000
+    assert (tmp_path / "noisy" / "stdout.txt").stat().st_size == 200_000
+
+
+def test_no_grandchild_is_left_behind(tmp_path: Path, fake_python: str) -> None:
+    run("grandchildren", tmp_path, fake_python)
+    pids = json.loads((tmp_path / "grandchildren" / "pids.txt").read_text())
+    assert len(pids) == 2
+    for pid in pids:
+        assert not is_alive(pid)
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether a process runs; one that is dead and not yet waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def sweep_of(names: list[str], folder: Path, python: str, **options: Any) -> tuple[Sweep, Any, Any]:
+    document = {
+        "models": make_models(names),
+        "matrix": {"model": names},
+        "device": "cpu",
+    }
+    added: list[dict[str, Any]] = []
+    events: list[Progress] = []
+    sweep = run_plan(
+        parse_plan(document, origin="p.toml"),
+        folder / "runs",
+        add=added.append,
+        progress=events.append,
+        python=python,
+        **options,
+    )
+    return sweep, added, events
+
+
+def test_faults_do_not_stop_the_sweep_and_a_second_call_runs_what_failed(
+    tmp_path: Path, fake_python: str
+) -> None:
+    names = ["exception", "sigkill", "oom", "garbage"]
+    sweep, added, events = sweep_of(names, tmp_path, fake_python)
+    outcomes = [result.outcome for result in sweep.results]
+    assert outcomes == ["error", "interrupted", "oom", "error"]
+    assert len(added) == 4
+    assert [event.event for event in events] == ["started", "finished"] * 4
+    assert events[0].eta_seconds is None
+    assert events[-1].eta_seconds == 0
+    assert sweep.way_on is None
+
+    again, added, events = sweep_of(names, tmp_path, fake_python)
+    assert [trial.settings.model for trial in again.skipped] == ["oom"]
+    assert [result.outcome for result in again.results] == ["error", "interrupted", "error"]
+    assert len(added) == 3
+    assert [event.event for event in events if event.trial in again.skipped] == ["skipped"]
+
+    anew, added, _ = sweep_of(names, tmp_path, fake_python, resume=False)
+    assert (len(anew.results), len(added)) == (4, 4)
+
+
+def test_a_trial_in_flight_that_is_killed_is_recorded_and_the_sweep_goes_on(
+    tmp_path: Path, fake_python: str
+) -> None:
+    killer = threading.Thread(target=lambda: os.kill(running_job(tmp_path), signal.SIGKILL))
+    killer.start()
+    sweep, _, _ = sweep_of(["hang", "exception"], tmp_path, fake_python)
+    killer.join()
+    assert [result.outcome for result in sweep.results] == ["interrupted", "error"]
+
+
+def running_job(folder: Path) -> int:
+    """Wait for a job that hangs and return its pid."""
+    return int((folder / "running").read_text())
+
+
+def jobs_of(folder: Path) -> list[int]:
+    """Return the processes that run a trial of this folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and entry.name != str(os.getpid()):
+            with contextlib.suppress(OSError):
+                if str(folder / "runs").encode() in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+    return found
+
+
+def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(tmp_path: Path, fake_python: str) -> None:
+    def interrupt() -> None:
+        running_job(tmp_path)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    sweep, added, _ = sweep_of(["exception", "hang", "oom"], tmp_path, fake_python)
+    assert sweep.interrupted
+    assert len(added) == 1
+    assert sweep.way_on == (
+        "interrupted after 1 of 3 trials; their results are kept; run the same plan again to go on "
+        "with the others"
+    )
+    assert jobs_of(tmp_path) == []
+
+
+def test_a_result_that_cannot_be_added_is_not_done(tmp_path: Path, fake_python: str) -> None:
+    def refuse(document: dict[str, Any]) -> None:
+        raise OSError(document["source"]["source_id"])
+
+    plan = parse_plan(
+        {"model": "exception", "models": {"exception": {"model_type": "llama"}}}, origin="p"
+    )
+    with pytest.raises(OSError, match="run-"):
+        run_plan(plan, tmp_path, add=refuse, python=fake_python)
+    assert not list(tmp_path.glob("*/submission.json"))
+
+
+def test_a_result_that_the_registry_refuses_is_run_again_and_stops_no_other(
+    tmp_path: Path, fake_python: str
+) -> None:
+    def refuse(document: dict[str, Any]) -> None:
+        if document["observations"][0]["provenance"]["spec"]["settings"]["model"] == "oom":
+            raise SubmissionError("no", origin="it")
+
+    document = {"models": make_models(["oom", "ok"]), "matrix": {"model": ["oom", "ok"]}}
+    plan = parse_plan({**document, "device": "cpu"}, origin="p")
+    sweep = run_plan(plan, tmp_path, add=refuse, python=fake_python)
+    assert sweep.refused == ["oom lora 512: it: no"]
+    assert [result.trial.settings.model for result in sweep.results] == ["ok"]
+    again = run_plan(plan, tmp_path, add=lambda _: None, python=fake_python)
+    assert [result.trial.settings.model for result in again.results] == ["oom"]
+    assert [trial.settings.model for trial in again.skipped] == ["ok"]
+
+
+def test_keys_and_tokens_do_not_reach_the_job() -> None:
+    given = {"PATH": "/bin", "HF_TOKEN": "x", "AWS_SECRET_ACCESS_KEY": "x", "NCCL_DEBUG": "INFO"}
+    assert job_environment(given) == {"PATH": "/bin", "NCCL_DEBUG": "INFO", "PYTHONSAFEPATH": "1"}
+
+
+def test_an_exit_is_told_in_words() -> None:
+    assert format_exit(0) == "exit status 0"
+    assert format_exit(-200) == "killed by signal 200"
+
+
+def test_a_trial_without_a_record_says_what_was_asked(tmp_path: Path) -> None:
+    del tmp_path
+    trial = make_trials("x", quantization="nf4", double_quant=True, seq_len=64)[0]
+    document = describe_unfinished(trial.as_spec(), Failure("oom", "MemoryError", "load"))
+    observation = document["observations"][0]
+    assert observation["provenance"]["configuration_from"] == "spec"
+    configuration = observation["configuration"]
+    assert configuration["quant_type"] == "nf4"
+    assert configuration["quant_bits"] == 4
+    assert configuration["double_quant"] is True
+    assert configuration["seq_len"] == 64
