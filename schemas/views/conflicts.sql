@@ -13,7 +13,6 @@ with totals as (
     inner join configurations as c using (configuration_id)
     inner join measurements as m using (observation_id)
     where m.origin = 'reported' and m.scope = 'total'
-        and m.statistic in ('median', 'value', 'mean')
     group by all
 ),
 compared as (
@@ -44,7 +43,7 @@ compared as (
         observation_id,
         'samples_per_second' as metric,
         samples_per_second as value,
-        n_samples / nullif(total_seconds, 0) as other_value
+        n_samples / total_seconds as other_value
     from totals
     union all by name
     select
@@ -52,13 +51,14 @@ compared as (
         observation_id,
         'sample_time' as metric,
         sample_seconds as value,
-        total_seconds / nullif(n_samples, 0) as other_value
+        total_seconds / n_samples as other_value
     from totals
 )
 select
     *,
     other_value / nullif(value, 0) as ratio
 from compared
+-- what is divided by zero is infinite, and infinity exceeds no share of itself
 where abs(other_value - value) > 0.02 * greatest(other_value, value)
 union all by name
 select

@@ -1,10 +1,5 @@
 -- How complete and how certain each source's observations are.
-with inferred as (
-    select observation_id, len(json_keys(inferences)) as n_inferred
-    from observations
-    where inferences is not null
-),
-uncertain as (
+with uncertain as (
     select
         observation_id,
         count(*) filter (low < value or high > value) as n_uncertain,
@@ -29,13 +24,12 @@ select
         as share_with_speed,
     count(r.gpu_id) / count(*) as share_with_gpu,
     count(coalesce(r.torch_version, r.framework_version)) / count(*) as share_with_versions,
-    coalesce(sum(i.n_inferred), 0)::bigint as n_inferred_columns,
+    coalesce(sum(len(json_keys(o.inferences))), 0)::bigint as n_inferred_columns,
     coalesce(sum(u.n_uncertain), 0)::bigint as n_uncertain_figures,
     coalesce(sum(u.n_derived), 0)::bigint as n_derived_figures,
     coalesce(sum(u.n_figures), 0)::bigint as n_figures,
     count(*) filter (len(o.flags) > 0) as n_flagged
 from results as r
 inner join observations as o using (observation_id)
-left join inferred as i using (observation_id)
 left join uncertain as u using (observation_id)
 group by r.source_id

@@ -12,11 +12,11 @@ with memory as (
         coalesce(
             arg_min(unit_reported, statistic) filter (scope = 'total'),
             arg_max(unit_reported, value) filter (scope in ('per_gpu', 'max_gpu')),
-            arg_min(unit_reported, statistic) filter (scope = 'mean_gpu')
+            arg_min(unit_reported, statistic)
         ) as unit_reported
     from measurements
     where metric = 'peak_memory' and statistic in ('max', 'value')
-    group by observation_id, kind
+    group by all
 ),
 peak as (
     select *
@@ -29,17 +29,22 @@ peak as (
             )
     ) = 1
 ),
--- A reported figure counts before a derived one, then the statistic of a typical sample: what
--- only a largest, smallest or last sample is known of has no typical figure.
+-- A reported figure counts before a derived one, then the statistic of a typical sample. Others
+-- (max, last, …) have no place, and arg_min leaves out what has none.
 typical as (
     select
         observation_id,
         metric,
         value,
-        list_position(['median', 'value', 'mean'], statistic)
-        + case when origin = 'derived' then 3 else 0 end as place
+        list_position(
+            [
+                'reported median', 'reported value', 'reported mean',
+                'derived median', 'derived value', 'derived mean'
+            ],
+            origin || ' ' || statistic
+        ) as place
     from measurements
-    where scope = 'total' and statistic in ('median', 'value', 'mean')
+    where scope = 'total'
 ),
 figures as (
     select

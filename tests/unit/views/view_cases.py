@@ -140,28 +140,30 @@ def read_names(opened: Registry) -> Names:
 
 
 def find_problems(case: Case, rows: Iterable[Row], names: Names) -> list[str]:
-    """Return where the rows of a view are not those of the case; ``rows`` may hold others' too."""
+    """Return where the rows of a view are not those of the case; ``rows`` may hold others' too.
+
+    Each row that the case states must be one row of the view, and each row of the view one of them.
+    """
     owner = OWNERS.get(case.view, "source_id")
     found = [
-        _named(row, names)
-        for row in rows
-        if (names.sources[row[owner]] if owner == "observation_id" else row[owner]) == case.slug
+        _named(row, names) for row in rows if names.sources.get(row[owner], row[owner]) == case.slug
     ]
-    missing = []
-    for expected in case.rows:
-        match = next((row for row in found if _agrees(row, expected)), None)
-        if match is None:
-            missing.append(expected)
-        else:
-            found.remove(match)
-    return [*(f"missing {row}" for row in missing), *(f"not expected {row}" for row in found)]
+    matches = [[row for row in found if _agrees(row, expected)] for expected in case.rows]
+    return [
+        *(
+            f"{len(m)} rows for {row}"
+            for row, m in zip(case.rows, matches, strict=True)
+            if len(m) != 1
+        ),
+        *(f"not expected {row}" for row in found if [row] not in matches),
+    ]
 
 
 def _named(row: Row, names: Names) -> Row:
     """Return a row with names of runs for ids; the pairs of `conflicts` in the order of names."""
     ids = ("observation_id", "other_observation_id")
     named = {k: names.runs.get(v, v) if k in ids else v for k, v in row.items()}
-    if (named.get("other_observation_id") or "z") < named.get("observation_id", ""):
+    if (named.get("other_observation_id") or "z") < (named.get("observation_id") or ""):
         named |= {
             "observation_id": named["other_observation_id"],
             "other_observation_id": named["observation_id"],

@@ -1,0 +1,133 @@
+"""Break the views' SQL in one place at a time and see whether their cases notice.
+
+Run as ``python -m benchmarks.mutation_views [VIEW ...]`` from the root of a checkout. Every fault
+that `benchmarks.sql_mutants` finds is tried against the cases in ``tests/unit/views/cases``, in
+this process. Those that cannot change any result are in ``mutation_views_equivalent.txt``, one a
+line with the reason on the line before. Exits with 1 where fewer than 95 % of the others are found.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+import registry
+from benchmarks.sql_mutants import list_mutants
+from registry.contract import TABLES, read_view, view_names
+from registry.store.create import create_registry
+from tests.unit.views.view_cases import Names, find_problems, load_cases
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+LEAST_SHARE = 0.95
+_NOT_YET = ("awaits", "fails")  # cases that the registry does not pass either
+_EQUIVALENT = Path(__file__).with_name("mutation_views_equivalent.txt")
+
+Outcome = str  # killed, survived, equivalent, invalid
+
+
+class Bench:
+    """The tables that the cases give, in one database, and the cases to hold views against."""
+
+    def __init__(self) -> None:
+        """Hand all cases in to a registry, fold it and copy its tables into memory."""
+        self.cases = [case for case in load_cases() if case.stated.keys().isdisjoint(_NOT_YET)]
+        self.connection = duckdb.connect(":memory:")
+        self.connection.execute("set timezone = 'UTC'")
+        with tempfile.TemporaryDirectory() as folder:
+            opened = registry.open(create_registry(Path(folder) / "registry", empty=True).path)
+            for case in self.cases:
+                for document in case.documents():
+                    opened.add(document)
+            opened.fold()
+            for name in TABLES:
+                table = opened.query(f"from {name}").arrow()
+                self.connection.register("handed_over", table)
+                self.connection.execute(f"create table {name} as from handed_over")
+                self.connection.unregister("handed_over")
+        self.names = Names.of(self._rows("observations"))
+
+    def _rows(self, relation: str) -> list[dict[str, object]]:
+        rows: list[dict[str, object]]
+        rows = self.connection.execute(f"from {relation}").to_arrow_table().to_pylist()
+        return rows
+
+    def create_views(self, changed: Mapping[str, str]) -> None:
+        """Create all views, those that are named in ``changed`` with that SQL."""
+        for name in sorted(view_names(), key=lambda name: name != "results"):
+            sql = changed.get(name) or read_view(name)
+            self.connection.execute(f"create or replace view {name} as {sql}")
+
+    def failing(self, views: Iterable[str]) -> Iterator[str]:
+        """Yield the claims that do not hold."""
+        for view in views:
+            rows = self._rows(view)
+            for case in self.cases:
+                if case.view == view and find_problems(case, rows, self.names):
+                    yield case.stated["claim"]
+
+
+def try_mutant(bench: Bench, view: str, sql: str) -> Outcome:
+    """Return whether the cases of the view, or of those built on it, notice another SQL."""
+    try:
+        bench.create_views({view: sql})
+    except duckdb.Error:
+        return "invalid"  # no database would take it
+    views = sorted(view_names(), key=lambda name: name != view) if view == "results" else [view]
+    try:
+        return "killed" if next(bench.failing(views), None) else "survived"
+    except duckdb.Error:
+        return "killed"
+
+
+def read_equivalent() -> frozenset[str]:
+    """Return the names of the faults that change no result."""
+    lines = _EQUIVALENT.read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
+def main(views: Sequence[str]) -> int:
+    """Try all faults and print those that nobody noticed."""
+    begin, bench = time.monotonic(), Bench()
+    bench.create_views({})
+    if wrong := list(bench.failing(view_names())):
+        print(f"{len(wrong)} cases do not hold without any fault: {'; '.join(wrong)}")
+        return 1
+    equivalent, seen = read_equivalent(), set()
+    counts: dict[str, Counter[Outcome]] = {}
+    for view in views:
+        counts[view] = Counter()
+        for mutant in list(list_mutants(bench.connection, read_view(view))):
+            name = f"{view}: {mutant.name}"
+            seen.add(name)
+            outcome = "equivalent" if name in equivalent else try_mutant(bench, view, mutant.sql)
+            counts[view][outcome] += 1
+            if outcome == "survived":
+                print(name)
+    return _report(counts, equivalent - seen if set(views) == set(view_names()) else (), begin)
+
+
+def _report(counts: Mapping[str, Counter[Outcome]], stale: Iterable[str], begin: float) -> int:
+    for name in stale:
+        print(f"listed as equivalent and not there: {name}")
+    total: Counter[Outcome] = sum(counts.values(), Counter())
+    for view, count in [*counts.items(), ("all", total)]:
+        judged = count["killed"] + count["survived"]
+        print(
+            f"{view:16} {count['killed']:4} of {judged:4} killed ({count['killed'] / judged:.1%}), "
+            f"{count['equivalent']} equivalent, {count['invalid']} invalid"
+        )
+    print(f"{time.monotonic() - begin:.0f} s")
+    share = total["killed"] / (total["killed"] + total["survived"])
+    return 0 if share >= LEAST_SHARE else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:] or view_names()))
