@@ -124,6 +124,16 @@ class Registry:
 
         return self.add_many(compose_frames(frames))
 
+    def retract(self, observation_id: str, *, reason: str, erase: bool = False) -> str:
+        """Withdraw the observation whose id begins so, and return its id.
+
+        Views leave it out; its rows stay in the tables and in earlier versions, unless ``erase``
+        removes its content from all of them. Raises StoreError where no one observation is meant.
+        """
+        from registry.store.retract import retract  # noqa: PLC0415 - heavy
+
+        return retract(self.location, observation_id, reason=reason, erase=erase)
+
     def fold(self) -> FoldResult:
         """Fold what is pending into the tables. Raises StoreError."""
         from registry.store.fold import fold  # noqa: PLC0415 - heavy

@@ -108,10 +108,11 @@ def _typical_figures(figures: Sequence[Figure]) -> dict[str, float]:
 
 def _total_memory(configuration: dict[str, Any], figures: Sequence[Figure]) -> Iterator[Figure]:
     peaks = [figure for figure in figures if figure["metric"] == "peak_memory"]
-    for kind in dict.fromkeys(figure.get("kind") for figure in peaks):
-        alike = [figure for figure in peaks if figure.get("kind") == kind]
-        scopes = {figure["scope"] for figure in alike}
-        if "total" not in scopes:
+    for measured in dict.fromkeys((figure.get("kind"), figure["statistic"]) for figure in peaks):
+        kind, statistic = measured
+        of_kind = [figure for figure in peaks if figure.get("kind") == kind]
+        alike = [figure for figure in of_kind if figure["statistic"] == statistic]
+        if not any(figure["scope"] == "total" for figure in of_kind):
             yield from _summed(configuration.get("n_gpus"), alike)
 
 

@@ -1,5 +1,10 @@
 -- Figures that do not agree: of like runs, or within one observation.
-with totals as (
+with standing as (
+    select *
+    from observations
+    where observation_id not in (select observation_id from retractions)
+),
+totals as (
     select
         m.observation_id,
         c.n_samples * c.n_epochs as n_samples, -- epochs that are not stated are not taken for one
@@ -9,7 +14,7 @@ with totals as (
             filter (m.metric = 'samples_per_second') as samples_per_second,
         arg_min(m.value, list_position(['median', 'value', 'mean'], m.statistic))
             filter (m.metric = 'sample_time') as sample_seconds
-    from observations as o
+    from standing as o
     inner join configurations as c using (configuration_id)
     inner join measurements as m using (observation_id)
     where m.origin = 'reported' and m.scope = 'total'
@@ -23,8 +28,8 @@ compared as (
         m.metric,
         m.value,
         n.value as other_value
-    from observations as a
-    inner join observations as b
+    from standing as a
+    inner join standing as b
         on a.configuration_id = b.configuration_id
         and a.environment_id = b.environment_id
         and a.observation_id < b.observation_id
@@ -64,5 +69,5 @@ union all by name
 select
     'flagged by the source''s reader' as kind,
     observation_id
-from observations
+from standing
 where list_contains(flags, 'figures_disagree')

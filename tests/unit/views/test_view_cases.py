@@ -33,7 +33,11 @@ def _hand_in(opened: Registry, *, later: bool) -> None:
     for case in READY:
         first, *others = case.documents()
         for document in others if later else [first]:
-            opened.add(document)
+            added = opened.add(document)
+            runs = [observation["run_id"] for observation in document["observations"]]
+            for run, identity in zip(runs, added.observation_ids, strict=True):
+                if run in case.retracted and not later:
+                    opened.retract(identity, reason="the case says so")
 
 
 def _see(opened: Registry, route: str) -> Seen:

@@ -21,7 +21,7 @@ import yaml
 from registry.contract import view_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from registry import Registry
 
@@ -60,6 +60,11 @@ class Case:
     def awaits(self) -> str | None:
         """What must be there before the case holds."""
         return self.stated.get("awaits")
+
+    @property
+    def retracted(self) -> Collection[str]:
+        """The runs that are withdrawn once they were handed in."""
+        return self.stated.get("retracted", ())
 
     def fails(self, route: str) -> str | None:
         """Why the case does not hold yet on a route; None where it does."""
