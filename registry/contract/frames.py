@@ -178,7 +178,7 @@ def _format_failures(name: str, frame: pd.DataFrame, cases: pd.DataFrame) -> Ite
         if not rows:
             yield _format_structure(name, column, check, group["failure_case"].iloc[0])
             continue
-        columns = list(frame.columns) if column in (None, name) else [column]
+        columns = list(map(str, frame.columns)) if column in (None, name) else [str(column)]
         yield from _format_rows(name, frame, rows, columns, str(check))
 
 

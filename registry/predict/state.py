@@ -93,8 +93,8 @@ def recalibrate(registry: Registry) -> tuple[Path, Calibration]:
             f"{registry.path}: found no measured peak or no measured time; expected some of each; "
             "add observations, or use the calibration that comes with the package"
         )
-    target = registry.location.write
-    if registry.location.creates:
+    target = registry.location.own
+    if not target.is_registry:
         raise QuestionError(
             f"{target.path}: found no registry of your own to calibrate; make one with "
             "`registry init`"

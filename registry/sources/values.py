@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.contract import Column, load_table
 from registry.errors import UnitError, did_you_mean
-from registry.submission.prepare import check_value
+from registry.submission.messages import check_value
 from registry.units import figure_of, parse_count
 from registry.units.number import NUMBER, parse_number
 

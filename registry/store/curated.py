@@ -94,7 +94,7 @@ def with_described(catalogue: Catalogue, documents: Iterable[Document]) -> Catal
 def _read_manifest(folder: Folder) -> dict[str, Any]:
     path = folder.storage.path(MANIFEST)
     try:
-        built = json.loads(folder.storage.get(MANIFEST))
+        built: dict[str, Any] = json.loads(folder.storage.get(MANIFEST))
         if not isinstance(built["sources"], dict) or not isinstance(built["files"], dict):
             raise TypeError("no sources or files")  # noqa: TRY301 - one message for all of them
     except FileNotFoundError:

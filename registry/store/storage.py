@@ -116,7 +116,7 @@ class Batch:
 
     def __exit__(self, *_: object) -> None:
         """Remove what was not committed."""
-        for temporary, _ in self._files:
+        for temporary, _path in self._files:
             temporary.unlink(missing_ok=True)
 
     def add(self, name: str, data: bytes) -> None:
@@ -135,7 +135,7 @@ class Batch:
             return 0
         with explained(self._files[0][1]):
             written = sum(_name(*pair, replace=replace) for pair in self._files)
-            for folder in _folders(path for _, path in self._files):
+            for folder in _folders(named for _, named in self._files):
                 sync_folder(folder)
         self._files.clear()
         return written

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from pydantic_core import PydanticCustomError, SchemaValidator
+from pydantic_core.core_schema import CoreConfig
 
 from registry.contract import Column, load_table, vocabulary
 from registry.contract.resources import read_yaml
@@ -199,4 +200,4 @@ def parse_timestamp(value: object, column: Column | None = None) -> str:
 
 
 #: Each part states it: a typed dictionary does not take over the configuration around it.
-_STRICT = {"strict": True, "extra_fields_behavior": "forbid", "allow_inf_nan": False}
+_STRICT: CoreConfig = {"strict": True, "extra_fields_behavior": "forbid", "allow_inf_nan": False}

@@ -9,7 +9,8 @@ from registry.catalogue import Catalogue
 from registry.predict.architecture import Gpu, architecture_of, gpu_of
 from registry.predict.question import Question
 from registry.predict.state import read_calibration
-from registry.store.folder import curated_dir, parse_yaml
+from registry.contract.resources import parse_yaml
+from registry.store.folder import curated_dir
 
 if TYPE_CHECKING:
     from typing import Any, Protocol
