@@ -33,6 +33,20 @@ AS_TEXT = {
 }
 
 
+def wait_for_child(pid: int) -> int:
+    """Return the id of a process's first child, once it has one."""
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    while not children.read_text():
+        time.sleep(0.001)
+    return int(children.read_text().split()[0])
+
+
+def wait_for_threads(pid: int) -> None:
+    """Wait until a process has several threads, as the engine has when it starts to work."""
+    while sum(1 for _ in Path(f"/proc/{pid}/task").iterdir()) == 1:
+        time.sleep(0.001)
+
+
 def read_terminal(arguments: list[str], environment: dict[str, str], cwd: Path) -> str:
     """Return what the command shows on a terminal."""
     leader, follower = pty.openpty()
@@ -361,6 +375,25 @@ def test_a_statement_that_is_not_text_is_refused(run: Run) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["query", "select '\udcff'"], "8 of \"select '\\udcff'\""),
+        (["query", "select $a", "-p", "a=\udcff"], r"0 of '\udcff'"),
+        (["ls", "--model", "\udcff"], r"0 of '\udcff'"),
+    ],
+)
+def test_an_argument_that_is_not_utf_8_is_refused(
+    run: Run, arguments: list[str], text: str
+) -> None:
+    done = run(*arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        f"error: query: character {text}: not UTF-8; expected SQL and values in UTF-8\n",
+    )
+
+
 def test_the_schema_tells_columns_with_units_and_meanings(run: Run) -> None:
     done = run("query", "--schema", "results", "-f", "json")
     rows = json.loads(done.stdout)
@@ -385,9 +418,7 @@ def test_an_unknown_relation_gets_a_hint(run: Run) -> None:
 
 
 def test_a_query_past_its_time_ends_with_124(run: Run) -> None:
-    begin = time.monotonic()
     done = run("query", ENDLESS, "--timeout", "0.5")
-    assert time.monotonic() - begin < 10
     assert (done.returncode, done.stdout, done.stderr) == (
         124,
         "",
@@ -429,7 +460,7 @@ def test_ctrl_c_ends_a_query_with_130(
         env=environment,
         cwd=work,
     )
-    time.sleep(1.0)
+    wait_for_threads(wait_for_child(child.pid))
     child.send_signal(signal.SIGINT)
     stdout, stderr = child.communicate(timeout=20)
     assert (child.returncode, stdout, stderr.strip()) == (130, b"", b"error: interrupted")
@@ -445,12 +476,27 @@ def test_ctrl_c_while_the_command_still_loads_shows_no_traceback(
         env=environment,
         cwd=work,
     )
-    children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
-    while not children.read_text():  # the engine's process is started first of all
-        time.sleep(0.001)
+    wait_for_child(child.pid)  # the engine's process is started first of all
     child.send_signal(signal.SIGINT)
     stdout, stderr = child.communicate(timeout=20)
     assert (child.returncode, stdout, stderr.strip()) == (130, b"", b"error: interrupted")
+
+
+def test_a_process_that_cannot_be_started_is_one_error(
+    environment: dict[str, str], work: Path
+) -> None:
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -n 5; exec registry query "select 1"'],
+        cwd=work,
+        env=environment,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        b"",
+        b"error: cannot start a process: Too many open files; raise the limit (see ulimit -a)\n",
+    )
 
 
 def test_head_may_hang_up(environment: dict[str, str], work: Path) -> None:
