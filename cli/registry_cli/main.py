@@ -13,12 +13,16 @@ QUERYING = {"query", "ls", "show", "compare"}
 
 def main() -> None:
     """Run the command and exit with its status."""
-    child = start_child() if QUERYING & {*sys.argv[1:2]} else None
     try:
+        child = start_child() if QUERYING & {*sys.argv[1:2]} else None
         from registry_cli.dispatch import dispatch  # noqa: PLC0415 - the child loads meanwhile
 
         status = dispatch(sys.argv[1:], child)
     except KeyboardInterrupt:  # while the command was loaded, or while it ended
         os.write(2, b"error: interrupted\n")
         status = 130
+    except OSError as error:
+        reason = f"cannot start a process: {error.strerror}; raise the limit (see ulimit -a)"
+        os.write(2, f"error: {reason}\n".encode())
+        status = 1
     sys.exit(status)

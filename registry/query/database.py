@@ -144,10 +144,11 @@ def _checked_cast(table: str, name: str, kind: str) -> str:
     end = _quote_text(f"', expected {kind}; it {WRITTEN_OTHERWISE}")
     found = f"left(CAST({column} AS VARCHAR), {_SHOWN_CHARACTERS})"
     failure = f"CAST(error({begin} || {found} || {end}) AS {kind})"
-    return (
-        f"coalesce(TRY_CAST({column} AS {kind}), CASE WHEN {column} IS NOT NULL THEN {failure} END)"
-        f" AS {column}"
-    )
+    value = f"TRY_CAST({column} AS {kind})"
+    if kind == "BIGINT":  # the cast alone would round
+        figure = f"TRY_CAST({column} AS DOUBLE)"
+        value = f"CASE WHEN {figure} = trunc({figure}) THEN {value} END"
+    return f"coalesce({value}, CASE WHEN {column} IS NOT NULL THEN {failure} END) AS {column}"
 
 
 def _relation_source(relation: Relation, *, pending: bool) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from registry.errors import QueryError, did_you_mean
+from registry.errors import QueryError, did_you_mean, excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,6 +47,18 @@ def parse_assignment(text: str) -> tuple[str, Value]:
     if not equals or not name.lstrip("$"):
         raise QueryError(f"parameter {text!r}: expected name=value, such as model=qwen-7b")
     return name.lstrip("$"), parse_parameter(value)
+
+
+def validate_text(sql: str, params: Mapping[str, Any]) -> None:
+    """Raise QueryError for a text that is none, as an argument that is not UTF-8 comes out."""
+    for text in (sql, *params.values()):
+        try:
+            _ = isinstance(text, str) and text.encode()
+        except UnicodeEncodeError as error:
+            raise QueryError(
+                f"query: character {error.start} of {excerpt(text)}: not UTF-8; expected SQL and "
+                "values in UTF-8"
+            ) from None
 
 
 def bind_parameters(wanted: set[str], given: Mapping[str, Any]) -> dict[str, Any] | list[Any]:

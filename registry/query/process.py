@@ -23,6 +23,7 @@ from registry.query.child import start_child
 from registry.query.database import mentions_catalogue
 from registry.query.messages import format_crash, format_memory_error, format_timeout
 from registry.query.model import FORMATS, Job, Limits, Query, Summary
+from registry.query.params import validate_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,6 +94,7 @@ class Worker:
                 f"query: unknown format {query.format!r}, expected {', '.join(FORMATS)}{hint}"
             )
         try:
+            validate_text(query.sql, query.params)
             self._send(dataset, query, output if isinstance(output, int) else output.fileno())
             return self._await_result(query.limits)
         finally:

@@ -119,6 +119,28 @@ def run_script(script: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
+def test_a_child_that_is_forgotten_ends_with_its_parent() -> None:
+    script = (
+        "import sys\n"
+        f"sys.path.insert(0, {str(ROOT)!r})\n"
+        "from registry.query.child import start_child\n"
+        "print(start_child().process.pid)\n"
+    )
+    pid = int(run_script(script))
+    assert wait_until(lambda: not is_running(pid))
+
+
+def test_starting_a_child_loads_little() -> None:
+    script = (
+        "import sys\n"
+        f"sys.path.insert(0, {str(ROOT)!r})\n"
+        "import registry.query.child\n"
+        "print(sorted(name for name in sys.modules if name.startswith('registry')))\n"
+        "print(sorted({'dataclasses', 'json', 'pathlib', 'pickle'} & sys.modules.keys()))\n"
+    )
+    assert run_script(script) == "['registry', 'registry.query', 'registry.query.child']\n[]\n"
+
+
 def run_endless_script() -> tuple[subprocess.Popen[str], int]:
     script = (
         "import sys, tempfile\n"
