@@ -176,7 +176,8 @@ def _git(folder: Path, *arguments: str) -> str | None:
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *arguments],  # noqa: S607 - the user's own git
+            # without the program that a repository may name to watch its files
+            ["git", "-c", "core.fsmonitor=false", "-C", str(folder), *arguments],  # noqa: S607
             capture_output=True,
             text=True,
             timeout=5,

@@ -12,7 +12,7 @@ import importlib.util
 import os
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +20,36 @@ from registry.measure.failure import classify_failure
 from registry.measure.trial_settings import RECORD_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType, TracebackType
 
 _TRAINER_MODULE = "transformers.trainer"
+
+#: The modules of this package while they are out of the job's sight.
+_hidden: dict[str, ModuleType] = {}
+
+
+def hide_own_modules() -> None:
+    """Take this package out of ``sys.modules``: the job may have a ``registry`` of its own."""
+    _hidden.update(_take_modules())
+
+
+@contextmanager
+def own_modules() -> Iterator[None]:
+    """Have ``registry`` mean this package for a moment, and then again what the job means by it."""
+    theirs = _take_modules()
+    sys.modules.update(_hidden)
+    try:
+        yield
+    finally:
+        hide_own_modules()
+        sys.modules.update(theirs)
+
+
+def _take_modules() -> dict[str, ModuleType]:
+    names = [name for name in sys.modules if name.partition(".")[0] == "registry"]
+    return {name: sys.modules.pop(name) for name in names}
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
@@ -65,8 +90,10 @@ class AfterImport(importlib.abc.MetaPathFinder):
 
 def add_recorder(trainer_module: Any) -> None:
     """Add the recorder to the callbacks that every new Trainer starts with."""
-    from registry.measure.recording.callback import DefaultRecorder  # noqa: PLC0415 - needs the module
-
+    with own_modules():
+        from registry.measure.recording.callback import (  # noqa: PLC0415 - loads transformers
+            DefaultRecorder,
+        )
     trainer_module.DEFAULT_CALLBACKS.append(DefaultRecorder)
 
 
@@ -102,13 +129,13 @@ class ProcessNote:
 
 
 def _write_note(folder: Path, seconds: float, failure: dict[str, Any]) -> None:
-    from registry.measure.environment import (  # noqa: PLC0415 - at the end: a process starts faster
-        collect_environment,
-        collect_provenance,
-    )
-    from registry.measure.memory_meter import Peaks  # noqa: PLC0415 - likewise
-    from registry.measure.record_files import write_json  # noqa: PLC0415 - likewise
-
+    with own_modules():
+        from registry.measure.environment import (  # noqa: PLC0415 - a process starts faster
+            collect_environment,
+            collect_provenance,
+        )
+        from registry.measure.memory_meter import Peaks  # noqa: PLC0415 - likewise
+        from registry.measure.record_files import write_json  # noqa: PLC0415 - likewise
     peaks = Peaks()
     peaks.rank = int(os.environ.get("RANK", "0") or 0)
     peaks.observe_allocator()

@@ -37,8 +37,8 @@ sys.exit(100 + run_in_foreground(sys.argv[1:], environment=os.environ).returncod
 #: Waits for SIGINT and ends with status 7.
 PATIENT = """
 import signal, sys
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     signal.pause()
 except KeyboardInterrupt:
     sys.exit(7)

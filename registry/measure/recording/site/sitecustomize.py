@@ -37,8 +37,9 @@ def _run_next() -> None:
 
 with suppress(Exception):
     _load_registry()
-    from registry.measure.recording.measured_process import activate
+    from registry.measure.recording.measured_process import activate, hide_own_modules
 
     activate()
+    hide_own_modules()
 with suppress(ImportError):
     _run_next()

@@ -93,6 +93,22 @@ def test_the_job_does_not_see_our_packages() -> None:
     assert run(sys.executable, "-c", code).returncode == plain
 
 
+def test_the_job_may_have_a_registry_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "registry").mkdir()
+    (tmp_path / "registry" / "__init__.py").write_text("OURS = 7\n")
+    (tmp_path / "registry" / "measure.py").write_text("OURS = 8\n")
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import sys\n"
+        "assert 'registry' not in sys.modules\n"
+        "import registry, registry.measure\n"
+        "sys.exit(registry.OURS + registry.measure.OURS)\n"
+    )
+    done = run(sys.executable, str(script))
+    assert (done.returncode, done.outcome) == (15, "error")
+    assert done.note == "the process loaded neither torch nor Hugging Face Trainer"
+
+
 def test_a_broken_recorder_does_not_break_the_job(tmp_path: Path) -> None:
     environment = wrapped_environment(os.environ, str(tmp_path / "does" / "not" / "exist"))
     assert RECORD_FOLDER in environment

@@ -1,0 +1,177 @@
+"""`registry run` and `registry rerun` as a user calls them; the jobs themselves need PyTorch."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+    Write = Callable[[str, Any], Path]
+
+PLAN = 'model = "tiny"\n{}\n[models.tiny]\nmodel_type = "llama"\nhidden_size = 8\n'
+
+INTERRUPTED = """
+import signal, sys
+try:
+    print("ready", flush=True)
+    signal.pause()
+except KeyboardInterrupt:
+    sys.exit(7)
+"""
+
+
+def test_a_dry_run_shows_model_data_and_command(run: Run, write: Write) -> None:
+    write("p.toml", PLAN.format("seq_len = 64\n"))
+    done = run("run", "p.toml", "--dry-run")
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *rest = done.stdout.splitlines()
+    assert first.split()[2:] == ["tiny", "lora", "64"]
+    assert [line.split(maxsplit=1) for line in rest[:2]] == [
+        ["model", 'random weights of {"model_type": "llama", "hidden_size": 8}'],
+        ["data", "random tokens"],
+    ]
+    assert rest[2].split()[0] == "command"
+    assert rest[2].endswith(" -P -m registry.measure.running.job spec.json result.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "repeats = 100000",
+            (
+                "p: 100000 trials; expected at most 10000; split the plan, or take values out of "
+                "its matrix"
+            ),
+        ),
+        (
+            "a = " + "[" * 50_000 + "]" * 50_000,
+            "p.toml: nested deeper than 16 levels; expected a plan, which has four",
+        ),
+        (
+            'dataset = "/dev/zero"',
+            (
+                "p.toml: dataset: found '/dev/zero', which is not in the plan's folder; expected a "
+                "file there; to train on another one, name it yourself: --dataset"
+            ),
+        ),
+    ],
+)
+def test_a_plan_without_measure_is_refused_at_once(
+    run: Run, write: Write, text: str, message: str
+) -> None:
+    write("p.toml", PLAN.format(text))
+    done = run("run", "p.toml", "--dry-run")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"error: {message}\n")
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+def test_endless_files_are_not_read(run: Run, write: Write, options: list[str]) -> None:
+    done = run("run", "/dev/zero", *options)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "error: /dev/zero: not a regular file; expected a plan\n",
+    )
+    write("p.toml", PLAN.format(""))
+    done = run("run", "p.toml", "--dataset", "/dev/zero", *options)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "error: /dev/zero: not a regular file; expected a JSONL file or a folder of datasets\n",
+    )
+
+
+def test_a_measured_command_is_recorded_with_its_own_exit_status(run: Run) -> None:
+    done = run("run", "--", sys.executable, "-c", "print('out'); raise SystemExit(4)")
+    assert (done.returncode, done.stdout) == (4, "out\n")
+    sql = (
+        "select outcome from observations where json_extract_string(provenance, '$.exit') = "
+        "'exit status 4'"
+    )
+    rows = json.loads(run("query", sql, "-f", "json").stdout)
+    assert rows == [{"outcome": "error"}]
+
+
+def test_an_interrupt_sent_to_the_command_alone_ends_the_measured_program(
+    command: Path, environment: dict[str, str], work: Path
+) -> None:
+    with subprocess.Popen(
+        [command, "run", "--", sys.executable, "-c", INTERRUPTED],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        cwd=work,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate()
+    assert process.returncode == 7
+    assert b"recorded observation" in stderr
+
+
+def hand_in(run: Run, write: Write, submission: dict[str, Any], spec: Any) -> str:
+    """Record an observation of a trial with this spec; return its id."""
+    submission["observations"][0]["provenance"] = {"spec": spec}
+    write("a.json", submission)
+    done = run("add", "a.json", "--json")
+    assert done.returncode == 0, done.stderr
+    return str(json.loads(done.stdout)["observation_ids"][0])
+
+
+def test_a_rerun_shows_exactly_what_it_would_run(
+    run: Run, write: Write, submission: Callable[..., dict[str, Any]]
+) -> None:
+    spec = {
+        "trial_id": "0123456789abcdef",
+        "settings": {"model": "tiny", "seq_len": 8, "dataset": "/dev/zero"},
+        "model": {"kind": "config", "config": {"model_type": "llama", "hidden_size": 8}},
+    }
+    observation_id = hand_in(run, write, submission(), spec)
+    refused = run("rerun", observation_id, "--dry-run")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.splitlines()[-1] == (
+        "error: provenance.spec.settings.dataset: found '/dev/zero'; expected none: a data set is "
+        "only read where you name it; add --dataset PATH"
+    )
+    data = write("data.jsonl", '{"input_ids": [1]}\n')
+    done = run("rerun", observation_id, "--dry-run", "--dataset", "data.jsonl")
+    assert done.returncode == 0
+    assert [line.split(maxsplit=1) for line in done.stdout.splitlines()[1:3]] == [
+        ["model", 'random weights of {"hidden_size": 8, "model_type": "llama"}'],
+        ["data", str(data.resolve())],
+    ]
+
+
+def test_a_spec_that_names_a_module_is_not_run(
+    run: Run, write: Write, work: Path, submission: Callable[..., dict[str, Any]]
+) -> None:
+    write("evil.py", "import pathlib; pathlib.Path('proof').touch()\n")
+    spec = {
+        "settings": {"model": "tiny", "peft": {"megatron_core": "evil"}},
+        "model": {"kind": "config", "config": {"model_type": "llama"}},
+    }
+    done = run("rerun", hand_in(run, write, submission(), spec))
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(
+        "error: provenance.spec.settings: peft.megatron_core: found 'evil'; expected a number"
+    )
+    assert not (work / "proof").exists()
+
+
+def test_a_pipe_is_no_plan(run: Run, work: Path) -> None:
+    os.mkfifo(work / "p.toml")
+    done = run("run", "p.toml", "--dry-run")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "error: p.toml: not a regular file; expected a plan\n",
+    )
