@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.catalogue.decoders import count_active_parameters, count_parameters
 from registry.catalogue.hf_config import SPELLINGS, check_hf_config, parse_hf_config
-from registry.predict.errors import QuestionError
+from registry.errors import QuestionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ class Architecture:
 
 
 @dataclass(frozen=True)
-class Gpu:
+class Accelerator:
     """An accelerator; the names are those of the table ``gpus``."""
 
     gpu_id: str
@@ -109,15 +109,15 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
 _NEEDED = ("n_params", "n_layers", "hidden_size", "intermediate_size", "vocab_size")
 
 
-def gpu_of(row: Mapping[str, Any]) -> Gpu:
+def gpu_of(row: Mapping[str, Any]) -> Accelerator:
     """Return the accelerator of a row of ``gpus``; raise QuestionError without its memory."""
     if not row.get("memory_bytes"):
         raise QuestionError(
             f"gpu {row.get('gpu_id')!r}: found no memory_bytes; expected what its driver reports; "
             "choose a card of `registry query 'from gpus'`"
         )
-    known: dict[str, Any] = {field.name: row.get(field.name) for field in fields(Gpu)}
-    return Gpu(**known)
+    known: dict[str, Any] = {field.name: row.get(field.name) for field in fields(Accelerator)}
+    return Accelerator(**known)
 
 
 def architecture_from_config(

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from registry.predict.errors import QuestionError
+from registry.errors import QuestionError
 
 _SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 #: Lines of DeepSpeed's profile by what they are divided by, the whole step first.

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from registry.catalogue import Catalogue
-from registry.predict.architecture import Gpu, architecture_of, gpu_of
+from registry.predict.architecture import Accelerator, architecture_of, gpu_of
+from registry.predict.calibration.calibration_file import read_calibration
 from registry.predict.question import Question
-from registry.predict.state import read_calibration
 from registry.resources import curated_dir, parse_yaml
 
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
-    from registry.predict.calibration import Calibration
+    from registry.predict.calibration.intervals import Calibration
 
     class Ask(Protocol):
         def __call__(self, model: str, gpu: str | None = None, **settings: Any) -> Question: ...
@@ -48,7 +48,7 @@ def ask(catalogue: Catalogue) -> Ask:
 
 
 @pytest.fixture(scope="session")
-def cards(catalogue: Catalogue) -> list[Gpu]:
+def cards(catalogue: Catalogue) -> list[Accelerator]:
     rows = catalogue.gpus.values()
     return [gpu_of(row) for row in rows if row["gpu_id"] != "cpu" and row["memory_bytes"]]
 

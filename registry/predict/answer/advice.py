@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from registry.predict.errors import QuestionError
-from registry.predict.prediction import FITS, judge, predict_memory
+from registry.errors import QuestionError
+from registry.predict.answer.prediction import FITS, judge, predict_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from registry.predict.architecture import Gpu
-    from registry.predict.calibration import Calibration, Interval
+    from registry.predict.architecture import Accelerator
+    from registry.predict.calibration.intervals import Calibration, Interval
     from registry.predict.question import Question
 
 #: Lengths are told in multiples of this.
@@ -34,7 +34,7 @@ class Remedy:
 class CardVerdict:
     """What holds on one card of the catalogue."""
 
-    gpu: Gpu
+    gpu: Accelerator
     verdict: str
     peak: Interval
 
@@ -137,7 +137,7 @@ def _more_cards(question: Question) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def collect_cards(
-    question: Question, calibration: Calibration, gpus: Iterable[Gpu]
+    question: Question, calibration: Calibration, gpus: Iterable[Accelerator]
 ) -> list[CardVerdict]:
     """Return the verdict on each card, the smallest first."""
     figure = predict_memory(question.changed(gpu=None), calibration).figure

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from registry.predict.formula.adapters import adapter_inputs
 from registry.predict.question import SHARDS_GRADIENTS, SHARDS_OPTIMIZER, SHARDS_WEIGHTS
-from registry.predict.targets import adapter_inputs
 
 if TYPE_CHECKING:
     from registry.predict.question import Question
@@ -59,7 +59,7 @@ def total(terms: list[Term]) -> float:
 
 def weight_bytes(question: Question) -> int:
     """Return the bytes of one unquantized base weight."""
-    dtype = question.param_dtype or question.stated_or_default("compute_dtype")
+    dtype = question.param_dtype or question.setting("compute_dtype")
     return _DTYPE_BYTES.get(dtype, 2)
 
 
@@ -121,7 +121,7 @@ _EIGHT_BIT = {"adamw_8bit": 2.0, "paged_adamw_8bit": 2.0, "lion_8bit": 1.0, "pag
 
 def optimizer_bytes(question: Question, state_bytes: int) -> float:
     """Return the optimizer's bytes per trained parameter: AdamW keeps two moments."""
-    name = question.stated_or_default("optimizer")
+    name = question.setting("optimizer")
     return _EIGHT_BIT.get(name) or _STATES.get(name, 2.0) * state_bytes
 
 
@@ -208,7 +208,7 @@ def _activations(question: Question) -> list[Term]:
     probabilities (2 + 4 + 2 bytes). Adapters in fp32 keep an fp32 copy of their module's input.
     """
     model = question.model
-    layers = 1 if question.stated_or_default("gradient_checkpointing") else model.n_layers
+    layers = 1 if question.setting("gradient_checkpointing") else model.n_layers
     terms = [
         Term("layer_activations", "activations", layers * layer_activation_bytes(question),
              0.3, transient=True),
@@ -219,7 +219,7 @@ def _activations(question: Question) -> list[Term]:
     if not question.full:
         cast = 4.0 * question.tokens * adapter_inputs(model, question.lora_target_modules)
         terms.append(Term("adapter_inputs", "activations", layers * cast, 0.6, transient=True))
-    if question.stated_or_default("attention") == "eager":
+    if question.setting("attention") == "eager":
         matrix = 8.0 * model.n_heads * question.tokens * question.seq_len * layers
         terms.append(Term("attention_matrix", "activations", matrix, 0.5, transient=True))
     return terms

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from registry.predict.formula import memory_terms, total
+from registry.predict.formula.peak_memory import memory_terms, total
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from registry.predict.observations import Observation
+    from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
 
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Neighbour:
     """A measured run, how far it is from a question, and what it says of it."""
 
-    observation: Observation
+    observation: ObservedRun
     distance: float
     #: What differs from the question, in words: ``seq_len 1024, not 2048``.
     differences: tuple[str, ...]
@@ -39,7 +39,7 @@ class _Aspect:
 
 
 def _setting(name: str) -> Callable[[Question], Any]:
-    return lambda question: question.stated_or_default(name)
+    return lambda question: question.setting(name)
 
 
 _ASPECTS = (
@@ -53,20 +53,20 @@ _ASPECTS = (
     _Aspect("sharding", lambda q: q.sharding if q.n_gpus > 1 else None, 0.7),
     _Aspect("offload", lambda q: q.offloaded, 3.0),
     _Aspect("gradient_checkpointing", _setting("gradient_checkpointing"), 2.0),
-    _Aspect("attention", lambda q: q.stated_or_default("attention") == "eager", 1.0),
+    _Aspect("attention", lambda q: q.setting("attention") == "eager", 1.0),
     _Aspect("gpu", lambda q: q.gpu.gpu_id if q.gpu else None, 0.2),
     _Aspect("stack", lambda q: q.stack, 0.5),
 )
 
 
 def collect_nearest(
-    question: Question, observations: Iterable[Observation], count: int = 3
+    question: Question, observations: Iterable[ObservedRun], count: int = 3
 ) -> list[Neighbour]:
     """Return the nearest runs with a measured peak, the nearest first."""
     return _nearest(question, (one for one in observations if one.measured_memory), count)
 
 
-def find_nearest_oom(question: Question, observations: Iterable[Observation]) -> Neighbour | None:
+def find_nearest_oom(question: Question, observations: Iterable[ObservedRun]) -> Neighbour | None:
     """Return the nearest run that ran out of memory, or None where none is comparable.
 
     Comparable is the same model and method, so that the difference can be told in sizes.
@@ -82,7 +82,7 @@ def find_nearest_oom(question: Question, observations: Iterable[Observation]) ->
 
 
 def _nearest(
-    question: Question, observations: Iterable[Observation], count: int
+    question: Question, observations: Iterable[ObservedRun], count: int
 ) -> list[Neighbour]:
     asked = aspects_of(question)
     ranked = sorted(
@@ -95,7 +95,7 @@ def _nearest(
     return [_neighbour(question, one, apart) for apart, _, one in ranked[:count]]
 
 
-def _neighbour(question: Question, seen: Observation, apart: float) -> Neighbour:
+def _neighbour(question: Question, seen: ObservedRun, apart: float) -> Neighbour:
     differences = describe_differences(question, seen.question)
     return Neighbour(seen, apart, differences, transfer(question, seen))
 
@@ -138,7 +138,7 @@ def _word(value: Any) -> str:
     return "unstated" if value is None else str(value)
 
 
-def transfer(question: Question, seen: Observation) -> float | None:
+def transfer(question: Question, seen: ObservedRun) -> float | None:
     """Return a run's peak plus what the formula says the question needs more, in bytes.
 
     Where the formula says that most of the peak goes away, the share is taken instead, so that the

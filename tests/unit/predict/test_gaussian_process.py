@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from registry.predict.formula import Term
-from registry.predict.kriging import Prior, Row, Spread, fit
+from registry.predict.calibration.gaussian_process import FitRow, Prior, Spread, fit
+from registry.predict.formula.peak_memory import Term
 
 PRIOR = Prior(
     levels={"stack": Spread(0.1, 0.1), "series": Spread(0.05, 0.05)},
@@ -17,13 +17,15 @@ PRIOR = Prior(
 )
 
 
-def row(key: str, stays: float, grows: float, value: float = 0.0, stack: str | None = "a") -> Row:
+def row(
+    key: str, stays: float, grows: float, value: float = 0.0, stack: str | None = "a"
+) -> FitRow:
     terms = (
         Term("weights", "weights", stays, 0.05),
         Term("logits", "logits", grows, 0.2, transient=True),
     )
     groups = {"stack": stack, "series": (stack, "x") if stack else None}
-    return Row(key, terms, groups, grows, value)
+    return FitRow(key, terms, groups, grows, value)
 
 
 def test_with_nothing_near_the_formula_answers() -> None:
@@ -66,7 +68,7 @@ def test_a_figure_far_off_is_believed_less() -> None:
     plain, robust = fit(rows, PRIOR, rounds=0), fit(rows, PRIOR)
     asked = row("q", 10, 4)
     assert abs(robust.predict(asked)[0] - 14) < 0.3 < abs(plain.predict(asked)[0] - 14)
-    assert robust.raised[-1] > 100
+    assert robust.noise_factors[-1] > 100
 
 
 def test_running_out_of_memory_above_the_formula_raises_the_answer() -> None:

@@ -58,7 +58,7 @@ def gpu_poor(question: Question) -> float:
     return 650e6 + _weights(question) + 10.0 * trained + activations
 
 
-ANCHORS: Mapping[str, Callable[[Question], float]] = {
+PUBLISHED: Mapping[str, Callable[[Question], float]] = {
     "2n / 16n": rule_of_thumb,
     "accelerate's rule": accelerate_rule,
     "LLMem's formula": llmem,

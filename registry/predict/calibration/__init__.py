@@ -1,0 +1,1 @@
+"""What measured runs say of the formulas: fitted, with honest intervals, kept in a file."""
