@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from registry.catalogue.hf_config import check_hf_config, format_hf_config, parse_hf_config
+from registry.catalogue.hf_config import (
+    check_hf_config,
+    format_hf_config,
+    is_hf_config,
+    parse_hf_config,
+)
 from registry.resources import curated_dir, parse_yaml
 from tests.unit.catalogue.configs import PUBLISHED
 
@@ -174,3 +179,9 @@ def test_the_decoder_of_a_model_of_several_modalities_is_read(part: str) -> None
     row = parse_hf_config(config)
     assert (row["model_type"], row["hidden_size"], row["attention_bias"]) == ("vlm", 8, True)
     assert check_hf_config(config) == []
+
+
+def test_configurations_are_told_from_other_documents() -> None:
+    assert all(is_hf_config(published.config) for published in PUBLISHED.values())
+    for other in ([], {}, {"model_type": "llama"}, {"num_hidden_layers": 2}, {"model_type": 1}):
+        assert not is_hf_config(other)
