@@ -183,5 +183,11 @@ def test_the_decoder_of_a_model_of_several_modalities_is_read(part: str) -> None
 
 def test_configurations_are_told_from_other_documents() -> None:
     assert all(is_hf_config(published.config) for published in PUBLISHED.values())
-    for other in ([], {}, {"model_type": "llama"}, {"num_hidden_layers": 2}, {"model_type": 1}):
-        assert not is_hf_config(other)
+    others: list[Any] = [
+        [],
+        {},
+        {"model_type": "llama"},
+        {"num_hidden_layers": 2},
+        {"model_type": 1},
+    ]
+    assert not any(is_hf_config(other) for other in others)
