@@ -1,4 +1,4 @@
-"""What a prediction knows of a model and of an accelerator, from any place that describes them."""
+"""The shape of a model and the figures of an accelerator, as predictions need them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Accelerator:
     def peak_flops(self, dtype: str | None) -> float | None:
         """Return the dense peak in FLOP/s for a computation in ``dtype``; None where unknown.
 
-        A dtype that is not stated is taken as the 16-bit one that the card has.
+        Where no dtype is given, it is the card's 16-bit one.
         """
         half = self.peak_flops_bf16 or self.peak_flops_fp16
         known = {
@@ -162,7 +162,7 @@ def architecture_from_figures(
     """Return a decoder of llama's proportions with so many parameters and layers.
 
     A layer of llama holds about 12 hidden² parameters (4 of attention, 8 of the gated MLP), which
-    gives the width where it is not stated. Raises QuestionError for figures that no decoder has.
+    gives the width where none is given. Raises QuestionError for figures that no decoder has.
     """
     for name, value in (("--params", n_params), ("--layers", n_layers), ("vocab", vocab_size)):
         if value < 1:

@@ -33,7 +33,7 @@ DEFAULTS: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Question:
-    """One training configuration. None means not stated; `setting` fills it in.
+    """One training configuration. None means not given; `setting` fills it in.
 
     Sizes are per device, lengths in tokens. Raises QuestionError for what cannot be run at all.
     """
@@ -164,7 +164,7 @@ class Question:
 
 
 def check_question(question: Question) -> list[str]:
-    """Return warnings: what may be run, but is not what the asker expects."""
+    """Return warnings about what can be run but may not do what is expected."""
     warnings = []
     limit = question.model.max_positions
     if limit and question.seq_len > limit:

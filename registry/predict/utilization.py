@@ -25,7 +25,7 @@ class Utilization:
     peak_flops: float
     #: Forward and backward operations over the peak (Chowdhery et al. 2022, PaLM, appendix B).
     model: float
-    #: With what checkpointing computes twice; None where checkpointing is not stated.
+    #: With what checkpointing computes twice; None where checkpointing is not recorded.
     hardware: float | None
 
 

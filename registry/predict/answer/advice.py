@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from registry.predict.calibration.intervals import Calibration, Interval
     from registry.predict.question import Question
 
-#: Lengths are told in multiples of this.
+#: Lengths are rounded down to a multiple of this.
 SEQ_STEP = 64
 _LONGEST, _BIGGEST = 262_144, 4_096
 
@@ -32,7 +32,7 @@ class Remedy:
 
 @dataclass(frozen=True)
 class CardVerdict:
-    """What holds on one card of the catalogue."""
+    """The verdict on one card of the catalogue."""
 
     gpu: Accelerator
     verdict: str
@@ -63,7 +63,7 @@ def find_biggest_batch(question: Question, calibration: Calibration) -> int | No
 
 
 def _bisect(holds: Callable[[int], bool], limit: int) -> int | None:
-    """Return the largest n of 1..limit that holds, for what holds up to some n."""
+    """Return the largest n of 1..limit for which ``holds``, which holds up to some n only."""
     if limit < 1 or not holds(1):
         return None
     low, high = 1, 2
@@ -127,7 +127,7 @@ def _shorter(question: Question) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _more_cards(question: Question) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Sharded over more cards; a quantized base is not sharded by DeepSpeed."""
+    """Shard over more cards, unless the base is quantized: DeepSpeed does not shard that."""
     if question.quantized:
         return
     for count in (2, 4, 8):

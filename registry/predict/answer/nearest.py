@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A measured run, how far it is from a question, and what it says of it."""
+    """A measured run, how far it is from a question, and the peak it suggests."""
 
     observation: ObservedRun
     distance: float
@@ -69,7 +69,7 @@ def collect_nearest(
 def find_nearest_oom(question: Question, observations: Iterable[ObservedRun]) -> Neighbour | None:
     """Return the nearest run that ran out of memory, or None where none is comparable.
 
-    Comparable is the same model and method, so that the difference can be told in sizes.
+    Comparable is the same model and method, so that they differ in sizes only.
     """
     comparable = (
         one
@@ -123,23 +123,31 @@ def _apart(aspect: _Aspect, left: Any, right: Any) -> float:
 
 
 def describe_differences(question: Question, other: Question) -> tuple[str, ...]:
-    """Return what another configuration has otherwise than the question, one phrase each."""
+    """Return how another configuration differs from the question, one phrase a setting."""
     phrases = []
     for aspect in _ASPECTS:
         left, right = aspect.of(question), aspect.of(other)
         if aspect.name != "parameters" and _apart(aspect, left, right):
-            phrases.append(f"{aspect.name} {_word(right)}, not {_word(left)}")
+            phrases.append(_format_difference(aspect.name, left, right))
     return tuple(phrases)
 
 
-def _word(value: Any) -> str:
+def _format_difference(name: str, asked: Any, measured: Any) -> str:
+    if asked is None:
+        return f"{name} is {_format_value(measured)} (you did not say)"
+    if measured is None:
+        return f"{name} was not recorded, you asked for {_format_value(asked)}"
+    return f"{name} {_format_value(measured)}, not {_format_value(asked)}"
+
+
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
-    return "unstated" if value is None else str(value)
+    return str(value)
 
 
 def transfer(question: Question, seen: ObservedRun) -> float | None:
-    """Return a run's peak plus what the formula says the question needs more, in bytes.
+    """Return a run's peak plus the difference that the formula gives to the question, in bytes.
 
     Where the formula says that most of the peak goes away, the share is taken instead, so that the
     figure stays above 0.

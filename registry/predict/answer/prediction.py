@@ -1,4 +1,4 @@
-"""One configuration's peak and time, taken apart, with their intervals."""
+"""The peak and the time of one configuration, by part and with their intervals."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def predict_dry_run(
 
 
 def judge(figure: Interval, capacity_bytes: float) -> str:
-    """Return the verdict on a card: decided where the whole interval is on one side of its memory.
+    """Return the verdict on a card: decided where all of the interval is on one side of its memory.
 
     A process gets at most 98 % of what the driver shows.
     """

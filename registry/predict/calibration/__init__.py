@@ -1,1 +1,1 @@
-"""What measured runs say of the formulas: fitted, with honest intervals, kept in a file."""
+"""The formulas corrected by what was measured, with honest intervals, and the file of the fit."""

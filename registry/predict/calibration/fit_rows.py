@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
 
-#: What is thought of the formulas before anything is measured: judgement, not fitted.
+#: How far the formulas may be off before anything is measured: judgement, not fitted.
 MEMORY = Prior(
     levels={
         "stack": Spread(0.04, 0.12),
@@ -40,7 +40,7 @@ TIME = Prior(
     reach=2.0,
     noise=0.04,
 )
-#: A card cannot give a process the whole of its memory.
+#: Share of a card's memory that a process can have.
 USABLE = 0.98
 
 

@@ -2,7 +2,7 @@
 
 A figure (a peak, a time) is the sum of a formula's terms. Each term may be off by a factor, half
 of which all stacks share and half of which is a stack's own; on top, a stack, a stack's method, a
-model and a series of one stack and model may be off as a whole. All of it is Gaussian, so what the
+model and a series of one stack and model may be off together. All of it is Gaussian, so what the
 measured rows say about a new one is linear algebra (kriging; Rasmussen and Williams 2006,
 chapter 2): next to a measured row the answer is that row plus the formula's difference, far from
 all it is the formula, and in between it is both, weighed.
@@ -51,7 +51,7 @@ class FitRow:
 
 @dataclass(frozen=True)
 class Spread:
-    """How far a group as a whole is off: of what stays, of what grows with the tokens."""
+    """How far a group may be off: in what stays, and in what grows with the tokens."""
 
     stays: float
     grows: float
@@ -163,7 +163,7 @@ def _same(left: Design, right: Design, level: str) -> Floats:
 
 
 def variances(design: Design, prior: Prior) -> Floats:
-    """Return what is not known of each row for itself: the diagonal of `covariance`, and noise."""
+    """Return the variance of each row for itself: the diagonal of `covariance`, and noise."""
     import numpy as np  # noqa: PLC0415 - heavy
 
     rows = design.rows
@@ -176,7 +176,7 @@ def variances(design: Design, prior: Prior) -> Floats:
 
 @dataclass(frozen=True)
 class Fit:
-    """What the rows say: enough to predict any other row."""
+    """A fit of rows: enough to predict any other row."""
 
     design: Design
     prior: Prior
@@ -237,7 +237,7 @@ OUTLYING = 2.5
 
 @dataclass(frozen=True)
 class Start:
-    """What another fit gave of the same rows, to start from."""
+    """What another fit of the same rows gave, to start from."""
 
     noise_factors: Floats
     #: Figures in place of the rows' own, for runs out of memory.
@@ -252,7 +252,7 @@ def fit(
     start: Start | None = None,
     rounds: int = 6,
 ) -> Fit:
-    """Return what the rows say. It costs the cube of their number: 0.2 s for 600.
+    """Return the fit of rows. It costs the cube of their number: 0.2 s for 600.
 
     ``kernel`` is their `covariance`, if it is known already. With no rounds, what ``start`` says of
     far-off and censored rows stays.

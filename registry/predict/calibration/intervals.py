@@ -1,4 +1,4 @@
-"""What the registry's own observations say of the formulas: fitted, with honest intervals.
+"""The formulas, corrected by the registry's own observations, with honest intervals.
 
 Intervals are conformal: the deviation that the fit gives is scaled by the quantile of what it was
 off by when the like was held out. There are three kinds of holding out, because a stack that was

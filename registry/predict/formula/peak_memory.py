@@ -1,4 +1,4 @@
-"""Peak memory of one device, taken apart by formula: pure arithmetic, no torch.
+"""Peak memory of one device by formula, term by term: pure arithmetic, no torch.
 
 `memory_terms` returns the summands of the peak. Each has the bytes that its formula gives, the
 part of the answer it belongs to, and how far the formula may be off (a relative deviation):
@@ -53,7 +53,7 @@ def memory_terms(question: Question) -> list[Term]:
 
 
 def total(terms: list[Term]) -> float:
-    """Return the sum of the terms."""
+    """Return the sum of the terms, in their unit."""
     return sum(term.value for term in terms)
 
 
@@ -88,7 +88,7 @@ def _weights(question: Question) -> list[Term]:
     ]
 
 
-#: Bits from which on one scale serves a whole row, which weighs nothing.
+#: From this many bits on, one scale serves an entire row, which weighs nothing.
 _ROWWISE_BITS = 8
 
 
@@ -202,7 +202,7 @@ def _active_experts(question: Question) -> int:
 
 
 def _activations(question: Question) -> list[Term]:
-    """Activations: one 16-bit vector a token and layer with checkpointing, plus one whole layer.
+    """Activations: one 16-bit vector a token and layer with checkpointing, plus one entire layer.
 
     Eager attention keeps its matrix: heads x seq² scores, as scores, fp32 softmax and 16-bit
     probabilities (2 + 4 + 2 bytes). Adapters in fp32 keep an fp32 copy of their module's input.

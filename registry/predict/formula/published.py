@@ -1,7 +1,7 @@
-"""What others compute: rules and published formulas, uncalibrated, to compare with.
+"""Rules and formulas that others publish, uncalibrated, to compare with ours.
 
-Each returns bytes of one device. All are stated from their authors' descriptions; what had to be
-adapted to a question of ours is in `ADAPTED`.
+Each returns bytes of one device. All follow their authors' descriptions; `ADAPTED` says what
+had to be adapted to our questions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Time of one micro-batch on one device, taken apart by formula: pure arithmetic."""
+"""Time of one micro-batch on one device by formula, term by term: pure arithmetic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 EFFICIENCY = 0.7
 #: Seconds that Python needs to launch a layer's kernels in one pass, and what adapters add.
 LAUNCH_SECONDS, ADAPTER_LAUNCH_SECONDS = 0.0008, 0.0005
-#: Dense peak and memory bandwidth taken for a card that does not state them: an A100's.
+#: Dense peak and memory bandwidth taken for a card whose own are not known: an A100's.
 DEFAULT_PEAK_FLOPS, DEFAULT_BANDWIDTH = 312e12, 2.0e12
 #: Bytes a second between devices: over NVLink (A100's and H100's SXM boards), over PCI Express.
 NVLINK, PCI_EXPRESS = 2e11, 1.2e10

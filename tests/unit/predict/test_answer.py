@@ -27,7 +27,7 @@ def test_qlora_of_qwen_7b_fits_an_rtx_3090(ask: Ask, calibration: Calibration) -
     assert found.verdict == "fits"
     assert found.nearest[0].observation.source_id == "qwen-finetune-profile"
     assert found.nearest[0].differences == (
-        "quant_method gptq, not unstated",
+        "quant_method is gptq (you did not say)",
         "gpu a100-sxm4-80gb, not rtx-3090",
     )
     assert found.longest_seq_len is not None
