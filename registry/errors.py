@@ -54,6 +54,10 @@ class QueryTimeoutError(QueryError):
     """A query ran past its time limit and was ended."""
 
 
+class QuestionError(RegistryError):
+    """A prediction is asked for what cannot be run, or for what is not known."""
+
+
 def excerpt(value: object, width: int = 60) -> str:
     """Return what was found as a message shows it: cut where it is long.
 

@@ -10,10 +10,10 @@ from registry.units import format_memory
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from registry.predict.advice import CardVerdict
-    from registry.predict.answer import Answer
-    from registry.predict.calibration import Interval
-    from registry.predict.nearest import Neighbour
+    from registry.predict.answer.advice import CardVerdict
+    from registry.predict.answer.nearest import Neighbour
+    from registry.predict.answer.will_it_fit import Answer
+    from registry.predict.calibration.intervals import Interval
     from registry.predict.question import Question
 
 _ID_DIGITS = 12

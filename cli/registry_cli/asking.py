@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.contract import vocabulary
+from registry.errors import QuestionError
 from registry.predict.architecture import (
+    Accelerator,
     Architecture,
-    Gpu,
     architecture_from_config,
     architecture_from_figures,
     architecture_of,
     gpu_of,
 )
-from registry.predict.errors import QuestionError
-from registry.predict.observations import resolve_stack
+from registry.predict.calibration.runs import resolve_stack
 from registry.predict.question import Question
 from registry.store.snapshot import load_catalogue
 from registry_cli.group import HintedChoice
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from registry.catalogue import Catalogue
-    from registry.predict.calibration import Calibration
+    from registry.predict.calibration.intervals import Calibration
 
 #: Customary names of methods on a quantized base.
 QUANTIZED = {"qlora": ("lora", 4), "qdora": ("dora", 4)}
@@ -157,7 +157,7 @@ def find_model(name: str, catalogue: Catalogue) -> str:
     return found
 
 
-def find_gpu(name: str, catalogue: Catalogue) -> Gpu:
+def find_gpu(name: str, catalogue: Catalogue) -> Accelerator:
     """Return an accelerator of the catalogue; raise QuestionError for an unknown one."""
     found = catalogue.resolve_gpu(name)
     if found is None:
@@ -165,7 +165,7 @@ def find_gpu(name: str, catalogue: Catalogue) -> Gpu:
     return gpu_of(catalogue.gpus[found])
 
 
-def all_gpus(catalogue: Catalogue) -> list[Gpu]:
+def all_gpus(catalogue: Catalogue) -> list[Accelerator]:
     """Return the accelerators of the catalogue whose memory is known."""
     return [gpu_of(row) for row in catalogue.gpus.values() if row.get("memory_bytes")]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from registry.errors import QuestionError
 from registry.measure.running.model_sources import resolve_model
 from registry.measure.trial_settings import Settings
 from registry.predict.dryrun import run_in_child
-from registry.predict.errors import QuestionError
 from registry_cli import console
 
 if TYPE_CHECKING:
@@ -36,18 +36,18 @@ def reserved_bytes(question: Question, asked: dict[str, Any], catalogue: Catalog
 
 
 def _settings(question: Question, name: str) -> Settings:
-    attention = question.stated_or_default("attention")
-    dtype = question.stated_or_default("compute_dtype")
+    attention = question.setting("attention")
+    dtype = question.setting("compute_dtype")
     return Settings(
         model=name,
         method=question.method,
         quantization=_QUANTIZATION[question.quant_bits],
         seq_len=question.seq_len,
         micro_batch_size=question.micro_batch_size,
-        gradient_checkpointing=question.stated_or_default("gradient_checkpointing"),
+        gradient_checkpointing=question.setting("gradient_checkpointing"),
         attention=_ATTENTION.get(attention, attention),
         dtype=dtype,
-        lora_rank=question.stated_or_default("lora_rank"),
+        lora_rank=question.setting("lora_rank"),
         lora_target_modules=question.lora_target_modules or ("q_proj", "v_proj"),
         trains_embeddings=question.trains_embeddings,
         n_gpus=question.n_gpus,

@@ -87,6 +87,12 @@ def parse_hf_config(config: Any) -> Row:
     return row | _counts(row, get) if part is config else row
 
 
+def is_hf_config(document: Any) -> bool:
+    """Return whether a JSON document is the configuration of a decoder, in any family's names."""
+    named = isinstance(document, dict) and isinstance(document.get("model_type"), str)
+    return named and "n_layers" in parse_hf_config(document)
+
+
 def check_hf_config(config: Any) -> list[str]:
     """Return a problem for each figure of a configuration that is not a whole number above 0."""
     get = partial(_field, _text_part(config))

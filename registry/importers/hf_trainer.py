@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from registry.catalogue.hf_config import is_hf_config
 from registry.importers.base import Imported, Recognition
 from registry.importers.draft import (
     Draft,
@@ -125,8 +126,8 @@ def read_trainer_run(files: Sequence[RunFile]) -> TrainerRun:
 def is_settings(file: RunFile) -> bool:
     """Tell whether a file holds an adapter's, a model's or the training's settings."""
     keys = file.document.keys() if isinstance(file.document, dict) else set()
-    named = {"peft_type", "per_device_train_batch_size", "num_hidden_layers"} & keys
-    return file.kind == "json" and bool(named)
+    named = {"peft_type", "per_device_train_batch_size"} & keys
+    return file.kind == "json" and (bool(named) or is_hf_config(file.document))
 
 
 def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOptions) -> None:
@@ -145,7 +146,7 @@ def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOption
             state_training_arguments(draft, document)
             _state_trl(draft, document)
             names.append(document.get("model_name_or_path"))
-        elif "model_type" in document and "num_hidden_layers" in document:
+        elif is_hf_config(document):
             described = document
             names.append(document.get("_name_or_path"))
             dtype = document.get("torch_dtype") or document.get("dtype")

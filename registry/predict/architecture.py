@@ -1,4 +1,4 @@
-"""What a prediction knows of a model and of an accelerator, from any place that describes them."""
+"""The shape of a model and the figures of an accelerator, as predictions need them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.catalogue.decoders import count_active_parameters, count_parameters
 from registry.catalogue.hf_config import SPELLINGS, check_hf_config, parse_hf_config
-from registry.predict.errors import QuestionError
+from registry.errors import QuestionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ class Architecture:
 
 
 @dataclass(frozen=True)
-class Gpu:
+class Accelerator:
     """An accelerator; the names are those of the table ``gpus``."""
 
     gpu_id: str
@@ -73,7 +73,7 @@ class Gpu:
     def peak_flops(self, dtype: str | None) -> float | None:
         """Return the dense peak in FLOP/s for a computation in ``dtype``; None where unknown.
 
-        A dtype that is not stated is taken as the 16-bit one that the card has.
+        Where no dtype is given, it is the card's 16-bit one.
         """
         half = self.peak_flops_bf16 or self.peak_flops_fp16
         known = {
@@ -109,15 +109,15 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
 _NEEDED = ("n_params", "n_layers", "hidden_size", "intermediate_size", "vocab_size")
 
 
-def gpu_of(row: Mapping[str, Any]) -> Gpu:
+def gpu_of(row: Mapping[str, Any]) -> Accelerator:
     """Return the accelerator of a row of ``gpus``; raise QuestionError without its memory."""
     if not row.get("memory_bytes"):
         raise QuestionError(
             f"gpu {row.get('gpu_id')!r}: found no memory_bytes; expected what its driver reports; "
             "choose a card of `registry query 'from gpus'`"
         )
-    known: dict[str, Any] = {field.name: row.get(field.name) for field in fields(Gpu)}
-    return Gpu(**known)
+    known: dict[str, Any] = {field.name: row.get(field.name) for field in fields(Accelerator)}
+    return Accelerator(**known)
 
 
 def architecture_from_config(
@@ -162,7 +162,7 @@ def architecture_from_figures(
     """Return a decoder of llama's proportions with so many parameters and layers.
 
     A layer of llama holds about 12 hidden² parameters (4 of attention, 8 of the gated MLP), which
-    gives the width where it is not stated. Raises QuestionError for figures that no decoder has.
+    gives the width where none is given. Raises QuestionError for figures that no decoder has.
     """
     for name, value in (("--params", n_params), ("--layers", n_layers), ("vocab", vocab_size)):
         if value < 1:

@@ -7,10 +7,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from registry.predict.errors import QuestionError
+from registry.errors import QuestionError
 
 _SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
-#: Lines of DeepSpeed's profile by what they are divided by, the whole step first.
+#: Lines of DeepSpeed's profile by the time they are divided by, the entire step first.
 _RATES = (("iter latency", "step"), ("fwd+bwd latency", "forward and backward"))
 _RATE = re.compile(r"FLOPS per GPU[^:\n]*:\s*([0-9.]+)\s*([KMGTP]?)(?:FLOPS|FLOP/s)", re.IGNORECASE)
 
@@ -58,14 +58,14 @@ def parse_tensor_core_share(text: str) -> float:
     ``text`` is the JSON of ``export_chrome_trace``. Raises QuestionError where it has no kernels.
     """
     kernels = [event for event in _events(text) if event.get("cat", "").lower() == "kernel"]
-    whole = sum(float(event.get("dur", 0)) for event in kernels)
-    if whole <= 0:
+    total = sum(float(event.get("dur", 0)) for event in kernels)
+    if total <= 0:
         raise QuestionError(
             "trace: found no kernels; expected the JSON that torch.profiler exports from a run "
             "with ProfilerActivity.CUDA"
         )
     used = (float(e.get("dur", 0)) for e in kernels if _TENSOR_CORE.search(e.get("name", "")))
-    return sum(used) / whole
+    return sum(used) / total
 
 
 def _events(text: str) -> list[dict[str, Any]]:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from registry.predict.architecture import Architecture, Gpu, architecture_of, gpu_of
-from registry.predict.errors import QuestionError
-from registry.predict.targets import adapter_params
+from registry.errors import QuestionError
+from registry.predict.architecture import Accelerator, Architecture, architecture_of, gpu_of
+from registry.predict.formula.adapters import adapter_params
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +18,7 @@ SHARDS_WEIGHTS = frozenset({"zero3", "fsdp", "hsdp", "device_map"})
 SHARDS_GRADIENTS = SHARDS_WEIGHTS | {"zero2", "fsdp_grad_op"}
 SHARDS_OPTIMIZER = SHARDS_GRADIENTS | {"zero1"}
 
-#: What is taken for a setting that is not stated.
+#: What is taken for a setting that is not given.
 DEFAULTS: Mapping[str, Any] = {
     "compute_dtype": "bf16",
     "gradient_checkpointing": True,
@@ -33,7 +33,7 @@ DEFAULTS: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Question:
-    """One training configuration. None means not stated; `stated_or_default` fills it in.
+    """One training configuration. None means not given; `setting` fills it in.
 
     Sizes are per device, lengths in tokens. Raises QuestionError for what cannot be run at all.
     """
@@ -59,7 +59,7 @@ class Question:
     sharding: str | None = None
     offload: str | None = None
     interconnect: str | None = None
-    gpu: Gpu | None = None
+    gpu: Accelerator | None = None
     #: Where every sample is filled or cut to seq_len ("full") or not ("variable").
     length_distribution: str | None = None
     #: Mean tokens of a sample, where it is known; it moves the time, not the peak.
@@ -87,8 +87,8 @@ class Question:
                 f"quant_bits: found {self.quant_bits}; expected 2, 3, 4 or 8, or nothing"
             )
 
-    def stated_or_default(self, name: str) -> Any:
-        """Return a setting as stated, else what is taken for it."""
+    def setting(self, name: str) -> Any:
+        """Return a setting as given, else its default."""
         value = getattr(self, name)
         return DEFAULTS[name] if value is None else value
 
@@ -129,13 +129,13 @@ class Question:
 
     @cached_property
     def adapter_params(self) -> int:
-        """Parameters of the adapters, as stated or counted from rank and modules; 0 for full."""
+        """Parameters of the adapters, as given or counted from rank and modules; 0 for full."""
         if self.full:
             return 0
         embeddings = self.model.embedding_params if self.trains_embeddings else 0
         if self.trainable_params is not None:
             return max(self.trainable_params - embeddings, 0)
-        rank = self.stated_or_default("lora_rank")
+        rank = self.setting("lora_rank")
         return adapter_params(self.model, rank, self.lora_target_modules)
 
     @property
@@ -164,7 +164,7 @@ class Question:
 
 
 def check_question(question: Question) -> list[str]:
-    """Return warnings: what may be run, but is not what the asker expects."""
+    """Return warnings about what can be run but may not do what is expected."""
     warnings = []
     limit = question.model.max_positions
     if limit and question.seq_len > limit:
@@ -195,7 +195,7 @@ def question_of(row: Mapping[str, Any]) -> Question:
     """Return the question that an observation answers.
 
     ``row`` has the columns of ``results``, those of ``models`` and ``gpus``, and what
-    ``observations.sql`` adds. Raises QuestionError where the model's shape is not known.
+    ``runs.sql`` adds. Raises QuestionError where the model's shape is not known.
     """
     targets = row.get("lora_target_modules")
     settings: dict[str, Any] = {name: row.get(name) for name in _FROM_ROW}

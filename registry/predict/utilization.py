@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from registry.predict.errors import QuestionError
-from registry.predict.flops import Flops, count_flops
+from registry.errors import QuestionError
+from registry.predict.calibration.runs import read_runs_sql
+from registry.predict.formula.flops import Flops, count_flops
 from registry.predict.question import question_of
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ class Utilization:
     peak_flops: float
     #: Forward and backward operations over the peak (Chowdhery et al. 2022, PaLM, appendix B).
     model: float
-    #: With what checkpointing computes twice; None where checkpointing is not stated.
+    #: With what checkpointing computes twice; None where checkpointing is not recorded.
     hardware: float | None
 
 
 def utilization_of(row: Mapping[str, Any]) -> Utilization | None:
-    """Return the utilization of a row of ``observations.sql``; None where its figures do not say.
+    """Return the utilization of a row of ``runs.sql``; None where its figures do not say.
 
     What is needed: tokens per second (or samples per second of filled sequences), the model's
     shape, the card's peak. Operations of the adapters themselves count where their parameters are
@@ -95,8 +95,7 @@ def read_utilization(registry: Registry, observation_id: str) -> Utilization | N
 
     None where its figures do not say. Raises QuestionError for an id that no measured run has.
     """
-    sql = (files("registry.predict") / "observations.sql").read_text(encoding="utf-8")
-    wanted = f"from ({sql}) where starts_with(observation_id, $id)"
+    wanted = f"from ({read_runs_sql()}) where starts_with(observation_id, $id)"
     rows = registry.query(wanted, id=observation_id).rows()
     if len(rows) != 1:
         raise QuestionError(

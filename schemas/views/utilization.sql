@@ -1,5 +1,5 @@
 -- Model FLOP/s utilization per observation: what training needs over the card's dense peak.
--- Operations per token as in registry/predict/flops.py, which a test holds this to.
+-- Operations per token as in registry/predict/formula/flops.py, which a test holds this to.
 with shaped as (
     select
         r.observation_id,

@@ -10,16 +10,16 @@ from typing import Any
 
 import click
 
-from registry.predict.prediction import (
+from registry.predict.answer.prediction import (
     Cost,
     Prediction,
     estimate_cost,
     predict_dry_run,
     predict_memory,
 )
+from registry.predict.calibration.calibration_file import read_calibration
+from registry.predict.formula.rules_of_thumb import RULES, apply_rule
 from registry.predict.question import Question, check_question
-from registry.predict.rules import RULES, apply_rule
-from registry.predict.state import read_calibration
 from registry.units import format_duration, format_memory
 from registry_cli import console
 from registry_cli.answer_text import format_interval, format_question, question_data

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from registry.predict.answer import answer
-from registry.predict.state import read_calibration
+from registry.predict.answer.will_it_fit import answer
+from registry.predict.calibration.calibration_file import read_calibration
 from registry_cli import console
 from registry_cli.answer_text import answer_data, format_answer
 from registry_cli.asking import (

@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from registry.predict.errors import QuestionError
-from registry.predict.profiles import parse_flops_profile, parse_tensor_core_share
-from registry.predict.rules import (
+from registry.errors import QuestionError
+from registry.predict.formula.rules_of_thumb import (
     flops_utilization,
     throughput_utilization,
     tokens_per_second_per_gpu,
 )
+from registry.predict.profiles import parse_flops_profile, parse_tensor_core_share
 from registry.predict.utilization import read_utilization
 from registry_cli.asking import find_gpu, open_catalogue, parse_number
 from registry_cli.calibrated import open_calibrated

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def collect_notes(settings: Settings, recipe: Recipe) -> tuple[str, ...]:
-    """Return one sentence for each place where the dry run stands in for something else."""
+    """Return one sentence for each place where the dry run replaces an operation by another."""
     notes = []
     if settings.attention == "flash2":
         notes.append("flash2 executed as sdpa without a mask, which keeps the same tensors")

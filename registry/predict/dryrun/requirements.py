@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from registry.measure.trial_settings import Settings
 
-#: Shardings of which one device alone tells the memory.
+#: Shardings under which one device alone shows the memory of each.
 SHARDINGS = ("none", "ddp")
 
 
@@ -34,7 +34,7 @@ def check_settings(settings: Settings) -> list[str]:
     ]
     if settings.n_gpus > 1 and settings.sharding not in SHARDINGS:
         problems.append(
-            f"sharding {settings.sharding!r}: the dry run executes one whole device; expected "
+            f"sharding {settings.sharding!r}: the dry run executes one entire device; expected "
             f"{' or '.join(SHARDINGS)}; use the formula for sharded states"
         )
     if settings.quantization != "none" and settings.method == "full":

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from registry.measure.running.model_builder import torch_dtype
-from registry.predict.dryrun import cuda_path
+from registry.predict.dryrun import cuda_operators
 from registry.predict.dryrun.fake_model import build_meta, fill_with_fakes
 from registry.predict.dryrun.notes import collect_notes
 from registry.predict.dryrun.optimizers import build_optimizer
@@ -86,7 +86,7 @@ class _Training:
         self._vocab_size = int(model.config.get_text_config().vocab_size)
         self._trainable = [item for item in model.parameters() if item.requires_grad]
         self._on_cuda = recipe.device == "cuda"
-        workspace = cuda_path.workspace_bytes if self._on_cuda else cuda_path.no_workspace
+        workspace = cuda_operators.workspace_bytes if self._on_cuda else cuda_operators.no_workspace
         self._tracker = Tracker(self._vocab_size, workspace)
         self._buckets: Any = None
         self._track_model(beside)
@@ -116,7 +116,7 @@ class _Training:
         with ExitStack() as modes:
             modes.enter_context(_unpacked())
             if self._on_cuda:
-                modes.enter_context(cuda_path.cuda_operators())
+                modes.enter_context(cuda_operators.cuda_operators())
             modes.enter_context(self._tracker)
             for _ in range(_N_STEPS):
                 for _ in range(min(self._settings.grad_accum_steps, _MAX_MICRO_BATCHES)):

@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
-from registry.catalogue.hf_config import check_hf_config, format_hf_config, parse_hf_config
-from registry.store.folder import curated_dir, parse_yaml
+from registry.catalogue.hf_config import (
+    check_hf_config,
+    format_hf_config,
+    is_hf_config,
+    parse_hf_config,
+)
+from registry.contract.resources import parse_yaml
+from registry.store.folder import curated_dir
 from tests.unit.catalogue.configs import PUBLISHED
 
 CURATED: list[dict[str, Any]] = parse_yaml(
@@ -174,3 +180,92 @@ def test_the_decoder_of_a_model_of_several_modalities_is_read(part: str) -> None
     row = parse_hf_config(config)
     assert (row["model_type"], row["hidden_size"], row["attention_bias"]) == ("vlm", 8, True)
     assert check_hf_config(config) == []
+
+
+def test_configurations_are_told_from_other_documents() -> None:
+    assert all(is_hf_config(published.config) for published in PUBLISHED.values())
+    others: list[Any] = [
+        [],
+        {},
+        {"model_type": "llama"},
+        {"num_hidden_layers": 2},
+        {"model_type": 1},
+    ]
+    assert not any(is_hf_config(other) for other in others)
+
+
+@pytest.mark.parametrize(
+    ("column", "name"),
+    [
+        *(("n_layers", name) for name in ("num_hidden_layers", "n_layer", "num_layers")),
+        *(("hidden_size", name) for name in ("hidden_size", "n_embd", "d_model")),
+        *(("intermediate_size", name) for name in ("intermediate_size", "ffn_dim", "n_inner")),
+        ("intermediate_size", "moe_intermediate_size"),
+        *(("n_heads", name) for name in ("num_attention_heads", "n_head", "n_heads")),
+        *(("n_kv_heads", name) for name in ("num_key_value_heads", "num_kv_heads", "n_head_kv")),
+        *(("head_dim", name) for name in ("head_dim", "kv_channels")),
+        *(("vocab_size", name) for name in ("vocab_size", "padded_vocab_size")),
+        *(("max_positions", name) for name in ("n_positions", "seq_length", "model_max_length")),
+        *(("n_experts", name) for name in ("num_local_experts", "n_routed_experts")),
+        *(("n_experts_active", name) for name in ("num_experts_per_token", "moe_topk")),
+    ],
+)
+def test_a_figure_is_found_under_each_of_its_names(column: str, name: str) -> None:
+    others = {"hidden_size": 8, "num_attention_heads": 2}
+    if column in ("hidden_size", "n_heads"):
+        others = {}
+    assert parse_hf_config({**others, name: 7})[column] == 7
+
+
+def test_tied_embeddings_are_those_of_the_model_then_of_its_text_part() -> None:
+    def tied(model: dict[str, bool], text: dict[str, bool]) -> bool:
+        part = {"model_type": "qwen2", **SMALL, **text}
+        row = parse_hf_config({"model_type": "vlm", "text_config": part, **model})
+        return bool(row["tied_embeddings"])
+
+    stated, denied = {"tie_word_embeddings": True}, {"tie_word_embeddings": False}
+    assert tied(stated, denied)
+    assert not tied(denied, stated)
+    assert tied({}, stated)
+    assert not tied({}, {})
+
+
+def test_what_an_unlisted_family_says_of_its_biases_is_taken() -> None:
+    for says in (True, False):
+        row = parse_hf_config({"model_type": "newcomer", **SMALL, "attention_bias": says})
+        assert row["attention_bias"] is says
+    assert "attention_bias" not in parse_hf_config({"model_type": "newcomer", **SMALL})
+    row = {"model_type": "newcomer", "attention_bias": True}
+    assert format_hf_config(row) == row
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "gpt_bigcode", "gptj", "bloom", "falcon", "mpt"])
+def test_families_without_a_width_of_the_mlp_have_four_times_the_models(model_type: str) -> None:
+    config = {"model_type": model_type, "hidden_size": 8}
+    assert parse_hf_config(config)["intermediate_size"] == 32
+    assert "intermediate_size" not in parse_hf_config({**config, "model_type": "llama"})
+
+
+def test_mpt_says_how_many_times_the_models_width_its_mlp_has() -> None:
+    config = {"model_type": "mpt", "d_model": 8, "expansion_ratio": 2}
+    assert parse_hf_config(config)["intermediate_size"] == 16
+
+
+@pytest.mark.parametrize(
+    ("model_type", "name"),
+    [
+        ("gptj", "n_inner"), ("bloom", "n_inner"), ("opt", "ffn_dim"),
+        ("llama", "intermediate_size"),
+        ("falcon", "ffn_hidden_size"), ("chatglm", "ffn_hidden_size"),
+    ],
+)  # fmt: skip
+def test_the_width_of_the_mlp_is_written_under_the_familys_name(model_type: str, name: str) -> None:
+    config = format_hf_config({"model_type": model_type, "intermediate_size": 9})
+    assert config == {"model_type": model_type, name: 9}
+
+
+def test_a_mixture_without_its_active_experts_has_no_active_parameters() -> None:
+    mixture = {"model_type": "mixtral", **SMALL, "num_local_experts": 4}
+    assert "n_active_params" not in parse_hf_config(mixture)
+    dense = parse_hf_config({"model_type": "mixtral", **SMALL, "num_experts_per_tok": 2})
+    assert "n_active_params" not in dense

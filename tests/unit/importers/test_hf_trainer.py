@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from registry.importers import Imported
 
@@ -48,6 +49,21 @@ def test_a_model_outside_the_catalogue_is_described_by_its_config(
     (model,) = submission["models"]
     assert model["model_id"] == "llama-of-this-run"
     assert (model["n_layers"], model["hidden_size"], model["head_dim"]) == (2, 32, 8)
+
+
+def test_the_config_of_any_family_describes_the_model(
+    fixtures: Path, read: Callable[..., Imported], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(fixtures / "hf_trainer", tmp_path / "run"))
+    config = {"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128}
+    (folder / "config.json").write_text(json.dumps({**config, "vocab_size": 100}))
+    (model,) = read(folder).submissions[0]["models"]
+    assert model == {
+        "model_id": "gpt2-of-this-run", "model_type": "gpt2", "n_layers": 2, "hidden_size": 64,
+        "intermediate_size": 256, "n_heads": 4, "n_kv_heads": 4, "head_dim": 16, "vocab_size": 100,
+        "max_positions": 128, "gated_mlp": False, "tied_embeddings": True, "attention_bias": True,
+        "n_params": 114688, "source": "config.json beside the log",
+    }  # fmt: skip
 
 
 def test_step_time_is_without_the_evaluations_that_the_runtime_includes(

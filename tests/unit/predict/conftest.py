@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from registry.catalogue import Catalogue
-from registry.predict.architecture import Gpu, architecture_of, gpu_of
-from registry.predict.question import Question
-from registry.predict.state import read_calibration
 from registry.contract.resources import parse_yaml
+from registry.predict.architecture import Accelerator, architecture_of, gpu_of
+from registry.predict.calibration.calibration_file import read_calibration
+from registry.predict.question import Question
 from registry.store.folder import curated_dir
 
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
-    from registry.predict.calibration import Calibration
+    from registry.predict.calibration.intervals import Calibration
 
     class Ask(Protocol):
         def __call__(self, model: str, gpu: str | None = None, **settings: Any) -> Question: ...
@@ -49,7 +49,7 @@ def ask(catalogue: Catalogue) -> Ask:
 
 
 @pytest.fixture(scope="session")
-def cards(catalogue: Catalogue) -> list[Gpu]:
+def cards(catalogue: Catalogue) -> list[Accelerator]:
     rows = catalogue.gpus.values()
     return [gpu_of(row) for row in rows if row["gpu_id"] != "cpu" and row["memory_bytes"]]
 

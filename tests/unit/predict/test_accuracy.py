@@ -11,15 +11,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 import registry
-from registry.predict.accuracy import TARGET_COVERAGE, TARGET_FALSE_FITS, TARGETS, main
-from registry.predict.anchors import ADAPTED, ANCHORS
-from registry.predict.evaluate import JUDGED, evaluate
-from registry.predict.observations import read_observations
+from registry.predict.calibration.runs import read_observations
+from registry.predict.evaluation.accuracy import (
+    TARGET_COVERAGE,
+    TARGET_FALSE_FITS,
+    TARGETS,
+    main,
+)
+from registry.predict.evaluation.evaluate import JUDGED, evaluate
+from registry.predict.formula.published import ADAPTED, PUBLISHED
 from registry.store.folder import curated_dir
 
 if TYPE_CHECKING:
-    from registry.predict.calibration import Calibration
-    from registry.predict.evaluate import Score
+    from registry.predict.calibration.intervals import Calibration
+    from registry.predict.evaluation.evaluate import Score
     from tests.unit.predict.conftest import Ask
 
 ROOT = Path(__file__).parents[3]
@@ -34,7 +39,7 @@ def scores(calibration: Calibration) -> list[Score]:
 
 def test_the_page_is_what_the_code_gives() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "registry.predict.accuracy", "--check"],
+        [sys.executable, "-m", "registry.predict.evaluation.accuracy", "--check"],
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         cwd=ROOT,
         capture_output=True,
@@ -85,16 +90,16 @@ def test_intervals_of_memory_hold_what_they_promise(scores: list[Score]) -> None
 
 
 def test_every_comparison_says_what_was_adapted() -> None:
-    assert set(ANCHORS) == set(ADAPTED)
+    assert set(PUBLISHED) == set(ADAPTED)
 
 
 def test_comparisons_compute_their_own_formula(ask: Ask) -> None:
     full, lora = ask("llama-2-7b", method="full"), ask("llama-2-7b", quant_bits=4)
     n = full.model.n_params
-    assert ANCHORS["2n / 16n"](full) == 16 * n
-    assert ANCHORS["2n / 16n"](lora) == n / 2
-    assert ANCHORS["accelerate's rule"](full) == 8 * n
-    assert ANCHORS["gpu_poor's formula"](lora) > ANCHORS["2n / 16n"](lora)
+    assert PUBLISHED["2n / 16n"](full) == 16 * n
+    assert PUBLISHED["2n / 16n"](lora) == n / 2
+    assert PUBLISHED["accelerate's rule"](full) == 8 * n
+    assert PUBLISHED["gpu_poor's formula"](lora) > PUBLISHED["2n / 16n"](lora)
 
 
 def test_a_wrong_call_is_told(tmp_path: Path) -> None:
@@ -103,6 +108,6 @@ def test_a_wrong_call_is_told(tmp_path: Path) -> None:
 
 def test_a_missing_page_is_told(tmp_path: Path) -> None:
     assert main(["--check"], tmp_path) == (
-        "docs/accuracy.md: not what the code gives; run `python -m registry.predict.accuracy` and "
-        "commit what it writes"
+        "docs/accuracy.md: not what the code gives; run "
+        "`python -m registry.predict.evaluation.accuracy` and commit what it writes"
     )

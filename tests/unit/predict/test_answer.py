@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from registry.predict.answer import answer
-from registry.predict.formula import GIB
-from registry.predict.nearest import collect_nearest, describe_differences, transfer
-from registry.predict.prediction import (
+from registry.predict.answer.nearest import collect_nearest, describe_differences, transfer
+from registry.predict.answer.prediction import (
     estimate_cost,
     judge,
     predict_dry_run,
     predict_memory,
 )
+from registry.predict.answer.will_it_fit import answer
+from registry.predict.formula.peak_memory import GIB
 
 if TYPE_CHECKING:
-    from registry.predict.architecture import Gpu
-    from registry.predict.calibration import Calibration, Interval
+    from registry.predict.architecture import Accelerator
+    from registry.predict.calibration.intervals import Calibration, Interval
     from tests.unit.predict.conftest import Ask
 
 
@@ -27,7 +27,7 @@ def test_qlora_of_qwen_7b_fits_an_rtx_3090(ask: Ask, calibration: Calibration) -
     assert found.verdict == "fits"
     assert found.nearest[0].observation.source_id == "qwen-finetune-profile"
     assert found.nearest[0].differences == (
-        "quant_method gptq, not unstated",
+        "quant_method is gptq (you did not say)",
         "gpu a100-sxm4-80gb, not rtx-3090",
     )
     assert found.longest_seq_len is not None
@@ -36,7 +36,7 @@ def test_qlora_of_qwen_7b_fits_an_rtx_3090(ask: Ask, calibration: Calibration) -
 
 
 def test_full_training_of_qwen_7b_does_not_and_is_told_what_would(
-    ask: Ask, calibration: Calibration, cards: list[Gpu]
+    ask: Ask, calibration: Calibration, cards: list[Accelerator]
 ) -> None:
     found = answer(ask("qwen-7b", "rtx-3090", method="full", seq_len=2048), calibration, cards)
     assert found.verdict == "does not fit"
@@ -67,7 +67,7 @@ def test_a_smaller_batch_is_not_settled_by_that_oom(ask: Ask, calibration: Calib
 
 
 def test_a_model_never_seen_gets_an_interval_and_reasons(
-    ask: Ask, calibration: Calibration, cards: list[Gpu]
+    ask: Ask, calibration: Calibration, cards: list[Accelerator]
 ) -> None:
     found = answer(ask("qwen2.5-32b", quant_bits=4), calibration, cards)
     figure = found.prediction.figure

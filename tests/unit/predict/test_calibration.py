@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from registry.predict.calibration import (
+from registry.predict.calibration.gaussian_process import FitRow
+from registry.predict.calibration.intervals import (
     NEARNESS,
     HeldOut,
     calibrate,
@@ -15,17 +16,16 @@ from registry.predict.calibration import (
     nearness,
     score_quantile,
 )
-from registry.predict.formula import Term
-from registry.predict.kriging import Row
-from registry.predict.observations import mean_tokens_below
+from registry.predict.calibration.runs import mean_tokens_below
+from registry.predict.formula.peak_memory import Term
 
 if TYPE_CHECKING:
-    from registry.predict.calibration import Calibration
+    from registry.predict.calibration.intervals import Calibration
     from tests.unit.predict.conftest import Ask
 
 
 def held(score: float, stack: str = "a", near: str = "row") -> HeldOut:
-    row = Row("k", (Term("t", "weights", 1.0, 0.1),), {"stack": stack}, 1.0, math.exp(score))
+    row = FitRow("k", (Term("t", "weights", 1.0, 0.1),), {"stack": stack}, 1.0, math.exp(score))
     return HeldOut(row, 1.0, 1.0, near, "fold")
 
 
@@ -61,17 +61,18 @@ def test_an_interval_never_reaches_zero() -> None:
 
 
 def test_nearness_needs_the_same_stack() -> None:
-    row = Row("k", (), {"stack": "a", "series": "s"}, 1.0)
+    row = FitRow("k", (), {"stack": "a", "series": "s"}, 1.0)
     assert nearness(row, {"stack": {"a"}, "series": {"s"}}) == "row"
     assert nearness(row, {"stack": {"a"}, "series": {"t"}}) == "model"
     assert nearness(row, {"stack": {"b"}}) == "source"
     assert (
-        nearness(Row("k", (), {"stack": None, "series": None}, 1.0), {"stack": {None}}) == "source"
+        nearness(FitRow("k", (), {"stack": None, "series": None}, 1.0), {"stack": {None}})
+        == "source"
     )
 
 
 def test_the_interval_widens_with_distance(ask: Ask, calibration: Calibration) -> None:
-    from registry.predict.prediction import predict_memory  # noqa: PLC0415 - stands with its use
+    from registry.predict.answer.prediction import predict_memory  # noqa: PLC0415 - stands with its use
 
     near = ask("qwen-7b", stack="swift-benchmark", n_gpus=1, quant_bits=4)
     widths = []

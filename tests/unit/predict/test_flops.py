@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from registry.predict.flops import count_flops
+from registry.predict.formula.flops import count_flops
 
 if TYPE_CHECKING:
     from tests.unit.predict.conftest import Ask

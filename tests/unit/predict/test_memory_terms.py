@@ -13,9 +13,14 @@ from typing import Any
 import pytest
 
 from registry.predict.architecture import Architecture
-from registry.predict.formula import Term, layer_activation_bytes, memory_terms, weight_bytes
+from registry.predict.formula.adapters import adapter_inputs, adapter_params
+from registry.predict.formula.peak_memory import (
+    Term,
+    layer_activation_bytes,
+    memory_terms,
+    weight_bytes,
+)
 from registry.predict.question import Question
-from registry.predict.targets import adapter_inputs, adapter_params
 
 TINY = Architecture(
     model_id="tiny",

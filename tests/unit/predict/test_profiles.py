@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from registry.predict.errors import QuestionError
+from registry.errors import QuestionError
 from registry.predict.profiles import parse_flops_profile, parse_tensor_core_share
 
 PROFILE = """

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from registry.errors import QuestionError
 from registry.predict.architecture import (
     architecture_from_config,
     architecture_from_figures,
     architecture_of,
     gpu_of,
 )
-from registry.predict.errors import QuestionError
+from registry.predict.formula.adapters import adapter_inputs
 from registry.predict.question import check_question
-from registry.predict.targets import adapter_inputs
 
 if TYPE_CHECKING:
     from registry.catalogue import Catalogue

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from registry.predict.architecture import Architecture, Gpu
-from registry.predict.flops import count_flops
-from registry.predict.formula import Term
+from registry.predict.architecture import Accelerator, Architecture
+from registry.predict.formula.flops import count_flops
+from registry.predict.formula.peak_memory import Term
+from registry.predict.formula.step_time import time_terms
 from registry.predict.question import Question
-from registry.predict.step_time import time_terms
 
 TINY = Architecture(
     model_id="tiny",
@@ -25,7 +25,7 @@ TINY = Architecture(
     head_dim=4,
 )
 #: So slow that the launching of kernels does not count.
-SLOW = Gpu("slow", 10**9, memory_bandwidth_bytes_per_second=1e3, peak_flops_bf16=1e3)
+SLOW = Accelerator("slow", 10**9, memory_bandwidth_bytes_per_second=1e3, peak_flops_bf16=1e3)
 
 #: 32 tokens through 1,600 parameters of matrices (the look-up of 50 x 8 computes nothing), and
 #: causal attention over 16 tokens: 2 x 3 layers x width 8 a token.
@@ -108,7 +108,7 @@ def test_without_checkpointing_there_are_three_passes() -> None:
 def test_a_fast_card_waits_for_the_launching_of_kernels(
     settings: dict[str, Any], launched: float
 ) -> None:
-    fast = Gpu("fast", 10**9, memory_bandwidth_bytes_per_second=1e12, peak_flops_bf16=1e12)
+    fast = Accelerator("fast", 10**9, memory_bandwidth_bytes_per_second=1e12, peak_flops_bf16=1e12)
     term = next(term for term in time_terms(lora(gpu=fast, **settings)) if term.name == "launch")
     assert term.value == near(launched, rel=1e-3)
     assert (term.part, term.doubt, term.transient) == ("launch", 0.4, False)
@@ -118,7 +118,7 @@ def test_launching_and_computing_overlap_as_a_smooth_maximum() -> None:
     launched = 0.0013 * 4 * 3
     peak = LORA_HARDWARE / 0.7 / (launched / 2)  # computing and moving take half of it each
     bandwidth = (6 * 32 * 4 * 3 * 144 + 40 * 32 * 50) / (launched / 2)
-    even = Gpu(
+    even = Accelerator(
         "even", 10**9, memory_bandwidth_bytes_per_second=bandwidth, peak_flops_bf16=peak
     )  # fmt: skip
     found = seconds(lora(gpu=even))

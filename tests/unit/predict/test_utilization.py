@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import Any
 
 import pytest
 
 import registry
-from registry.predict.errors import QuestionError
+from registry.errors import QuestionError
+from registry.predict.calibration.runs import read_runs_sql
 from registry.predict.utilization import Utilization, read_utilization, utilization_of
 from registry.store.folder import curated_dir
 
@@ -23,7 +23,7 @@ def _of(row: dict[str, Any]) -> Utilization | None:
 def test_sql_and_python_agree_on_every_observation() -> None:
     db = registry.open(curated_dir())
     view = {row["observation_id"]: row for row in db.query("from utilization").rows()}
-    sql = (files("registry.predict") / "observations.sql").read_text(encoding="utf-8")
+    sql = read_runs_sql()
     rows = [row for row in db.query(sql).rows() if row["outcome"] == "ok"]
     found = {row["observation_id"]: _of(row) for row in rows}
     computed = {key: value for key, value in found.items() if value is not None}

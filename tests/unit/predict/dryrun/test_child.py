@@ -73,7 +73,7 @@ def test_settings_that_cannot_be_executed_are_reported_together() -> None:
         "seq_len 0: expected 1 or more",
         "micro_batch_size -1: expected 1 or more",
         (
-            "sharding 'zero3': the dry run executes one whole device; expected none or ddp; "
+            "sharding 'zero3': the dry run executes one entire device; expected none or ddp; "
             "use the formula for sharded states"
         ),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from registry.predict.advice import (
+from registry.predict.answer.advice import (
     CardVerdict,
     Remedy,
     collect_cards,
@@ -13,16 +13,16 @@ from registry.predict.advice import (
     find_biggest_batch,
     find_longest_seq_len,
 )
-from registry.predict.calibration_rows import memory_row
-from registry.predict.nearest import Neighbour, collect_nearest, find_nearest_oom
-from registry.predict.prediction import DOES_NOT_FIT, FITS, Prediction, judge, predict_memory
+from registry.predict.answer.nearest import Neighbour, collect_nearest, find_nearest_oom
+from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, Prediction, judge, predict_memory
+from registry.predict.calibration.fit_rows import memory_row
 from registry.predict.question import check_question
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from registry.predict.architecture import Gpu
-    from registry.predict.calibration import Calibration
+    from registry.predict.architecture import Accelerator
+    from registry.predict.calibration.intervals import Calibration
     from registry.predict.question import Question
 
 
@@ -42,7 +42,7 @@ class Answer:
     nearest_oom: Neighbour | None
     #: The measured runs that the figure rests on, with the share of each.
     rests_on: tuple[tuple[str, float], ...]
-    #: What fits by the whole interval, with all else as asked; None where nothing does.
+    #: The most whose entire interval fits, all else as asked; None where nothing does.
     longest_seq_len: int | None = None
     biggest_batch: int | None = None
     remedies: tuple[Remedy, ...] = ()
@@ -50,12 +50,16 @@ class Answer:
 
 
 def answer(
-    question: Question, calibration: Calibration, gpus: Iterable[Gpu] = (), *, nearest: int = 3
+    question: Question,
+    calibration: Calibration,
+    gpus: Iterable[Accelerator] = (),
+    *,
+    nearest: int = 3,
 ) -> Answer:
     """Return the answer to a question.
 
-    ``gpus`` are the cards of the catalogue: which of them do is told where the question names no
-    card, or where its card does not.
+    ``gpus`` are the cards of the catalogue: each gets its verdict where the question names
+    no card, or where its card does not do.
     """
     prediction = predict_memory(question, calibration)
     seen = collect_nearest(question, calibration.observations, nearest)
@@ -85,7 +89,7 @@ def _decide(
 ) -> tuple[str | None, list[str]]:
     if question.gpu is None:
         return None, []
-    if failed is not None and _settles(question, failed):
+    if failed is not None and _proves_too_much(question, failed):
         found = failed.observation
         reason = (
             f"observation {found.observation_id} ({found.source_id}) of no more than this ran out "
@@ -95,7 +99,7 @@ def _decide(
     return judge(prediction.figure, question.gpu.memory_bytes), []
 
 
-def _settles(question: Question, failed: Neighbour) -> bool:
+def _proves_too_much(question: Question, failed: Neighbour) -> bool:
     """Return whether a run that asked for no more failed on a card that has no less."""
     other = failed.observation.question
     return (
@@ -113,9 +117,9 @@ def _settles(question: Question, failed: Neighbour) -> bool:
 
 def _no_leaner(question: Question, other: Question) -> bool:
     """Return whether the question saves nothing that the failed run did not save too."""
-    saves = question.stated_or_default("gradient_checkpointing")
+    saves = question.setting("gradient_checkpointing")
     return (
-        (other.stated_or_default("gradient_checkpointing") or not saves)
+        (other.setting("gradient_checkpointing") or not saves)
         and question.offloaded <= other.offloaded
         and (question.param_dtype or "bf16") == (other.param_dtype or "bf16")
     )

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 import pytest
 
 import registry
-from registry.predict.calibration import calibrate
-from registry.predict.errors import QuestionError
-from registry.predict.prediction import predict_memory, predict_time
-from registry.predict.state import (
+from registry.errors import QuestionError
+from registry.predict.answer.prediction import predict_memory, predict_time
+from registry.predict.calibration.calibration_file import (
     format_calibration,
     parse_calibration,
     read_calibration,
     recalibrate,
     write_calibration,
 )
+from registry.predict.calibration.intervals import calibrate
 from registry.store.folder import curated_dir
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from registry.predict.calibration import Calibration
+    from registry.predict.calibration.intervals import Calibration
     from tests.unit.predict.conftest import Ask
 
 
@@ -68,7 +68,8 @@ def test_a_registry_is_calibrated_in_its_own_folder(tmp_path: Path) -> None:
     path, made = recalibrate(db)
     assert path == tmp_path / "mine" / "calibration.json"
     assert path.read_bytes() == (curated_dir() / "calibration.json").read_bytes(), (
-        "the records changed: run `registry calibrate` and `python -m registry.predict.accuracy`"
+        "the records changed: run `registry calibrate` and "
+        "`python -m registry.predict.evaluation.accuracy`"
     )
     assert read_calibration(db).observations == made.observations
 

@@ -10,8 +10,7 @@ from math import erf, exp, log, sqrt
 from typing import TYPE_CHECKING, Any
 
 from registry.contract.resources import parse_yaml
-from registry.errors import did_you_mean
-from registry.predict.errors import QuestionError
+from registry.errors import QuestionError, did_you_mean
 from registry.predict.question import Question, question_of
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ TOKENS_OF_DATASETS = {"cls-fudan-news-zh": (3234.4, 2547.5)}
 
 
 @dataclass(frozen=True)
-class Observation:
+class ObservedRun:
     """One measured run."""
 
     observation_id: str
@@ -51,20 +50,25 @@ class Observation:
         return self.outcome == "ok" and self.evidence == "measured" and self.seconds is not None
 
 
-def read_observations(registry: Registry) -> list[Observation]:
+def read_observations(registry: Registry) -> list[ObservedRun]:
     """Return the runs of a registry that ended well or ran out of memory, in the order of ids.
 
     Runs of models whose shape is not known are left out. Raises QueryError, StoreError.
     """
-    sql = (files("registry.predict") / "observations.sql").read_text(encoding="utf-8")
+    sql = read_runs_sql()
     gpus = {row["gpu_id"]: row for row in registry.query("from gpus").rows()}
     return collect_observations(registry.query(sql).rows(), gpus)
 
 
+def read_runs_sql() -> str:
+    """Return the query of the observations that predictions need."""
+    return (files("registry.predict.calibration") / "runs.sql").read_text(encoding="utf-8")
+
+
 def collect_observations(
     rows: Iterable[Mapping[str, Any]], gpus: Mapping[str, Mapping[str, Any]]
-) -> list[Observation]:
-    """Return the observations of rows of ``observations.sql`` whose model's shape is known."""
+) -> list[ObservedRun]:
+    """Return the observations of rows of ``runs.sql`` whose model's shape is known."""
     found = []
     for row in rows:
         try:
@@ -74,11 +78,11 @@ def collect_observations(
     return found
 
 
-def observation_of(row: Mapping[str, Any], gpus: Mapping[str, Mapping[str, Any]]) -> Observation:
+def observation_of(row: Mapping[str, Any], gpus: Mapping[str, Mapping[str, Any]]) -> ObservedRun:
     """Return one observation; raise QuestionError where its model's shape is not known."""
     full = _with_stack(row, gpus)
     question = question_of(full)
-    return Observation(
+    return ObservedRun(
         observation_id=row["observation_id"],
         source_id=row["source_id"],
         outcome=row["outcome"],
@@ -120,7 +124,7 @@ def _holds(when: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
 
 @lru_cache(maxsize=1)
 def _stacks() -> list[dict[str, Any]]:
-    text = (files("registry.predict") / "stacks.yaml").read_text(encoding="utf-8")
+    text = (files("registry.predict.calibration") / "stacks.yaml").read_text(encoding="utf-8")
     entries: list[dict[str, Any]] = parse_yaml(text)
     return entries
 
@@ -167,7 +171,7 @@ def _seconds_per_sample(row: Mapping[str, Any]) -> float | None:
     return None
 
 
-def resolve_stack(name: str, observations: Iterable[Observation]) -> str:
+def resolve_stack(name: str, observations: Iterable[ObservedRun]) -> str:
     """Return the source whose measurements stand for a source or framework of this name.
 
     Of several sources of one framework, the one with the most runs. Raises QuestionError for a

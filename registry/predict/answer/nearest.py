@@ -6,20 +6,20 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from registry.predict.formula import memory_terms, total
+from registry.predict.formula.peak_memory import memory_terms, total
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from registry.predict.observations import Observation
+    from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A measured run, how far it is from a question, and what it says of it."""
+    """A measured run, how far it is from a question, and the peak it suggests."""
 
-    observation: Observation
+    observation: ObservedRun
     distance: float
     #: What differs from the question, in words: ``seq_len 1024, not 2048``.
     differences: tuple[str, ...]
@@ -39,7 +39,7 @@ class _Aspect:
 
 
 def _setting(name: str) -> Callable[[Question], Any]:
-    return lambda question: question.stated_or_default(name)
+    return lambda question: question.setting(name)
 
 
 _ASPECTS = (
@@ -53,23 +53,23 @@ _ASPECTS = (
     _Aspect("sharding", lambda q: q.sharding if q.n_gpus > 1 else None, 0.7),
     _Aspect("offload", lambda q: q.offloaded, 3.0),
     _Aspect("gradient_checkpointing", _setting("gradient_checkpointing"), 2.0),
-    _Aspect("attention", lambda q: q.stated_or_default("attention") == "eager", 1.0),
+    _Aspect("attention", lambda q: q.setting("attention") == "eager", 1.0),
     _Aspect("gpu", lambda q: q.gpu.gpu_id if q.gpu else None, 0.2),
     _Aspect("stack", lambda q: q.stack, 0.5),
 )
 
 
 def collect_nearest(
-    question: Question, observations: Iterable[Observation], count: int = 3
+    question: Question, observations: Iterable[ObservedRun], count: int = 3
 ) -> list[Neighbour]:
     """Return the nearest runs with a measured peak, the nearest first."""
     return _nearest(question, (one for one in observations if one.measured_memory), count)
 
 
-def find_nearest_oom(question: Question, observations: Iterable[Observation]) -> Neighbour | None:
+def find_nearest_oom(question: Question, observations: Iterable[ObservedRun]) -> Neighbour | None:
     """Return the nearest run that ran out of memory, or None where none is comparable.
 
-    Comparable is the same model and method, so that the difference can be told in sizes.
+    Comparable is the same model and method, so that they differ in sizes only.
     """
     comparable = (
         one
@@ -82,7 +82,7 @@ def find_nearest_oom(question: Question, observations: Iterable[Observation]) ->
 
 
 def _nearest(
-    question: Question, observations: Iterable[Observation], count: int
+    question: Question, observations: Iterable[ObservedRun], count: int
 ) -> list[Neighbour]:
     asked = aspects_of(question)
     ranked = sorted(
@@ -95,7 +95,7 @@ def _nearest(
     return [_neighbour(question, one, apart) for apart, _, one in ranked[:count]]
 
 
-def _neighbour(question: Question, seen: Observation, apart: float) -> Neighbour:
+def _neighbour(question: Question, seen: ObservedRun, apart: float) -> Neighbour:
     differences = describe_differences(question, seen.question)
     return Neighbour(seen, apart, differences, transfer(question, seen))
 
@@ -123,23 +123,31 @@ def _apart(aspect: _Aspect, left: Any, right: Any) -> float:
 
 
 def describe_differences(question: Question, other: Question) -> tuple[str, ...]:
-    """Return what another configuration has otherwise than the question, one phrase each."""
+    """Return how another configuration differs from the question, one phrase a setting."""
     phrases = []
     for aspect in _ASPECTS:
         left, right = aspect.of(question), aspect.of(other)
         if aspect.name != "parameters" and _apart(aspect, left, right):
-            phrases.append(f"{aspect.name} {_word(right)}, not {_word(left)}")
+            phrases.append(_format_difference(aspect.name, left, right))
     return tuple(phrases)
 
 
-def _word(value: Any) -> str:
+def _format_difference(name: str, asked: Any, measured: Any) -> str:
+    if asked is None:
+        return f"{name} is {_format_value(measured)} (you did not say)"
+    if measured is None:
+        return f"{name} was not recorded, you asked for {_format_value(asked)}"
+    return f"{name} {_format_value(measured)}, not {_format_value(asked)}"
+
+
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
-    return "unstated" if value is None else str(value)
+    return str(value)
 
 
-def transfer(question: Question, seen: Observation) -> float | None:
-    """Return a run's peak plus what the formula says the question needs more, in bytes.
+def transfer(question: Question, seen: ObservedRun) -> float | None:
+    """Return a run's peak plus the difference that the formula gives to the question, in bytes.
 
     Where the formula says that most of the peak goes away, the share is taken instead, so that the
     figure stays above 0.

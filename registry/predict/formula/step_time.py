@@ -1,11 +1,11 @@
-"""Time of one micro-batch on one device, taken apart by formula: pure arithmetic."""
+"""Time of one micro-batch on one device by formula, term by term: pure arithmetic."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from registry.predict.flops import count_flops
-from registry.predict.formula import Term
+from registry.predict.formula.flops import count_flops
+from registry.predict.formula.peak_memory import Term
 from registry.predict.question import SHARDS_WEIGHTS
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 EFFICIENCY = 0.7
 #: Seconds that Python needs to launch a layer's kernels in one pass, and what adapters add.
 LAUNCH_SECONDS, ADAPTER_LAUNCH_SECONDS = 0.0008, 0.0005
-#: Dense peak and memory bandwidth taken for a card that does not state them: an A100's.
+#: Dense peak and memory bandwidth taken for a card whose own are not known: an A100's.
 DEFAULT_PEAK_FLOPS, DEFAULT_BANDWIDTH = 312e12, 2.0e12
 #: Bytes a second between devices: over NVLink (A100's and H100's SXM boards), over PCI Express.
 NVLINK, PCI_EXPRESS = 2e11, 1.2e10
@@ -66,7 +66,7 @@ def _compute(question: Question) -> list[Term]:
         Term("elementwise", "compute", moved, 0.5, transient=True),
         Term("launch", "launch", waiting, 0.4),
     ]
-    if question.stated_or_default("attention") == "eager":
+    if question.setting("attention") == "eager":
         terms.append(Term("attention_matrix", "compute", _matrix(question), 0.6, transient=True))
     return terms
 
@@ -92,7 +92,7 @@ def _matrix(question: Question) -> float:
 
 def _passes(question: Question) -> int:
     """Forward, backward (twice the kernels) and the recomputation."""
-    return 3 + bool(question.stated_or_default("gradient_checkpointing"))
+    return 3 + bool(question.setting("gradient_checkpointing"))
 
 
 _INT8_BITS = 8
@@ -122,7 +122,7 @@ def _update(question: Question) -> list[Term]:
     if question.offloaded:
         return []
     moved = 28.0 * question.trained_params / question.shards(SHARDS_WEIGHTS)
-    steps = question.stated_or_default("grad_accum_steps")
+    steps = question.setting("grad_accum_steps")
     return [Term("update", "optimizer", moved / _bandwidth(question) / steps, 0.5)]
 
 
@@ -131,7 +131,7 @@ def _communicate(question: Question) -> list[Term]:
     if question.n_gpus == 1 or question.sharding == "device_map":
         return []
     share = (question.n_gpus - 1) / question.n_gpus
-    steps = question.stated_or_default("grad_accum_steps")
+    steps = question.setting("grad_accum_steps")
     reduced = 8.0 * question.trained_params * share / _link(question) / steps
     terms = [Term("reduce", "communication", reduced, 0.8)]
     if question.sharding in SHARDS_WEIGHTS and not question.offloaded:
@@ -146,7 +146,7 @@ def _offload(question: Question) -> list[Term]:
         return []
     moved = 2.0 * question.model.n_params * _passes(question) / question.n_gpus / HOST_LINK
     updated = 28.0 * question.trained_params / HOST_MEMORY
-    steps = question.stated_or_default("grad_accum_steps")
+    steps = question.setting("grad_accum_steps")
     return [
         Term("host_transfer", "offload", moved, 0.5),
         Term("host_update", "offload", updated / steps, 0.8),

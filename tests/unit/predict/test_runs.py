@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from registry.predict.errors import QuestionError
-from registry.predict.observations import collect_observations, resolve_stack
+from registry.errors import QuestionError
+from registry.predict.calibration.runs import collect_observations, resolve_stack
 
 if TYPE_CHECKING:
     from typing import Any
 
     from registry.catalogue import Catalogue
-    from registry.predict.calibration import Calibration
-    from registry.predict.observations import Observation
+    from registry.predict.calibration.intervals import Calibration
+    from registry.predict.calibration.runs import ObservedRun
 
 
-def _of(calibration: Calibration, source_id: str) -> list[Observation]:
+def _of(calibration: Calibration, source_id: str) -> list[ObservedRun]:
     return [one for one in calibration.observations if one.source_id == source_id]
 
 

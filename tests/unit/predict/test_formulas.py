@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from registry.predict.formula import PARTS, memory_terms, total
-from registry.predict.step_time import time_terms
+from registry.predict.formula.peak_memory import PARTS, memory_terms, total
+from registry.predict.formula.step_time import time_terms
 
 if TYPE_CHECKING:
     from registry.predict.question import Question
@@ -122,7 +122,8 @@ def test_twice_the_batch_takes_at_most_twice_the_time(ask: Ask) -> None:
 
 def test_the_formula_needs_neither_numpy_nor_torch() -> None:
     code = (
-        "import sys, registry.predict.formula, registry.predict.step_time, registry.predict.answer;"
+        "import sys, registry.predict.formula.peak_memory, registry.predict.formula.step_time, "
+        "registry.predict.answer.will_it_fit;"
         "print(*[m for m in ('numpy', 'torch', 'pandas', 'duckdb', 'pyarrow') if m in sys.modules])"
     )
     done = subprocess.run(

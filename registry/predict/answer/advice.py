@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from registry.predict.errors import QuestionError
-from registry.predict.prediction import FITS, judge, predict_memory
+from registry.errors import QuestionError
+from registry.predict.answer.prediction import FITS, judge, predict_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from registry.predict.architecture import Gpu
-    from registry.predict.calibration import Calibration, Interval
+    from registry.predict.architecture import Accelerator
+    from registry.predict.calibration.intervals import Calibration, Interval
     from registry.predict.question import Question
 
-#: Lengths are told in multiples of this.
+#: Lengths are rounded down to a multiple of this.
 SEQ_STEP = 64
 _LONGEST, _BIGGEST = 262_144, 4_096
 
@@ -32,9 +32,9 @@ class Remedy:
 
 @dataclass(frozen=True)
 class CardVerdict:
-    """What holds on one card of the catalogue."""
+    """The verdict on one card of the catalogue."""
 
-    gpu: Gpu
+    gpu: Accelerator
     verdict: str
     peak: Interval
 
@@ -63,7 +63,7 @@ def find_biggest_batch(question: Question, calibration: Calibration) -> int | No
 
 
 def _bisect(holds: Callable[[int], bool], limit: int) -> int | None:
-    """Return the largest n of 1..limit that holds, for what holds up to some n."""
+    """Return the largest n of 1..limit for which ``holds``, which holds up to some n only."""
     if limit < 1 or not holds(1):
         return None
     low, high = 1, 2
@@ -127,7 +127,7 @@ def _shorter(question: Question) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _more_cards(question: Question) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Sharded over more cards; a quantized base is not sharded by DeepSpeed."""
+    """Shard over more cards, unless the base is quantized: DeepSpeed does not shard that."""
     if question.quantized:
         return
     for count in (2, 4, 8):
@@ -137,7 +137,7 @@ def _more_cards(question: Question) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def collect_cards(
-    question: Question, calibration: Calibration, gpus: Iterable[Gpu]
+    question: Question, calibration: Calibration, gpus: Iterable[Accelerator]
 ) -> list[CardVerdict]:
     """Return the verdict on each card, the smallest first."""
     figure = predict_memory(question.changed(gpu=None), calibration).figure

@@ -2,7 +2,7 @@
 
 A figure (a peak, a time) is the sum of a formula's terms. Each term may be off by a factor, half
 of which all stacks share and half of which is a stack's own; on top, a stack, a stack's method, a
-model and a series of one stack and model may be off as a whole. All of it is Gaussian, so what the
+model and a series of one stack and model may be off together. All of it is Gaussian, so what the
 measured rows say about a new one is linear algebra (kriging; Rasmussen and Williams 2006,
 chapter 2): next to a measured row the answer is that row plus the formula's difference, far from
 all it is the formula, and in between it is both, weighed.
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from registry.predict.formula import Term
+    from registry.predict.formula.peak_memory import Term
 
     Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Row:
+class FitRow:
     """One figure to learn from, or to predict."""
 
     key: str
@@ -51,7 +51,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Spread:
-    """How far a group as a whole is off: of what stays, of what grows with the tokens."""
+    """How far a group may be off: in what stays, and in what grows with the tokens."""
 
     stays: float
     grows: float
@@ -72,13 +72,13 @@ class Prior:
 class Design:
     """Rows as arrays: doubt of each term, what stays and grows, groups as numbers."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[FitRow, ...]
     #: Column of each term's name, and number of each group, by level.
     places: Mapping[str, int]
     codes: Mapping[str, Mapping[Hashable, int]]
 
     @classmethod
-    def of(cls, rows: Sequence[Row]) -> Design:
+    def of(cls, rows: Sequence[FitRow]) -> Design:
         """Return the design of rows to learn from."""
         names = dict.fromkeys(term.name for row in rows for term in row.terms)
         codes: dict[str, dict[Hashable, int]] = {}
@@ -88,7 +88,7 @@ class Design:
                 known.setdefault(group, len(known))
         return cls(tuple(rows), {name: i for i, name in enumerate(names)}, codes)
 
-    def like(self, rows: Sequence[Row]) -> Design:
+    def like(self, rows: Sequence[FitRow]) -> Design:
         """Return the design of other rows with the same columns and numbers."""
         return Design(tuple(rows), self.places, self.codes)
 
@@ -163,7 +163,7 @@ def _same(left: Design, right: Design, level: str) -> Floats:
 
 
 def variances(design: Design, prior: Prior) -> Floats:
-    """Return what is not known of each row for itself: the diagonal of `covariance`, and noise."""
+    """Return the variance of each row for itself: the diagonal of `covariance`, and noise."""
     import numpy as np  # noqa: PLC0415 - heavy
 
     rows = design.rows
@@ -176,7 +176,7 @@ def variances(design: Design, prior: Prior) -> Floats:
 
 @dataclass(frozen=True)
 class Fit:
-    """What the rows say: enough to predict any other row."""
+    """A fit of rows: enough to predict any other row."""
 
     design: Design
     prior: Prior
@@ -186,15 +186,15 @@ class Fit:
     whitening: Floats
     #: The inverse covariance times what the formula was off by.
     weights: Floats
-    #: Times that the noise of each row was raised, because it is far off or censored.
-    raised: Floats
+    #: What the noise of each row is multiplied by, because it is far off or censored.
+    noise_factors: Floats
 
     @property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[FitRow, ...]:
         """The rows that it learned from."""
         return self.design.rows
 
-    def predict(self, row: Row) -> tuple[float, float]:
+    def predict(self, row: FitRow) -> tuple[float, float]:
         """Return what to expect of a row and its standard deviation, in the rows' unit."""
         design = self.design.like([row])
         mean, deviation = self.predict_cross(design, covariance(design, self.design, self.prior))
@@ -209,7 +209,7 @@ class Fit:
         deviation = np.sqrt(np.maximum(variances(design, self.prior) - explained, least))
         return np.maximum(design.formula + cross @ self.weights, 0.05 * design.formula), deviation
 
-    def shares(self, row: Row) -> list[tuple[str, float]]:
+    def shares(self, row: FitRow) -> list[tuple[str, float]]:
         """Return the rows the answer rests on, and the share of each, the largest first."""
         import numpy as np  # noqa: PLC0415 - heavy
 
@@ -221,13 +221,13 @@ class Fit:
         """Return what each row would be expected to be from all others, and the deviation.
 
         Formula: Rasmussen and Williams 2006, equation 5.12. The deviation is that of a plain row:
-        what a far-off row was raised by is taken out again.
+        the factor on the noise of a far-off row is taken out again.
         """
         import numpy as np  # noqa: PLC0415 - heavy
 
         diagonal = _inverse_diagonal(self.whitening)
         noise = (self.prior.noise * self.design.formula) ** 2
-        variance = 1 / diagonal - noise * (self.raised - 1)
+        variance = 1 / diagonal - noise * (self.noise_factors - 1)
         return self.values - self.weights / diagonal, np.sqrt(np.maximum(variance, noise))
 
 
@@ -237,38 +237,38 @@ OUTLYING = 2.5
 
 @dataclass(frozen=True)
 class Start:
-    """What another fit gave of the same rows, to start from."""
+    """What another fit of the same rows gave, to start from."""
 
-    raised: Floats
+    noise_factors: Floats
     #: Figures in place of the rows' own, for runs out of memory.
     values: Floats | None = None
 
 
 def fit(
-    rows: Sequence[Row],
+    rows: Sequence[FitRow],
     prior: Prior,
     *,
     kernel: Floats | None = None,
     start: Start | None = None,
     rounds: int = 6,
 ) -> Fit:
-    """Return what the rows say. It costs the cube of their number: 0.2 s for 600.
+    """Return the fit of rows. It costs the cube of their number: 0.2 s for 600.
 
-    ``kernel`` is their `covariance`, where at hand. With no rounds, what ``start`` says of far-off
-    and censored rows stays.
+    ``kernel`` is their `covariance`, if it is known already. With no rounds, what ``start`` says of
+    far-off and censored rows stays.
     """
     design = Design.of(rows)
     if kernel is None:
         kernel = covariance(design, design, prior)
-    figures = _Figures.of(design, prior, start)
+    figures = _WeighedFigures.of(design, prior, start)
     for _ in range(rounds):
         figures = figures.revised(_whitening(kernel, figures))
     whitening = _whitening(kernel, figures)
     weights: Floats = whitening.T @ (whitening @ (figures.values - design.formula))
-    return Fit(design, prior, figures.values, whitening, weights, figures.raised)
+    return Fit(design, prior, figures.values, whitening, weights, figures.noise_factors)
 
 
-def _whitening(kernel: Floats, figures: _Figures) -> Floats:
+def _whitening(kernel: Floats, figures: _WeighedFigures) -> Floats:
     """Return the inverse of the Cholesky factor of the covariance of the figures.
 
     The covariance is positive definite, as every figure has noise of its own (Rasmussen and
@@ -276,7 +276,7 @@ def _whitening(kernel: Floats, figures: _Figures) -> Floats:
     """
     import numpy as np  # noqa: PLC0415 - heavy
 
-    factor = np.linalg.cholesky(kernel + np.diag(figures.noise * figures.raised))
+    factor = np.linalg.cholesky(kernel + np.diag(figures.noise * figures.noise_factors))
     return np.asarray(np.linalg.solve(factor, np.eye(len(factor))), dtype=np.float64)
 
 
@@ -287,7 +287,7 @@ def _inverse_diagonal(whitening: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class _Figures:
+class _WeighedFigures:
     """The figures of rows, with how far each is believed."""
 
     design: Design
@@ -295,20 +295,20 @@ class _Figures:
     censored: Any
     noise: Floats
     values: Floats
-    raised: Floats
+    noise_factors: Floats
 
     @classmethod
-    def of(cls, design: Design, prior: Prior, start: Start | None) -> _Figures:
+    def of(cls, design: Design, prior: Prior, start: Start | None) -> _WeighedFigures:
         import numpy as np  # noqa: PLC0415 - heavy
 
         measured = np.array([row.value for row in design.rows])
         censored = np.array([row.censored for row in design.rows], dtype=bool)
         noise = (prior.noise * design.formula) ** 2
         values = measured if start is None or start.values is None else start.values
-        raised = np.ones(len(measured)) if start is None else start.raised
-        return cls(design, measured, censored, noise, values, raised)
+        factors = np.ones(len(measured)) if start is None else start.noise_factors
+        return cls(design, measured, censored, noise, values, factors)
 
-    def revised(self, whitening: Floats) -> _Figures:
+    def revised(self, whitening: Floats) -> _WeighedFigures:
         """Believe far-off figures less, and put figures in the place of limits."""
         import numpy as np  # noqa: PLC0415 - heavy
 
@@ -319,12 +319,12 @@ class _Figures:
         off = np.abs(self.values - expected) / deviation
         lift = np.where((off > OUTLYING) & ~self.censored, (off / OUTLYING) ** 2, 1.0)
         values = self.values.copy()
-        raised = np.asarray(self.raised * lift, dtype=np.float64)
+        factors = np.asarray(self.noise_factors * lift, dtype=np.float64)
         for i in np.flatnonzero(self.censored):
-            spread = max(deviation[i] ** 2 - self.noise[i] * self.raised[i], self.noise[i])
+            spread = max(deviation[i] ** 2 - self.noise[i] * self.noise_factors[i], self.noise[i])
             values[i], believed = _impute(self.limits[i], expected[i], math.sqrt(spread))
-            raised[i] = max(believed / self.noise[i], 1.0)
-        return replace(self, values=values, raised=raised)
+            factors[i] = max(believed / self.noise[i], 1.0)
+        return replace(self, values=values, noise_factors=factors)
 
 
 def _impute(limit: float, mean: float, deviation: float) -> tuple[float, float]:

@@ -6,8 +6,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from registry.predict.anchors import ANCHORS
-from registry.predict.calibration import (
+from registry.predict.answer.nearest import aspects_of, between, transfer
+from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, judge
+from registry.predict.calibration.fit_rows import MEMORY, TIME, memory_rows, time_rows
+from registry.predict.calibration.gaussian_process import fit
+from registry.predict.calibration.intervals import (
     NEARNESS,
     HeldOut,
     Interval,
@@ -15,17 +18,14 @@ from registry.predict.calibration import (
     interval,
     score_quantile,
 )
-from registry.predict.calibration_rows import MEMORY, TIME, memory_rows, time_rows
-from registry.predict.formula import GIB, memory_terms, total
-from registry.predict.kriging import fit
-from registry.predict.nearest import aspects_of, between, transfer
-from registry.predict.prediction import DOES_NOT_FIT, FITS, judge
+from registry.predict.formula.peak_memory import GIB, memory_terms, total
+from registry.predict.formula.published import PUBLISHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from registry.predict.kriging import Prior, Row
-    from registry.predict.observations import Observation
+    from registry.predict.calibration.gaussian_process import FitRow, Prior
+    from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
 
 #: The sources whose rows are judged; those of all sources are learned from.
@@ -70,7 +70,7 @@ class Score:
     verdicts: Verdicts | None = None
 
 
-def evaluate(observations: Iterable[Observation]) -> list[Score]:
+def evaluate(observations: Iterable[ObservedRun]) -> list[Score]:
     """Return the scores of all predictors on the judged rows. Takes seconds."""
     seen = list(observations)
     memory, time = memory_rows(seen), time_rows(seen)
@@ -85,22 +85,22 @@ def evaluate(observations: Iterable[Observation]) -> list[Score]:
     ]
 
 
-def _fixed(seen: Sequence[Observation]) -> list[Score]:
+def _fixed(seen: Sequence[ObservedRun]) -> list[Score]:
     """Return the scores of what is not calibrated: nothing needs to be held out."""
     judged = _judged(seen)
 
     def pairs(of: Callable[[Question], float]) -> list[tuple[float, float]]:
         return [(of(one.question), one.peak_bytes or 0.0) for one in judged]
 
-    formulas = {"formula alone": lambda question: total(memory_terms(question)), **ANCHORS}
+    formulas = {"formula alone": lambda question: total(memory_terms(question)), **PUBLISHED}
     return [_score_points("memory", name, "none", pairs(of)) for name, of in formulas.items()]
 
 
-def _judged(seen: Sequence[Observation]) -> list[Observation]:
+def _judged(seen: Sequence[ObservedRun]) -> list[ObservedRun]:
     return [one for one in seen if one.source_id in JUDGED and one.measured_memory]
 
 
-def _calibrated(figure: str, rows: Sequence[Row], prior: Prior, split: str) -> Score:
+def _calibrated(figure: str, rows: Sequence[FitRow], prior: Prior, split: str) -> Score:
     held = hold_out(fit(rows, prior), split)
     judged = [one for one in held if one.row.groups["stack"] in JUDGED]
     intervals = [_interval(one, held) for one in judged]
@@ -158,7 +158,7 @@ def _score_points(
     )  # fmt: skip
 
 
-def _by_nearest(seen: Sequence[Observation], split: str) -> list[tuple[float, float]]:
+def _by_nearest(seen: Sequence[ObservedRun], split: str) -> list[tuple[float, float]]:
     """Return (nearest measured peak plus the formula's difference, measured) of the judged rows."""
     measured = [(one, aspects_of(one.question)) for one in seen if one.measured_memory]
     fold = _FOLDS[split]
@@ -175,7 +175,7 @@ def _by_nearest(seen: Sequence[Observation], split: str) -> list[tuple[float, fl
     return pairs
 
 
-_FOLDS: dict[str, Callable[[Observation], object]] = {
+_FOLDS: dict[str, Callable[[ObservedRun], object]] = {
     "row": lambda one: one.observation_id,
     "model": lambda one: one.question.model.shape,
     "source": lambda one: one.source_id,

@@ -1,7 +1,7 @@
 """The table of accuracy in the documentation, and the command that writes it.
 
-``python -m registry.predict.accuracy`` writes ``docs/accuracy.md`` of a checkout; with ``--check``
-it says whether the file is what the code gives.
+``python -m registry.predict.evaluation.accuracy`` writes ``docs/accuracy.md`` of a checkout; with
+``--check`` it says whether the file is what the code gives.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from registry.predict.anchors import ADAPTED
-from registry.predict.evaluate import JUDGED, LADDER, evaluate
-from registry.predict.state import read_calibration
+from registry.predict.calibration.calibration_file import read_calibration
+from registry.predict.evaluation.evaluate import JUDGED, LADDER, evaluate
+from registry.predict.formula.published import ADAPTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from registry.predict.evaluate import Score
+    from registry.predict.evaluation.evaluate import Score
 
 FILE_NAME = "accuracy.md"
 #: What was asked of the predictions before the first was made: median, 90th percentile, by split.
@@ -93,8 +93,9 @@ def format_accuracy(scores: Sequence[Score]) -> str:
 
 _PAGE = """# Accuracy of the predictions
 
-Written by `python -m registry.predict.accuracy` from the curated records; a test fails where the
-code gives other figures. `registry evaluate` prints the same tables for the registry at hand.
+Written by `python -m registry.predict.evaluation.accuracy` from the curated records; a test fails
+where the code gives other figures. `registry evaluate` prints the same tables for the registry in
+use.
 
 Judged are all measured rows of {judged}.
 Every row is predicted by a fit that has not seen it: the row itself is held out, or all rows of its
@@ -120,7 +121,7 @@ formula's difference. *Formula alone* uses no measured figure at all.
 ## What was decided when
 
 - Before the first comparison with a measured figure: all terms of the memory formula but one, the
-  deviations that the Gaussian process starts from (`registry/predict/calibration_rows.py`), the
+  deviations that the Gaussian process starts from (`registry/predict/calibration/fit_rows.py`), the
   splits and the ladder. They were not changed after. They are not innocent of the records: that
   logits and fragmentation weigh what they do was known from earlier trials on the same sources.
 - After: the memory of the adapters' fp32 inputs, which lowered the median with one source held out
@@ -131,10 +132,10 @@ formula's difference. *Formula alone* uses no measured figure at all.
   kept because it is what a registry's calibration does. No figure of these was tuned, but that
   they were looked for at all followed from residuals.
 - Settings that a source does not state but its published scripts do are in
-  `registry/predict/stacks.yaml`, each with its reason. The fp32 base of `lora(fp16)` and the
-  checkpointing of `llama2-lora-3090` follow from the measured figures themselves. Full training of
-  `qwen-finetune-profile` is taken as ZeRO-3, as the script of its time has it; taken as ZeRO-2, as
-  an earlier one has it, the 90th percentile with one model held out would be 16 %.
+  `registry/predict/calibration/stacks.yaml`, each with its reason. The fp32 base of `lora(fp16)`
+  and the checkpointing of `llama2-lora-3090` follow from the measured figures themselves. Full
+  training of `qwen-finetune-profile` is taken as ZeRO-3, as the script of its time has it; taken as
+  ZeRO-2, as an earlier one has it, the 90th percentile with one model held out would be 16 %.
 
 ## Where it falls short
 
@@ -177,11 +178,11 @@ def main(arguments: Sequence[str], folder: Path) -> str | None:
         write_accuracy(folder)
         return None
     stale = check_accuracy(folder)
-    way_out = "run `python -m registry.predict.accuracy` and commit what it writes"
+    way_out = "run `python -m registry.predict.evaluation.accuracy` and commit what it writes"
     return f"docs/{FILE_NAME}: not what the code gives; {way_out}" if stale else None
 
 
 if __name__ == "__main__":
     # Matrices of this size are slower on many threads than on one where other work is running.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    sys.exit(main(sys.argv[1:], Path(__file__).resolve().parents[2] / "docs"))
+    sys.exit(main(sys.argv[1:], Path(__file__).resolve().parents[3] / "docs"))

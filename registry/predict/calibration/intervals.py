@@ -1,4 +1,4 @@
-"""What the registry's own observations say of the formulas: fitted, with honest intervals.
+"""The formulas, corrected by the registry's own observations, with honest intervals.
 
 Intervals are conformal: the deviation that the fit gives is scaled by the quantile of what it was
 off by when the like was held out. There are three kinds of holding out, because a stack that was
@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from registry.predict.calibration_rows import MEMORY, TIME, memory_rows, time_rows
-from registry.predict.kriging import Fit, Start, covariance, fit
+from registry.predict.calibration.fit_rows import MEMORY, TIME, memory_rows, time_rows
+from registry.predict.calibration.gaussian_process import Fit, Start, covariance, fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from registry.predict.kriging import Floats, Prior, Row
-    from registry.predict.observations import Observation
+    from registry.predict.calibration.gaussian_process import FitRow, Floats, Prior
+    from registry.predict.calibration.runs import ObservedRun
 
 #: How near the nearest observation is, from near to far.
 NEARNESS = ("row", "model", "source")
@@ -38,7 +38,7 @@ ENOUGH = 20
 class HeldOut:
     """What was predicted of one row by a fit that had not seen it."""
 
-    row: Row
+    row: FitRow
     mean: float
     deviation: float
     #: How near the nearest row of that fit was.
@@ -74,13 +74,13 @@ class Calibrated:
         """Groups that rows of the fit have, by level."""
         return _known(self.fit.rows)
 
-    def predict(self, row: Row) -> Interval:
+    def predict(self, row: FitRow) -> Interval:
         """Return what to expect of a row, with its 90 % interval."""
         mean, deviation = self.fit.predict(row)
         reach = self.reach[nearness(row, self.known)]
         return interval(mean, deviation, reach.get(str(row.groups.get("stack")), reach[""]))
 
-    def nearness(self, row: Row) -> str:
+    def nearness(self, row: FitRow) -> str:
         """Return how near the nearest row is: row, model or source."""
         return nearness(row, self.known)
 
@@ -91,7 +91,7 @@ def interval(mean: float, deviation: float, reach: float) -> Interval:
     return Interval(mean, mean / factor, mean * factor)
 
 
-def nearness(row: Row, known: Mapping[str, set[Any]]) -> str:
+def nearness(row: FitRow, known: Mapping[str, set[Any]]) -> str:
     """Return row where the row's series was measured, model where its stack was, else source."""
     for level, name in (("series", "row"), ("stack", "model")):
         group = row.groups.get(level)
@@ -100,7 +100,7 @@ def nearness(row: Row, known: Mapping[str, set[Any]]) -> str:
     return "source"
 
 
-def _known(rows: Iterable[Row]) -> dict[str, set[Any]]:
+def _known(rows: Iterable[FitRow]) -> dict[str, set[Any]]:
     known: dict[str, set[Any]] = {}
     for row in rows:
         if not row.censored:
@@ -109,10 +109,10 @@ def _known(rows: Iterable[Row]) -> dict[str, set[Any]]:
     return known
 
 
-def calibrate_rows(rows: Sequence[Row], prior: Prior) -> Calibrated:
+def calibrate_rows(rows: Sequence[FitRow], prior: Prior) -> Calibrated:
     """Return the fit of rows and its intervals. Takes seconds for hundreds of rows."""
-    whole = fit(rows, prior)
-    return Calibrated(whole, {name: _reaches(hold_out(whole, name), name) for name in NEARNESS})
+    fitted = fit(rows, prior)
+    return Calibrated(fitted, {name: _reaches(hold_out(fitted, name), name) for name in NEARNESS})
 
 
 def _reaches(held: Sequence[HeldOut], near: str) -> dict[str, float]:
@@ -126,28 +126,28 @@ def _rounded(score: float) -> float:
     return float(f"{score:.6g}")
 
 
-def hold_out(whole: Fit, split: str) -> list[HeldOut]:
+def hold_out(fitted: Fit, split: str) -> list[HeldOut]:
     """Return what is predicted of each measured row with its like held out.
 
     ``split`` is row (closed form), model (all rows of its architecture), or source.
     """
     if split == "row":
-        return _rows_held_out(whole)
-    kernel = covariance(whole.design, whole.design, whole.prior)
+        return _rows_held_out(fitted)
+    kernel = covariance(fitted.design, fitted.design, fitted.prior)
     level = {"model": "shape", "source": "stack"}[split]
-    groups = dict.fromkeys(row.groups[level] for row in whole.rows)
-    return [held for group in groups for held in _fold(whole, kernel, level, group)]
+    groups = dict.fromkeys(row.groups[level] for row in fitted.rows)
+    return [held for group in groups for held in _fold(fitted, kernel, level, group)]
 
 
-def _rows_held_out(whole: Fit) -> list[HeldOut]:
-    means, deviations = whole.left_out()
+def _rows_held_out(fitted: Fit) -> list[HeldOut]:
+    means, deviations = fitted.left_out()
     counts: dict[tuple[str, Any], int] = {}
-    for row in whole.rows:
+    for row in fitted.rows:
         for level in ("series", "stack"):
             key = (level, row.groups[level])
             counts[key] = counts.get(key, 0) + (not row.censored)
     found = []
-    for i, row in enumerate(whole.rows):
+    for i, row in enumerate(fitted.rows):
         if not row.censored:
             known = {
                 level: {row.groups[level]} if counts[level, row.groups[level]] > 1 else set()
@@ -159,24 +159,24 @@ def _rows_held_out(whole: Fit) -> list[HeldOut]:
     return found
 
 
-def _fold(whole: Fit, kernel: Floats, level: str, group: Any) -> list[HeldOut]:
+def _fold(fitted: Fit, kernel: Floats, level: str, group: Any) -> list[HeldOut]:
     import numpy as np  # noqa: PLC0415 - heavy
 
-    inside = np.array([row.groups[level] == group for row in whole.rows])
-    measured = np.array([not row.censored for row in whole.rows])
+    inside = np.array([row.groups[level] == group for row in fitted.rows])
+    measured = np.array([not row.censored for row in fitted.rows])
     test, train = np.flatnonzero(inside & measured), np.flatnonzero(~inside)
     if not len(test) or not len(train):
         return []
-    rows = [whole.rows[i] for i in train]
+    rows = [fitted.rows[i] for i in train]
     part = fit(
         rows,
-        whole.prior,
+        fitted.prior,
         kernel=kernel[np.ix_(train, train)],
-        start=Start(whole.raised[train]),
+        start=Start(fitted.noise_factors[train]),
         rounds=2,
     )
-    asked = [whole.rows[i] for i in test]
-    design = whole.design.like(asked)
+    asked = [fitted.rows[i] for i in test]
+    design = fitted.design.like(asked)
     means, deviations = part.predict_cross(design, kernel[np.ix_(test, train)])
     known = _known(rows)
     return [
@@ -219,12 +219,12 @@ _GAUSSIAN = 1.645
 class Calibration:
     """Both figures, fitted: the peak in bytes of one device, the seconds of its micro-batch."""
 
-    observations: tuple[Observation, ...]
+    observations: tuple[ObservedRun, ...]
     memory: Calibrated
     time: Calibrated
 
 
-def calibrate(observations: Iterable[Observation]) -> Calibration:
+def calibrate(observations: Iterable[ObservedRun]) -> Calibration:
     """Return the calibration on these observations. Takes seconds for hundreds of them."""
     seen = tuple(observations)
     return Calibration(

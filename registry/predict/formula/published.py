@@ -1,7 +1,7 @@
-"""What others compute: rules and published formulas, uncalibrated, to compare with.
+"""Rules and formulas that others publish, uncalibrated, to compare with ours.
 
-Each returns bytes of one device. All are stated from their authors' descriptions; what had to be
-adapted to a question of ours is in `ADAPTED`.
+Each returns bytes of one device. All follow their authors' descriptions; `ADAPTED` says what
+had to be adapted to our questions.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def gpu_poor(question: Question) -> float:
     return 650e6 + _weights(question) + 10.0 * trained + activations
 
 
-ANCHORS: Mapping[str, Callable[[Question], float]] = {
+PUBLISHED: Mapping[str, Callable[[Question], float]] = {
     "2n / 16n": rule_of_thumb,
     "accelerate's rule": accelerate_rule,
     "LLMem's formula": llmem,

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from registry.predict.errors import QuestionError
-from registry.predict.rules import (
+from registry.errors import QuestionError
+from registry.predict.formula.rules_of_thumb import (
     activation_bytes,
     apply_rule,
     cards_for_weights,

@@ -8,14 +8,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from registry.errors import did_you_mean
-from registry.predict.errors import QuestionError
+from registry.errors import QuestionError, did_you_mean
 
 GB = 1e9
 
 
 @dataclass(frozen=True)
-class Rule:
+class RuleOfThumb:
     """So many bytes per parameter, and what for."""
 
     name: str
@@ -25,9 +24,11 @@ class Rule:
 
 #: Rules by name: seed vram-qa, questions 1, 4 and 5; 16n after ZeRO (Rajbhandari et al. 2020).
 RULES = {
-    "2n": Rule("2n", 2, "fp16 weights: loading and inference"),
-    "16n": Rule("16n", 16, "full training: weights 2, gradients 2, fp32 AdamW 12; no activations"),
-    "20n": Rule("20n", 20, "full training with what activations need at the least"),
+    "2n": RuleOfThumb("2n", 2, "fp16 weights: loading and inference"),
+    "16n": RuleOfThumb(
+        "16n", 16, "full training: weights 2, gradients 2, fp32 AdamW 12; no activations"
+    ),
+    "20n": RuleOfThumb("20n", 20, "full training with what activations need at the least"),
 }
 
 
@@ -63,7 +64,7 @@ class StaticMemory:
 
     @property
     def total(self) -> float:
-        """The sum."""
+        """All of it together."""
         return self.weights + self.gradients + self.optimizer + self.kernels
 
 

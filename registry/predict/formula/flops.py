@@ -45,7 +45,7 @@ def count_flops(question: Question, tokens: float | None = None) -> Flops:
     attention = 2.0 * model.n_layers * model.n_heads * model.head_dim * length * count
     forward = 2.0 * matrices * count + attention
     weights = 2.0 * min(question.trained_params, matrices) * count
-    again = bool(question.stated_or_default("gradient_checkpointing"))
+    again = bool(question.setting("gradient_checkpointing"))
     output = 2.0 * model.vocab_size * model.hidden_size * count
     return Flops(forward, forward + attention + weights, again * (forward - output))
 

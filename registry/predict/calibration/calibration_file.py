@@ -6,13 +6,12 @@ import json
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from registry.errors import StoreError
-from registry.predict.architecture import Architecture, Gpu
-from registry.predict.calibration import Calibrated, Calibration, calibrate
-from registry.predict.calibration_rows import MEMORY, TIME, memory_rows, time_rows
-from registry.predict.errors import QuestionError
-from registry.predict.kriging import Start, fit
-from registry.predict.observations import Observation, read_observations
+from registry.errors import QuestionError, StoreError
+from registry.predict.architecture import Accelerator, Architecture
+from registry.predict.calibration.fit_rows import MEMORY, TIME, memory_rows, time_rows
+from registry.predict.calibration.gaussian_process import Start, fit
+from registry.predict.calibration.intervals import Calibrated, Calibration, calibrate
+from registry.predict.calibration.runs import ObservedRun, read_observations
 from registry.predict.question import Question
 from registry.store.folder import curated_dir
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from registry.api import Registry
-    from registry.predict.kriging import Prior, Row
+    from registry.predict.calibration.gaussian_process import FitRow, Prior
 
 #: Version of the file and of the formulas that its figures belong to.
 STATE_VERSION = 1
@@ -109,7 +108,7 @@ def recalibrate(registry: Registry) -> tuple[Path, Calibration]:
 
 
 def _pack_observation(
-    seen: Observation, models: dict[str, Any], gpus: dict[str, Any]
+    seen: ObservedRun, models: dict[str, Any], gpus: dict[str, Any]
 ) -> dict[str, Any]:
     question = seen.question
     models[question.model.model_id] = _pack(question.model)
@@ -134,7 +133,7 @@ def _pack_fit(calibrated: Calibrated) -> dict[str, Any]:
         "reach": calibrated.reach,
         "raised": {
             row.key: float(f"{times:.6g}")
-            for row, times in zip(inner.rows, inner.raised, strict=True)
+            for row, times in zip(inner.rows, inner.noise_factors, strict=True)
             if times != 1.0
         },
         "expected": {
@@ -147,7 +146,7 @@ def _pack_fit(calibrated: Calibrated) -> dict[str, Any]:
 
 def _unpack(document: dict[str, Any]) -> Calibration:
     models = {name: Architecture(**row) for name, row in document["models"].items()}
-    gpus = {name: Gpu(**row) for name, row in document["gpus"].items()}
+    gpus = {name: Accelerator(**row) for name, row in document["gpus"].items()}
     seen = tuple(_unpack_observation(row, models, gpus) for row in document["observations"])
     return Calibration(
         observations=seen,
@@ -157,21 +156,21 @@ def _unpack(document: dict[str, Any]) -> Calibration:
 
 
 def _unpack_observation(
-    row: dict[str, Any], models: dict[str, Architecture], gpus: dict[str, Gpu]
-) -> Observation:
+    row: dict[str, Any], models: dict[str, Architecture], gpus: dict[str, Accelerator]
+) -> ObservedRun:
     settings = dict(row["question"])
     settings["model"] = models[settings["model"]]
     if "gpu" in settings:
         settings["gpu"] = gpus[settings["gpu"]]
     if "lora_target_modules" in settings:
         settings["lora_target_modules"] = tuple(settings["lora_target_modules"])
-    return Observation(**{**row, "question": Question(**settings)})
+    return ObservedRun(**{**row, "question": Question(**settings)})
 
 
-def _unpack_fit(packed: dict[str, Any], rows: Sequence[Row], prior: Prior) -> Calibrated:
+def _unpack_fit(packed: dict[str, Any], rows: Sequence[FitRow], prior: Prior) -> Calibrated:
     import numpy as np  # noqa: PLC0415 - heavy
 
-    raised = np.array([packed["raised"].get(row.key, 1.0) for row in rows])
+    factors = np.array([packed["raised"].get(row.key, 1.0) for row in rows])
     values = np.array([packed["expected"].get(row.key, row.value) for row in rows])
-    whole = fit(rows, prior, start=Start(raised, values), rounds=0)
-    return Calibrated(whole, packed["reach"])
+    fitted = fit(rows, prior, start=Start(factors, values), rounds=0)
+    return Calibrated(fitted, packed["reach"])

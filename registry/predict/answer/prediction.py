@@ -1,18 +1,18 @@
-"""One configuration's peak and time, taken apart, with their intervals."""
+"""The peak and the time of one configuration, by part and with their intervals."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from registry.predict.calibration_rows import USABLE, memory_row, time_row
-from registry.predict.formula import PARTS
+from registry.predict.calibration.fit_rows import USABLE, memory_row, time_row
+from registry.predict.formula.peak_memory import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from registry.predict.calibration import Calibrated, Calibration, Interval
-    from registry.predict.kriging import Row
+    from registry.predict.calibration.gaussian_process import FitRow
+    from registry.predict.calibration.intervals import Calibrated, Calibration, Interval
     from registry.predict.question import Question
 
 #: Verdicts on a card.
@@ -52,7 +52,7 @@ def predict_time(question: Question, calibration: Calibration) -> Prediction:
     return _predict(time_row(question), calibration.time, {})
 
 
-def _predict(row: Row, calibrated: Calibrated, parts: dict[str, float]) -> Prediction:
+def _predict(row: FitRow, calibrated: Calibrated, parts: dict[str, float]) -> Prediction:
     figure = calibrated.predict(row)
     for term in row.terms:
         parts[term.part] = parts.get(term.part, 0.0) + term.value
@@ -80,7 +80,7 @@ def predict_dry_run(
 
 
 def judge(figure: Interval, capacity_bytes: float) -> str:
-    """Return the verdict on a card: decided where the whole interval is on one side of its memory.
+    """Return the verdict on a card: decided where all of the interval is on one side of its memory.
 
     A process gets at most 98 % of what the driver shows.
     """
@@ -113,7 +113,7 @@ def estimate_cost(
     ``n_samples`` are those of an epoch; without them only the step is known.
     """
     batch = predict_time(question, calibration).figure
-    step = _scaled(batch, question.stated_or_default("grad_accum_steps"))
+    step = _scaled(batch, question.setting("grad_accum_steps"))
     if n_samples is None:
         return Cost(step, None, None, None)
     parallel = 1 if question.sharding == "device_map" else question.n_gpus

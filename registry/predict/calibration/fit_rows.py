@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from registry.predict.formula import memory_terms
-from registry.predict.kriging import Prior, Row, Spread
-from registry.predict.step_time import time_terms
+from registry.predict.calibration.gaussian_process import FitRow, Prior, Spread
+from registry.predict.formula.peak_memory import memory_terms
+from registry.predict.formula.step_time import time_terms
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-    from registry.predict.observations import Observation
+    from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
 
-#: What is thought of the formulas before anything is measured: judgement, not fitted.
+#: How far the formulas may be off before anything is measured: judgement, not fitted.
 MEMORY = Prior(
     levels={
         "stack": Spread(0.04, 0.12),
@@ -40,7 +40,7 @@ TIME = Prior(
     reach=2.0,
     noise=0.04,
 )
-#: A card cannot give a process the whole of its memory.
+#: Share of a card's memory that a process can have.
 USABLE = 0.98
 
 
@@ -59,13 +59,13 @@ def groups_of(question: Question) -> dict[str, Hashable]:
     }
 
 
-def memory_row(question: Question, key: str = "") -> Row:
+def memory_row(question: Question, key: str = "") -> FitRow:
     """Return what memory a question asks for, as a row to predict: bytes of one device."""
     terms = tuple(memory_terms(question))
-    return Row(key, terms, groups_of(question), float(question.tokens))
+    return FitRow(key, terms, groups_of(question), float(question.tokens))
 
 
-def time_row(question: Question, key: str = "") -> Row:
+def time_row(question: Question, key: str = "") -> FitRow:
     """Return what time a question asks for, as a row to predict: seconds of a micro-batch."""
     groups = groups_of(question)
     device = question.gpu.gpu_id if question.gpu else None
@@ -75,10 +75,10 @@ def time_row(question: Question, key: str = "") -> Row:
     if groups["series"] is not None:
         groups["series"] = (groups["series"], device)
     tokens = question.mean_sample_tokens * question.micro_batch_size
-    return Row(key, tuple(time_terms(question)), groups, tokens)
+    return FitRow(key, tuple(time_terms(question)), groups, tokens)
 
 
-def memory_rows(observations: Iterable[Observation]) -> list[Row]:
+def memory_rows(observations: Iterable[ObservedRun]) -> list[FitRow]:
     """Return the rows of measured peaks, and of runs out of memory on a known card."""
     rows = []
     for seen in observations:
@@ -91,7 +91,7 @@ def memory_rows(observations: Iterable[Observation]) -> list[Row]:
     return rows
 
 
-def time_rows(observations: Iterable[Observation]) -> list[Row]:
+def time_rows(observations: Iterable[ObservedRun]) -> list[FitRow]:
     """Return the rows of measured times."""
     return [
         replace(time_row(seen.question, seen.observation_id), value=seen.seconds or 0.0)

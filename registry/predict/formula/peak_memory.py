@@ -1,4 +1,4 @@
-"""Peak memory of one device, taken apart by formula: pure arithmetic, no torch.
+"""Peak memory of one device by formula, term by term: pure arithmetic, no torch.
 
 `memory_terms` returns the summands of the peak. Each has the bytes that its formula gives, the
 part of the answer it belongs to, and how far the formula may be off (a relative deviation):
@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from registry.predict.formula.adapters import adapter_inputs
 from registry.predict.question import SHARDS_GRADIENTS, SHARDS_OPTIMIZER, SHARDS_WEIGHTS
-from registry.predict.targets import adapter_inputs
 
 if TYPE_CHECKING:
     from registry.predict.question import Question
@@ -53,13 +53,13 @@ def memory_terms(question: Question) -> list[Term]:
 
 
 def total(terms: list[Term]) -> float:
-    """Return the sum of the terms."""
+    """Return the sum of the terms, in their unit."""
     return sum(term.value for term in terms)
 
 
 def weight_bytes(question: Question) -> int:
     """Return the bytes of one unquantized base weight."""
-    dtype = question.param_dtype or question.stated_or_default("compute_dtype")
+    dtype = question.param_dtype or question.setting("compute_dtype")
     return _DTYPE_BYTES.get(dtype, 2)
 
 
@@ -88,7 +88,7 @@ def _weights(question: Question) -> list[Term]:
     ]
 
 
-#: Bits from which on one scale serves a whole row, which weighs nothing.
+#: From this many bits on, one scale serves an entire row, which weighs nothing.
 _ROWWISE_BITS = 8
 
 
@@ -121,7 +121,7 @@ _EIGHT_BIT = {"adamw_8bit": 2.0, "paged_adamw_8bit": 2.0, "lion_8bit": 1.0, "pag
 
 def optimizer_bytes(question: Question, state_bytes: int) -> float:
     """Return the optimizer's bytes per trained parameter: AdamW keeps two moments."""
-    name = question.stated_or_default("optimizer")
+    name = question.setting("optimizer")
     return _EIGHT_BIT.get(name) or _STATES.get(name, 2.0) * state_bytes
 
 
@@ -202,13 +202,13 @@ def _active_experts(question: Question) -> int:
 
 
 def _activations(question: Question) -> list[Term]:
-    """Activations: one 16-bit vector a token and layer with checkpointing, plus one whole layer.
+    """Activations: one 16-bit vector a token and layer with checkpointing, plus one entire layer.
 
     Eager attention keeps its matrix: heads x seq² scores, as scores, fp32 softmax and 16-bit
     probabilities (2 + 4 + 2 bytes). Adapters in fp32 keep an fp32 copy of their module's input.
     """
     model = question.model
-    layers = 1 if question.stated_or_default("gradient_checkpointing") else model.n_layers
+    layers = 1 if question.setting("gradient_checkpointing") else model.n_layers
     terms = [
         Term("layer_activations", "activations", layers * layer_activation_bytes(question),
              0.3, transient=True),
@@ -219,7 +219,7 @@ def _activations(question: Question) -> list[Term]:
     if not question.full:
         cast = 4.0 * question.tokens * adapter_inputs(model, question.lora_target_modules)
         terms.append(Term("adapter_inputs", "activations", layers * cast, 0.6, transient=True))
-    if question.stated_or_default("attention") == "eager":
+    if question.setting("attention") == "eager":
         matrix = 8.0 * model.n_heads * question.tokens * question.seq_len * layers
         terms.append(Term("attention_matrix", "activations", matrix, 0.5, transient=True))
     return terms
