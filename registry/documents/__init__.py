@@ -9,32 +9,45 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from registry.documents.csv_reader import is_csv, read_csv
 from registry.documents.html_reader import read_html
 from registry.documents.markdown_reader import has_html_table, has_pipe_table, read_markdown
-from registry.documents.table import Cell, DraftTable, RawTable, Row, build_table, format_csv
+from registry.documents.table import (
+    Cell,
+    DraftTable,
+    RawTable,
+    Row,
+    build_table,
+    format_csv,
+    validate_cell_count,
+)
 from registry.errors import SourceError, did_you_mean
+from registry.reading import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
 __all__ = [
-    "DOCUMENT_LIMIT_BYTES",
+    "LARGEST_DOCUMENT",
     "Cell",
     "DocumentKind",
     "RawTable",
     "Row",
     "detect_kind",
     "format_csv",
+    "parse_document",
     "read_document",
 ]
 
 DocumentKind: TypeAlias = Literal["csv", "tsv", "markdown", "html"]
 
-DOCUMENT_LIMIT_BYTES = 64 * 2**20
-"""A larger document is no document of tables for people; bulk data has other ways in."""
+#: Largest document that is read, in bytes: ten times the longest page of tables seen so far.
+LARGEST_DOCUMENT: Final = 16 * 2**20
+
+#: What the reading of a file calls a document in its messages.
+WHAT: Final = "a document of tables"
 
 _READERS: dict[DocumentKind, Callable[[str], list[DraftTable]]] = {
     "csv": read_csv,
@@ -66,22 +79,51 @@ def read_document(
     does not show it; the other tables keep what the reader finds. With `only`, just the tables of
     these numbers are built and checked, so a malformed table elsewhere does no harm.
 
-    Raises SourceError, naming document, table and line: the file is missing, empty, too large or
-    not UTF-8, a table is no rectangle, a CSV's column names repeat, or there is no such table.
+    Raises:
+        ReadingError: the file cannot be read, is too large or not UTF-8.
+        SourceError: the document is empty, a table is no rectangle or too large, a CSV's column
+            names repeat, or there is no such table; names document, table and line.
     """
-    origin = str(source) if isinstance(source, Path) else "text"
+    if isinstance(source, Path):
+        text = read_text(source, limit=LARGEST_DOCUMENT, what=WHAT)
+        return parse_document(text, kind, path=source, header_rows=header_rows, only=only)
+    tables = parse_document(source, kind, header_rows=header_rows, only=only)
+    _validate_is_no_path(source, len(tables))
+    return tables
+
+
+def parse_document(
+    text: str,
+    kind: DocumentKind | None = None,
+    *,
+    path: Path | None = None,
+    header_rows: Mapping[int, int] | None = None,
+    only: Collection[int] | None = None,
+) -> list[RawTable]:
+    """Return the tables of a document's text as :func:`read_document` does.
+
+    ``path`` is where it was read: its suffix tells the kind, and messages name it.
+    """
+    origin = str(path) if path else "text"
     header_rows = header_rows or {}
     try:
-        text = _read_text(source) if isinstance(source, Path) else source
-        kind = kind or detect_kind(text, source if isinstance(source, Path) else None)
+        kind = kind or detect_kind(text, path)
         drafts = _reader(kind)(_normalize(text, kind))
-        if isinstance(source, str):
-            _validate_is_no_path(source, len(drafts))
         _validate_numbers({*header_rows, *(only or ())}, len(drafts))
     except SourceError as error:
         raise SourceError(f"{origin}: {error}") from error
     wanted = range(1, len(drafts) + 1) if only is None else sorted(set(only))
-    return [_build(drafts[n - 1], n, header_rows.get(n), origin) for n in wanted]
+    tables: list[RawTable] = []
+    n_cells = 0
+    for number in wanted:
+        try:
+            table = build_table(drafts[number - 1], number, header_rows.get(number))
+            n_cells += len(table.rows) * len(table.columns)
+            validate_cell_count(n_cells, table.line)
+        except SourceError as error:
+            raise SourceError(f"{origin}, table {number}, {error}") from error
+        tables.append(table)
+    return tables
 
 
 def detect_kind(text: str, path: Path | None = None) -> DocumentKind:
@@ -100,13 +142,6 @@ def detect_kind(text: str, path: Path | None = None) -> DocumentKind:
     return "csv"
 
 
-def _build(draft: DraftTable, number: int, n_header_rows: int | None, origin: str) -> RawTable:
-    try:
-        return build_table(draft, number, n_header_rows)
-    except SourceError as error:
-        raise SourceError(f"{origin}, table {number}, {error}") from error
-
-
 def _reader(kind: str) -> Callable[[str], list[DraftTable]]:
     for known in get_args(DocumentKind):
         if kind == known:
@@ -115,23 +150,6 @@ def _reader(kind: str) -> Callable[[str], list[DraftTable]]:
     raise SourceError(
         f"found kind {kind!r}, expected one of {known_kinds}{did_you_mean(kind, _READERS)}"
     )
-
-
-def _read_text(path: Path) -> str:
-    try:
-        size = path.stat().st_size
-        if size > DOCUMENT_LIMIT_BYTES:
-            raise SourceError(
-                f"found {size} bytes, expected at most {DOCUMENT_LIMIT_BYTES}; split the document"
-            )
-        return path.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise SourceError(f"cannot be read: {error.strerror}; give a readable file") from error
-    except UnicodeDecodeError as error:
-        raise SourceError(
-            f"found byte 0x{error.object[error.start]:02x} at position {error.start}, "
-            "expected UTF-8; save the document as UTF-8"
-        ) from error
 
 
 def _normalize(text: str, kind: DocumentKind) -> str:
@@ -153,7 +171,7 @@ def _normalize(text: str, kind: DocumentKind) -> str:
 def _validate_is_no_path(text: str, n_tables: int) -> None:
     if n_tables == 0 and "\n" not in text:
         raise SourceError(
-            f"found {text[:80]!r} and no table, expected a document's text; "
+            f"text: found {text[:80]!r} and no table, expected a document's text; "
             "pass a pathlib.Path to read a file"
         )
 

@@ -7,7 +7,7 @@ import io
 from contextlib import suppress
 from itertools import islice
 
-from registry.documents.table import DraftCell, DraftRow, DraftTable
+from registry.documents.table import DraftCell, DraftRow, DraftTable, validate_cell_count
 from registry.errors import SourceError
 
 DELIMITERS = (",", ";", "\t")
@@ -23,9 +23,11 @@ def read_csv(text: str, delimiter: str | None = None) -> list[DraftTable]:
     delimiter = delimiter or detect_delimiter(text) or ","
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows: list[DraftRow] = []
-    line = 1
+    line, n_cells = 1, 0
     try:
         for record in reader:
+            n_cells += len(record) or 1  # a blank line costs as much
+            validate_cell_count(n_cells, line)
             rows.append(DraftRow(line, tuple(DraftCell(field.strip()) for field in record)))
             line = reader.line_num + 1
     except csv.Error as error:

@@ -20,9 +20,17 @@ _HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
 _ROW_GROUPS = {"thead", "tbody", "tfoot"}
 _LINE_BREAKS = {"br", "p", "div", "li"}
 _NO_TEXT = {"script", "style"}
-_SOURCE_BREAK = re.compile(r"[ \t\f]*[\r\n][ \t\f\r\n]*")
+_BLANKS = " \t\f"
 _LEADING_NUMBER = re.compile(r"\s*(\d{1,9})")
 _MAX_COLSPAN, _MAX_ROWSPAN = 1000, 65534  # HTML living standard, table model
+
+_MARKUP = re.compile(r"<[A-Za-z/!?]")
+
+#: What closes the markup that a text begins; all else that begins with `<` closes with `>`.
+_CLOSINGS = {"<!--": "-->", "<![CDATA[": "]]>", "<![": "]>"}
+
+#: Longest rest that is never closed: html.parser reads it again from each `<` that it holds.
+_LONGEST_OPEN_REST = 4096
 
 
 def read_html(text: str, *, first_line: int = 1, above: tuple[str, ...] = ()) -> list[DraftTable]:
@@ -30,8 +38,10 @@ def read_html(text: str, *, first_line: int = 1, above: tuple[str, ...] = ()) ->
 
     `first_line` is the document's line where `text` begins, `above` the path of headings there. The
     header is what ``<thead>`` holds, else the leading rows of ``<th>`` alone, else the first row.
-    Raises SourceError for a declaration that html.parser cannot pass over.
+    Raises SourceError for markup that html.parser cannot pass over, or not in time that grows with
+    the text's length alone.
     """
+    _validate_markup_closes(text, first_line)
     parser = _TableParser(first_line, above)
     try:
         parser.feed(text)
@@ -39,7 +49,28 @@ def read_html(text: str, *, first_line: int = 1, above: tuple[str, ...] = ()) ->
     except AssertionError as error:  # what html.parser raises for a malformed `<![`
         line = first_line + parser.getpos()[0] - 1
         raise SourceError(f"line {line}: {error}; expected HTML, write '<' as '&lt;'") from error
+    except ValueError as error:  # Python reads no number of thousands of digits
+        line = first_line + parser.getpos()[0] - 1
+        raise SourceError(
+            f"line {line}: found '&#' and thousands of digits, expected HTML; write '&' as '&amp;'"
+        ) from error
     return parser.finish()
+
+
+def _validate_markup_closes(text: str, first_line: int) -> None:
+    found = _MARKUP.search(text)
+    while found:
+        start = found.start()
+        begun = (begin for begin in _CLOSINGS if text.startswith(begin, start))
+        closing = _CLOSINGS.get(next(begun, ""), ">")
+        end = text.find(closing, start)
+        if end < 0 and len(text) - start > _LONGEST_OPEN_REST:
+            line = first_line + text.count("\n", 0, start)
+            raise SourceError(
+                f"line {line}: found {text[start : start + 20]!r} and no {closing!r} after it, "
+                "expected HTML; write '<' as '&lt;'"
+            )
+        found = _MARKUP.search(text, max(end, start + 1))
 
 
 @dataclass
@@ -152,7 +183,7 @@ class _TableParser(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._silent:
             return
-        text = _SOURCE_BREAK.sub(" ", data)
+        text = _join_lines(data)
         if self._open:
             self._open[-1].text.append(text)
         elif self._heading_text is not None:
@@ -193,6 +224,18 @@ class _TableParser(HTMLParser):
 
     def _line(self) -> int:
         return self.getpos()[0] + self._line_offset
+
+
+def _join_lines(text: str) -> str:
+    """Return a text whose line breaks, with the blanks around them, are one space each run.
+
+    A regular expression for it takes time that grows with the square of a run of blanks.
+    """
+    lines = re.split(r"[\r\n]", text)
+    if len(lines) == 1:
+        return text
+    between = (line.strip(_BLANKS) for line in lines[1:-1])
+    return " ".join([lines[0].rstrip(_BLANKS), *filter(None, between), lines[-1].lstrip(_BLANKS)])
 
 
 def _count_header_rows(rows: list[DraftRow]) -> int:

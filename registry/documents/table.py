@@ -16,8 +16,12 @@ from registry.errors import SourceError
 CELL_LIMIT_CHARACTERS = 131_072
 """A longer cell is no cell; the same limit as the csv module's own."""
 
+MOST_CELLS = 2_000_000
+"""Cells of a document, spans laid out: ten thousand rows of two hundred. A page of 80 kB can ask
+for a thousand times its own size by rowspan and colspan."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class Cell:
     """One cell's text, entities decoded and outer white space trimmed.
 
@@ -30,7 +34,7 @@ class Cell:
     origin: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row:
     """One body row; `line` is the document's line, counted from 1, where the row begins."""
 
@@ -60,7 +64,7 @@ class RawTable:
     line: int = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DraftCell:
     """A cell as the reader met it; `rowspan` 0 reaches to the end of its row group."""
 
@@ -70,7 +74,7 @@ class DraftCell:
     colspan: int = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DraftRow:
     """A row as the reader met it; spans do not reach from one row `group` into the next."""
 
@@ -138,6 +142,7 @@ def _lay_out(rows: tuple[DraftRow, ...]) -> list[tuple[Cell, ...]]:
     width = _width(rows)
     grid: list[dict[int, Cell]] = [{} for _ in rows]
     ends = _group_ends(rows)
+    n_cells = 0
     for number, row in enumerate(rows):
         column = 0
         for cell in row.cells:
@@ -146,9 +151,20 @@ def _lay_out(rows: tuple[DraftRow, ...]) -> list[tuple[Cell, ...]]:
             # a span past the table's right or lower edge is sloppy but clear: it ends at the edge
             n_columns = min(cell.colspan, max(1, width - column))
             end = min(number + cell.rowspan, ends[number]) if cell.rowspan else ends[number]
+            n_cells += (end - number) * n_columns
+            validate_cell_count(n_cells, row.line)
             _place(cell, grid[number:end], column, n_columns, at=(number + 1, row.line))
             column += n_columns
     return [tuple(cells[column] for column in sorted(cells)) for cells in grid]
+
+
+def validate_cell_count(n_cells: int, line: int) -> None:
+    """Raise SourceError where tables have too many cells."""
+    if n_cells > MOST_CELLS:
+        raise SourceError(
+            f"line {line}: found more than {MOST_CELLS} cells, expected tables for people; split "
+            "the document, or correct rowspan and colspan"
+        )
 
 
 def _width(rows: tuple[DraftRow, ...]) -> int:

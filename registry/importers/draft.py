@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import SubmissionError
+from registry.importers.shapes import number_of
 from registry.importers.stated import parse_stated, stated_part
 
 if TYPE_CHECKING:
@@ -62,27 +63,9 @@ class Draft:
             self.citations.append({"locator": locator, **columns})
 
 
-def number_of(value: Any) -> float | int | None:
-    """Return a number, also one that stands as text, or None.
-
-    >>> number_of("4.851"), number_of(True), number_of("n/a")
-    (4.851, None, None)
-    """
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int | float):
-        return value if value == value and abs(value) != float("inf") else None  # noqa: PLR0124 - NaN
-    if isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d[\d.]*(?:[eE][-+]?\d+)?\s*", value):
-        try:
-            return float(value)
-        except ValueError:
-            return None
-    return None
-
-
-def state_model(draft: Draft, names: Sequence[str | None], options: ImportOptions) -> None:
+def state_model(draft: Draft, names: Sequence[Any], options: ImportOptions) -> None:
     """State the model by the first name that the catalogue knows, in full or without its folder."""
-    stated = [name for name in names if name]
+    stated = [name for name in names if isinstance(name, str) and name]
     if stated:
         draft.facts["model_reported"] = (
             PurePath(stated[0]).name if _is_path(stated[0]) else stated[0]

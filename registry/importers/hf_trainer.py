@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 from registry.importers.base import Imported, Recognition
 from registry.importers.draft import (
     Draft,
-    number_of,
     state_described_model,
     state_model,
     submission_of,
 )
 from registry.importers.settings import DTYPES, state_adapter, state_training_arguments
+from registry.importers.shapes import count_of, entries_of, number_of
 from registry.importers.totals import (
     Evaluations,
     is_total,
@@ -67,18 +67,18 @@ class TrainerRun:
     @property
     def history(self) -> list[dict[str, Any]]:
         """The log entries of the state."""
-        return [entry for entry in self.state.get("log_history", ()) if isinstance(entry, dict)]
+        return entries_of(self.state, "log_history")
 
     @property
     def n_steps(self) -> int | None:
         """Optimizer steps that the totals are about, or None where they cannot be told."""
-        done, planned = self.state.get("global_step"), self.state.get("max_steps")
+        done, planned = (count_of(self.state.get(key)) for key in ("global_step", "max_steps"))
         seconds = number_of(self.metrics.get("train_runtime"))
-        if any(is_total(entry) for entry in self.history) or seconds is None:
-            return done if isinstance(done, int) and done > 0 else None
+        if any(is_total(entry) for entry in self.history) or not seconds:
+            return done
         rate = rate_of(self.metrics.get("train_steps_per_second"))
         for steps in (done, planned):
-            if isinstance(steps, int) and rate is not None and rate.agrees(steps / seconds):
+            if steps is not None and rate is not None and rate.agrees(steps / seconds):
                 return steps
         return None
 
@@ -103,7 +103,9 @@ def is_results(file: RunFile) -> bool:
 def used_files(files: Sequence[RunFile]) -> list[RunFile]:
     """Return the results of a run and the state that is furthest on, of several checkpoints."""
     states = [file for file in files if is_state(file)]
-    furthest = max(states, key=lambda file: file.document["global_step"] or 0, default=None)
+    furthest = max(
+        states, key=lambda file: count_of(file.document["global_step"]) or 0, default=None
+    )
     return [file for file in files if is_results(file) or file is furthest]
 
 
@@ -116,7 +118,7 @@ def read_trainer_run(files: Sequence[RunFile]) -> TrainerRun:
             state = file.document
         else:
             metrics |= file.document
-    for entry in state.get("log_history", ()):
+    for entry in entries_of(state, "log_history"):
         if is_total(entry):
             metrics = entry | metrics
     return TrainerRun(state, metrics)
@@ -131,7 +133,7 @@ def is_settings(file: RunFile) -> bool:
 
 def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOptions) -> None:
     """State what adapter, model and training configurations beside the log say."""
-    names: list[str | None] = []
+    names: list[Any] = []
     described = None
     for file in files:
         document = file.document
@@ -151,14 +153,14 @@ def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOption
             dtype = document.get("torch_dtype") or document.get("dtype")
             draft.state("param_dtype", DTYPES.get(str(dtype)))
     draft.environment = {key: value for key, value in draft.environment.items() if value}
-    state_model(draft, [name for name in names if name], options)
+    state_model(draft, names, options)
     if "model_id" not in draft.configuration and described is not None:
         state_described_model(draft, described)
 
 
 def _state_trl(draft: Draft, args: Mapping[str, Any]) -> None:
     length = args.get("max_length") or args.get("max_seq_length")
-    if isinstance(length, int) and length > 0:
+    if count_of(length):
         draft.state("seq_len", length)
         draft.state("objective", "sft", "an SFT configuration: it has a maximal length")
     if isinstance(args.get("packing"), bool):
@@ -170,10 +172,10 @@ def measure_run(draft: Draft, run: TrainerRun) -> None:
     batch = number_of(run.state.get("train_batch_size"))
     if batch:
         draft.state("micro_batch_size", int(batch), "train_batch_size of the state, per process")
-    epochs, planned = run.state.get("num_train_epochs"), run.state.get("max_steps")
-    if isinstance(planned, int) and planned > 0:
+    epochs, planned = (count_of(run.state.get(key)) for key in ("num_train_epochs", "max_steps"))
+    if planned is not None:
         draft.state("n_steps", planned, "max_steps of the state")
-    elif isinstance(epochs, int) and epochs > 0:
+    elif epochs is not None:
         draft.state("n_epochs", float(epochs), "num_train_epochs of the state")
     if "train_runtime" in run.metrics:
         evaluations = sum_evaluations(run.history) if _is_whole(run) else Evaluations()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError, UnitError
 from registry.importers.base import Imported, Recognition, Refusal
-from registry.importers.draft import Draft, number_of, state_model, submission_of
+from registry.importers.draft import Draft, state_model, submission_of
 from registry.importers.hf_trainer import is_results, is_state, state_settings
 from registry.importers.segments import Progress, Segment, seconds_of_evaluations, split_segments
 from registry.importers.settings import (
@@ -15,6 +15,7 @@ from registry.importers.settings import (
     state_training_arguments,
     target_modules,
 )
+from registry.importers.shapes import number_of
 from registry.importers.totals import Evaluations, measure_totals
 from registry.units import parse_duration
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import SubmissionError
 from registry.importers.base import Refusal, RunFile
+from registry.reading import ReadingError, read_bytes
+from registry.reading.yaml_reader import parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 #: Largest file that is read as a log, in bytes; weights and optimizer states lie above it.
 LARGEST_LOG = 64 * 2**20
+
+#: Most cells of a CSV table: a row may be shorter in the file than the header makes it.
+_MOST_CELLS = 2_000_000
 
 #: Endings of files that hold weights, pictures or caches, which no importer looks into.
 _OPAQUE = (
@@ -44,7 +49,7 @@ def collect_files(paths: Iterable[Path]) -> tuple[list[RunFile], list[Refusal]]:
 
 
 def _walk(path: Path) -> Iterator[Path]:
-    if path.is_file():
+    if not path.is_dir():
         yield path
         return
     for file in sorted(path.rglob("*")):
@@ -56,24 +61,22 @@ def _walk(path: Path) -> Iterator[Path]:
 def load_file(path: Path) -> RunFile | Refusal:
     """Return one file with its content parsed, or why it cannot be read."""
     try:
-        if path.stat().st_size > LARGEST_LOG:
-            return Refusal(path, f"longer than {LARGEST_LOG} bytes, which no log is")
-        data = path.read_bytes()
-    except OSError as error:
-        return Refusal(path, f"cannot be read: {error.strerror or error}")
-    try:
+        data = read_bytes(path, limit=LARGEST_LOG, what="a log")
         text = data.decode("utf-8-sig")
+        if "\x00" in text:
+            return Refusal(path, "not text")
+        kind, document, lines = _parse(text, path)
+    except ReadingError as error:
+        return Refusal(path, error.reason)
     except UnicodeDecodeError:
         return Refusal(path, "not text in UTF-8")
-    if "\x00" in text:
-        return Refusal(path, "not text")
-    kind, document, lines = _parse(text, path.suffix.lower())
     return RunFile(path, hashlib.sha256(data).hexdigest(), kind, document, lines)
 
 
-def _parse(text: str, suffix: str) -> tuple[str, Any, tuple[int, ...]]:
+def _parse(text: str, path: Path) -> tuple[str, Any, tuple[int, ...]]:
+    suffix = path.suffix.lower()
     if suffix in (".csv", ".tsv"):
-        rows = list(csv.DictReader(io.StringIO(text), delimiter="\t" if suffix == ".tsv" else ","))
+        rows = _parse_csv(text, "\t" if suffix == ".tsv" else ",", path.name)
         return "csv", rows, tuple(range(2, len(rows) + 2))
     stripped = text.lstrip()
     if stripped.startswith(("{", "[")):
@@ -84,9 +87,26 @@ def _parse(text: str, suffix: str) -> tuple[str, Any, tuple[int, ...]]:
         if len(entries) >= _JSON_LINES_SHARE * max(1, len(text.splitlines())):
             return "jsonl", [entry for _, entry in entries], tuple(line for line, _ in entries)
     if suffix in (".yaml", ".yml"):
-        return _parse_yaml(text)
+        return "yaml", parse_yaml(text, origin=path.name), ()
     lines = text.splitlines()
     return "text", lines, tuple(range(1, len(lines) + 1))
+
+
+def _parse_csv(text: str, delimiter: str, origin: str) -> list[dict[str, str]]:
+    """Return the rows by column; cells that a row lacks are empty, those it has beyond are left."""
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restval="")
+    rows = []
+    try:
+        names = reader.fieldnames or ()
+        for row in reader:
+            rows.append({name: row[name] for name in names})
+            if len(rows) * len(names) > _MOST_CELLS:
+                raise ReadingError(origin, f"found more than {_MOST_CELLS} cells; split the table")
+    except csv.Error as error:
+        raise ReadingError(
+            origin, f"line {reader.reader.line_num}: {error}; expected CSV with shorter cells"
+        ) from error
+    return rows
 
 
 def _parse_json(text: str) -> Any:
@@ -102,13 +122,3 @@ def _json_lines(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
         entry = _parse_json(line) if line.strip() else None
         if isinstance(entry, dict):
             yield number, entry
-
-
-def _parse_yaml(text: str) -> tuple[str, Any, tuple[int, ...]]:
-    import yaml  # noqa: PLC0415 - only where a YAML file lies beside a log
-
-    try:
-        return "yaml", yaml.safe_load(text), ()
-    except yaml.YAMLError:
-        lines = text.splitlines()
-        return "text", lines, tuple(range(1, len(lines) + 1))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError, UnitError
 from registry.importers.base import Imported, Recognition
-from registry.importers.draft import Draft, number_of, state_model, submission_of
+from registry.importers.draft import Draft, state_model, submission_of
 from registry.importers.segments import Progress, Segment, split_segments
 from registry.importers.settings import (
     ATTENTION,
@@ -16,6 +16,7 @@ from registry.importers.settings import (
     state_training_arguments,
     target_modules,
 )
+from registry.importers.shapes import number_of
 from registry.importers.totals import is_total, measure_totals, sum_evaluations
 from registry.units import parse_duration
 

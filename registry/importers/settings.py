@@ -6,6 +6,8 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from registry.importers.shapes import count_of, number_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -75,14 +77,14 @@ _ELSEWHERE: Final = frozenset(
 
 def state_training_arguments(draft: Draft, args: Mapping[str, Any]) -> None:
     """State what Hugging Face's training arguments say; frameworks that extend them alike."""
-    draft.state("micro_batch_size", _integer(args.get("per_device_train_batch_size")))
-    draft.state("grad_accum_steps", _integer(args.get("gradient_accumulation_steps")))
+    draft.state("micro_batch_size", count_of(args.get("per_device_train_batch_size")))
+    draft.state("grad_accum_steps", count_of(args.get("gradient_accumulation_steps")))
     draft.state("gradient_checkpointing", _truth(args.get("gradient_checkpointing")))
-    steps = _integer(args.get("max_steps"))
+    steps = count_of(args.get("max_steps"))
     if steps:
         draft.state("n_steps", steps)
-    elif args.get("num_train_epochs") is not None:
-        draft.state("n_epochs", float(args["num_train_epochs"]))
+    else:
+        draft.state("n_epochs", _number(args.get("num_train_epochs")))
     draft.state("torch_compile", _truth(args.get("torch_compile")))
     state_optimizer(draft, args.get("optim"))
     if args.get("bf16") is True or args.get("fp16") is True:
@@ -126,13 +128,13 @@ def state_adapter(draft: Draft, config: Mapping[str, Any]) -> None:
     draft.state("method", METHODS.get(kind, kind.lower()))
     if kind == "LORA" and config.get("use_dora"):
         draft.configuration["method"] = "dora"
-    draft.state("lora_rank", _positive(config.get("r", config.get("rank"))))
+    draft.state("lora_rank", count_of(config.get("r", config.get("rank"))))
     draft.state("lora_alpha", _number(config.get("lora_alpha")))
     draft.state("lora_dropout", _number(config.get("lora_dropout")))
     draft.state("lora_target_modules", target_modules(config.get("target_modules")))
     if kind == "LORA":
         draft.state("use_rslora", _truth(config.get("use_rslora")))
-        saved = config.get("modules_to_save") or []
+        saved = target_modules(config.get("modules_to_save")) or []
         draft.state("trains_embeddings", bool({"embed_tokens", "lm_head"} & set(saved)))
     idle = set() if config.get("use_qalora") else {"qalora_group_size"}
     rest = {
@@ -156,7 +158,7 @@ def state_quantization(
     draft: Draft, *, method: Any, bits: Any, kind: Any = None, double: Any = None
 ) -> None:
     """State how the base weights are quantized; nothing where no bits are given."""
-    n_bits = _positive(bits)
+    n_bits = count_of(bits)
     if n_bits is None:
         return
     name = str(method or "bitsandbytes").lower()
@@ -173,12 +175,5 @@ def _truth(value: Any) -> bool | None:
 
 
 def _number(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number else None
-
-
-def _integer(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
-
-
-_positive = _integer
+    number = number_of(value)
+    return None if number is None else float(number)

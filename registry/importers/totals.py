@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.importers.draft import number_of
+from registry.importers.shapes import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ import yaml
 from registry.catalogue import Catalogue
 from registry.contract import load_table
 from registry.errors import SourceError, did_you_mean
-from registry.json_reader import parse_json
+from registry.reading.json_reader import parse_json
 from registry.resources import parse_yaml
 from registry.sources.apply import import_document
 from registry.sources.mapping_reader import read_mapping

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import yaml
 from pydantic import ValidationError
 
-from registry.errors import SourceError, did_you_mean
+from registry.errors import SourceError, did_you_mean, excerpt
+from registry.reading import read_bytes
+from registry.reading.yaml_reader import LARGEST_YAML, parse_yaml
 from registry.sources.mapping import Mapping
 from registry.submission import Source
 
@@ -16,46 +17,23 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
-_LIMIT_BYTES = 4 * 2**20
 _MOST_PROBLEMS = 20
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """A safe loader that refuses a key which stands twice."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's signature
-        seen = set()
-        for key_node, _ in node.value:
-            key = key_node.value
-            if key in seen and key != "<<":
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"found key {key!r} twice, expected it once", key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep=deep)
 
 
 def read_mapping(path: Path) -> Mapping:
     """Return the mapping in a YAML file.
 
     Raises:
-        SourceError: the file cannot be read, is no YAML, or holds what no mapping may; all
-            mistakes together, each with its place.
+        ReadingError: the file cannot be read, or is no YAML.
+        SourceError: it holds what no mapping may; all mistakes together, each with its place.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise SourceError(
-            f"{path}: cannot be read: {error.strerror}; give a readable mapping"
-        ) from error
-    if len(data) > _LIMIT_BYTES:
-        raise SourceError(f"{path}: found {len(data)} bytes, expected at most {_LIMIT_BYTES}")
+    data = read_bytes(path, limit=LARGEST_YAML, what="a mapping")
     return parse_mapping(data, origin=str(path))
 
 
 def parse_mapping(data: bytes | str, *, origin: str) -> Mapping:
-    """Return the mapping that YAML text says; raises SourceError as :func:`read_mapping`."""
-    document = _parse_yaml(data, origin)
+    """Return the mapping that YAML text says; raises as :func:`read_mapping` does."""
+    document = parse_yaml(data, origin=origin)
     if not isinstance(document, dict):
         raise SourceError(
             f"{origin}: found {type(document).__name__}, expected a mapping with the keys "
@@ -65,18 +43,6 @@ def parse_mapping(data: bytes | str, *, origin: str) -> Mapping:
         return Mapping.model_validate(document).read_from(origin)
     except ValidationError as error:
         raise SourceError(_format_problems(error, origin)) from None
-
-
-def _parse_yaml(data: bytes | str, origin: str) -> Any:
-    try:
-        return yaml.load(data, Loader=_StrictLoader)  # noqa: S506 - a safe loader
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise SourceError(f"{origin}{place}: {error.problem}; expected YAML") from None
-    except (yaml.YAMLError, ValueError, RecursionError, TypeError) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise SourceError(f"{origin}: {first}; expected YAML") from None
 
 
 def _format_problems(error: ValidationError, origin: str) -> str:
@@ -98,7 +64,7 @@ def _translate(detail: ErrorDetails) -> str:
             name = str(detail["loc"][-1])
             return f"{place}: unknown key{did_you_mean(name, Source.model_fields)}"
     expected = detail["msg"].removeprefix("Input should be ")
-    return f"{place}: found {detail.get('input')!r}; expected {expected}"
+    return f"{place}: found {excerpt(detail.get('input'))}; expected {expected}"
 
 
 def _format_place(loc: tuple[int | str, ...]) -> str:

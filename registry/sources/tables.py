@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from registry.documents import RawTable, read_document
+from registry.documents import LARGEST_DOCUMENT, WHAT, RawTable, parse_document
 from registry.errors import SourceError, did_you_mean
+from registry.reading import decode_text, read_bytes
 from registry.sources.mapping import Match
 from registry.sources.values import target_columns
 
@@ -60,17 +61,27 @@ def _read_folder(folder: Path) -> Document:
         raise SourceError(f"{folder}: found no .csv or .tsv file, expected the tables of a source")
     hashed = hashlib.sha256()
     tables: list[RawTable] = []
+    n_left = LARGEST_DOCUMENT  # the files of a folder are one document
     for path in paths:
-        for table in read_document(path):
+        data = read_bytes(path, limit=n_left, what=WHAT)
+        n_left -= len(data)
+        for table in _parse_tables(data, path):
             tables.append(replace(table, index=len(tables) + 1))
-        hashed.update(path.name.encode() + b"\0" + path.read_bytes())
+        hashed.update(path.name.encode() + b"\0" + data)
     return Document(tuple(tables), tuple(path.name for path in paths), hashed.hexdigest())
 
 
 def _read_file(path: Path, mapping: Mapping) -> Document:
-    tables = read_document(path, header_rows=_header_rows(mapping))
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Document(tuple(tables), (), sha256)
+    data = read_bytes(path, limit=LARGEST_DOCUMENT, what=WHAT)
+    tables = _parse_tables(data, path, _header_rows(mapping))
+    return Document(tuple(tables), (), hashlib.sha256(data).hexdigest())
+
+
+def _parse_tables(
+    data: bytes, path: Path, header_rows: dict[int, int] | None = None
+) -> list[RawTable]:
+    text = decode_text(data, origin=str(path))
+    return parse_document(text, path=path, header_rows=header_rows)
 
 
 def _header_rows(mapping: Mapping) -> dict[int, int]:

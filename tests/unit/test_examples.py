@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from registry.errors import SubmissionError
-from registry.json_reader import read_json_file
+from registry.reading.json_reader import read_json_file
 from registry.sources import load_curated_catalogue
 from registry.validation import Prepared, prepare_submission
 

@@ -17,7 +17,7 @@ LIGHT = (
     "registry.api",
     "registry.contract",
     "registry.errors",
-    "registry.json_reader",
+    "registry.reading.json_reader",
     "registry.json_schema",
     "registry.submission",
     "registry.units",

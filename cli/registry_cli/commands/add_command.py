@@ -11,7 +11,7 @@ import click
 
 from registry.add import Added, add_submissions, check_submissions
 from registry.errors import SubmissionError
-from registry.json_reader import LARGEST_DOCUMENT, parse_json, read_text
+from registry.reading.json_reader import LARGEST_DOCUMENT, parse_json, read_text
 from registry.store.folder import find_registry
 from registry_cli import console
 from registry_cli.group import HintedChoice

@@ -94,7 +94,7 @@ def test_an_unknown_kind_suggests_the_nearest() -> None:
         (b"\xef\xbb\xbf \r\n", "found no text, expected tables; the document is empty"),
         (
             b"a,b\n1,\xe9\n",
-            "found byte 0xe9 at position 6, expected UTF-8; save the document as UTF-8",
+            "found byte 0xe9 at position 6, expected text in UTF-8; save it in that encoding",
         ),
         (
             b"a,b\n1,\0\n",
@@ -115,7 +115,7 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as caught:
         read_document(path)
     assert str(caught.value) == (
-        f"{path}: cannot be read: No such file or directory; give a readable file"
+        f"{path}: cannot be read: No such file or directory; expected a readable file"
     )
 
 
@@ -124,10 +124,12 @@ def test_a_document_over_the_limit_is_an_error(
 ) -> None:
     path = tmp_path / "t.md"
     path.write_text(PIPE, encoding="utf-8")
-    monkeypatch.setattr(registry.documents, "DOCUMENT_LIMIT_BYTES", 10)
+    monkeypatch.setattr(registry.documents, "LARGEST_DOCUMENT", 10)
     with pytest.raises(SourceError) as caught:
         read_document(path)
-    assert str(caught.value) == f"{path}: found 30 bytes, expected at most 10; split the document"
+    assert str(caught.value) == (
+        f"{path}: longer than 10 bytes; expected a document of tables below that; split it"
+    )
 
 
 def test_csv_text_holds_column_names_and_cells_with_spans_expanded() -> None:

@@ -213,6 +213,6 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as raised:
         read_mapping(tmp_path / "none.yaml")
     assert str(raised.value) == (
-        f"{tmp_path / 'none.yaml'}: cannot be read: No such file or directory; give a readable "
-        "mapping"
+        f"{tmp_path / 'none.yaml'}: cannot be read: No such file or directory; expected a readable "
+        "file"
     )
