@@ -1,8 +1,8 @@
 r"""Tables in Markdown: pipe tables as GitHub's dialect has them, and HTML tables among them.
 
-A line scanner rather than markdown-it-py: a dependency of every installation would buy rendering,
-while what matters here, line numbers, cells as written and an error for a ragged row, it repairs
-away (GitHub's dialect fills short rows and cuts long ones, which shifts figures silently).
+markdown-it-py says where headings, fenced code and HTML stand. The rows of tables are read here:
+GitHub's dialect fills short rows and cuts long ones, which shifts figures silently, and here a
+ragged row is an error that names its line.
 
 Tables in fenced code blocks and comments are passed over. In a cell ``\|`` is a pipe, a pipe in a
 closed code span does not end the cell, entities are decoded, and all other markup stays as written.
@@ -14,19 +14,23 @@ import html
 import re
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from markdown_it import MarkdownIt
 
 from registry.documents.html_reader import read_html
 from registry.documents.table import DraftCell, DraftRow, DraftTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
-_ATX_HEADING = re.compile(r"\s{0,3}(#{1,6})(?!\S)")
+#: Blocks alone: what stands in a line is not read, and links need no definitions. The marks of
+#: quotes are taken off beforehand: the library's rule for them is quadratic in lazy quotes.
+_PARSER: Final = MarkdownIt("commonmark").enable("table").disable(["blockquote", "reference"])
+_PARSER.core.ruler.enableOnly(["normalize", "block"])
+
 _HTML_HEADING = re.compile(r"\s*<h([1-6])\b[^>]*>(.*?)</h\1\s*>\s*$", re.IGNORECASE)
 _BOLD_LINE = re.compile(r"(?:\*\*|__|<(?:b|strong)>)(.+?)(?:\*\*|__|</(?:b|strong)>)\s?[:\uff1a]?$")
-_SETEXT_LINE = re.compile(r"\s{0,3}(=+|-{2,})\s*$")
 _QUOTE_MARKS = re.compile(r"^\s{0,3}(?:> ?)+")
 _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
 _CELL_TOKEN = re.compile(rf"\\.|{_CODE_SPAN.pattern}|(?P<cut>\|)")
@@ -44,7 +48,10 @@ def read_markdown(text: str) -> list[DraftTable]:
     A table's heading is the path of headings above it, then a line that is bold as a whole, then a
     short line of its own right above the table that does not end like a sentence.
     """
-    return _Scanner([_QUOTE_MARKS.sub("", line) for line in text.split("\n")]).scan()
+    lines = [_QUOTE_MARKS.sub("", line) for line in text.split("\n")]
+    n_front = _count_front_matter(lines)
+    lines[:n_front] = [""] * n_front
+    return _Scanner(lines).scan()
 
 
 def has_pipe_table(text: str) -> bool:
@@ -71,6 +78,57 @@ def split_cells(line: str) -> list[str]:
     if cuts and cuts[-1] == len(line) - 1 and len(parts) > 1:
         parts = parts[:-1]
     return [_decode(part.replace("\\|", "|")).strip() for part in parts]
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A heading, or what tables are not looked for in: it begins at a line and ends before one."""
+
+    kind: str
+    end: int
+    level: int = 0
+    text: str = ""
+
+
+def _find_blocks(lines: list[str]) -> dict[int, _Block]:
+    """Return headings, fenced code, rules and comments by the number of their first line."""
+    tokens = _PARSER.parse("\n".join(lines))
+    blocks: dict[int, _Block] = {}
+    for place, token in enumerate(tokens):
+        start, end = token.map or (0, 0)
+        if token.type == "heading_open":
+            # each list around a heading, which adds two levels, puts it below the headings outside
+            level = int(token.tag.removeprefix("h")) + token.level // 2
+            blocks[start] = _Block("heading", end, level, tokens[place + 1].content)
+        elif token.type in ("fence", "hr"):
+            blocks[start] = _Block(token.type, end)
+        elif token.type == "html_block":
+            blocks.update(_find_comments(lines, start, end))
+    return blocks
+
+
+def _find_comments(lines: list[str], start: int, end: int) -> Iterator[tuple[int, _Block]]:
+    """Yield the comments that begin in a block of HTML; blank lines end the block, not them."""
+    while start < end:
+        is_comment = lines[start].lstrip().startswith("<!--")
+        after = _end_after("-->", lines, start) if is_comment else start + 1
+        if is_comment:
+            yield start, _Block("comment", after)
+        start = after
+
+
+def _end_after(mark: str, lines: list[str], start: int) -> int:
+    """Return the line after the first that holds a mark, or the end."""
+    marked = (number for number in range(start, len(lines)) if mark in lines[number])
+    return next(marked, len(lines) - 1) + 1
+
+
+def _count_front_matter(lines: list[str]) -> int:
+    """Count the lines of metadata between two ``---`` at a document's very beginning."""
+    if lines[0].rstrip() != "---":
+        return 0
+    closing = (number for number, line in enumerate(lines) if number and line.rstrip() == "---")
+    return next(closing, len(lines) - 1) + 1
 
 
 @dataclass
@@ -118,6 +176,8 @@ class _Scanner:
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
+        self._blocks = _find_blocks(lines)
+        self._table_ends = _find_table_ends(lines)
         self._at = 0
         self._headings = _Headings()
         self._tables: list[DraftTable] = []
@@ -125,9 +185,7 @@ class _Scanner:
     def scan(self) -> list[DraftTable]:
         takers = (
             self._take_blank,
-            self._take_front_matter,
-            self._take_fence,
-            self._take_comment,
+            self._take_passed_over,
             self._take_pipe_table,
             self._take_html_table,
             self._take_heading,
@@ -147,29 +205,19 @@ class _Scanner:
         self._headings.is_paragraph_open = False
         return 1
 
-    def _take_front_matter(self, line: str) -> int:
-        if self._at > 0 or line.rstrip() != "---":
+    def _take_passed_over(self, _line: str) -> int:
+        block = self._blocks.get(self._at)
+        if block is None or block.kind == "heading":
             return 0
-        return self._count_until(lambda below: below.rstrip() == "---", self._at + 1)
-
-    def _take_fence(self, line: str) -> int:
-        opening = _FENCE.match(line)
-        if not opening or "`" in line[opening.end() :]:
-            return 0
-        self._headings.end_block()
-        closing = re.compile(rf"\s*{opening[1][0]}{{{len(opening[1])},}}\s*$")
-        return self._count_until(lambda below: closing.match(below) is not None, self._at + 1)
-
-    def _take_comment(self, line: str) -> int:
-        if not line.lstrip().startswith("<!--"):
-            return 0
-        return self._count_until(lambda below: "-->" in below, self._at)
+        if block.kind != "comment":
+            self._headings.end_block()
+        return block.end - self._at
 
     def _take_pipe_table(self, line: str) -> int:
         if not _starts_table(line, self._line_at(self._at + 1)):
             return 0
         end = self._at + 2
-        while end < len(self._lines) and _continues_table(self._lines[end]):
+        while end < len(self._lines) and self._continues_table(end):
             end += 1
         rows = [_draft_row(self._lines[number], number + 1) for number in range(self._at, end)]
         # a delimiter row of another width stays, so that building the table names its line
@@ -191,35 +239,22 @@ class _Scanner:
 
     def _html_table_end(self) -> int:
         """Return the line after ``</table>``; a table never closed ends at the next heading."""
-        depth = 0
-        for number in range(self._at, len(self._lines)):
-            depth += _table_depth(self._lines[number]) or 0
-            if depth <= 0:
-                return number + 1
+        if self._at in self._table_ends:
+            return self._table_ends[self._at]
         below = range(self._at + 1, len(self._lines))
-        headings = (number for number in below if _ATX_HEADING.match(self._lines[number]))
+        headings = (number for number in below if self._is_heading(number))
         return next(headings, len(self._lines))
 
     def _take_heading(self, line: str) -> int:
-        atx, in_html = _ATX_HEADING.match(line), _HTML_HEADING.match(line)
-        if atx:
-            self._headings.add_heading(len(atx[1]), _heading_text(line[atx.end() :]))
-            return 1
+        in_html = _HTML_HEADING.match(line)
         if in_html:
             self._headings.add_heading(int(in_html[1]), _clean_heading(in_html[2]))
             return 1
-        return self._take_setext_line(line)
-
-    def _take_setext_line(self, line: str) -> int:
-        underline = _SETEXT_LINE.match(line)
-        if not underline:
+        if not self._is_heading(self._at):
             return 0
-        headings = self._headings
-        if headings.is_paragraph_open and len(headings.paragraph) == 1:
-            level = 1 if underline[1].startswith("=") else 2
-            headings.add_heading(level, _clean_heading(headings.paragraph[0]))
-        headings.end_block()
-        return 1
+        block = self._blocks[self._at]
+        self._headings.add_heading(block.level, _clean_heading(block.text))
+        return block.end - self._at
 
     def _take_bold_line(self, line: str) -> int:
         bold = _BOLD_LINE.match(line.strip())
@@ -231,12 +266,14 @@ class _Scanner:
     def _line_at(self, number: int) -> str:
         return self._lines[number] if number < len(self._lines) else ""
 
-    def _count_until(self, is_last: Callable[[str], bool], start: int) -> int:
-        """Count the lines from here through the first `is_last` from `start` on, else all."""
-        for number in range(start, len(self._lines)):
-            if is_last(self._lines[number]):
-                return number + 1 - self._at
-        return len(self._lines) - self._at
+    def _is_heading(self, number: int) -> bool:
+        return number in self._blocks and self._blocks[number].kind == "heading"
+
+    def _continues_table(self, number: int) -> bool:
+        line = self._lines[number]
+        if not line.strip() or number in self._blocks:
+            return False
+        return "|" in line or not line.lstrip().startswith("<")
 
 
 def _starts_table(line: str, below: str) -> bool:
@@ -245,16 +282,26 @@ def _starts_table(line: str, below: str) -> bool:
     return all(_DELIMITER_CELL.fullmatch(cell) for cell in split_cells(below))
 
 
-def _continues_table(line: str) -> bool:
-    if not line.strip() or _FENCE.match(line) or _ATX_HEADING.match(line):
-        return False
-    return "|" in line or not line.lstrip().startswith("<")
-
-
 def _table_depth(line: str) -> int | None:
     """Return opened minus closed table tags outside code spans; None where there is none."""
     tags = _TABLE_TAG.findall(_CODE_SPAN.sub("", line))
     return sum(-1 if slash else 1 for slash in tags) if tags else None
+
+
+def _find_table_ends(lines: list[str]) -> dict[int, int]:
+    """Return for each line with table tags the line after the one that closes what it opens."""
+    ends: dict[int, int] = {}
+    opened: list[tuple[int, int]] = []  # lines that open a table, and the depth before each
+    depth = 0
+    for number, line in enumerate(lines):
+        change = _table_depth(line)
+        if change is None:
+            continue
+        opened.append((number, depth))
+        depth += change
+        while opened and opened[-1][1] >= depth:
+            ends[opened.pop()[0]] = number + 1
+    return ends
 
 
 def _draft_row(line: str, number: int) -> DraftRow:
@@ -263,14 +310,6 @@ def _draft_row(line: str, number: int) -> DraftRow:
 
 def _decode(text: str) -> str:
     return _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
-
-
-def _heading_text(text: str) -> str:
-    """Return a heading's text without its closing number signs, which stand after a space."""
-    text = text.strip()
-    opened = text.rstrip("#")
-    is_closed = not opened or opened[-1].isspace()
-    return _clean_heading(opened if is_closed else text)
 
 
 def _clean_heading(text: str) -> str:

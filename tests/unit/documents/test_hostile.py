@@ -53,6 +53,20 @@ REFUSED = {
         f"{TABLE}&#{'9' * 5_000};",
         ": line 1: found '&#' and thousands of digits, expected HTML; write '&' as '&amp;'",
     ),
+    "tables never closed.md": (
+        "<table><tr><td>\n\n# a\n\n" * 2_000,
+        (
+            ", table 1, line 1: found 0 rows with text, expected 1 header rows; give at least one "
+            "header row and no more than the table has"
+        ),
+    ),
+    "comments never closed.md": (
+        f"<table>\n\n</table>\n\n{'<!--' * 9_000}\n" + "<!--\n" * 9_000,
+        (
+            ", table 1, line 1: found 0 rows with text, expected 1 header rows; give at least one "
+            "header row and no more than the table has"
+        ),
+    ),
     "spans beyond the memory.html": (
         "<table><tr><td colspan=1000 rowspan=0>a" + "<tr>" * 20_000,
         f", table 1, line 1: {TOO_MANY}",
@@ -88,6 +102,7 @@ READ = {
     "less-than signs in a heading.md": f"# {'<' * 200_000}\n\n{PIPES}",
     "digits of a reference.md": f"| &#{'9' * 5_000}; |\n|---|\n| 1 |\n",
     "lists.md": f"{'- ' * 50_000}\n\n{PIPES}",
+    "lazy quotes.md": f"{PIPES}\n" + "> <b>\nx\n" * 20_000,
     "quotes.md": f"{'>' * 50_000}\n\n{PIPES}",
     "brackets.md": f"{'[' * 50_000}\n\n{PIPES}",
     "fences.md": f"{'```x' * 50_000}\n\n{PIPES}",
