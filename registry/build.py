@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import StoreError
-from registry.sources.curated import iter_curated_submissions, load_curated_catalogue
 from registry.store.files import sync_folder
 from registry.store.fold import build_state, find_leftovers
 from registry.store.folder import Folder
 from registry.store.lock import fold_lock
 from registry.store.manifest import Manifest, manifest_path, read_manifest, write_manifest
+from registry.tables.curated import iter_curated_submissions, load_curated_catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

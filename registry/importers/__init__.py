@@ -19,16 +19,16 @@ from registry.importers.base import (
     RunFile,
     join_imported,
 )
-from registry.importers.explain import explain_refusal
 from registry.importers.fms_acceleration import FmsAccelerationImporter
-from registry.importers.grouping import group_runs
 from registry.importers.hf_trainer import HfTrainerImporter
 from registry.importers.llama_factory import LlamaFactoryImporter
-from registry.importers.loading import collect_files
 from registry.importers.mapped import MappedTableImporter
 from registry.importers.ms_swift import MsSwiftImporter
 from registry.importers.peft_comparison import PeftComparisonImporter
-from registry.importers.stated import parse_overrides, validate_overrides
+from registry.importers.shared.explain import explain_refusal
+from registry.importers.shared.grouping import group_runs
+from registry.importers.shared.loading import collect_files
+from registry.importers.shared.overrides import parse_overrides, validate_overrides
 from registry.importers.torchtune import TorchtuneImporter
 
 if TYPE_CHECKING:

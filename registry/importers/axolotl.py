@@ -11,7 +11,6 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.base import Imported, Recognition
-from registry.importers.draft import Draft, state_model, submission_of
 from registry.importers.hf_trainer import (
     TrainerRun,
     is_settings,
@@ -19,14 +18,15 @@ from registry.importers.hf_trainer import (
     measure_run,
     state_settings,
 )
-from registry.importers.settings import (
+from registry.importers.shared.draft import Draft, state_model, submission_of
+from registry.importers.shared.shapes import entries_of, number_of
+from registry.importers.shared.totals import half_width, is_total
+from registry.importers.shared.training_arguments import (
     ATTENTION,
     state_quantization,
     state_training_arguments,
     target_modules,
 )
-from registry.importers.shapes import entries_of, number_of
-from registry.importers.totals import half_width, is_total
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

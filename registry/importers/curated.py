@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from registry.errors import SubmissionError
 from registry.importers import read_files
 from registry.importers.base import ImportOptions
-from registry.sources.curated import SUBMISSIONS_NAME, load_curated_catalogue
+from registry.tables.curated import SUBMISSIONS_NAME, load_curated_catalogue
 from registry.validation import Prepared, prepare_submission
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError
 from registry.importers.base import Imported, Recognition, Refusal, join_imported
-from registry.importers.draft import Draft, state_model, submission_of
-from registry.importers.settings import DTYPES, state_quantization, target_modules
-from registry.importers.shapes import number_of
+from registry.importers.shared.draft import Draft, state_model, submission_of
+from registry.importers.shared.shapes import number_of
+from registry.importers.shared.training_arguments import DTYPES, state_quantization, target_modules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

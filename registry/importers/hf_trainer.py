@@ -5,20 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.base import Imported, Recognition
-from registry.importers.draft import (
+from registry.importers.shared.draft import (
     Draft,
     state_described_model,
     state_model,
     submission_of,
 )
-from registry.importers.settings import DTYPES, state_adapter, state_training_arguments
-from registry.importers.shapes import count_of, entries_of, number_of
-from registry.importers.totals import (
+from registry.importers.shared.shapes import count_of, entries_of, number_of
+from registry.importers.shared.totals import (
     Evaluations,
     is_total,
     measure_totals,
     rate_of,
     sum_evaluations,
+)
+from registry.importers.shared.training_arguments import (
+    DTYPES,
+    state_adapter,
+    state_training_arguments,
 )
 
 if TYPE_CHECKING:

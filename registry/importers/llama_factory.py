@@ -6,17 +6,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError, UnitError
 from registry.importers.base import Imported, Recognition, Refusal
-from registry.importers.draft import Draft, state_model, submission_of
 from registry.importers.hf_trainer import is_results, is_state, state_settings
-from registry.importers.segments import Progress, Segment, seconds_of_evaluations, split_segments
-from registry.importers.settings import (
+from registry.importers.shared.draft import Draft, state_model, submission_of
+from registry.importers.shared.segments import (
+    ProgressEntry,
+    Segment,
+    seconds_of_evaluations,
+    split_segments,
+)
+from registry.importers.shared.shapes import number_of
+from registry.importers.shared.totals import Evaluations, measure_totals
+from registry.importers.shared.training_arguments import (
     ATTENTION,
     state_quantization,
     state_training_arguments,
     target_modules,
 )
-from registry.importers.shapes import number_of
-from registry.importers.totals import Evaluations, measure_totals
 from registry.units import parse_duration
 
 if TYPE_CHECKING:
@@ -110,12 +115,12 @@ def _is_used(file: RunFile) -> bool:
     return is_results(file) or is_state(file) or _is_yaml(file)
 
 
-def _progress(log: RunFile) -> Iterator[Progress]:
+def _progress(log: RunFile) -> Iterator[ProgressEntry]:
     for line, entry in zip(log.lines, log.document, strict=True):
         step, total = number_of(entry.get("current_steps")), number_of(entry.get("total_steps"))
         elapsed = _seconds(str(entry.get("elapsed_time")), f"{log.name}, line {line}")
         if step is not None and total is not None and elapsed is not None:
-            yield Progress(line, int(step), int(total), elapsed, entry)
+            yield ProgressEntry(line, int(step), int(total), elapsed, entry)
 
 
 def _seconds(text: str, where: str) -> float | None:
@@ -253,7 +258,7 @@ def _measure_log(draft: Draft, segment: Segment, evaluations: int, eval_seconds:
     draft.measure("n_steps", last.step)
 
 
-def _clock(progress: Progress) -> str:
+def _clock(progress: ProgressEntry) -> str:
     return str(progress.entry["elapsed_time"])
 
 

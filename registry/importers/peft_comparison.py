@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.base import Imported, Recognition
-from registry.importers.draft import Draft, state_model, submission_of
-from registry.importers.settings import ATTENTION, DTYPES, state_adapter
-from registry.importers.shapes import count_of, entries_of, number_of, section_of
+from registry.importers.shared.draft import Draft, state_model, submission_of
+from registry.importers.shared.shapes import count_of, entries_of, number_of, section_of
+from registry.importers.shared.training_arguments import ATTENTION, DTYPES, state_adapter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

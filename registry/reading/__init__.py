@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
-from registry.reading.files import ReadingError, decode_text, read_bytes, read_stream, read_text
+from registry.reading.bounded_file import (
+    ReadingError,
+    decode_text,
+    read_bytes,
+    read_stream,
+    read_text,
+)
 
 __all__ = ["ReadingError", "decode_text", "read_bytes", "read_stream", "read_text"]

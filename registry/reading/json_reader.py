@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from registry.errors import SubmissionError
-from registry.reading.files import ReadingError, decode_text, read_bytes, read_stream
+from registry.reading.bounded_file import ReadingError, decode_text, read_bytes, read_stream
 
 #: Largest submission that is read, in bytes: about a hundred thousand observations.
 LARGEST_DOCUMENT: Final = 256 * 2**20

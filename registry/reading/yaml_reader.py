@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import yaml
 
-from registry.reading.files import ReadingError
+from registry.reading.bounded_file import ReadingError
 
 #: Largest YAML text that is read, in characters: fifty times the longest mapping of the records.
 LARGEST_YAML: Final = 256 * 2**10

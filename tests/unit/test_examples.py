@@ -9,7 +9,7 @@ import pytest
 
 from registry.errors import SubmissionError
 from registry.reading.json_reader import read_json_file
-from registry.sources import load_curated_catalogue
+from registry.tables.curated import load_curated_catalogue
 from registry.validation import Prepared, prepare_submission
 
 if TYPE_CHECKING:

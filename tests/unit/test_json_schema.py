@@ -15,8 +15,8 @@ from registry import submission as model
 from registry.contract import load_table
 from registry.errors import SubmissionError
 from registry.json_schema import submission_schema
-from registry.sources import load_curated_catalogue
 from registry.submission import Part, Submission
+from registry.tables.curated import load_curated_catalogue
 from registry.validation import prepare_submission
 
 if TYPE_CHECKING:

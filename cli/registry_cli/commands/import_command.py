@@ -9,10 +9,10 @@ import click
 
 from registry.add import add_submissions, check_submissions
 from registry.errors import SubmissionError
-from registry.sources import import_document, read_mapping
 from registry.store.folder import find_registry
 from registry.store.manifest import read_manifest
 from registry.store.whole import read_catalogue
+from registry.tables import import_document, read_mapping
 from registry_cli import console
 from registry_cli.options import registry_option
 

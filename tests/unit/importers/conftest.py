@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from registry.importers import Imported, ImportOptions, read_files
-from registry.sources import load_curated_catalogue
+from registry.tables.curated import load_curated_catalogue
 from registry.validation import prepare_submission
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 
 from registry.errors import SubmissionError
 from registry.importers import read_files
-from registry.importers.loading import load_file
-from registry.importers.shapes import count_of, entries_of, number_of, section_of
+from registry.importers.shared.loading import load_file
+from registry.importers.shared.shapes import count_of, entries_of, number_of, section_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
