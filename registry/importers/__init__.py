@@ -110,9 +110,9 @@ def _read_all(
 def _read_runs(
     files: list[RunFile], importers: Sequence[Importer], options: ImportOptions
 ) -> Iterator[Imported]:
-    whole = [importer for importer in importers if not importer.is_single_file]
+    of_runs = [importer for importer in importers if not importer.is_single_file]
     runs = group_runs(files)
-    found = {run: _recognizing(members, whole, options) for run, members in runs.items()}
+    found = {run: _recognizing(members, of_runs, options) for run, members in runs.items()}
     main = [run for run, importer in found.items() if importer is not None]
     for run, members in runs.items():
         importer = found[run]

@@ -62,7 +62,7 @@ class AxolotlImporter:
         return Recognition("an Axolotl run", main) if main else None
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
-        """Return the run that the log tells of."""
+        """Return the run that the log describes."""
         recognition = self.recognizes(files)
         main = recognition.main if recognition else ()
         entries = [entry for file in main for entry in _entries(file)]

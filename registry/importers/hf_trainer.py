@@ -75,7 +75,7 @@ class TrainerRun:
 
     @property
     def n_steps(self) -> int | None:
-        """Optimizer steps that the totals are about, or None where they cannot be told."""
+        """Optimizer steps that the totals are about, or None where that is unclear."""
         done, planned = (count_of(self.state.get(key)) for key in ("global_step", "max_steps"))
         seconds = number_of(self.metrics.get("train_runtime"))
         if any(is_total(entry) for entry in self.history) or not seconds:
@@ -88,13 +88,13 @@ class TrainerRun:
 
 
 def is_state(file: RunFile) -> bool:
-    """Tell whether a file is a trainer state."""
+    """Return whether a file is a trainer state."""
     document = file.document
     return isinstance(document, dict) and {"log_history", "global_step"} <= document.keys()
 
 
 def is_results(file: RunFile) -> bool:
-    """Tell whether a file holds the totals of a training run."""
+    """Return whether a file holds the totals of a training run."""
     document = file.document
     return (
         file.kind == "json"
@@ -129,7 +129,7 @@ def read_trainer_run(files: Sequence[RunFile]) -> TrainerRun:
 
 
 def is_settings(file: RunFile) -> bool:
-    """Tell whether a file holds an adapter's, a model's or the training's settings."""
+    """Return whether a file holds an adapter's, a model's or the training's settings."""
     keys = file.document.keys() if isinstance(file.document, dict) else set()
     named = {"peft_type", "per_device_train_batch_size", "num_hidden_layers"} & keys
     return file.kind == "json" and bool(named)
@@ -194,15 +194,15 @@ def measure_run(draft: Draft, run: TrainerRun) -> None:
 
 
 def _is_whole(run: TrainerRun) -> bool:
-    """Tell whether the log goes to the end of the run that the totals are about."""
+    """Return whether the log goes to the end of the run that the totals are about."""
     return run.n_steps is not None and run.state.get("global_step") == run.n_steps
 
 
 def _measure_checkpoint(draft: Draft, run: TrainerRun) -> None:
     """Add what a state without totals holds: how far it came, never a time it does not have."""
-    draft.facts["outcome"] = "unknown"
+    draft.observation["outcome"] = "unknown"
     step, planned = run.state.get("global_step"), run.state.get("max_steps")
-    draft.facts["outcome_detail"] = f"state of a checkpoint at step {step} of {planned}"
+    draft.observation["outcome_detail"] = f"state of a checkpoint at step {step} of {planned}"
     draft.missing.append(
         f"no total time and no rate: the state of a checkpoint at step {step} of {planned}"
     )

@@ -80,7 +80,7 @@ class LlamaFactoryImporter:
             )
             draft.cite(log, segment.lines)
             if len(segments) > 1:
-                draft.facts["run_id"] = segment.lines
+                draft.observation["run_id"] = segment.lines
             drafts.append(draft)
         used = [log, *(file for file in files if file is not log and _is_used(file))]
         unclear = [segment.lines for segment in segments if segment.is_ambiguous]
@@ -199,7 +199,7 @@ def _state_yaml(draft: Draft, args: Mapping[str, Any], options: ImportOptions) -
 
 
 def _is_resumed(segment: Segment, segments: Sequence[Segment]) -> bool:
-    """Tell whether a run went on from a checkpoint of an earlier one in the log."""
+    """Return whether a run went on from a checkpoint of an earlier one in the log."""
     before = [other for other in segments if other.first.line < segment.first.line]
     return any(
         other.last.total == segment.last.total and other.first.step < segment.first.step
@@ -240,8 +240,8 @@ def _measure_log(draft: Draft, segment: Segment, evaluations: int, eval_seconds:
         high = last.elapsed + 1
         draft.measure("total_time", last.elapsed, high=high, raw=_clock(last), reason=since)
     else:
-        draft.facts["outcome"] = "unknown"
-        draft.facts["outcome_detail"] = f"the log ends at step {last.step} of {last.total}"
+        draft.observation["outcome"] = "unknown"
+        draft.observation["outcome_detail"] = f"the log ends at step {last.step} of {last.total}"
         draft.missing.append(f"no total time: the log ends at step {last.step} of {last.total}")
     steps = last.step - first.step
     if steps > 0 and last.elapsed > first.elapsed:

@@ -157,8 +157,8 @@ def _measure_log(draft: Draft, log: RunFile, segment: Segment) -> None:
     if totals is not None:
         measure_totals(draft, totals, last.step, sum_evaluations(entries))
     else:
-        draft.facts["outcome"] = "unknown"
-        draft.facts["outcome_detail"] = f"the log ends at step {last.step} of {last.total}"
+        draft.observation["outcome"] = "unknown"
+        draft.observation["outcome_detail"] = f"the log ends at step {last.step} of {last.total}"
         draft.missing.append(f"no total time: the log ends at step {last.step} of {last.total}")
         draft.measure("n_steps", last.step)
         _measure_speed(draft, entries)

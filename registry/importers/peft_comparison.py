@@ -65,8 +65,8 @@ def _is_result(file: RunFile) -> bool:
 def _state_run(draft: Draft, run: Mapping[str, Any], options: ImportOptions) -> None:
     config = section_of(run, "train_config")
     state_model(draft, [config.get("model_id")], options)
-    draft.facts["observed_at"] = run.get("created_at")
-    draft.facts["run_id"] = run.get("experiment_name")
+    draft.observation["observed_at"] = run.get("created_at")
+    draft.observation["run_id"] = run.get("experiment_name")
     if section_of(run, "peft_config"):
         state_adapter(draft, _chosen(run["peft_config"]))
     else:
@@ -162,10 +162,10 @@ def _state_outcome(draft: Draft, run: Mapping[str, Any], train: Mapping[str, Any
         return
     message = str(run.get("error_msg") or "")
     if "out of memory" in message.lower():
-        draft.facts["outcome"] = "oom"
+        draft.observation["outcome"] = "oom"
     else:
-        draft.facts["outcome"] = "interrupted" if "manually" in message else "error"
-    draft.facts["outcome_detail"] = message[:200] or f"status {train.get('status')}"
+        draft.observation["outcome"] = "interrupted" if "manually" in message else "error"
+    draft.observation["outcome_detail"] = message[:200] or f"status {train.get('status')}"
 
 
 def _measure_rounds(draft: Draft, rounds: Sequence[Mapping[str, Any]]) -> None:
@@ -204,7 +204,7 @@ def _measure_rounds(draft: Draft, rounds: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _is_timed(entry: Mapping[str, Any]) -> bool:
-    """Tell whether a round has its steps and its seconds, as numbers."""
+    """Return whether a round has its steps and its seconds, as numbers."""
     seconds = entry.get("train time")
     if count_of(entry.get("step")) is None or not isinstance(seconds, int | float):
         return False

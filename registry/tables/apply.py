@@ -1,4 +1,4 @@
-"""Apply a mapping to a document: every row becomes what it says, then rows are folded."""
+"""Apply a mapping to a document: rows become reports, reports of one experiment are merged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.tables.matching import match_tables, read_tables
-from registry.tables.merge import fold, format_observation
+from registry.tables.merge import format_observation, merge_reports
 from registry.tables.row_reader import RowReader
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ def import_document(document: Path, mapping: SourceMapping, catalogue: Catalogue
     read = read_tables(document, mapping)
     found = match_tables(read, mapping)
     reader = RowReader(mapping, catalogue, origin)
-    drafts = [draft for entry in found for draft in reader.read_table(entry)]
-    drafts += reader.read_claims()
-    groups = fold(drafts, mapping.unite)
+    reports = [report for entry in found for report in reader.read_table(entry)]
+    reports += reader.read_claims()
+    groups = merge_reports(reports, mapping.unite, origin=origin)
     observations = [format_observation(group, mapping.related.n_tokens) for group in groups]
     read_numbers = {entry.number for entry in found}
     return ImportResult(
@@ -67,7 +67,7 @@ def import_document(document: Path, mapping: SourceMapping, catalogue: Catalogue
         problems=tuple(reader.problems),
         n_tables=len(found),
         n_rows=sum(len(entry.table.rows) for entry in found),
-        n_reports=len(drafts),
+        n_reports=len(reports),
         n_observations=len(observations),
         skipped_tables=tuple(
             table.index for table in read.tables if table.index not in read_numbers

@@ -98,7 +98,7 @@ def _expand_stated(name: str, stated: Stated, match: re.Match[str], *, where: st
 
 
 def is_absent(cell: str, absent: Collection[str]) -> bool:
-    """Tell whether a cell says nothing: empty, or a mark that says so."""
+    """Return whether a cell says nothing: empty, or a mark that says so."""
     return bare_text(cell) in absent or parse_outcome_word(cell).kind == "absent"
 
 

@@ -54,7 +54,7 @@ def detect_delimiter(text: str) -> str | None:
 
 
 def is_csv(text: str) -> bool:
-    """Tell whether the text's first records, two at least, have one width of two or more fields."""
+    """Return whether the first records, two at least, have one width of two or more fields."""
     delimiter = detect_delimiter(text)
     widths = _collect_widths(text, delimiter) if delimiter else []
     return len(widths) > 1 and len(set(widths)) == 1

@@ -74,10 +74,10 @@ def read_document(
 ) -> list[RawTable]:
     """Return the tables of a document in order of appearance, numbered from 1.
 
-    A Path is a file to read, a str is the document's text itself. Without `kind` the suffix tells
-    it, else the content. `header_rows` gives a table's number of header rows where the document
-    does not show it; the other tables keep what the reader finds. With `only`, just the tables of
-    these numbers are built and checked, so a malformed table elsewhere does no harm.
+    A Path is a file to read, a str is the document's text itself. Without `kind` the suffix
+    decides, else the content. `header_rows` gives a table's number of header rows where the
+    document does not show it; the other tables keep what the reader finds. With `only`, just the
+    tables of these numbers are built and checked, so a malformed table elsewhere does no harm.
 
     Raises:
         ReadingError: the file cannot be read, is too large or not UTF-8.
@@ -102,7 +102,7 @@ def parse_document(
 ) -> list[RawTable]:
     """Return the tables of a document's text as :func:`read_document` does.
 
-    ``path`` is where it was read: its suffix tells the kind, and messages name it.
+    ``path`` is where it was read: its suffix gives the kind, and messages name it.
     """
     origin = str(path) if path else "text"
     header_rows = header_rows or {}

@@ -24,7 +24,7 @@ from registry.tables.raw_table import DraftCell, DraftRow, DraftTable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Blocks alone: what stands in a line is not read, and links need no definitions. The marks of
+#: Only blocks: the text inside a line is not parsed, and links need no definitions. The marks of
 #: quotes are taken off beforehand: the library's rule for them is quadratic in lazy quotes.
 _PARSER: Final = MarkdownIt("commonmark").enable("table").disable(["blockquote", "reference"])
 _PARSER.core.ruler.enableOnly(["normalize", "block"])
@@ -45,7 +45,7 @@ _MAX_CAPTION_CHARACTERS = 60
 def read_markdown(text: str) -> list[DraftTable]:
     """Return the document's pipe and HTML tables in order of appearance.
 
-    A table's heading is the path of headings above it, then a line that is bold as a whole, then a
+    A table's heading is the path of headings above it, then a line that is all bold, then a
     short line of its own right above the table that does not end like a sentence.
     """
     lines = [_QUOTE_MARKS.sub("", line) for line in text.split("\n")]
@@ -55,12 +55,12 @@ def read_markdown(text: str) -> list[DraftTable]:
 
 
 def has_pipe_table(text: str) -> bool:
-    """Tell whether some line and the one below it are a pipe table's header and delimiter row."""
+    """Return whether some line and the one below it are a pipe table's header and delimiter row."""
     return any(_starts_table(line, below) for line, below in pairwise(text.split("\n")))
 
 
 def has_html_table(text: str) -> bool:
-    """Tell whether an HTML table begins somewhere outside a code span."""
+    """Return whether an HTML table begins somewhere outside a code span."""
     return any(_table_depth(line) for line in text.split("\n"))
 
 

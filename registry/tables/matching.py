@@ -56,7 +56,12 @@ def read_tables(path: Path, mapping: SourceMapping) -> Document:
 
 
 def _read_folder(folder: Path) -> Document:
-    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES)
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES)
+    except OSError as error:
+        raise SourceError(
+            f"{folder}: cannot be read: {error.strerror}; expected a readable folder"
+        ) from error
     if not paths:
         raise SourceError(f"{folder}: found no .csv or .tsv file, expected the tables of a source")
     hashed = hashlib.sha256()
@@ -133,7 +138,7 @@ def match_tables(document: Document, mapping: SourceMapping) -> list[FoundTable]
 
 
 def _matches(match: Match, table: RawTable, document: Document) -> bool:
-    """Tell whether all conditions hold that mean something for this kind of document."""
+    """Return whether all conditions hold that mean something for this kind of document."""
     conditions = []
     if match.table is not None:
         conditions.append(table.index in _numbers(match))

@@ -1,4 +1,4 @@
-"""Fold reports of the same experiment into one observation with several citations."""
+"""Merge reports of the same experiment into one observation with several citations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from registry.errors import SourceError
 from registry.identity import canonical_json
 from registry.tables.values import Stated, Values, split_parts
 from registry.units import Figure, RelatedFigures, check_related, figure_of
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 #: Columns that describe an observation and do not tell experiments apart.
 _DESCRIPTIVE = ("model_reported", "outcome_detail", "flags", "provenance")
+
+#: Most runs of one configuration without a run_id: each report is held against all of them.
+_MOST_RUNS = 1000
 
 _RELATED = {
     "total_time": "total_seconds",
@@ -41,14 +45,16 @@ class Group:
         return min(number for number, _ in self.citations)
 
 
-def fold(drafts: Sequence[Report], unite: Mapping[str, str]) -> list[Group]:
-    """Return the experiments that the drafts report, in order of their first report.
+def merge_reports(
+    reports: Sequence[Report], unite: Mapping[str, str], *, origin: str
+) -> list[Group]:
+    """Return the experiments that reports are about, in order of their first report.
 
     Reports are of one experiment where configuration, environment and outcome are the same and no
     figure contradicts another. ``unite`` names columns, each with a reason, in which a report may
     leave out what another states, if all their figures agree and they share one at least.
     """
-    groups = _fold_equal(drafts)
+    groups = _merge_equal(reports, origin)
     if unite:
         groups = _unite(groups, unite)
     groups.sort(key=lambda group: group.first)
@@ -56,18 +62,27 @@ def fold(drafts: Sequence[Report], unite: Mapping[str, str]) -> list[Group]:
     return groups
 
 
-def _fold_equal(drafts: Sequence[Report]) -> list[Group]:
+def _merge_equal(reports: Sequence[Report], origin: str) -> list[Group]:
     by_key: dict[str, list[Group]] = defaultdict(list)
-    for number, draft in enumerate(drafts):
-        figures = {figure.key: figure for figure in draft.figures}
-        new = Group(dict(draft.values), figures, [(number, draft.citation)])
-        alike = by_key[_key(draft.values)]
+    for number, report in enumerate(reports):
+        figures = {figure.key: figure for figure in report.figures}
+        new = Group(dict(report.values), figures, [(number, report.citation)])
+        alike = by_key[_key(report.values)]
         same = next((group for group in alike if _agree(group, new)), None)
         if same is None:
+            _validate_number_of_runs(len(alike) + 1, f"{origin}, {report.citation['locator']}")
             alike.append(new)
         else:
             _absorb(same, new)
     return [group for alike in by_key.values() for group in alike]
+
+
+def _validate_number_of_runs(n_runs: int, where: str) -> None:
+    if n_runs > _MOST_RUNS:
+        raise SourceError(
+            f"{where}: found more than {_MOST_RUNS} runs that differ in their "
+            "figures alone, expected a column that distinguishes them; map one to run_id"
+        )
 
 
 def _key(values: Values, without: Iterable[str] = ()) -> str:
@@ -134,7 +149,7 @@ def _unite(groups: list[Group], unite: Mapping[str, str]) -> list[Group]:
 
 
 def _fills(fuller: Group, group: Group, unite: Mapping[str, str]) -> bool:
-    """Tell whether one report states all that the other does, and more, of the same run."""
+    """Return whether one report states all that the other does, and more, of the same run."""
     stated, known = _stated(fuller, unite), _stated(group, unite)
     shares = bool(fuller.figures.keys() & group.figures.keys())
     return known.items() < stated.items() and shares and _agree(fuller, group)
@@ -155,7 +170,7 @@ def _take_in(fuller: Group, group: Group, unite: Mapping[str, str]) -> None:
 
 
 def _number_runs(groups: list[Group]) -> None:
-    """Tell apart experiments that differ in their figures alone."""
+    """Number the experiments that differ in their figures alone."""
     by_key: dict[str, list[Group]] = defaultdict(list)
     for group in groups:
         by_key[_key(group.values)].append(group)
@@ -188,7 +203,7 @@ def format_observation(group: Group, n_tokens: int | None) -> dict[str, Any]:
 
 
 def _disagrees(group: Group, n_tokens: int | None) -> bool:
-    """Tell whether related figures contradict each other beyond rounding."""
+    """Return whether related figures contradict each other beyond rounding."""
     figures = {
         _RELATED[figure.metric]: figure_of(figure.quantity)
         for figure in group.figures.values()
@@ -209,7 +224,7 @@ _SAMPLES = ("n_samples", "n_epochs")
 
 
 def _is_inverted(figure: ReportedFigure) -> bool:
-    """Tell whether a time was written as a rate or a rate as a time: its rounding is another."""
+    """Return whether a time was written as a rate or a rate as a time: its rounding is another."""
     reading = figure.quantity.reading
     if figure.quantity.unit == "second":
         return reading.endswith("/s")

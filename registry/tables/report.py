@@ -29,7 +29,7 @@ class ReportedFigure:
 
     @property
     def key(self) -> FigureKey:
-        """What tells this figure from the others of an observation."""
+        """What distinguishes this figure from the others of an observation."""
         return (self.metric, self.statistic, self.scope, self.device_index, self.kind)
 
     def measurement(self) -> dict[str, Any]:

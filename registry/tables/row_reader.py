@@ -267,7 +267,7 @@ def _is_row(runs: GluedRuns, row: dict[str, str]) -> bool:
 def _split_runs(
     glued: GluedRuns, row: dict[str, str], where: str
 ) -> Iterator[tuple[dict[str, str], Values]]:
-    """Yield the cells of each run, and what tells it from the others."""
+    """Yield the cells of each run, and its number among them."""
     texts = {
         name: split_glued(row[name], glued.runs, where=f"{where}, column {name!r}", pattern=pattern)
         for name, pattern in glued.columns.items()

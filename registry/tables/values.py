@@ -107,7 +107,7 @@ def parse_stated(name: str, value: Any) -> Stated:
 
 
 def is_template(value: Any) -> bool:
-    r"""Tell whether a value refers to a group of a pattern, as ``\1`` does."""
+    r"""Return whether a value refers to a group of a pattern, as ``\1`` does."""
     texts = value if isinstance(value, list) else [value]
     return any(isinstance(text, str) and "\\" in text for text in texts)
 

@@ -32,7 +32,7 @@ class Draft:
     provenance: dict[str, Any] = field(default_factory=dict)
     citations: list[dict[str, Any]] = field(default_factory=list)
     samples: list[dict[str, Any]] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
+    observation: dict[str, Any] = field(default_factory=dict)
     models: list[dict[str, Any]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
@@ -53,7 +53,7 @@ class Draft:
         self.figures.append({key: item for key, item in figure.items() if item is not None})
 
     def has(self, metric: str) -> bool:
-        """Tell whether a metric has a figure."""
+        """Return whether a metric has a figure."""
         return any(figure["metric"] == metric for figure in self.figures)
 
     def cite(self, file: RunFile, place: str | None = None, **columns: Any) -> None:
@@ -67,7 +67,7 @@ def state_model(draft: Draft, names: Sequence[Any], options: ImportOptions) -> N
     """State the model by the first name that the catalogue knows, in full or without its folder."""
     stated = [name for name in names if isinstance(name, str) and name]
     if stated:
-        draft.facts["model_reported"] = (
+        draft.observation["model_reported"] = (
             PurePath(stated[0]).name if _is_path(stated[0]) else stated[0]
         )
     for name in stated:
@@ -118,7 +118,7 @@ def apply_options(draft: Draft, options: ImportOptions) -> None:
         target = {
             "configuration": draft.configuration,
             "environment": draft.environment,
-            "observation": draft.facts,
+            "observation": draft.observation,
         }.get(part)
         if target is not None:
             target[column] = parse_override(column, text)
@@ -132,7 +132,7 @@ def observation_of(draft: Draft, options: ImportOptions) -> dict[str, Any]:
     row: dict[str, Any] = {
         "outcome": "ok",
         "evidence": "measured",
-        **draft.facts,
+        **draft.observation,
         "flags": sorted(draft.flags),
         "inferences": draft.inferences,
         "provenance": draft.provenance,
@@ -150,7 +150,7 @@ def _validate_needed(draft: Draft, options: ImportOptions) -> None:
     model = draft.configuration.get("model_id")
     described = {row["model_id"] for row in draft.models}
     if model is None or (options.catalogue.resolve_model(model) is None and model not in described):
-        name = model or draft.facts.get("model_reported")
+        name = model or draft.observation.get("model_reported")
         said = options.catalogue.unknown_model(name) if name else "the files do not name the model"
         problems.append(f"{said}; say which one it is with `--set model_id=…`")
     if "method" not in draft.configuration:

@@ -49,7 +49,7 @@ def _explain_settings(file: RunFile) -> str | None:
 
 
 def is_prediction_only(keys: Iterable[str]) -> bool:
-    """Tell whether keys are those of an evaluation or prediction without training."""
+    """Return whether keys are those of an evaluation or prediction without training."""
     words = {key.partition("_")[0] for key in keys if "_" in key}
     return bool(words & {"predict", "eval", "test"}) and "train" not in words and "loss" not in keys
 

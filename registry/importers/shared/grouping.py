@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from registry.importers.base import RunFile
 
-#: What frameworks call the files of a run; a prefix before it tells runs in one folder apart.
+#: What frameworks call the files of a run; a prefix before it separates the runs of a folder.
 _ROLE = re.compile(
     r"(?P<prefix>.*?)[._-]?"
     r"(?:trainer_state|(?:all|train|eval|test|predict)_results|trainer_log|logging|args|"

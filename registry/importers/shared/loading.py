@@ -100,7 +100,7 @@ def _parse_csv(text: str, delimiter: str, origin: str) -> list[dict[str, str]]:
         names = reader.fieldnames or ()
         for row in reader:
             rows.append({name: row[name] for name in names})
-            if len(rows) * len(names) > _MOST_CELLS:
+            if len(rows) * max(1, len(names)) > _MOST_CELLS:
                 raise ReadingError(origin, f"found more than {_MOST_CELLS} cells; split the table")
     except csv.Error as error:
         raise ReadingError(

@@ -1,4 +1,4 @@
-"""Tell apart the runs that one progress log holds: restarts, and runs that wrote at the same time.
+"""Separate the runs that one progress log holds: restarts, and runs that wrote at the same time.
 
 A run's steps and elapsed time only grow, and its total stays. What two runs could both have
 written is not guessed at.
@@ -7,10 +7,15 @@ written is not guessed at.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from registry.errors import SubmissionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+#: Most runs in one log: each entry is held against the last of every run.
+_MOST_RUNS: Final = 200
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ class Segment:
         return f"lines {self.first.line} to {self.last.line}"
 
     def accepts(self, progress: ProgressEntry) -> bool:
-        """Tell whether an entry can follow the last one."""
+        """Return whether an entry can follow the last one."""
         return (
             progress.total == self.last.total
             and progress.step >= self.last.step
@@ -61,7 +66,7 @@ class Segment:
 
 
 def split_segments(entries: Iterable[ProgressEntry]) -> list[Segment]:
-    """Return the runs in a log, in order of their first entry.
+    """Return the runs in a log, in order of their first entry; raise SubmissionError for too many.
 
     An entry that fits several runs goes to the one with the nearest step; where two are as near,
     both are marked as ambiguous.
@@ -70,6 +75,7 @@ def split_segments(entries: Iterable[ProgressEntry]) -> list[Segment]:
     for progress in entries:
         fitting = [segment for segment in segments if segment.accepts(progress)]
         if not fitting:
+            _validate_number_of_runs(len(segments) + 1)
             segments.append(Segment([progress]))
             continue
         gap = min(progress.step - segment.last.step for segment in fitting)
@@ -79,6 +85,13 @@ def split_segments(entries: Iterable[ProgressEntry]) -> list[Segment]:
                 segment.is_ambiguous = True
         nearest[-1].entries.append(progress)
     return segments
+
+
+def _validate_number_of_runs(n_runs: int) -> None:
+    if n_runs > _MOST_RUNS:
+        raise SubmissionError(
+            f"found more than {_MOST_RUNS} runs in one log, expected a few; split the log"
+        )
 
 
 def seconds_of_evaluations(segment: Segment) -> tuple[int, float]:

@@ -72,7 +72,7 @@ def sum_evaluations(entries: Sequence[Mapping[str, Any]]) -> Evaluations:
 
 
 def is_total(entry: Mapping[str, Any]) -> bool:
-    """Tell whether a log entry holds the totals; recent versions log a runtime at each step too."""
+    """Return whether a log entry holds the totals; recent versions log a runtime at each step."""
     return "train_runtime" in entry and "train_loss" in entry
 
 
@@ -154,7 +154,7 @@ class WrittenRate:
     half: float
 
     def agrees(self, exact: float) -> bool:
-        """Tell whether a figure from totals is this rate, up to rounding and a last batch."""
+        """Return whether a figure from totals is this rate, up to rounding and a last batch."""
         return abs(exact - self.value) <= self.half + _TOLERANCE * exact
 
     @property
@@ -185,7 +185,7 @@ def _measure_rates(draft: Draft, metrics: Mapping[str, Any], totals: Totals) -> 
 
 
 def _is_step_rate(samples: WrittenRate, totals: Totals) -> bool:
-    """Tell whether a rate of samples, alone in its file, is one of steps."""
+    """Return whether a rate of samples, alone in its file, is one of steps."""
     if not totals.n_steps:
         return False
     slack = samples.half * totals.seconds + 1e-6

@@ -109,6 +109,16 @@ def test_of_several_states_the_furthest_is_the_one_with_a_step(
     assert observation["outcome_detail"] == "state of a checkpoint at step 5 of 10"
 
 
+def test_a_log_of_nothing_but_restarts_is_refused(tmp_path: Path, read: Read) -> None:
+    entry = {"total_steps": 1000, "elapsed_time": "0:00:01", "loss": 1.0}
+    lines = [json.dumps({"current_steps": step, **entry}) for step in range(500, 0, -1)]
+    path = tmp_path / "trainer_log.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    assert read(tmp_path, **RUN).refused == (
+        (path, "found more than 200 runs in one log, expected a few; split the log"),
+    )
+
+
 def test_carriage_returns_alone_end_the_lines_of_a_table(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b\r1,2\r3\r4,5,6\r")

@@ -175,6 +175,27 @@ def test_the_files_of_a_folder_are_bounded_together(
     )
 
 
+def test_runs_without_anything_to_distinguish_them_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("registry.tables.merge._MOST_RUNS", 3)
+    path = tmp_path / "a.csv"
+    path.write_text("memory\n10 GiB\n10 GiB\n11 GiB\n12 GiB\n13 GiB\n", encoding="utf-8")
+    figure = "{figure: {metric: peak_memory}}"
+    mapping = parse_mapping(
+        "source: {source_id: mine}\ndefaults: {model_id: m, method: lora}\n"
+        f"tables: [{{match: {{}}, columns: {{memory: {figure}}}}}]\n",
+        origin="m.yaml",
+    )
+    catalogue = Catalogue(models={"m": {"model_id": "m"}})
+    with pytest.raises(RegistryError) as caught:
+        import_document(path, mapping, catalogue)
+    assert str(caught.value) == (
+        f"{path}, table 1, row 5: found more than 3 runs that differ in their figures alone, "
+        "expected a column that distinguishes them; map one to run_id"
+    )
+
+
 def test_a_device_in_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").symlink_to("/dev/zero")
     mapping = parse_mapping(MAPPING, origin="m.yaml")
