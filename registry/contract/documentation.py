@@ -1,6 +1,6 @@
-"""Write the documents that are derived from the contract: ``python -m registry.contract.documentation``.
+"""Write the documents that are derived from the contract.
 
-With ``--check`` nothing is written, and the exit status is 1 where a document is out of date.
+Run as ``python -m registry.contract.documentation``. With ``--check`` nothing is written, and the exit status is 1 where a document is out of date.
 """
 
 from __future__ import annotations

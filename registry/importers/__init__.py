@@ -19,16 +19,16 @@ from registry.importers.base import (
     RunFile,
     join_imported,
 )
-from registry.importers.explain import explain_refusal
 from registry.importers.fms_acceleration import FmsAccelerationImporter
-from registry.importers.grouping import group_runs
 from registry.importers.hf_trainer import HfTrainerImporter
 from registry.importers.llama_factory import LlamaFactoryImporter
-from registry.importers.loading import collect_files
 from registry.importers.mapped import MappedTableImporter
 from registry.importers.ms_swift import MsSwiftImporter
 from registry.importers.peft_comparison import PeftComparisonImporter
-from registry.importers.stated import parse_overrides, validate_overrides
+from registry.importers.shared.explain import explain_refusal
+from registry.importers.shared.grouping import group_runs
+from registry.importers.shared.loading import collect_files
+from registry.importers.shared.overrides import parse_overrides, validate_overrides
 from registry.importers.torchtune import TorchtuneImporter
 
 if TYPE_CHECKING:
@@ -110,9 +110,9 @@ def _read_all(
 def _read_runs(
     files: list[RunFile], importers: Sequence[Importer], options: ImportOptions
 ) -> Iterator[Imported]:
-    whole = [importer for importer in importers if not importer.is_single_file]
+    of_runs = [importer for importer in importers if not importer.is_single_file]
     runs = group_runs(files)
-    found = {run: _recognizing(members, whole, options) for run, members in runs.items()}
+    found = {run: _recognizing(members, of_runs, options) for run, members in runs.items()}
     main = [run for run, importer in found.items() if importer is not None]
     for run, members in runs.items():
         importer = found[run]

@@ -11,7 +11,6 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.base import Imported, Recognition
-from registry.importers.draft import Draft, number_of, state_model, submission_of
 from registry.importers.hf_trainer import (
     TrainerRun,
     is_settings,
@@ -19,13 +18,15 @@ from registry.importers.hf_trainer import (
     measure_run,
     state_settings,
 )
-from registry.importers.settings import (
+from registry.importers.shared.draft import Draft, state_model, submission_of
+from registry.importers.shared.shapes import entries_of, number_of
+from registry.importers.shared.totals import half_width, is_total
+from registry.importers.shared.training_arguments import (
     ATTENTION,
     state_quantization,
     state_training_arguments,
     target_modules,
 )
-from registry.importers.totals import half_width, is_total
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,8 +38,9 @@ _GIBIBYTE: Final = 2**30
 #: Words in the keys of memory, in the order in which they are looked for, and the kind they mean.
 _KINDS: Final = {"reserved": "reserved", "alloc": "allocated", "active": "active"}
 
-_ENTRY: Final = re.compile(r"\{'[^{}]*\}")
-_BAR: Final = re.compile(r"(?P<done>\d+)/(?P<all>\d+) \[")
+#: A dictionary as printed, of a length that Python's parser takes without nesting too deep.
+_ENTRY: Final = re.compile(r"\{'[^{}]{0,2000}\}")
+_BAR: Final = re.compile(r"(?<!\d)(?P<done>\d{1,15})/(?P<all>\d{1,15}) \[")
 
 _METHODS: Final = {"lora": "lora", "qlora": "lora"}
 
@@ -60,7 +62,7 @@ class AxolotlImporter:
         return Recognition("an Axolotl run", main) if main else None
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
-        """Return the run that the log tells of."""
+        """Return the run that the log describes."""
         recognition = self.recognizes(files)
         main = recognition.main if recognition else ()
         entries = [entry for file in main for entry in _entries(file)]
@@ -87,7 +89,7 @@ class AxolotlImporter:
 def _entries(file: RunFile) -> list[dict[str, Any]]:
     """Return the log entries of a trainer state, of JSON lines or of a console log."""
     if is_state(file):
-        return [entry for entry in file.document["log_history"] if isinstance(entry, dict)]
+        return entries_of(file.document, "log_history")
     if file.kind == "jsonl":
         return [entry for entry in file.document if isinstance(entry, dict)]
     return list(_printed(file.document)) if file.kind == "text" else []
@@ -99,10 +101,10 @@ def _printed(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
         for text in _ENTRY.findall(line):
             try:
                 entry = ast.literal_eval(text)
-            except (ValueError, SyntaxError):
-                continue
+            except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+                continue  # the last two are what the parser says of a long run of signs
             if isinstance(entry, dict) and ({"loss", "train_loss", "eval_loss"} & entry.keys()):
-                yield entry
+                yield {key: value for key, value in entry.items() if isinstance(key, str)}
 
 
 def _is_own(entry: Mapping[str, Any]) -> bool:

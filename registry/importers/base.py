@@ -81,7 +81,7 @@ class ImportOptions:
 class Importer(Protocol):
     """One producer's files to submissions.
 
-    ``is_single_file`` tells that every file stands for itself; otherwise the files of a run are
+    ``is_single_file`` means that each file is a run of its own; otherwise the files of a run are
     handed over together.
     """
 

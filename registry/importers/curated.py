@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from registry.errors import SubmissionError
 from registry.importers import read_files
 from registry.importers.base import ImportOptions
-from registry.sources.curated import SUBMISSIONS_NAME, load_curated_catalogue
 from registry.submission.prepare import Prepared, prepare_submission
+from registry.tables.curated import SUBMISSIONS_NAME, load_curated_catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

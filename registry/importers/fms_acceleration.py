@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError
 from registry.importers.base import Imported, Recognition, Refusal, join_imported
-from registry.importers.draft import Draft, number_of, state_model, submission_of
-from registry.importers.settings import DTYPES, state_quantization, target_modules
+from registry.importers.shared.draft import Draft, state_model, submission_of
+from registry.importers.shared.shapes import number_of
+from registry.importers.shared.training_arguments import DTYPES, state_quantization, target_modules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,7 +87,7 @@ def _read_table(file: RunFile, listing: RunFile | None, options: ImportOptions) 
     except SubmissionError as error:
         return Imported(refused=(Refusal(file.path, "; ".join(error.problems)),))
     missing = []
-    silent = sum(draft.facts.get("outcome") == "unknown" for draft in drafts)
+    silent = sum(draft.observation.get("outcome") == "unknown" for draft in drafts)
     if silent:
         missing.append(f"{file.name}: {silent} rows have memory, no speed and no stated reason")
     if all("gpu_id" not in draft.configuration for draft in drafts):
@@ -127,7 +128,7 @@ def _is_table(file: RunFile) -> bool:
 
 def _draft(file: RunFile, row: Mapping[str, str], number: int, options: ImportOptions) -> Draft:
     draft = Draft(environment={"framework": "fms-hf-tuning"})
-    draft.facts["run_id"] = f"{file.name}, row {number}"
+    draft.observation["run_id"] = f"{file.name}, row {number}"
     state_model(draft, [row.get("model_name_or_path")], options)
     _state_method(draft, row)
     _state_framework(draft, row["framework_config"])
@@ -140,8 +141,8 @@ def _draft(file: RunFile, row: Mapping[str, str], number: int, options: ImportOp
     _measure_memory(draft, row)
     _measure_speed(draft, row)
     if not draft.has("total_time"):
-        draft.facts["outcome"] = "unknown"
-        draft.facts["outcome_detail"] = "memory without speed; the source gives no reason"
+        draft.observation["outcome"] = "unknown"
+        draft.observation["outcome_detail"] = "memory without speed; the source gives no reason"
     cells = {name: row[name] for name in _CELLS if row.get(name)}
     draft.cite(file, f"row {number}", row=number, cells=cells)
     return draft

@@ -6,20 +6,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.catalogue.hf_config import is_hf_config
 from registry.importers.base import Imported, Recognition
-from registry.importers.draft import (
+from registry.importers.shared.draft import (
     Draft,
-    number_of,
     state_described_model,
     state_model,
     submission_of,
 )
-from registry.importers.settings import DTYPES, state_adapter, state_training_arguments
-from registry.importers.totals import (
+from registry.importers.shared.shapes import count_of, entries_of, number_of
+from registry.importers.shared.totals import (
     Evaluations,
     is_total,
     measure_totals,
     rate_of,
     sum_evaluations,
+)
+from registry.importers.shared.training_arguments import (
+    DTYPES,
+    state_adapter,
+    state_training_arguments,
 )
 
 if TYPE_CHECKING:
@@ -68,30 +72,30 @@ class TrainerRun:
     @property
     def history(self) -> list[dict[str, Any]]:
         """The log entries of the state."""
-        return [entry for entry in self.state.get("log_history", ()) if isinstance(entry, dict)]
+        return entries_of(self.state, "log_history")
 
     @property
     def n_steps(self) -> int | None:
-        """Optimizer steps that the totals are about, or None where they cannot be told."""
-        done, planned = self.state.get("global_step"), self.state.get("max_steps")
+        """Optimizer steps that the totals are about, or None where that is unclear."""
+        done, planned = (count_of(self.state.get(key)) for key in ("global_step", "max_steps"))
         seconds = number_of(self.metrics.get("train_runtime"))
-        if any(is_total(entry) for entry in self.history) or seconds is None:
-            return done if isinstance(done, int) and done > 0 else None
+        if any(is_total(entry) for entry in self.history) or not seconds:
+            return done
         rate = rate_of(self.metrics.get("train_steps_per_second"))
         for steps in (done, planned):
-            if isinstance(steps, int) and rate is not None and rate.agrees(steps / seconds):
+            if steps is not None and rate is not None and rate.agrees(steps / seconds):
                 return steps
         return None
 
 
 def is_state(file: RunFile) -> bool:
-    """Tell whether a file is a trainer state."""
+    """Return whether a file is a trainer state."""
     document = file.document
     return isinstance(document, dict) and {"log_history", "global_step"} <= document.keys()
 
 
 def is_results(file: RunFile) -> bool:
-    """Tell whether a file holds the totals of a training run."""
+    """Return whether a file holds the totals of a training run."""
     document = file.document
     return (
         file.kind == "json"
@@ -104,7 +108,9 @@ def is_results(file: RunFile) -> bool:
 def used_files(files: Sequence[RunFile]) -> list[RunFile]:
     """Return the results of a run and the state that is furthest on, of several checkpoints."""
     states = [file for file in files if is_state(file)]
-    furthest = max(states, key=lambda file: file.document["global_step"] or 0, default=None)
+    furthest = max(
+        states, key=lambda file: count_of(file.document["global_step"]) or 0, default=None
+    )
     return [file for file in files if is_results(file) or file is furthest]
 
 
@@ -117,14 +123,14 @@ def read_trainer_run(files: Sequence[RunFile]) -> TrainerRun:
             state = file.document
         else:
             metrics |= file.document
-    for entry in state.get("log_history", ()):
+    for entry in entries_of(state, "log_history"):
         if is_total(entry):
             metrics = entry | metrics
     return TrainerRun(state, metrics)
 
 
 def is_settings(file: RunFile) -> bool:
-    """Tell whether a file holds an adapter's, a model's or the training's settings."""
+    """Return whether a file holds an adapter's, a model's or the training's settings."""
     keys = file.document.keys() if isinstance(file.document, dict) else set()
     named = {"peft_type", "per_device_train_batch_size"} & keys
     return file.kind == "json" and (bool(named) or is_hf_config(file.document))
@@ -132,7 +138,7 @@ def is_settings(file: RunFile) -> bool:
 
 def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOptions) -> None:
     """State what adapter, model and training configurations beside the log say."""
-    names: list[str | None] = []
+    names: list[Any] = []
     described = None
     for file in files:
         document = file.document
@@ -152,14 +158,14 @@ def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOption
             dtype = document.get("torch_dtype") or document.get("dtype")
             draft.state("param_dtype", DTYPES.get(str(dtype)))
     draft.environment = {key: value for key, value in draft.environment.items() if value}
-    state_model(draft, [name for name in names if name], options)
+    state_model(draft, names, options)
     if "model_id" not in draft.configuration and described is not None:
         state_described_model(draft, described)
 
 
 def _state_trl(draft: Draft, args: Mapping[str, Any]) -> None:
     length = args.get("max_length") or args.get("max_seq_length")
-    if isinstance(length, int) and length > 0:
+    if count_of(length):
         draft.state("seq_len", length)
         draft.state("objective", "sft", "an SFT configuration: it has a maximal length")
     if isinstance(args.get("packing"), bool):
@@ -171,10 +177,10 @@ def measure_run(draft: Draft, run: TrainerRun) -> None:
     batch = number_of(run.state.get("train_batch_size"))
     if batch:
         draft.state("micro_batch_size", int(batch), "train_batch_size of the state, per process")
-    epochs, planned = run.state.get("num_train_epochs"), run.state.get("max_steps")
-    if isinstance(planned, int) and planned > 0:
+    epochs, planned = (count_of(run.state.get(key)) for key in ("num_train_epochs", "max_steps"))
+    if planned is not None:
         draft.state("n_steps", planned, "max_steps of the state")
-    elif isinstance(epochs, int) and epochs > 0:
+    elif epochs is not None:
         draft.state("n_epochs", float(epochs), "num_train_epochs of the state")
     if "train_runtime" in run.metrics:
         evaluations = sum_evaluations(run.history) if _is_whole(run) else Evaluations()
@@ -189,15 +195,15 @@ def measure_run(draft: Draft, run: TrainerRun) -> None:
 
 
 def _is_whole(run: TrainerRun) -> bool:
-    """Tell whether the log goes to the end of the run that the totals are about."""
+    """Return whether the log goes to the end of the run that the totals are about."""
     return run.n_steps is not None and run.state.get("global_step") == run.n_steps
 
 
 def _measure_checkpoint(draft: Draft, run: TrainerRun) -> None:
     """Add what a state without totals holds: how far it came, never a time it does not have."""
-    draft.facts["outcome"] = "unknown"
+    draft.observation["outcome"] = "unknown"
     step, planned = run.state.get("global_step"), run.state.get("max_steps")
-    draft.facts["outcome_detail"] = f"state of a checkpoint at step {step} of {planned}"
+    draft.observation["outcome_detail"] = f"state of a checkpoint at step {step} of {planned}"
     draft.missing.append(
         f"no total time and no rate: the state of a checkpoint at step {step} of {planned}"
     )

@@ -6,16 +6,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError, UnitError
 from registry.importers.base import Imported, Recognition, Refusal
-from registry.importers.draft import Draft, number_of, state_model, submission_of
 from registry.importers.hf_trainer import is_results, is_state, state_settings
-from registry.importers.segments import Progress, Segment, seconds_of_evaluations, split_segments
-from registry.importers.settings import (
+from registry.importers.shared.draft import Draft, state_model, submission_of
+from registry.importers.shared.segments import (
+    ProgressEntry,
+    Segment,
+    seconds_of_evaluations,
+    split_segments,
+)
+from registry.importers.shared.shapes import number_of
+from registry.importers.shared.totals import Evaluations, measure_totals
+from registry.importers.shared.training_arguments import (
     ATTENTION,
     state_quantization,
     state_training_arguments,
     target_modules,
 )
-from registry.importers.totals import Evaluations, measure_totals
 from registry.units import parse_duration
 
 if TYPE_CHECKING:
@@ -74,7 +80,7 @@ class LlamaFactoryImporter:
             )
             draft.cite(log, segment.lines)
             if len(segments) > 1:
-                draft.facts["run_id"] = segment.lines
+                draft.observation["run_id"] = segment.lines
             drafts.append(draft)
         used = [log, *(file for file in files if file is not log and _is_used(file))]
         unclear = [segment.lines for segment in segments if segment.is_ambiguous]
@@ -109,12 +115,12 @@ def _is_used(file: RunFile) -> bool:
     return is_results(file) or is_state(file) or _is_yaml(file)
 
 
-def _progress(log: RunFile) -> Iterator[Progress]:
+def _progress(log: RunFile) -> Iterator[ProgressEntry]:
     for line, entry in zip(log.lines, log.document, strict=True):
         step, total = number_of(entry.get("current_steps")), number_of(entry.get("total_steps"))
         elapsed = _seconds(str(entry.get("elapsed_time")), f"{log.name}, line {line}")
         if step is not None and total is not None and elapsed is not None:
-            yield Progress(line, int(step), int(total), elapsed, entry)
+            yield ProgressEntry(line, int(step), int(total), elapsed, entry)
 
 
 def _seconds(text: str, where: str) -> float | None:
@@ -193,7 +199,7 @@ def _state_yaml(draft: Draft, args: Mapping[str, Any], options: ImportOptions) -
 
 
 def _is_resumed(segment: Segment, segments: Sequence[Segment]) -> bool:
-    """Tell whether a run went on from a checkpoint of an earlier one in the log."""
+    """Return whether a run went on from a checkpoint of an earlier one in the log."""
     before = [other for other in segments if other.first.line < segment.first.line]
     return any(
         other.last.total == segment.last.total and other.first.step < segment.first.step
@@ -234,8 +240,8 @@ def _measure_log(draft: Draft, segment: Segment, evaluations: int, eval_seconds:
         high = last.elapsed + 1
         draft.measure("total_time", last.elapsed, high=high, raw=_clock(last), reason=since)
     else:
-        draft.facts["outcome"] = "unknown"
-        draft.facts["outcome_detail"] = f"the log ends at step {last.step} of {last.total}"
+        draft.observation["outcome"] = "unknown"
+        draft.observation["outcome_detail"] = f"the log ends at step {last.step} of {last.total}"
         draft.missing.append(f"no total time: the log ends at step {last.step} of {last.total}")
     steps = last.step - first.step
     if steps > 0 and last.elapsed > first.elapsed:
@@ -252,7 +258,7 @@ def _measure_log(draft: Draft, segment: Segment, evaluations: int, eval_seconds:
     draft.measure("n_steps", last.step)
 
 
-def _clock(progress: Progress) -> str:
+def _clock(progress: ProgressEntry) -> str:
     return str(progress.entry["elapsed_time"])
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from registry.errors import SubmissionError
 from registry.importers.base import Imported, Recognition, Refusal
-from registry.importers.explain import explain_refusal
+from registry.importers.shared.explain import explain_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class MappedTableImporter:
-    """Reads any table through :mod:`registry.sources`; used only where a mapping is given."""
+    """Reads any table through :mod:`registry.tables`; used only where a mapping is given."""
 
     name = "csv"
     is_single_file = True
@@ -27,7 +27,7 @@ class MappedTableImporter:
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return what the mapping makes of a table; raise SubmissionError without a mapping."""
-        from registry.sources import (  # noqa: PLC0415 - only where a mapping is given
+        from registry.tables import (  # noqa: PLC0415 - only where a mapping is given
             import_document,
             read_mapping,
         )

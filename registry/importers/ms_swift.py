@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError, UnitError
 from registry.importers.base import Imported, Recognition
-from registry.importers.draft import Draft, number_of, state_model, submission_of
-from registry.importers.segments import Progress, Segment, split_segments
-from registry.importers.settings import (
+from registry.importers.shared.draft import Draft, state_model, submission_of
+from registry.importers.shared.segments import ProgressEntry, Segment, split_segments
+from registry.importers.shared.shapes import number_of
+from registry.importers.shared.totals import is_total, measure_totals, sum_evaluations
+from registry.importers.shared.training_arguments import (
     ATTENTION,
     DTYPES,
     state_quantization,
     state_training_arguments,
     target_modules,
 )
-from registry.importers.totals import is_total, measure_totals, sum_evaluations
 from registry.units import parse_duration
 
 if TYPE_CHECKING:
@@ -89,12 +90,12 @@ def _is_args(file: RunFile) -> bool:
     return bool({"tuner_type", "train_type", "sft_type"} & keys) and "model" in keys
 
 
-def _progress(log: RunFile) -> Iterator[Progress]:
+def _progress(log: RunFile) -> Iterator[ProgressEntry]:
     for line, entry in zip(log.lines, log.document, strict=True):
         done, _, planned = str(entry.get(_STEP, "")).partition("/")
         if done.isdigit() and planned.isdigit():
             elapsed = _seconds(str(entry.get("elapsed_time", "")))
-            yield Progress(line, int(done), int(planned), elapsed, entry)
+            yield ProgressEntry(line, int(done), int(planned), elapsed, entry)
 
 
 def _seconds(text: str) -> float:
@@ -156,8 +157,8 @@ def _measure_log(draft: Draft, log: RunFile, segment: Segment) -> None:
     if totals is not None:
         measure_totals(draft, totals, last.step, sum_evaluations(entries))
     else:
-        draft.facts["outcome"] = "unknown"
-        draft.facts["outcome_detail"] = f"the log ends at step {last.step} of {last.total}"
+        draft.observation["outcome"] = "unknown"
+        draft.observation["outcome_detail"] = f"the log ends at step {last.step} of {last.total}"
         draft.missing.append(f"no total time: the log ends at step {last.step} of {last.total}")
         draft.measure("n_steps", last.step)
         _measure_speed(draft, entries)

@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.base import Imported, Recognition
-from registry.importers.draft import Draft, number_of, state_model, submission_of
-from registry.importers.settings import ATTENTION, DTYPES, state_adapter
+from registry.importers.shared.draft import Draft, state_model, submission_of
+from registry.importers.shared.shapes import count_of, entries_of, number_of, section_of
+from registry.importers.shared.training_arguments import ATTENTION, DTYPES, state_adapter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,9 +46,10 @@ class PeftComparisonImporter:
         file = next(file for file in files if _is_result(file))
         draft = Draft(environment={"framework": "peft-method-comparison"})
         document = file.document
-        _state_run(draft, document["run_info"], options)
-        _state_environment(draft, document["meta_info"])
-        _measure_run(draft, document["run_info"], document["train_info"])
+        run = section_of(document, "run_info")
+        _state_run(draft, run, options)
+        _state_environment(draft, section_of(document, "meta_info"))
+        _measure_run(draft, run, section_of(document, "train_info"))
         draft.cite(file)
         submission = submission_of(self.name, [file], [draft], options, kind="benchmark")
         missing = [f"{file.name}: {text}" for text in draft.missing]
@@ -61,11 +63,11 @@ def _is_result(file: RunFile) -> bool:
 
 
 def _state_run(draft: Draft, run: Mapping[str, Any], options: ImportOptions) -> None:
-    config = run["train_config"]
-    state_model(draft, [config["model_id"]], options)
-    draft.facts["observed_at"] = run.get("created_at")
-    draft.facts["run_id"] = run.get("experiment_name")
-    if run.get("peft_config"):
+    config = section_of(run, "train_config")
+    state_model(draft, [config.get("model_id")], options)
+    draft.observation["observed_at"] = run.get("created_at")
+    draft.observation["run_id"] = run.get("experiment_name")
+    if section_of(run, "peft_config"):
         state_adapter(draft, _chosen(run["peft_config"]))
     else:
         draft.state("method", "full", "the run has no PEFT configuration")
@@ -97,14 +99,14 @@ def _chosen(config: Mapping[str, Any]) -> dict[str, Any]:
 def _state_optimizer(draft: Draft, config: Mapping[str, Any]) -> None:
     name = str(config.get("optimizer_type"))
     draft.state("optimizer", _OPTIMIZERS.get(name.lower(), "other"))
-    draft.provenance["optimizer"] = {"type": name, **(config.get("optimizer_kwargs") or {})}
+    draft.provenance["optimizer"] = {"type": name, **section_of(config, "optimizer_kwargs")}
     if name == "lora-fa":
         draft.configuration["method"] = "lorafa"
         draft.inferences["method"] = "the optimizer lora-fa freezes the first matrix"
 
 
 def _state_environment(draft: Draft, meta: Mapping[str, Any]) -> None:
-    packages = meta.get("package_info", {})
+    packages = section_of(meta, "package_info")
     for name in ("torch", "transformers", "peft", "bitsandbytes"):
         version = packages.get(f"{name}-version")
         if version:
@@ -118,7 +120,7 @@ def _state_environment(draft: Draft, meta: Mapping[str, Any]) -> None:
     commit = packages.get("peft-commit-hash")
     if commit:
         draft.environment["packages"]["peft-commit"] = commit
-    system = meta.get("system_info", {})
+    system = section_of(meta, "system_info")
     draft.environment["os"] = " ".join(
         str(system[key]) for key in ("system", "release") if system.get(key)
     )
@@ -152,7 +154,7 @@ def _measure_run(draft: Draft, run: Mapping[str, Any], train: Mapping[str, Any])
     draft.measure("checkpoint_size", train.get("file_size"))
     draft.measure("trainable_params", train.get("num_trainable_params"))
     draft.measure("n_params", train.get("num_total_params"))
-    _measure_rounds(draft, list(train.get("metrics", ())))
+    _measure_rounds(draft, entries_of(train, "metrics"))
 
 
 def _state_outcome(draft: Draft, run: Mapping[str, Any], train: Mapping[str, Any]) -> None:
@@ -160,15 +162,15 @@ def _state_outcome(draft: Draft, run: Mapping[str, Any], train: Mapping[str, Any
         return
     message = str(run.get("error_msg") or "")
     if "out of memory" in message.lower():
-        draft.facts["outcome"] = "oom"
+        draft.observation["outcome"] = "oom"
     else:
-        draft.facts["outcome"] = "interrupted" if "manually" in message else "error"
-    draft.facts["outcome_detail"] = message[:200] or f"status {train.get('status')}"
+        draft.observation["outcome"] = "interrupted" if "manually" in message else "error"
+    draft.observation["outcome_detail"] = message[:200] or f"status {train.get('status')}"
 
 
 def _measure_rounds(draft: Draft, rounds: Sequence[Mapping[str, Any]]) -> None:
     """Add the time per step from the timed rounds: the steps alone, without evaluation."""
-    timed = [entry for entry in rounds if number_of(entry.get("train time"))]
+    timed = [entry for entry in rounds if _is_timed(entry)]
     last = rounds[-1] if rounds else {}
     draft.measure("accuracy", last.get("test accuracy"))
     draft.measure("train_loss", last.get("train loss"))
@@ -192,7 +194,7 @@ def _measure_rounds(draft: Draft, rounds: Sequence[Mapping[str, Any]]) -> None:
     )
     draft.measure(
         "eval_time",
-        sum(entry.get("eval time", 0) for entry in timed),
+        sum(number_of(entry.get("eval time")) or 0 for entry in timed),
         statistic="sum",
         origin="derived",
         reason=f"sum of {len(timed)} validation rounds",
@@ -201,11 +203,20 @@ def _measure_rounds(draft: Draft, rounds: Sequence[Mapping[str, Any]]) -> None:
     _keep_rounds(draft, timed)
 
 
+def _is_timed(entry: Mapping[str, Any]) -> bool:
+    """Return whether a round has its steps and its seconds, as numbers."""
+    seconds = entry.get("train time")
+    if count_of(entry.get("step")) is None or not isinstance(seconds, int | float):
+        return False
+    return (number_of(seconds) or 0) > 0
+
+
 def _measure_tokens(draft: Draft, tokens: Any, seconds: float) -> None:
-    if number_of(tokens):
+    n_tokens = number_of(tokens)
+    if n_tokens:
         draft.measure(
             "tokens_per_second",
-            tokens / seconds,
+            n_tokens / seconds,
             origin="derived",
             reason="tokens without padding / seconds of the timed rounds",
         )
@@ -216,6 +227,8 @@ def _keep_rounds(draft: Draft, timed: Sequence[Mapping[str, Any]]) -> None:
     before = 0
     for entry in timed:
         steps = entry["step"] - before
+        if steps <= 0:
+            continue
         draft.samples.append(
             {
                 "step": entry["step"],

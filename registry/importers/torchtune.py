@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError
 from registry.importers.base import Imported, Recognition
-from registry.importers.draft import Draft, number_of, state_model, submission_of
-from registry.importers.settings import DTYPES, state_optimizer
+from registry.importers.shared.draft import Draft, state_model, submission_of
+from registry.importers.shared.shapes import number_of
+from registry.importers.shared.training_arguments import DTYPES, state_optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -102,7 +103,7 @@ def _state_recipe(draft: Draft, recipe: Mapping[str, Any], options: ImportOption
     component = str(model["_component_"]).rpartition(".")[2]
     names = [_catalogue_name(component), _LORA_PREFIX.sub("", component)]
     state_model(draft, names, options)
-    draft.facts["model_reported"] = component
+    draft.observation["model_reported"] = component
     if "model_id" in draft.configuration:
         draft.inferences["model_id"] = f"the component {component}"
     _state_method(draft, component, model)
@@ -159,8 +160,8 @@ def _state_method(draft: Draft, component: str, model: Mapping[str, Any]) -> Non
 def _measure(draft: Draft, log: RunFile, steps: Sequence[tuple[int, Mapping[str, float]]]) -> None:
     if not steps:
         return
-    draft.facts["outcome"] = "unknown"
-    draft.facts["outcome_detail"] = "the log does not say whether the run went to its end"
+    draft.observation["outcome"] = "unknown"
+    draft.observation["outcome_detail"] = "the log does not say whether the run went to its end"
     draft.measure("n_steps", steps[-1][0])
     draft.measure("train_loss", steps[-1][1].get("loss"), statistic="last")
     rates = sorted(
@@ -177,7 +178,7 @@ def _measure(draft: Draft, log: RunFile, steps: Sequence[tuple[int, Mapping[str,
         )
     begun = _begun(log)
     if begun is not None:
-        draft.facts["observed_at"] = begun.isoformat()
+        draft.observation["observed_at"] = begun.isoformat()
         draft.inferences["observed_at"] = "the log's name"
     for name, kind in _MEMORY.items():
         peak = max((figures[name] for _, figures in steps if name in figures), default=None)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from registry.contract.fingerprint import contract_hash
 from registry.errors import StoreError
-from registry.sources.curated import load_curated_catalogue, read_source_documents
 from registry.store.catalogue_files import catalogue_text, hash_catalogue
 from registry.store.curated import (
     MANIFEST,
@@ -21,6 +20,7 @@ from registry.store.derive_tables import derive_tables
 from registry.store.folder import Folder
 from registry.store.lock import table_lock
 from registry.store.parts import CATALOGUE, format_part
+from registry.tables.curated import load_curated_catalogue, read_source_documents
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,16 +11,16 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from registry.catalogue import Catalogue
 from registry.errors import StoreError
 from registry.store.catalogue_files import catalogue_text, hash_catalogue, parse_catalogue
-from registry.store.derive_tables import Document
 from registry.store.parts import CATALOGUE, Part, parse_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from registry.catalogue import Catalogue
+    from registry.store.derive_tables import Document
     from registry.store.folder import Folder
 
 MANIFEST = "tables/manifest.json"
@@ -71,7 +71,7 @@ def _compare_sources(folder: Folder, built: dict[str, Any]) -> tuple[set[str], s
 
 
 def _with_pending(folder: Folder, part: Part | None, names: set[str]) -> Curated:
-    from registry.sources.curated import (  # noqa: PLC0415 - only where a source is pending
+    from registry.tables.curated import (  # noqa: PLC0415 - only where a source is pending
         load_curated_catalogue,
         read_source_documents,
     )

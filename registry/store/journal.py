@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from registry.contract.resources import read_yaml
 from registry.errors import RegistryError, StoreError, SubmissionError
-from registry.json_reader import parse_json
+from registry.reading.json_reader import parse_json
 from registry.store.derive_tables import Document
 from registry.store.files import TEMPORARY_PREFIX
 from registry.submission.identity import document_id

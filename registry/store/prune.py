@@ -29,16 +29,16 @@ def prune(folder: Folder, *, keep: int = 1, wait_seconds: float = 60.0) -> list[
     """
     folder.require()
     with table_lock(folder, wait_seconds=wait_seconds):
-        state = read_state(folder)
+        read_state(folder)  # refuses where something is missing or damaged
         removed = list_versions(folder)[:-keep]
         for version in removed:
             folder.storage.delete(manifest_name(version))
         sync_folder(folder.tables)
-        remove_unnamed(folder, state)
+        remove_unnamed(folder)
     return removed
 
 
-def remove_unnamed(folder: Folder, state: State, *, given_up: Collection[str] = ()) -> None:
+def remove_unnamed(folder: Folder, *, given_up: Collection[str] = ()) -> None:
     """Remove the parts that no version names, and tables of an earlier release.
 
     ``given_up`` are documents that need not be kept, because they were erased.

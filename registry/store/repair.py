@@ -92,7 +92,7 @@ class _Repair:
             self.notes.append(f"{reason.split('; ')[0]}; moved to {place}")
 
     def _documents(self, folding: Folding) -> Iterator[Document]:
-        """Yield every document of a part, in the order of the newest manifest, then of the names."""
+        """Yield every document of a part: in the newest manifest's order, then by name."""
         versions = list_versions(self.folder)
         newest = read_manifest(self.folder, versions[-1]) if versions else Manifest()
         there = self.folder.storage.list("tables/parts")

@@ -12,7 +12,6 @@ from registry.store.fold import Folding, commit, fold, read_all_documents
 from registry.store.journal import entry_name, list_entries
 from registry.store.lock import table_lock
 from registry.store.manifest import Manifest, list_versions, manifest_name
-from registry.store.parts import Part
 from registry.store.prune import remove_unnamed
 from registry.store.renamed import follow, read_renamed
 from registry.store.snapshot import Snapshot, read_snapshot
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from registry.store.folder import Location
+    from registry.store.parts import Part
 
 
 def retract(location: Location, prefix: str, *, reason: str, erase: bool = False) -> str:
@@ -94,7 +94,7 @@ def _erase(location: Location, identity: str) -> None:
         for entry in list_entries(folder):
             if entry in given_up:
                 folder.storage.delete(entry_name(entry))
-        remove_unnamed(folder, read_state(folder), given_up=given_up)
+        remove_unnamed(folder, given_up=given_up)
 
 
 def _without(state: State, identity: str, given_up: set[str]) -> Iterator[Document]:

@@ -71,7 +71,9 @@ def _format_problem(detail: ErrorDetails) -> str:
     return f"{path}: found {excerpt(detail.get('input'))}; {_expected(detail, column)}"
 
 
-def _expected(detail: ErrorDetails, column: Column | None) -> str:
+def _expected(  # noqa: PLR0911 - a table of cases
+    detail: ErrorDetails, column: Column | None
+) -> str:
     context = detail.get("ctx", {})
     match detail["type"]:
         case "literal_error" if column is not None and column.vocabulary:

@@ -8,15 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import PydanticCustomError, SchemaValidator
-from pydantic_core.core_schema import CoreConfig
 
 from registry.contract import Column, load_table, vocabulary
 from registry.contract.resources import read_yaml
 from registry.contract.tables import FORBIDDEN_CHARACTERS, LARGEST_INTEGER
 from registry.submission.identity import canonical_json
+
+if TYPE_CHECKING:
+    from pydantic_core.core_schema import CoreConfig
 
 #: Most items of a list of words, and most characters of a JSON column, that states no bound.
 _MOST_WORDS = 10_000
@@ -120,7 +122,7 @@ def _column_field(part: PartSpec, column: Column) -> dict[str, Any]:
     return _field(schema, required=column.required)
 
 
-def value_schema(column: Column) -> dict[str, Any]:
+def value_schema(column: Column) -> dict[str, Any]:  # noqa: PLR0911 - a case for each type
     """Return the schema of a column's values that are not null: type, range, words, pattern."""
     match column.type:
         case "string":

@@ -310,6 +310,20 @@ def test_a_bad_mapping_is_refused(
 
 
 @pytest.mark.parametrize("option", ["DOC", "--mapping"])
+def test_an_import_of_a_device_ends_at_once(run: Run, write: Write, option: str) -> None:
+    write("doc.md", "| a | b |\n|---|---|\n| 1 | 2 |\n")
+    write("map.yaml", "source: {source_id: x}\ntables: [{match: {}}]\n")
+    document, mapping = ("/dev/zero", "map.yaml") if option == "DOC" else ("doc.md", "/dev/zero")
+    done = run("import", document, "--mapping", mapping)
+    assert (done.returncode, done.stdout) == (1, "")
+    what = "a document of tables" if option == "DOC" else "a mapping"
+    assert done.stderr == (
+        f"error: /dev/zero: found a device, expected {what} in a regular file; "
+        "save it in one first\n"
+    )
+
+
+@pytest.mark.parametrize("option", ["DOC", "--mapping"])
 def test_an_import_needs_both_files(run: Run, write: Write, option: str) -> None:
     write("a.md", "")
     document, mapping = ("nothing", "a.md") if option == "DOC" else ("a.md", "nothing")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from registry.errors import SubmissionError
-from registry.json_reader import read_json_file
-from registry.sources import load_curated_catalogue
+from registry.reading.json_reader import read_json_file
 from registry.submission.prepare import Prepared, prepare_submission
+from registry.tables.curated import load_curated_catalogue
 
 if TYPE_CHECKING:
     from registry.catalogue import Catalogue

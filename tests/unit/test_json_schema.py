@@ -15,9 +15,9 @@ from registry import submission as model
 from registry.contract import load_table
 from registry.contract.json_schema import submission_schema
 from registry.errors import SubmissionError
-from registry.sources import load_curated_catalogue
 from registry.submission import Part, Submission
 from registry.submission.prepare import prepare_submission
+from registry.tables.curated import load_curated_catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.errors import SubmissionError
-from registry.json_reader import LARGEST_DOCUMENT, parse_json, read_text
+from registry.reading.json_reader import LARGEST_DOCUMENT, parse_json, read_text
 from registry.store.add import Added, add_submissions
 from registry_cli import console
 from registry_cli.group import HintedChoice

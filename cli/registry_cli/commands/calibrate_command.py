@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from registry.predict.calibration.calibration_file import recalibrate
+from registry_cli import console
 from registry_cli.calibrated import open_calibrated
 from registry_cli.options import registry_option
 

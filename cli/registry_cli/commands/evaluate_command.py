@@ -9,6 +9,7 @@ import click
 from registry.predict.calibration.runs import read_observations
 from registry.predict.evaluation.accuracy import format_scores
 from registry.predict.evaluation.evaluate import evaluate
+from registry_cli import console
 from registry_cli.calibrated import open_calibrated
 from registry_cli.options import registry_option
 

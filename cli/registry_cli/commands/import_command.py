@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from registry.errors import SubmissionError
-from registry.sources import import_document, read_mapping
 from registry.store.add import add_submissions
 from registry.store.snapshot import load_catalogue
+from registry.tables import import_document, read_mapping
 from registry_cli import console
 from registry_cli.options import locate, registry_option
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from registry.importers import Imported, ImportOptions, read_files
-from registry.sources import load_curated_catalogue
 from registry.submission.prepare import prepare_submission
+from registry.tables.curated import load_curated_catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,1 @@
+"""What the importers share: reading files, telling runs apart, building observations."""

@@ -1,0 +1,184 @@
+"""Build one observation step by step; every setting that is not stated outright has its reason."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from registry.catalogue.hf_config import parse_hf_config
+from registry.errors import SubmissionError
+from registry.importers.shared.overrides import parse_override, part_of_column
+from registry.importers.shared.shapes import number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from registry.importers.base import ImportOptions, RunFile
+
+#: Hexadecimal digits of a file's hash in the id of its source.
+_SOURCE_DIGITS = 12
+
+
+@dataclass
+class Draft:
+    """An observation in the making."""
+
+    configuration: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+    figures: list[dict[str, Any]] = field(default_factory=list)
+    flags: set[str] = field(default_factory=set)
+    inferences: dict[str, str] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    citations: list[dict[str, Any]] = field(default_factory=list)
+    samples: list[dict[str, Any]] = field(default_factory=list)
+    observation: dict[str, Any] = field(default_factory=dict)
+    models: list[dict[str, Any]] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+    def state(self, column: str, value: Any, reason: str | None = None) -> None:
+        """Set a column of the configuration unless nothing is said or it is set already."""
+        if value is None or column in self.configuration:
+            return
+        self.configuration[column] = value
+        if reason is not None:
+            self.inferences[column] = reason
+
+    def measure(self, metric: str, value: Any, **columns: Any) -> None:
+        """Add a figure, also one that stands as text; what is no number is left out."""
+        number = number_of(value)
+        if number is None:
+            return
+        figure = {"metric": metric, "value": number, **columns}
+        self.figures.append({key: item for key, item in figure.items() if item is not None})
+
+    def has(self, metric: str) -> bool:
+        """Return whether a metric has a figure."""
+        return any(figure["metric"] == metric for figure in self.figures)
+
+    def cite(self, file: RunFile, place: str | None = None, **columns: Any) -> None:
+        """Add the place that reports the figures."""
+        locator = f"{file.name}, {place}" if place else file.name
+        if all(citation["locator"] != locator for citation in self.citations):
+            self.citations.append({"locator": locator, **columns})
+
+
+def state_model(draft: Draft, names: Sequence[Any], options: ImportOptions) -> None:
+    """State the model by the first name that the catalogue knows, in full or without its folder."""
+    stated = [name for name in names if isinstance(name, str) and name]
+    if stated:
+        draft.observation["model_reported"] = (
+            PurePath(stated[0]).name if _is_path(stated[0]) else stated[0]
+        )
+    for name in stated:
+        resolved = options.catalogue.resolve_model(name)
+        if resolved is not None:
+            draft.state("model_id", resolved)
+            return
+        resolved = options.catalogue.resolve_model(PurePath(name).name)
+        if resolved is not None:
+            draft.state("model_id", resolved, "last part of the path in the run's settings")
+            return
+
+
+def _is_path(name: str) -> bool:
+    return name.startswith((".", "/", "~")) or name.count("/") > 1
+
+
+def state_described_model(draft: Draft, config: dict[str, Any]) -> None:
+    """Describe the model from a transformers config.json, where the catalogue does not know it."""
+    name = str(config.get("_name_or_path") or f"{config['model_type']}-of-this-run")
+    slug = re.sub(r"[^a-z0-9._-]+", "-", PurePath(name).name.lower()).strip("-._")
+    described = {"model_id": slug, **parse_hf_config(config)}
+    draft.models = [described | {"source": "config.json beside the log"}]
+    draft.state("model_id", slug, "described by config.json beside the log")
+
+
+def apply_options(draft: Draft, options: ImportOptions) -> None:
+    """Let the user's words win over the files', and fill in where the files are silent."""
+    for column, text in options.defaults.items():
+        if part_of_column(column) == "configuration" and column not in draft.configuration:
+            draft.state(column, parse_override(column, text), options.reason)
+    for column, text in options.overrides.items():
+        part = part_of_column(column)
+        target = {
+            "configuration": draft.configuration,
+            "environment": draft.environment,
+            "observation": draft.observation,
+        }.get(part)
+        if target is not None:
+            target[column] = parse_override(column, text)
+            draft.inferences[column] = options.reason
+
+
+def observation_of(draft: Draft, options: ImportOptions) -> dict[str, Any]:
+    """Return the observation; raise SubmissionError where it lacks its model or its method."""
+    apply_options(draft, options)
+    _validate_needed(draft, options)
+    row: dict[str, Any] = {
+        "outcome": "ok",
+        "evidence": "measured",
+        **draft.observation,
+        "flags": sorted(draft.flags),
+        "inferences": draft.inferences,
+        "provenance": draft.provenance,
+        "configuration": draft.configuration,
+        "environment": draft.environment,
+        "measurements": draft.figures,
+        "citations": draft.citations,
+        "samples": draft.samples,
+    }
+    return {key: value for key, value in row.items() if value not in (None, [], {})}
+
+
+def _validate_needed(draft: Draft, options: ImportOptions) -> None:
+    problems = []
+    model = draft.configuration.get("model_id")
+    described = {row["model_id"] for row in draft.models}
+    if model is None or (options.catalogue.resolve_model(model) is None and model not in described):
+        name = model or draft.observation.get("model_reported")
+        said = options.catalogue.unknown_model(name) if name else "the files do not name the model"
+        problems.append(f"{said}; say which one it is with `--set model_id=…`")
+    if "method" not in draft.configuration:
+        problems.append(
+            "the files do not say the method; say it with `--set method=…` (full, lora, …)"
+        )
+    if problems:
+        raise SubmissionError(problems)
+
+
+def submission_of(
+    importer: str,
+    files: Sequence[RunFile],
+    drafts: Sequence[Draft],
+    options: ImportOptions,
+    *,
+    kind: str = "log",
+) -> dict[str, Any]:
+    """Return the submission of the observations that some files report, its source first."""
+    most = len(files) if len(drafts) == 1 else 1
+    for draft in drafts:
+        draft.provenance.setdefault("importer", importer)
+        draft.provenance["files"] = {file.name: file.sha256 for file in files[:most]}
+    source = {
+        "source_id": f"{importer}-{files[0].sha256[:_SOURCE_DIGITS]}",
+        "title": ", ".join(file.name for file in files),
+        "kind": kind,
+        "sha256": files[0].sha256,
+    }
+    said = {
+        column: text
+        for column, text in options.overrides.items()
+        if part_of_column(column) == "source"
+    }
+    if "source_id" in said:
+        source.pop("sha256")
+    observations = [observation_of(draft, options) for draft in drafts]
+    models = {model["model_id"]: model for draft in drafts for model in draft.models}
+    used = {observation["configuration"]["model_id"] for observation in observations}
+    return {
+        "source": source | said,
+        "models": [model for key, model in models.items() if key in used],
+        "observations": observations,
+    }

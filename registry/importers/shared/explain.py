@@ -1,0 +1,64 @@
+"""Say of a file that no importer takes what it is instead, as far as its content shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from registry.importers.base import RunFile
+
+_CHAT = frozenset({"messages", "conversations", "role", "instruction", "response", "prompt"})
+_DIFFUSION = frozenset(
+    {"unet", "vae", "noise_scheduler", "noise_offset", "snr_gamma", "unet_lr", "timestep"}
+)
+_UNKNOWN = "not recognized as a training log or result of any known framework"
+_MODEL = frozenset({"architectures", "hidden_size", "num_hidden_layers"})
+
+
+def explain_refusal(file: RunFile) -> str:
+    """Return why nothing is taken of a file."""
+    if file.kind == "csv":
+        return (
+            "a table of no known producer; say what its columns mean with a mapping "
+            "(`--from csv --mapping mapping.yaml`)"
+        )
+    return _explain_other_kind(file) or _explain_settings(file) or _UNKNOWN
+
+
+def _explain_other_kind(file: RunFile) -> str | None:
+    """Return what a file holds instead of a training of a language model, or None."""
+    keys = set(_keys(file.document))
+    if file.kind in ("jsonl", "json") and keys & _CHAT and "loss" not in keys:
+        return "a chat transcript or training data, no log of a run"
+    if keys & _DIFFUSION or str(_first(file.document).get("_class_name", "")).endswith("Pipeline"):
+        return "a diffusion run; the registry holds language-model training"
+    if is_prediction_only(keys):
+        return "evaluation or prediction results only; nothing was trained here"
+    return None
+
+
+def _explain_settings(file: RunFile) -> str | None:
+    keys = set(_keys(file.document))
+    if "peft_type" in keys:
+        return "an adapter configuration without a training log beside it"
+    if keys & _MODEL:
+        return "a model configuration without a training log beside it"
+    return None
+
+
+def is_prediction_only(keys: Iterable[str]) -> bool:
+    """Return whether keys are those of an evaluation or prediction without training."""
+    words = {key.partition("_")[0] for key in keys if "_" in key}
+    return bool(words & {"predict", "eval", "test"}) and "train" not in words and "loss" not in keys
+
+
+def _keys(document: Any) -> list[str]:
+    entries = document if isinstance(document, list) else [document]
+    return [str(key) for entry in entries[:200] if isinstance(entry, dict) for key in entry]
+
+
+def _first(document: Any) -> dict[str, Any]:
+    first = document[0] if isinstance(document, list) and document else document
+    return first if isinstance(first, dict) else {}

@@ -1,0 +1,53 @@
+"""Take parts of a document whose shape is anybody's guess: what is of another type is not there."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+#: Figures outside of these measure nothing, and their products would leave the range of floats.
+_SMALLEST: Final = 1e-30
+_LARGEST: Final = 1e30
+
+#: Largest count that a column holds.
+_LARGEST_COUNT: Final = 2**63 - 1
+
+_NUMBER: Final = re.compile(r"\s*[-+]?\d[\d.]*(?:[eE][-+]?\d+)?\s*")
+
+
+def number_of(value: Any) -> float | int | None:
+    """Return a number, also one that stands as text, or None.
+
+    >>> number_of("4.851"), number_of(True), number_of("n/a"), number_of(10**400)
+    (4.851, None, None, None)
+    """
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if value == 0 or _SMALLEST <= abs(value) <= _LARGEST else None
+
+
+def count_of(value: Any) -> int | None:
+    """Return a whole number above zero, or None.
+
+    >>> count_of(3), count_of(0), count_of(True), count_of("3")
+    (3, None, None, None)
+    """
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_whole and 0 < value <= _LARGEST_COUNT else None
+
+
+def section_of(document: Any, key: str) -> dict[str, Any]:
+    """Return a mapping below a key; an empty one where there is none."""
+    value = document.get(key) if isinstance(document, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def entries_of(document: Any, key: str) -> list[dict[str, Any]]:
+    """Return the mappings in a list below a key; none where there is no list."""
+    value = document.get(key) if isinstance(document, dict) else None
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []

@@ -1,0 +1,179 @@
+"""Settings as Hugging Face's training arguments and PEFT's configurations write them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final
+
+from registry.importers.shared.shapes import count_of, number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from registry.importers.shared.draft import Draft
+
+#: ``optim`` of Hugging Face's training arguments to the contract's word.
+OPTIMIZERS: Final = {
+    "adamw": "adamw",
+    "adamw_hf": "adamw_hf",
+    "adamw_torch": "adamw_torch",
+    "adamw_torch_fused": "adamw_torch_fused",
+    "adamw_apex_fused": "adamw_apex_fused",
+    "adamw_8bit": "adamw_8bit",
+    "adamw_bnb_8bit": "adamw_8bit",
+    "paged_adamw": "paged_adamw_32bit",
+    "paged_adamw_32bit": "paged_adamw_32bit",
+    "paged_adamw_8bit": "paged_adamw_8bit",
+    "adafactor": "adafactor",
+    "sgd": "sgd",
+    "lion": "lion",
+    "lion_32bit": "lion",
+    "lion_8bit": "lion_8bit",
+    "paged_lion": "paged_lion_32bit",
+    "paged_lion_32bit": "paged_lion_32bit",
+    "paged_lion_8bit": "paged_lion_8bit",
+    "galore_adamw": "galore_adamw",
+    "muon": "muon",
+    "rmsprop": "rmsprop",
+}
+
+DTYPES: Final = {
+    "bfloat16": "bf16",
+    "bf16": "bf16",
+    "float16": "fp16",
+    "fp16": "fp16",
+    "half": "fp16",
+    "float32": "fp32",
+    "fp32": "fp32",
+    "float": "fp32",
+}
+
+ATTENTION: Final = {
+    "flash_attention_2": "flash2",
+    "fa2": "flash2",
+    "flash_attn": "flash",
+    "flash2": "flash2",
+    "flash_attention_3": "flash3",
+    "sdpa": "sdpa",
+    "eager": "eager",
+    "flex_attention": "flex",
+}
+
+#: ``peft_type`` to the contract's method, where it is not the same word in lower case.
+METHODS: Final = {"HRA": "hra", "IA3": "ia3", "P_TUNING": "p_tuning", "BONE": "bone"}
+
+_BITS_OF_INT8: Final = 8
+
+#: Settings of a PEFT configuration that other columns hold, or that say nothing of the method.
+_ELSEWHERE: Final = frozenset(
+    {
+        *("r", "lora_alpha", "lora_dropout", "target_modules", "use_rslora", "peft_type"),
+        *("base_model_name_or_path", "auto_mapping", "inference_mode", "peft_version", "revision"),
+        *("task_type", "use_dora", "megatron_core"),
+    }
+)
+
+
+def state_training_arguments(draft: Draft, args: Mapping[str, Any]) -> None:
+    """State what Hugging Face's training arguments say; frameworks that extend them alike."""
+    draft.state("micro_batch_size", count_of(args.get("per_device_train_batch_size")))
+    draft.state("grad_accum_steps", count_of(args.get("gradient_accumulation_steps")))
+    draft.state("gradient_checkpointing", _truth(args.get("gradient_checkpointing")))
+    steps = count_of(args.get("max_steps"))
+    if steps:
+        draft.state("n_steps", steps)
+    else:
+        draft.state("n_epochs", _number(args.get("num_train_epochs")))
+    draft.state("torch_compile", _truth(args.get("torch_compile")))
+    state_optimizer(draft, args.get("optim"))
+    if args.get("bf16") is True or args.get("fp16") is True:
+        draft.state("compute_dtype", "bf16" if args.get("bf16") is True else "fp16")
+    if args.get("use_liger_kernel") or args.get("enable_liger_kernel"):
+        draft.state("kernels", ["liger"])
+    if args.get("use_cpu") is True or args.get("no_cuda") is True:
+        draft.state("gpu_id", "cpu", "use_cpu in the training arguments")
+        draft.state("n_gpus", 1, "use_cpu in the training arguments")
+    _state_sharding(draft, args)
+
+
+def state_optimizer(draft: Draft, name: Any) -> None:
+    """State the optimizer; one outside the vocabulary is ``other`` and stands in provenance."""
+    if not isinstance(name, str) or not name:
+        return
+    known = OPTIMIZERS.get(name.lower().removeprefix("optimizernames."))
+    draft.state("optimizer", known or "other")
+    if known is None:
+        draft.provenance["optimizer"] = name
+
+
+def _state_sharding(draft: Draft, args: Mapping[str, Any]) -> None:
+    deepspeed = args.get("deepspeed")
+    if isinstance(deepspeed, dict):
+        stage = deepspeed.get("zero_optimization", {}).get("stage")
+        draft.state("sharding", f"zero{stage}" if stage in (1, 2, 3) else None)
+    elif isinstance(deepspeed, str):
+        name = PurePath(deepspeed).name
+        found = re.search(r"z(?:ero)?[_-]?([123])", name.lower())
+        if found:
+            draft.state("sharding", f"zero{found[1]}", f"name of the DeepSpeed file {name}")
+    elif args.get("fsdp"):
+        grads = "shard_grad_op" in str(args["fsdp"]).lower()
+        draft.state("sharding", "fsdp_grad_op" if grads else "fsdp")
+
+
+def state_adapter(draft: Draft, config: Mapping[str, Any]) -> None:
+    """State the method and its settings from a PEFT configuration."""
+    kind = str(config.get("peft_type", "")).upper().removeprefix("PEFTTYPE.")
+    draft.state("method", METHODS.get(kind, kind.lower()))
+    if kind == "LORA" and config.get("use_dora"):
+        draft.configuration["method"] = "dora"
+    draft.state("lora_rank", count_of(config.get("r", config.get("rank"))))
+    draft.state("lora_alpha", _number(config.get("lora_alpha")))
+    draft.state("lora_dropout", _number(config.get("lora_dropout")))
+    draft.state("lora_target_modules", target_modules(config.get("target_modules")))
+    if kind == "LORA":
+        draft.state("use_rslora", _truth(config.get("use_rslora")))
+        saved = target_modules(config.get("modules_to_save")) or []
+        draft.state("trains_embeddings", bool({"embed_tokens", "lm_head"} & set(saved)))
+    idle = set() if config.get("use_qalora") else {"qalora_group_size"}
+    rest = {
+        key: value
+        for key, value in config.items()
+        if key not in _ELSEWHERE | idle and value not in (None, {}, [], False)
+    }
+    draft.state("peft_config", rest or None)
+
+
+def target_modules(value: Any) -> list[str] | None:
+    """Return the modules that carry adapters, sorted, from a list or a text with commas."""
+    if isinstance(value, str):
+        value = [part.strip() for part in value.replace(",", " ").split()]
+    if not isinstance(value, list) or not value:
+        return None
+    return sorted({"all-linear" if item == "all" else str(item) for item in value})
+
+
+def state_quantization(
+    draft: Draft, *, method: Any, bits: Any, kind: Any = None, double: Any = None
+) -> None:
+    """State how the base weights are quantized; nothing where no bits are given."""
+    n_bits = count_of(bits)
+    if n_bits is None:
+        return
+    name = str(method or "bitsandbytes").lower()
+    name = "bitsandbytes" if name in ("bnb", "bitsandbytes") else name
+    draft.state("quant_method", name)
+    draft.state("quant_bits", n_bits)
+    if name == "bitsandbytes":
+        draft.state("quant_type", kind if n_bits < _BITS_OF_INT8 else "int8")
+        draft.state("double_quant", _truth(double) if n_bits < _BITS_OF_INT8 else None)
+
+
+def _truth(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _number(value: Any) -> float | None:
+    number = number_of(value)
+    return None if number is None else float(number)

@@ -1,0 +1,100 @@
+"""Read YAML that somebody else wrote: no key twice, and nothing that grows when it is expanded."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import yaml
+
+from registry.reading.bounded_file import ReadingError
+
+#: Largest YAML text that is read, in characters: fifty times the longest mapping of the records.
+LARGEST_YAML: Final = 256 * 2**10
+
+#: Most values that a document may hold once its aliases are written out.
+_MOST_VALUES: Final = 100_000
+
+#: Longest number: Python takes time that grows with the square of a number's digits.
+_LONGEST_NUMBER: Final = 64
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """A safe loader that refuses repeated keys and endless numbers.
+
+    It is not libyaml's: that one ends the process where lists are nested 100,000 deep.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's signature
+        seen = set()
+        for key_node, _ in node.value:
+            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else key_node
+            if key in seen and key != "<<":
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"found key {key!r} twice, expected it once", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+    def construct_number(self, node: yaml.ScalarNode) -> int | float:
+        """Return an integer or a float; its text is bounded before it is read."""
+        if len(node.value) > _LONGEST_NUMBER:
+            problem = f"found a number of {len(node.value)} characters"
+            raise yaml.constructor.ConstructorError(
+                None, None, f"{problem}, expected at most {_LONGEST_NUMBER}", node.start_mark
+            )
+        is_integer = node.tag == "tag:yaml.org,2002:int"
+        return self.construct_yaml_int(node) if is_integer else self.construct_yaml_float(node)
+
+
+for _tag in ("int", "float"):
+    _StrictLoader.add_constructor(f"tag:yaml.org,2002:{_tag}", _StrictLoader.construct_number)
+
+
+def parse_yaml(data: bytes | str, *, origin: str) -> Any:
+    """Return the document in a YAML text.
+
+    Raises:
+        ReadingError: the text is too long or no YAML, a key stands twice in one mapping, a number
+            has too many digits, or the document is nested too deep or too large with its aliases
+            written out.
+    """
+    if len(data) > LARGEST_YAML:
+        raise ReadingError(
+            origin, f"found {len(data)} characters of YAML, expected at most {LARGEST_YAML}"
+        )
+    try:
+        document = yaml.load(data, Loader=_StrictLoader)  # noqa: S506 - a safe loader
+        n_values = _count_values(document, {})
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"{origin}, line {mark.line + 1}, column {mark.column + 1}" if mark else origin
+        raise ReadingError(place, f"{error.problem}; expected YAML") from None
+    except RecursionError:
+        raise ReadingError(origin, "nested too deep; expected a few levels") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise ReadingError(origin, f"{str(error).splitlines()[0]}; expected YAML") from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError):
+        # what PyYAML raises for a text that its tag does not fit: `!!int ''`, `!!bool x`
+        raise ReadingError(
+            origin, "found a value that is not what its tag says; expected YAML"
+        ) from None
+    if n_values > _MOST_VALUES:
+        raise ReadingError(
+            origin,
+            f"found {n_values} values with aliases written out, expected at most {_MOST_VALUES}",
+        )
+    return document
+
+
+def _count_values(value: Any, counted: dict[int, int]) -> int:
+    """Count the values below one, each alias as often as it stands; one inside itself never ends.
+
+    ``counted`` holds what each list and mapping came to, so that each is walked through once.
+    """
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in counted:
+        counted[id(value)] = _MOST_VALUES + 1  # until it is known: what an endless one comes to
+        inner = value.values() if isinstance(value, dict) else value
+        counted[id(value)] = 1 + sum(_count_values(item, counted) for item in inner)
+    return counted[id(value)]

@@ -1,0 +1,143 @@
+"""The curated records of a checkout: the catalogue, and the submissions of each source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from registry.catalogue import Catalogue
+from registry.contract import load_table
+from registry.contract.resources import parse_yaml
+from registry.errors import SourceError, did_you_mean
+from registry.reading.json_reader import parse_json
+from registry.store.derive_tables import Document
+from registry.submission.messages import check_value
+from registry.submission.prepare import Prepared, prepare_submission
+from registry.tables.apply import import_document
+from registry.tables.mapping_reader import read_mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+    from pathlib import Path
+
+MAPPING_NAME = "mapping.yaml"
+SUBMISSIONS_NAME = "submissions.jsonl"
+
+
+def load_curated_catalogue(records: Path) -> Catalogue:
+    """Return the models and GPUs of ``records/catalogue``.
+
+    Raises:
+        SourceError: a file is missing, or is no YAML list of entries with an id.
+    """
+    return Catalogue(
+        models=_read_entries(records / "catalogue" / "models.yaml", "model_id"),
+        gpus=_read_entries(records / "catalogue" / "gpus.yaml", "gpu_id"),
+    )
+
+
+def _read_entries(path: Path, key: str) -> dict[str, dict[str, Any]]:
+    try:
+        entries = parse_yaml(path.read_bytes())
+    except OSError as error:
+        raise SourceError(
+            f"{path}: cannot be read: {error.strerror}; expected a part of the catalogue"
+        ) from error
+    except yaml.YAMLError as error:
+        raise SourceError(f"{path}: found no valid YAML: {error}") from error
+    if not isinstance(entries, list) or not all(
+        isinstance(entry, dict) and key in entry for entry in entries
+    ):
+        raise SourceError(f"{path}: found no list of entries with {key!r}, expected one")
+    rows = [stated_row(entry) for entry in entries]
+    problems = [*_check_entries(path, key, rows)]
+    if problems:
+        raise SourceError("\n".join(problems))
+    return {row[key]: row for row in rows}
+
+
+def _check_entries(path: Path, key: str, rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield what the contract finds wrong with entries of the catalogue."""
+    table = load_table(path.stem)
+    for row in rows:
+        for name, value in row.items():
+            if name not in table.names:
+                hint = did_you_mean(name, table.names)
+                yield f"{path}, {row[key]}: unknown column {name!r}{hint}"
+                continue
+            problem = check_value(table.column(name), value)
+            if problem:
+                yield f"{path}, {row[key]}, {name}: found {value!r}; {problem}"
+
+
+def stated_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a row states: without nulls and empty lists, lists sorted."""
+    return {
+        name: sorted(set(value)) if isinstance(value, list) else value
+        for name, value in row.items()
+        if value not in (None, [])
+    }
+
+
+def read_source_documents(
+    records: Path, catalogue: Catalogue, *, only: Collection[str] | None = None
+) -> Iterator[Document]:
+    """Yield the documents of ``records/sources``, or of some sources, by their folders' names.
+
+    A folder holds ``mapping.yaml`` beside its tables as CSV, ``submissions.jsonl`` with one
+    submission on each line, or recorded submissions, each in a file named by its id.
+
+    Raises:
+        SourceError: a folder holds none of these, or its tables cannot be read as the mapping
+            says; all problems of a source together.
+        SubmissionError: a submission is not valid.
+    """
+    for folder in _source_folders(records / "sources"):
+        if only is not None and folder.name not in only:
+            continue
+        found = list(_read_folder(folder, catalogue))
+        if not found:
+            raise SourceError(
+                f"{folder}: found neither {MAPPING_NAME} nor {SUBMISSIONS_NAME} nor a recorded "
+                "submission, expected one"
+            )
+        for prepared in found:
+            yield Document(prepared.submission_id, prepared.text, prepared.document)
+
+
+def _read_folder(folder: Path, catalogue: Catalogue) -> Iterator[Prepared]:
+    if (folder / MAPPING_NAME).is_file():
+        yield _import_folder(folder, catalogue)
+    if (folder / SUBMISSIONS_NAME).is_file():
+        yield from _read_submissions(folder / SUBMISSIONS_NAME, catalogue)
+    for path in sorted(folder.glob("*.json")):
+        document = parse_json(path.read_text(encoding="utf-8"), origin=str(path))
+        yield prepare_submission(document, catalogue, origin=str(path), is_new=False)
+
+
+def _source_folders(sources: Path) -> list[Path]:
+    if not sources.is_dir():
+        raise SourceError(f"{sources}: found no such folder, expected one folder for each source")
+    return sorted(path for path in sources.iterdir() if path.is_dir())
+
+
+def _import_folder(folder: Path, catalogue: Catalogue) -> Prepared:
+    mapping = read_mapping(folder / MAPPING_NAME)
+    if mapping.source.source_id != folder.name:
+        raise SourceError(
+            f"{folder / MAPPING_NAME}: found source_id {mapping.source.source_id!r}, expected "
+            f"{folder.name!r} as the folder is called"
+        )
+    result = import_document(folder, mapping, catalogue)
+    if result.problems:
+        raise SourceError("\n".join(result.problems))
+    return prepare_submission(result.submission, catalogue, origin=str(folder))
+
+
+def _read_submissions(path: Path, catalogue: Catalogue) -> Iterator[Prepared]:
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                origin = f"{path}, line {number}"
+                yield prepare_submission(parse_json(line, origin=origin), catalogue, origin=origin)

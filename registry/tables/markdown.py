@@ -1,0 +1,316 @@
+r"""Tables in Markdown: pipe tables as GitHub's dialect has them, and HTML tables among them.
+
+markdown-it-py says where headings, fenced code and HTML stand. The rows of tables are read here:
+GitHub's dialect fills short rows and cuts long ones, which shifts figures silently, and here a
+ragged row is an error that names its line.
+
+Tables in fenced code blocks and comments are passed over. In a cell ``\|`` is a pipe, a pipe in a
+closed code span does not end the cell, entities are decoded, and all other markup stays as written.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from markdown_it import MarkdownIt
+
+from registry.tables.html import read_html
+from registry.tables.raw_table import DraftCell, DraftRow, DraftTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Only blocks: the text inside a line is not parsed, and links need no definitions. The marks of
+#: quotes are taken off beforehand: the library's rule for them is quadratic in lazy quotes.
+_PARSER: Final = MarkdownIt("commonmark").enable("table").disable(["blockquote", "reference"])
+_PARSER.core.ruler.enableOnly(["normalize", "block"])
+
+_HTML_HEADING = re.compile(r"\s*<h([1-6])\b[^>]*>(.*?)</h\1\s*>\s*$", re.IGNORECASE)
+_BOLD_LINE = re.compile(r"(?:\*\*|__|<(?:b|strong)>)(.+?)(?:\*\*|__|</(?:b|strong)>)\s?[:\uff1a]?$")
+_QUOTE_MARKS = re.compile(r"^\s{0,3}(?:> ?)+")
+_CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
+_CELL_TOKEN = re.compile(rf"\\.|{_CODE_SPAN.pattern}|(?P<cut>\|)")
+_DELIMITER_CELL = re.compile(r":?-+:?")
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w+);")
+_TAG = re.compile(r"<[^<>]*>")
+_TABLE_TAG = re.compile(r"<(/?)table(?=[\s>])", re.IGNORECASE)
+_NO_CAPTION = re.compile(r"\s*(?:[-*+!<|]|\d+[.)])|.*[.!?;\u3002\uff01\uff1f\uff1b]\s*$")
+_MAX_CAPTION_CHARACTERS = 60
+
+
+def read_markdown(text: str) -> list[DraftTable]:
+    """Return the document's pipe and HTML tables in order of appearance.
+
+    A table's heading is the path of headings above it, then a line that is all bold, then a
+    short line of its own right above the table that does not end like a sentence.
+    """
+    lines = [_QUOTE_MARKS.sub("", line) for line in text.split("\n")]
+    n_front = _count_front_matter(lines)
+    lines[:n_front] = [""] * n_front
+    return _Scanner(lines).scan()
+
+
+def has_pipe_table(text: str) -> bool:
+    """Return whether some line and the one below it are a pipe table's header and delimiter row."""
+    return any(_starts_table(line, below) for line, below in pairwise(text.split("\n")))
+
+
+def has_html_table(text: str) -> bool:
+    """Return whether an HTML table begins somewhere outside a code span."""
+    return any(_table_depth(line) for line in text.split("\n"))
+
+
+def split_cells(line: str) -> list[str]:
+    r"""Split a pipe table's line into its cells, outer pipes or not.
+
+    >>> split_cells(r"| a \| b | `c | d` | **e** |")
+    ['a | b', '`c | d`', '**e**']
+    """
+    line = line.strip()
+    cuts = [found.start() for found in _CELL_TOKEN.finditer(line) if found["cut"]]
+    parts = [line[start + 1 : end] for start, end in pairwise([-1, *cuts, len(line)])]
+    if cuts and cuts[0] == 0:
+        parts = parts[1:]
+    if cuts and cuts[-1] == len(line) - 1 and len(parts) > 1:
+        parts = parts[:-1]
+    return [_decode(part.replace("\\|", "|")).strip() for part in parts]
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A heading, or what tables are not looked for in: it begins at a line and ends before one."""
+
+    kind: str
+    end: int
+    level: int = 0
+    text: str = ""
+
+
+def _find_blocks(lines: list[str]) -> dict[int, _Block]:
+    """Return headings, fenced code, rules and comments by the number of their first line."""
+    tokens = _PARSER.parse("\n".join(lines))
+    blocks: dict[int, _Block] = {}
+    for place, token in enumerate(tokens):
+        start, end = token.map or (0, 0)
+        if token.type == "heading_open":
+            # each list around a heading, which adds two levels, puts it below the headings outside
+            level = int(token.tag.removeprefix("h")) + token.level // 2
+            blocks[start] = _Block("heading", end, level, tokens[place + 1].content)
+        elif token.type in ("fence", "hr"):
+            blocks[start] = _Block(token.type, end)
+        elif token.type == "html_block":
+            blocks.update(_find_comments(lines, start, end))
+    return blocks
+
+
+def _find_comments(lines: list[str], start: int, end: int) -> Iterator[tuple[int, _Block]]:
+    """Yield the comments that begin in a block of HTML; blank lines end the block, not them."""
+    while start < end:
+        is_comment = lines[start].lstrip().startswith("<!--")
+        after = _end_after("-->", lines, start) if is_comment else start + 1
+        if is_comment:
+            yield start, _Block("comment", after)
+        start = after
+
+
+def _end_after(mark: str, lines: list[str], start: int) -> int:
+    """Return the line after the first that holds a mark, or the end."""
+    marked = (number for number in range(start, len(lines)) if mark in lines[number])
+    return next(marked, len(lines) - 1) + 1
+
+
+def _count_front_matter(lines: list[str]) -> int:
+    """Count the lines of metadata between two ``---`` at a document's very beginning."""
+    if lines[0].rstrip() != "---":
+        return 0
+    closing = (number for number, line in enumerate(lines) if number and line.rstrip() == "---")
+    return next(closing, len(lines) - 1) + 1
+
+
+@dataclass
+class _Headings:
+    """What stands above the current line."""
+
+    levels: dict[int, str] = field(default_factory=dict)
+    bold: str = ""
+    paragraph: list[str] = field(default_factory=list)
+    is_paragraph_open: bool = False
+
+    def add_heading(self, level: int, text: str) -> None:
+        self.levels = {above: kept for above, kept in self.levels.items() if above < level}
+        if text:
+            self.levels[level] = text
+        self.bold = ""
+        self.end_block()
+
+    def add_bold(self, text: str) -> None:
+        self.bold = text
+        self.end_block()
+
+    def add_text(self, line: str) -> None:
+        if not self.is_paragraph_open:
+            self.paragraph = []
+        self.paragraph.append(line.strip())
+        self.is_paragraph_open = True
+
+    def end_block(self) -> None:
+        """Forget the paragraph: something else now stands between it and what follows."""
+        self.paragraph, self.is_paragraph_open = [], False
+
+    def path(self) -> tuple[str, ...]:
+        parts = [self.levels[level] for level in sorted(self.levels)]
+        return tuple(part for part in (*parts, self.bold, self._caption()) if part)
+
+    def _caption(self) -> str:
+        line = self.paragraph[0] if len(self.paragraph) == 1 else ""
+        is_caption = len(line) <= _MAX_CAPTION_CHARACTERS and not _NO_CAPTION.match(line)
+        return _clean_heading(line) if is_caption else ""
+
+
+class _Scanner:
+    """Walks over the lines once; each `_take_` method returns how many lines it consumed."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self._blocks = _find_blocks(lines)
+        self._table_ends = _find_table_ends(lines)
+        self._at = 0
+        self._headings = _Headings()
+        self._tables: list[DraftTable] = []
+
+    def scan(self) -> list[DraftTable]:
+        takers = (
+            self._take_blank,
+            self._take_passed_over,
+            self._take_pipe_table,
+            self._take_html_table,
+            self._take_heading,
+            self._take_bold_line,
+        )
+        while self._at < len(self._lines):
+            line = self._lines[self._at]
+            consumed = next(filter(None, (take(line) for take in takers)), 0)
+            if not consumed:
+                self._headings.add_text(line)
+            self._at += consumed or 1
+        return self._tables
+
+    def _take_blank(self, line: str) -> int:
+        if line.strip():
+            return 0
+        self._headings.is_paragraph_open = False
+        return 1
+
+    def _take_passed_over(self, _line: str) -> int:
+        block = self._blocks.get(self._at)
+        if block is None or block.kind == "heading":
+            return 0
+        if block.kind != "comment":
+            self._headings.end_block()
+        return block.end - self._at
+
+    def _take_pipe_table(self, line: str) -> int:
+        if not _starts_table(line, self._line_at(self._at + 1)):
+            return 0
+        end = self._at + 2
+        while end < len(self._lines) and self._continues_table(end):
+            end += 1
+        rows = [_draft_row(self._lines[number], number + 1) for number in range(self._at, end)]
+        # a delimiter row of another width stays, so that building the table names its line
+        if len(rows[0].cells) == len(rows[1].cells):
+            del rows[1]
+        self._tables.append(DraftTable(self._headings.path(), tuple(rows), self._at + 1))
+        self._headings.end_block()
+        return end - self._at
+
+    def _take_html_table(self, line: str) -> int:
+        if _table_depth(line) is None:
+            return 0
+        end = self._html_table_end()
+        text = "\n".join(self._lines[self._at : end])
+        above = self._headings.path()
+        self._tables += read_html(text, first_line=self._at + 1, above=above)
+        self._headings.end_block()
+        return end - self._at
+
+    def _html_table_end(self) -> int:
+        """Return the line after ``</table>``; a table never closed ends at the next heading."""
+        if self._at in self._table_ends:
+            return self._table_ends[self._at]
+        below = range(self._at + 1, len(self._lines))
+        headings = (number for number in below if self._is_heading(number))
+        return next(headings, len(self._lines))
+
+    def _take_heading(self, line: str) -> int:
+        in_html = _HTML_HEADING.match(line)
+        if in_html:
+            self._headings.add_heading(int(in_html[1]), _clean_heading(in_html[2]))
+            return 1
+        if not self._is_heading(self._at):
+            return 0
+        block = self._blocks[self._at]
+        self._headings.add_heading(block.level, _clean_heading(block.text))
+        return block.end - self._at
+
+    def _take_bold_line(self, line: str) -> int:
+        bold = _BOLD_LINE.match(line.strip())
+        if not bold or "**" in bold[1]:
+            return 0
+        self._headings.add_bold(_clean_heading(bold[1]))
+        return 1
+
+    def _line_at(self, number: int) -> str:
+        return self._lines[number] if number < len(self._lines) else ""
+
+    def _is_heading(self, number: int) -> bool:
+        return number in self._blocks and self._blocks[number].kind == "heading"
+
+    def _continues_table(self, number: int) -> bool:
+        line = self._lines[number]
+        if not line.strip() or number in self._blocks:
+            return False
+        return "|" in line or not line.lstrip().startswith("<")
+
+
+def _starts_table(line: str, below: str) -> bool:
+    if "|" not in line or "|" not in below or "-" not in below:
+        return False
+    return all(_DELIMITER_CELL.fullmatch(cell) for cell in split_cells(below))
+
+
+def _table_depth(line: str) -> int | None:
+    """Return opened minus closed table tags outside code spans; None where there is none."""
+    tags = _TABLE_TAG.findall(_CODE_SPAN.sub("", line))
+    return sum(-1 if slash else 1 for slash in tags) if tags else None
+
+
+def _find_table_ends(lines: list[str]) -> dict[int, int]:
+    """Return for each line with table tags the line after the one that closes what it opens."""
+    ends: dict[int, int] = {}
+    opened: list[tuple[int, int]] = []  # lines that open a table, and the depth before each
+    depth = 0
+    for number, line in enumerate(lines):
+        change = _table_depth(line)
+        if change is None:
+            continue
+        opened.append((number, depth))
+        depth += change
+        while opened and opened[-1][1] >= depth:
+            ends[opened.pop()[0]] = number + 1
+    return ends
+
+
+def _draft_row(line: str, number: int) -> DraftRow:
+    return DraftRow(number, tuple(DraftCell(text) for text in split_cells(line)))
+
+
+def _decode(text: str) -> str:
+    return _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
+
+
+def _clean_heading(text: str) -> str:
+    return _decode(_TAG.sub("", text)).strip(" \t*_:\uff1a")

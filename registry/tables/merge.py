@@ -1,0 +1,231 @@
+"""Merge reports of the same experiment into one observation with several citations."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from registry.errors import SourceError
+from registry.submission.identity import canonical_json
+from registry.tables.values import Stated, Values, split_parts
+from registry.units import Figure, RelatedFigures, check_related, figure_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from registry.tables.report import FigureKey, Report, ReportedFigure
+
+#: Columns that describe an observation and do not tell experiments apart.
+_DESCRIPTIVE = ("model_reported", "outcome_detail", "flags", "provenance")
+
+#: Most runs of one configuration without a run_id: each report is held against all of them.
+_MOST_RUNS = 1000
+
+_RELATED = {
+    "total_time": "total_seconds",
+    "samples_per_second": "samples_per_second",
+    "tokens_per_second": "tokens_per_second",
+    "sample_time": "seconds_per_sample",
+    "step_time": "seconds_per_step",
+}
+
+
+@dataclass(eq=False)
+class Group:
+    """Reports of one experiment."""
+
+    values: Values
+    figures: dict[FigureKey, ReportedFigure] = field(default_factory=dict)
+    citations: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+
+    @property
+    def first(self) -> int:
+        """Place of the first report in the document."""
+        return min(number for number, _ in self.citations)
+
+
+def merge_reports(
+    reports: Sequence[Report], unite: Mapping[str, str], *, origin: str
+) -> list[Group]:
+    """Return the experiments that reports are about, in order of their first report.
+
+    Reports are of one experiment where configuration, environment and outcome are the same and no
+    figure contradicts another. ``unite`` names columns, each with a reason, in which a report may
+    leave out what another states, if all their figures agree and they share one at least.
+    """
+    groups = _merge_equal(reports, origin)
+    if unite:
+        groups = _unite(groups, unite)
+    groups.sort(key=lambda group: group.first)
+    _number_runs(groups)
+    return groups
+
+
+def _merge_equal(reports: Sequence[Report], origin: str) -> list[Group]:
+    by_key: dict[str, list[Group]] = defaultdict(list)
+    for number, report in enumerate(reports):
+        figures = {figure.key: figure for figure in report.figures}
+        new = Group(dict(report.values), figures, [(number, report.citation)])
+        alike = by_key[_key(report.values)]
+        same = next((group for group in alike if _agree(group, new)), None)
+        if same is None:
+            _validate_number_of_runs(len(alike) + 1, f"{origin}, {report.citation['locator']}")
+            alike.append(new)
+        else:
+            _absorb(same, new)
+    return [group for alike in by_key.values() for group in alike]
+
+
+def _validate_number_of_runs(n_runs: int, where: str) -> None:
+    if n_runs > _MOST_RUNS:
+        raise SourceError(
+            f"{where}: found more than {_MOST_RUNS} runs that differ in their "
+            "figures alone, expected a column that distinguishes them; map one to run_id"
+        )
+
+
+def _key(values: Values, without: Iterable[str] = ()) -> str:
+    left_out = {*_DESCRIPTIVE, *without}
+    stated = {
+        name: value.value
+        for name, value in values.items()
+        if value.value is not None and name not in left_out
+    }
+    return canonical_json(stated)
+
+
+def _agree(group: Group, other: Group) -> bool:
+    shared = group.figures.keys() & other.figures.keys()
+    return all(
+        group.figures[key].quantity.value == other.figures[key].quantity.value for key in shared
+    )
+
+
+def _absorb(group: Group, other: Group) -> None:
+    for name, stated in other.values.items():
+        group.values[name] = _merge_stated(name, group.values.get(name), stated)
+    for key, figure in other.figures.items():
+        known = group.figures.get(key)
+        group.figures[key] = figure if known is None else _merge_figures(known, figure)
+    group.citations = sorted([*group.citations, *other.citations], key=lambda entry: entry[0])
+
+
+def _merge_stated(name: str, known: Stated | None, other: Stated) -> Stated:
+    if known is None or known.value is None:
+        return other
+    value = known.value
+    if name == "flags" and other.value:
+        value = sorted({*value, *other.value})
+    return Stated(value, _join(known.because, other.because), known.half_width)
+
+
+def _join(*reasons: str | None) -> str | None:
+    return "; ".join(dict.fromkeys(filter(None, reasons))) or None
+
+
+def _merge_figures(known: ReportedFigure, other: ReportedFigure) -> ReportedFigure:
+    """Return the figure whose text needs the fewer inferences, and say what the other needed."""
+    if known.quantity.reason == other.quantity.reason:
+        return known
+    kept, dropped = (known, other) if known.quantity.reason is None else (other, known)
+    if kept.quantity.reason is not None:
+        return known
+    also = f"also written {dropped.quantity.raw!r}: {dropped.quantity.reason}"
+    return replace(kept, because=_join(kept.because, also))
+
+
+def _unite(groups: list[Group], unite: Mapping[str, str]) -> list[Group]:
+    by_key: dict[str, list[Group]] = defaultdict(list)
+    for group in groups:
+        by_key[_key(group.values, unite)].append(group)
+    for alike in by_key.values():
+        for group in list(alike):
+            fuller = [other for other in alike if _fills(other, group, unite)]
+            if len(fuller) == 1:
+                _take_in(fuller[0], group, unite)
+                alike.remove(group)
+    return [group for alike in by_key.values() for group in alike]
+
+
+def _fills(fuller: Group, group: Group, unite: Mapping[str, str]) -> bool:
+    """Return whether one report states all that the other does, and more, of the same run."""
+    stated, known = _stated(fuller, unite), _stated(group, unite)
+    shares = bool(fuller.figures.keys() & group.figures.keys())
+    return known.items() < stated.items() and shares and _agree(fuller, group)
+
+
+def _stated(group: Group, names: Iterable[str]) -> dict[str, Any]:
+    values = {name: group.values[name].value for name in names if name in group.values}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _take_in(fuller: Group, group: Group, unite: Mapping[str, str]) -> None:
+    missing = _stated(fuller, unite).keys() - _stated(group, unite).keys()
+    for name in missing:
+        stated = fuller.values[name]
+        fuller.values[name] = replace(stated, because=_join(stated.because, unite[name]))
+        group.values.pop(name, None)
+    _absorb(fuller, group)
+
+
+def _number_runs(groups: list[Group]) -> None:
+    """Number the experiments that differ in their figures alone."""
+    by_key: dict[str, list[Group]] = defaultdict(list)
+    for group in groups:
+        by_key[_key(group.values)].append(group)
+    for alike in by_key.values():
+        for number, group in enumerate(alike if len(alike) > 1 else (), start=1):
+            run_id = group.values.get("run_id", Stated(None)).value
+            group.values["run_id"] = Stated(f"{run_id}.{number}" if run_id else str(number))
+
+
+def format_observation(group: Group, n_tokens: int | None) -> dict[str, Any]:
+    """Return a group as an observation of a submission; ``n_tokens`` are those of the data."""
+    values = dict(group.values)
+    if _disagrees(group, n_tokens):
+        flags = values.get("flags", Stated([])).value or []
+        values["flags"] = Stated(sorted({*flags, "figures_disagree"}))
+    parts = split_parts(values)
+    inferences = {
+        name: stated.because
+        for name, stated in sorted(values.items())
+        if stated.because and stated.value is not None
+    }
+    return {
+        **parts["observation"],
+        **({"inferences": inferences} if inferences else {}),
+        "configuration": parts["configuration"],
+        "environment": parts["environment"],
+        "measurements": [figure.measurement() for figure in group.figures.values()],
+        "citations": [citation for _, citation in group.citations],
+    }
+
+
+def _disagrees(group: Group, n_tokens: int | None) -> bool:
+    """Return whether related figures contradict each other beyond rounding."""
+    figures = {
+        _RELATED[figure.metric]: figure_of(figure.quantity)
+        for figure in group.figures.values()
+        if figure.metric in _RELATED
+        and (figure.statistic, figure.scope) == ("value", "total")
+        and not _is_inverted(figure)
+    }
+    n_samples, n_epochs = (group.values.get(name, Stated(None)) for name in _SAMPLES)
+    if n_samples.value is not None and n_epochs.value is not None:
+        times = n_epochs.value
+        figures["n_samples"] = Figure(n_samples.value * times, n_samples.half_width * times)
+        if n_tokens is not None:
+            figures["n_tokens"] = Figure(n_tokens * times)
+    return bool(check_related(RelatedFigures(**figures)))
+
+
+_SAMPLES = ("n_samples", "n_epochs")
+
+
+def _is_inverted(figure: ReportedFigure) -> bool:
+    """Return whether a time was written as a rate or a rate as a time: its rounding is another."""
+    reading = figure.quantity.reading
+    if figure.quantity.unit == "second":
+        return reading.endswith("/s")
+    return reading.startswith("s/")

@@ -1,0 +1,53 @@
+"""What a row of a table says, before rows of the same experiment are folded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from registry.units.figure import format_figure
+
+if TYPE_CHECKING:
+    from registry.tables.values import Values
+    from registry.units.figure import AnyQuantity
+
+FigureKey = tuple[str, str, str, int | None, str | None]
+
+
+@dataclass(frozen=True)
+class ReportedFigure:
+    """One figure of a cell: what it measures, and the quantity with its text."""
+
+    metric: str
+    statistic: str
+    scope: str
+    device_index: int | None
+    kind: str | None
+    quantity: AnyQuantity
+    unit_in_header: str | None = None
+    because: str | None = None
+
+    @property
+    def key(self) -> FigureKey:
+        """What distinguishes this figure from the others of an observation."""
+        return (self.metric, self.statistic, self.scope, self.device_index, self.kind)
+
+    def measurement(self) -> dict[str, Any]:
+        """Return the figure as a measurement of a submission."""
+        columns = format_figure(self.quantity)
+        names = ("metric", "statistic", "scope", "device_index", "kind")
+        identity = {name: getattr(self, name) for name in names}
+        reasons = [self.because, columns.get("reason")]
+        columns["reason"] = "; ".join(dict.fromkeys(filter(None, reasons))) or None
+        columns.setdefault("unit_reported", self.unit_in_header)
+        filled = {**identity, **columns, "value": float(columns["value"])}
+        return {name: value for name, value in filled.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Report:
+    """One reported place: the values it states, its figures and its citation."""
+
+    values: Values
+    figures: tuple[ReportedFigure, ...]
+    citation: dict[str, Any]

@@ -1,0 +1,167 @@
+"""Logs of any content are read or refused with one reason; the other files of a run go on."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from registry.errors import SubmissionError
+from registry.importers import read_files
+from registry.importers.shared.loading import load_file
+from registry.importers.shared.shapes import count_of, entries_of, number_of, section_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from registry.importers import Imported
+
+    Read = Callable[..., Imported]
+    Observe = Callable[..., list[dict[str, Any]]]
+
+RUN = {"model_id": "llama-3.2-1b", "method": "lora"}
+
+REFUSED = {
+    "a long field.csv": (
+        "a,b\n1," + "x" * 131_073,
+        "line 2: field larger than field limit (131072); expected CSV with shorter cells",
+    ),
+    "an open quote.csv": (
+        'a,b\n1,"' + "x\n" * 100_000,
+        "line 65538: field larger than field limit (131072); expected CSV with shorter cells",
+    ),
+    "columns beyond the memory.csv": (
+        "," * 100_000 + "\n" + "1\n" * 20,
+        "found more than 2000000 cells; split the table",
+    ),
+    "nested.yaml": ("- " * 900, "nested too deep; expected a few levels"),
+    "digits.yaml": (
+        "a: " + "9" * 5_000,
+        "found a number of 5000 characters, expected at most 64; expected YAML",
+    ),
+    "nested.json": (
+        "[" * 100_000,
+        "not recognized as a training log or result of any known framework",
+    ),
+    "digits.json": (
+        '{"train_runtime": ' + "9" * 5_000 + "}",
+        "not recognized as a training log or result of any known framework",
+    ),
+    "digits.log": (
+        "9" * 200_000,
+        "not recognized as a training log or result of any known framework",
+    ),
+    "bars.log": (
+        "1/2 [" * 50_000 + "{'" * 50_000,
+        "not recognized as a training log or result of any known framework",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_hostile_file_is_refused_with_a_reason(tmp_path: Path, read: Read, name: str) -> None:
+    text, reason = REFUSED[name]
+    (tmp_path / name).write_text(text, encoding="utf-8", newline="")
+    assert read(tmp_path).refused == ((tmp_path / name, reason),)
+
+
+@pytest.mark.parametrize("signs", ["-", "+", "not ", "(", "[", "1+", "lambda:"])
+def test_a_printed_entry_of_endless_signs_is_passed_over(
+    tmp_path: Path, observe: Observe, signs: str
+) -> None:
+    log = tmp_path / "run.log"
+    lines = [
+        "{'loss': '1.5', 'memory/max_active (GiB)': '2.5'}",
+        "{'loss': " + signs * 200_000 + "1}",
+        "{'loss': " + signs * (1_900 // len(signs)) + "1}",
+        "{'loss': 1, [2]: 3}",
+        "{'loss', [2]}",
+        "{'loss': 1, 2: 3}",
+    ]
+    log.write_text("\n".join(lines), encoding="utf-8")
+    (observation,) = observe(tmp_path, **RUN)
+    assert [row["value"] for row in observation["measurements"]] == [1.0, 2.5 * 2**30]
+
+
+@pytest.mark.parametrize("history", [None, 1, "x", {}, [None], [1, "train_runtime"]])
+def test_a_trainer_state_without_a_history_is_one_of_a_checkpoint(
+    tmp_path: Path, observe: Observe, history: Any
+) -> None:
+    state = {"log_history": history, "global_step": 3, "max_steps": 10}
+    (tmp_path / "trainer_state.json").write_text(json.dumps(state), encoding="utf-8")
+    (observation,) = observe(tmp_path, **RUN)
+    assert observation["outcome"] == "unknown"
+    assert observation["outcome_detail"] == "state of a checkpoint at step 3 of 10"
+
+
+@pytest.mark.parametrize("step", [None, "many", [], 10**400, -1, True])
+def test_of_several_states_the_furthest_is_the_one_with_a_step(
+    tmp_path: Path, observe: Observe, step: Any
+) -> None:
+    for name, done in (("checkpoint-1", step), ("checkpoint-2", 5)):
+        (tmp_path / name).mkdir()
+        state: dict[str, Any] = {"log_history": [], "global_step": done, "max_steps": 10}
+        (tmp_path / name / "trainer_state.json").write_text(json.dumps(state), encoding="utf-8")
+    (observation,) = observe(tmp_path, **RUN)
+    assert observation["outcome_detail"] == "state of a checkpoint at step 5 of 10"
+
+
+def test_a_log_of_nothing_but_restarts_is_refused(tmp_path: Path, read: Read) -> None:
+    entry = {"total_steps": 1000, "elapsed_time": "0:00:01", "loss": 1.0}
+    lines = [json.dumps({"current_steps": step, **entry}) for step in range(500, 0, -1)]
+    path = tmp_path / "trainer_log.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    assert read(tmp_path, **RUN).refused == (
+        (path, "found more than 200 runs in one log, expected a few; split the log"),
+    )
+
+
+def test_carriage_returns_alone_end_the_lines_of_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"a,b\r1,2\r3\r4,5,6\r")
+    loaded = load_file(path)
+    assert getattr(loaded, "document", None) == [
+        {"a": "1", "b": "2"},
+        {"a": "3", "b": ""},
+        {"a": "4", "b": "5"},
+    ]
+
+
+def test_a_pipe_and_a_device_are_refused_and_passed_over_in_a_folder(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (tmp_path / "zero.log").symlink_to("/dev/zero")
+    found = read_files([pipe, Path("/dev/zero")])
+    assert [tuple(refusal) for refusal in found.refused] == [
+        (pipe, "found a pipe, expected a log in a regular file; save it in one first"),
+        (
+            Path("/dev/zero"),
+            "found a device, expected a log in a regular file; save it in one first",
+        ),
+    ]
+    assert read_files([tmp_path]).refused == ()
+
+
+def test_a_path_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(SubmissionError) as caught:
+        read_files([Path("none")])
+    assert str(caught.value) == "none: not found; expected a file or a folder"
+
+
+@pytest.mark.parametrize("value", [10**400, 1e300, float("inf"), float("nan"), 1e-300, "1e999"])
+def test_what_no_figure_can_be_is_no_number(value: Any) -> None:
+    assert number_of(value) is None
+
+
+@pytest.mark.parametrize("value", [10**400, 0, -3, 2.0, "3", None, True])
+def test_what_counts_nothing_is_no_count(value: Any) -> None:
+    assert count_of(value) is None
+
+
+@pytest.mark.parametrize("document", [None, 1, "ab", [], {}, {"a": None}, {"a": 1}, {"a": "b"}])
+def test_what_is_of_another_shape_is_not_there(document: Any) -> None:
+    assert section_of(document, "a") == {}
+    assert entries_of(document, "a") == []

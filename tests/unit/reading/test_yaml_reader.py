@@ -1,0 +1,82 @@
+"""YAML from strangers is read strictly, and nothing in it grows beyond its text."""
+
+from __future__ import annotations
+
+import pytest
+
+from registry.reading import ReadingError
+from registry.reading.yaml_reader import LARGEST_YAML, parse_yaml
+
+#: Each list holds the one before nine times: 490 million values in 200 characters.
+_LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+def test_yaml_is_read_with_its_types_and_aliases() -> None:
+    text = "a: &a {x: 1, y: 1.5, z: 1:30}\nb: {<<: *a, y: [true, null, 0x10]}\n"
+    a = {"x": 1, "y": 1.5, "z": 90}
+    expected = {"a": a, "b": {"x": 1, "y": [True, None, 16], "z": 90}}
+    assert parse_yaml(text, origin="a.yaml") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 900 + "]" * 900, ": nested too deep; expected a few levels"),
+        ("[" * 100_000, ": nested too deep; expected a few levels"),
+        ("- " * 5_000, ": nested too deep; expected a few levels"),
+        (
+            "a: " + "9" * 5_000,
+            (
+                ", line 1, column 4: found a number of 5000 characters, expected at most 64; "
+                "expected YAML"
+            ),
+        ),
+        (
+            "a: 1" + ":1" * 50_000,
+            (
+                ", line 1, column 4: found a number of 100001 characters, expected at most 64; "
+                "expected YAML"
+            ),
+        ),
+        (
+            "a: 1" + ":1" * 3_000 + ".5",
+            (
+                ", line 1, column 4: found a number of 6003 characters, expected at most 64; "
+                "expected YAML"
+            ),
+        ),
+        (
+            _LAUGHS,
+            ": found 490329055 values with aliases written out, expected at most 100000",
+        ),
+        ("&a [*a]", ": found 100002 values with aliases written out, expected at most 100000"),
+        (
+            "x" * (LARGEST_YAML + 1),
+            ": found 262145 characters of YAML, expected at most 262144",
+        ),
+        ("a: 1\na: 2", ", line 2, column 1: found key 'a' twice, expected it once; expected YAML"),
+        ("? [a]\n: b", ", line 1, column 3: found unhashable key; expected YAML"),
+        ("a: 2001-13-45", ": month must be in 1..12; expected YAML"),
+        ("!!int ''", ": found a value that is not what its tag says; expected YAML"),
+        ("!!bool x", ": found a value that is not what its tag says; expected YAML"),
+        ("!!timestamp x", ": found a value that is not what its tag says; expected YAML"),
+        (
+            "\0",
+            ": unacceptable character #x0000: special characters are not allowed; expected YAML",
+        ),
+        (
+            "!!python/object:os.system 1",
+            (
+                ", line 1, column 1: could not determine a constructor for the tag "
+                "'tag:yaml.org,2002:python/object:os.system'; expected YAML"
+            ),
+        ),
+    ],
+)
+def test_hostile_yaml_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ReadingError) as caught:
+        parse_yaml(text, origin="a.yaml")
+    assert str(caught.value) == f"a.yaml{message}"

@@ -1,0 +1,97 @@
+"""The curated folder: its catalogue, and one or more submissions for each source."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from registry.errors import SourceError
+from registry.tables.curated import iter_curated_submissions, load_curated_catalogue
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from registry.catalogue import Catalogue
+
+
+def test_the_catalogue_knows_models_and_gpus_by_id(catalogue: Catalogue) -> None:
+    assert catalogue.models["qwen-7b"]["n_params"] == 7_721_324_544
+    assert catalogue.gpus["rtx-3090"]["memory_bytes"] == 24576 * 2**20
+
+
+def test_sources_come_in_order_of_their_names(records: Path, catalogue: Catalogue) -> None:
+    source_ids = [source_id for source_id, _ in iter_curated_submissions(records, catalogue)]
+    assert source_ids == sorted(source_ids)
+    assert {"llama2-lora-3090", "swift-benchmark"} <= set(source_ids)
+
+
+def test_canonical_submissions_are_taken_as_they_are(
+    records: Path, tmp_path: Path, catalogue: Catalogue
+) -> None:
+    by_id = dict(iter_curated_submissions(records, catalogue))
+    (tmp_path / "sources" / "copied").mkdir(parents=True)
+    lines = [by_id["swift-benchmark"].text, by_id["llm-train-throughput"].text]
+    path = tmp_path / "sources" / "copied" / "submissions.jsonl"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    again = [prepared for _, prepared in iter_curated_submissions(tmp_path, catalogue)]
+    assert [prepared.text for prepared in again] == lines
+
+
+def test_a_source_of_another_name_than_its_folder_is_refused(
+    records: Path, tmp_path: Path, catalogue: Catalogue
+) -> None:
+    folder = tmp_path / "sources" / "other"
+    shutil.copytree(records / "sources" / "swift-benchmark", folder)
+    with pytest.raises(SourceError) as raised:
+        list(iter_curated_submissions(tmp_path, catalogue))
+    assert str(raised.value) == (
+        f"{folder / 'mapping.yaml'}: found source_id 'swift-benchmark', expected 'other' as the "
+        "folder is called"
+    )
+
+
+def test_a_cell_that_cannot_be_read_stops_the_build(
+    records: Path, tmp_path: Path, catalogue: Catalogue
+) -> None:
+    folder = tmp_path / "sources" / "swift-benchmark"
+    shutil.copytree(records / "sources" / "swift-benchmark", folder)
+    table = folder / "06-model-type.csv"
+    table.write_text(table.read_text(encoding="utf-8").replace("8.18min", "soon"), encoding="utf-8")
+    with pytest.raises(SourceError) as raised:
+        list(iter_curated_submissions(tmp_path, catalogue))
+    assert str(raised.value) == (
+        f"{folder}, table 6, row 6, column 'Training Speed': found 'soon', expected a duration "
+        "such as '7.01min', '5h35min', '3:35:20' or '07:01'"
+    )
+
+
+def test_an_empty_folder_is_refused(tmp_path: Path, catalogue: Catalogue) -> None:
+    (tmp_path / "sources" / "empty").mkdir(parents=True)
+    with pytest.raises(SourceError) as raised:
+        list(iter_curated_submissions(tmp_path, catalogue))
+    assert str(raised.value) == (
+        f"{tmp_path / 'sources' / 'empty'}: found neither mapping.yaml nor submissions.jsonl, "
+        "expected one"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot be read: No such file or directory; expected a part of the catalogue"),
+        ("- [", "found no valid YAML: "),
+        ("- {a: 1}", "found no list of entries with 'model_id', expected one"),
+    ],
+)
+def test_a_catalogue_that_cannot_be_read_is_an_error(
+    tmp_path: Path, text: str | None, message: str
+) -> None:
+    (tmp_path / "catalogue").mkdir()
+    path = tmp_path / "catalogue" / "models.yaml"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    with pytest.raises(SourceError) as raised:
+        load_curated_catalogue(tmp_path)
+    assert str(raised.value).startswith(f"{path}: {message}")
