@@ -1,6 +1,7 @@
 """Write the documents that are derived from the contract.
 
-Run as ``python -m registry.contract.documentation``. With ``--check`` nothing is written, and the exit status is 1 where a document is out of date.
+Run as ``python -m registry.contract.documentation``; with ``--check`` nothing is written, and the
+exit status is 1 where a document is out of date.
 """
 
 from __future__ import annotations

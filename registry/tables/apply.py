@@ -22,8 +22,8 @@ class ImportResult:
     """What a document says in the registry's terms.
 
     Attributes:
-        submission: the plain document, for :func:`registry.submission.prepare.prepare_submission`; where
-            there are problems it lacks what could not be read, and must not be stored.
+        submission: the plain document, to be validated by `prepare_submission`; where there are
+            problems it lacks what could not be read, and must not be stored.
         problems: what could not be read, each with table, row and column; empty if all was.
         n_tables: tables that were read.
         n_rows: rows that were read.
