@@ -15,7 +15,7 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Fiel
 from registry.submission.schema import NestedSpec, part_spec
 
 
-class Part(BaseModel):
+class SubmissionPart(BaseModel):
     """A part of a submission, with the columns that the contract names."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -39,7 +39,7 @@ _TYPES: dict[str, Any] = {
 
 
 @lru_cache(maxsize=16)
-def part_class(name: str) -> type[Part]:
+def part_class(name: str) -> type[SubmissionPart]:
     """Return the class of one part, such as ``Observation``."""
     part = part_spec(name)
     fields: dict[str, Any] = {}
@@ -54,7 +54,7 @@ def part_class(name: str) -> type[Part]:
         else:
             fields[column.name] = (kind | None, Field(None, description=column.meaning))
     fields |= {key: _nested_field(nested) for key, nested in part.nested.items()}
-    return create_model(name, __base__=Part, __module__="registry.submission", **fields)
+    return create_model(name, __base__=SubmissionPart, __module__="registry.submission", **fields)
 
 
 def _nested_field(nested: NestedSpec) -> Any:

@@ -24,11 +24,12 @@ def complete_observation(observation: Mapping[str, Any]) -> dict[str, Any]:
     """Return an observation of a submission with what follows from it; the other stays as it is."""
     configuration = dict(observation["configuration"])
     fill_configuration(configuration)
-    figures = [*observation.get("measurements", ())]
+    stated = observation.get("measurements", ())
+    figures = [*stated, *derive_figures(configuration, stated)]
     return {
         **observation,
         "configuration": configuration,
-        "measurements": [*figures, *derive_figures(configuration, figures)],
+        **({"measurements": figures} if figures else {}),
         "citations": observation.get("citations") or [_WHOLE_SUBMISSION],
     }
 

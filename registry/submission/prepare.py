@@ -186,7 +186,7 @@ def _check_observations(plain: Plain, known: Catalogue) -> Iterator[str]:
         yield from _check_derived(observation, complete, path)
         configuration = complete["configuration"]
         gpu = known.gpus.get(configuration.get("gpu_id", ""), {})
-        figures = complete["measurements"]
+        figures = complete.get("measurements", [])
         facts = collect_facts(configuration, complete, figures, gpu.get("memory_bytes"))
         for rule in check_rules(facts):
             found = _format_facts(rule.require, facts)
@@ -203,7 +203,8 @@ def _check_derived(observation: Plain, complete: Plain, path: str) -> Iterator[s
             if problem:
                 place = f"{path}.configuration.{name}"
                 yield f"{place}: found {excerpt(value)}, which follows from the others; {problem}"
-    for figure in complete["measurements"][len(observation.get("measurements", ())) :]:
+    n_stated = len(observation.get("measurements", ()))
+    for figure in complete.get("measurements", ())[n_stated:]:
         place = f"{path}: {figure['metric']}, derived as {figure['reason']}"
         yield from _check_range(figure, place)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from registry.catalogue import Catalogue
     from registry.tables.mapping import SourceMapping
-    from registry.tables.matching import Document
+    from registry.tables.matching import TableDocument
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def import_document(document: Path, mapping: SourceMapping, catalogue: Catalogue
     )
 
 
-def _format_source(mapping: SourceMapping, read: Document) -> dict[str, Any]:
+def _format_source(mapping: SourceMapping, read: TableDocument) -> dict[str, Any]:
     """Return the source as the mapping states it; a folder keeps the stated document's hash."""
     stated = mapping.source.model_dump(exclude_none=True)
     is_folder = bool(read.files)

@@ -38,7 +38,7 @@ class FoundTable:
 
 
 @dataclass(frozen=True)
-class Document:
+class TableDocument:
     """The tables of a document in order, the file names where it is a folder, and its hash."""
 
     tables: tuple[RawTable, ...]
@@ -46,7 +46,7 @@ class Document:
     sha256: str
 
 
-def read_tables(path: Path, mapping: SourceMapping) -> Document:
+def read_tables(path: Path, mapping: SourceMapping) -> TableDocument:
     """Return the tables of a file, or of the CSV and TSV files of a folder in order of names.
 
     Raises:
@@ -55,7 +55,7 @@ def read_tables(path: Path, mapping: SourceMapping) -> Document:
     return _read_folder(path) if path.is_dir() else _read_file(path, mapping)
 
 
-def _read_folder(folder: Path) -> Document:
+def _read_folder(folder: Path) -> TableDocument:
     try:
         paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES)
     except OSError as error:
@@ -73,13 +73,13 @@ def _read_folder(folder: Path) -> Document:
         for table in _parse_tables(data, path):
             tables.append(replace(table, index=len(tables) + 1))
         hashed.update(path.name.encode() + b"\0" + data)
-    return Document(tuple(tables), tuple(path.name for path in paths), hashed.hexdigest())
+    return TableDocument(tuple(tables), tuple(path.name for path in paths), hashed.hexdigest())
 
 
-def _read_file(path: Path, mapping: SourceMapping) -> Document:
+def _read_file(path: Path, mapping: SourceMapping) -> TableDocument:
     data = read_bytes(path, limit=LARGEST_DOCUMENT, what=WHAT)
     tables = _parse_tables(data, path, _header_rows(mapping))
-    return Document(tuple(tables), (), hashlib.sha256(data).hexdigest())
+    return TableDocument(tuple(tables), (), hashlib.sha256(data).hexdigest())
 
 
 def _parse_tables(
@@ -112,7 +112,7 @@ def _numbers(match: Match) -> list[int]:
     return match.table if isinstance(match.table, list) else [match.table]
 
 
-def match_tables(document: Document, mapping: SourceMapping) -> list[FoundTable]:
+def match_tables(document: TableDocument, mapping: SourceMapping) -> list[FoundTable]:
     """Return the tables that the mapping reads, in order, each with all its columns' meanings.
 
     Raises:
@@ -137,7 +137,7 @@ def match_tables(document: Document, mapping: SourceMapping) -> list[FoundTable]
     return [found[number] for number in sorted(found)]
 
 
-def _matches(match: Match, table: RawTable, document: Document) -> bool:
+def _matches(match: Match, table: RawTable, document: TableDocument) -> bool:
     """Return whether all conditions hold that mean something for this kind of document."""
     conditions = []
     if match.table is not None:
@@ -152,7 +152,7 @@ def _matches(match: Match, table: RawTable, document: Document) -> bool:
     return is_unconditional or (bool(conditions) and all(conditions))
 
 
-def _no_match(document: Document, where: str) -> str:
+def _no_match(document: TableDocument, where: str) -> str:
     if not document.tables:
         return f"{where}.match: found no table in the document, expected one"
     listed = "; ".join(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from registry.submission.derive import complete_observation
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -37,7 +39,7 @@ def test_a_real_run_gives_its_settings(fixtures: Path, observe: Observe) -> None
     assert configuration["lora_rank"] == 4
     assert configuration["lora_target_modules"] == ["q_proj", "v_proj"]
     assert (configuration["micro_batch_size"], configuration["grad_accum_steps"]) == (2, 2)
-    assert configuration["global_batch_size"] == 4
+    assert complete_observation(observation)["configuration"]["global_batch_size"] == 4
     assert configuration["gpu_id"] == "cpu"
     assert configuration["n_samples"] == 24
 

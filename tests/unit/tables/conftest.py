@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from registry.submission.derive import complete_observation
 from registry.tables import ImportResult, parse_mapping
 from registry.tables import import_document as import_with
-from registry.tables.curated import iter_curated_submissions, load_curated_catalogue
+from registry.tables.curated import load_curated_catalogue, read_source_documents
 
 if TYPE_CHECKING:
     from registry.catalogue import Catalogue
@@ -27,10 +28,12 @@ def catalogue() -> Catalogue:
 
 @pytest.fixture(scope="session")
 def seeds(catalogue: Catalogue) -> dict[str, list[dict[str, Any]]]:
-    """Observations of the curated sources, as the registry stores them."""
+    """Observations of the curated sources, with what follows from them."""
     return {
-        source_id: prepared.document["observations"]
-        for source_id, prepared in iter_curated_submissions(RECORDS, catalogue)
+        document.plain["source"]["source_id"]: [
+            complete_observation(observation) for observation in document.plain["observations"]
+        ]
+        for document in read_source_documents(RECORDS, catalogue)
     }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from registry.errors import SourceError
-from registry.tables.curated import iter_curated_submissions, load_curated_catalogue
+from registry.tables.curated import load_curated_catalogue, read_source_documents
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,21 +22,25 @@ def test_the_catalogue_knows_models_and_gpus_by_id(catalogue: Catalogue) -> None
 
 
 def test_sources_come_in_order_of_their_names(records: Path, catalogue: Catalogue) -> None:
-    source_ids = [source_id for source_id, _ in iter_curated_submissions(records, catalogue)]
-    assert source_ids == sorted(source_ids)
+    documents = read_source_documents(records, catalogue)
+    source_ids = [document.plain["source"]["source_id"] for document in documents]
+    curated = [name for name in source_ids if not name.startswith("run-")]  # of one's own runs
+    assert curated == sorted(curated)
     assert {"llama2-lora-3090", "swift-benchmark"} <= set(source_ids)
 
 
 def test_canonical_submissions_are_taken_as_they_are(
     records: Path, tmp_path: Path, catalogue: Catalogue
 ) -> None:
-    by_id = dict(iter_curated_submissions(records, catalogue))
+    names = ("swift-benchmark", "llm-train-throughput")
+    documents = read_source_documents(records, catalogue, only=names)
+    by_id = {document.plain["source"]["source_id"]: document for document in documents}
     (tmp_path / "sources" / "copied").mkdir(parents=True)
     lines = [by_id["swift-benchmark"].text, by_id["llm-train-throughput"].text]
     path = tmp_path / "sources" / "copied" / "submissions.jsonl"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    again = [prepared for _, prepared in iter_curated_submissions(tmp_path, catalogue)]
-    assert [prepared.text for prepared in again] == lines
+    again = read_source_documents(tmp_path, catalogue)
+    assert [document.text for document in again] == lines
 
 
 def test_a_source_of_another_name_than_its_folder_is_refused(
@@ -45,7 +49,7 @@ def test_a_source_of_another_name_than_its_folder_is_refused(
     folder = tmp_path / "sources" / "other"
     shutil.copytree(records / "sources" / "swift-benchmark", folder)
     with pytest.raises(SourceError) as raised:
-        list(iter_curated_submissions(tmp_path, catalogue))
+        list(read_source_documents(tmp_path, catalogue))
     assert str(raised.value) == (
         f"{folder / 'mapping.yaml'}: found source_id 'swift-benchmark', expected 'other' as the "
         "folder is called"
@@ -60,7 +64,7 @@ def test_a_cell_that_cannot_be_read_stops_the_build(
     table = folder / "06-model-type.csv"
     table.write_text(table.read_text(encoding="utf-8").replace("8.18min", "soon"), encoding="utf-8")
     with pytest.raises(SourceError) as raised:
-        list(iter_curated_submissions(tmp_path, catalogue))
+        list(read_source_documents(tmp_path, catalogue))
     assert str(raised.value) == (
         f"{folder}, table 6, row 6, column 'Training Speed': found 'soon', expected a duration "
         "such as '7.01min', '5h35min', '3:35:20' or '07:01'"
@@ -70,7 +74,7 @@ def test_a_cell_that_cannot_be_read_stops_the_build(
 def test_an_empty_folder_is_refused(tmp_path: Path, catalogue: Catalogue) -> None:
     (tmp_path / "sources" / "empty").mkdir(parents=True)
     with pytest.raises(SourceError) as raised:
-        list(iter_curated_submissions(tmp_path, catalogue))
+        list(read_source_documents(tmp_path, catalogue))
     assert str(raised.value) == (
         f"{tmp_path / 'sources' / 'empty'}: found neither mapping.yaml nor submissions.jsonl, "
         "expected one"

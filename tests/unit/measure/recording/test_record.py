@@ -11,6 +11,7 @@ from registry.errors import SubmissionError
 from registry.measure.failure import Failure
 from registry.measure.recording.ranks import merge_peaks, merge_steps
 from registry.measure.recording.record import Record, build_observation, build_submission, quantile
+from registry.submission.derive import complete_observation
 from registry.submission.prepare import prepare_submission
 
 CATALOGUE = Catalogue(gpus={"cpu": {"gpu_id": "cpu"}})
@@ -57,7 +58,7 @@ def test_a_recorded_run_is_a_valid_submission() -> None:
     prepared = prepare_submission(build_submission(make_record()), CATALOGUE, origin="run")
     observation = prepared.document["observations"][0]
     assert observation["outcome"] == "ok"
-    assert observation["configuration"]["n_gpus"] == 1
+    assert complete_observation(observation)["configuration"]["n_gpus"] == 1
     assert len(observation["samples"]) == 4
 
 
