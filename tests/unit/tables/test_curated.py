@@ -76,8 +76,8 @@ def test_an_empty_folder_is_refused(tmp_path: Path, catalogue: Catalogue) -> Non
     with pytest.raises(SourceError) as raised:
         list(read_source_documents(tmp_path, catalogue))
     assert str(raised.value) == (
-        f"{tmp_path / 'sources' / 'empty'}: found neither mapping.yaml nor submissions.jsonl, "
-        "expected one"
+        f"{tmp_path / 'sources' / 'empty'}: found neither mapping.yaml nor submissions.jsonl "
+        "nor a recorded submission, expected one"
     )
 
 
