@@ -6,6 +6,7 @@ found where the mapping is read and not in the middle of a table.
 
 # Annotations are evaluated here and not kept as text: pydantic builds the classes from them.
 import re
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import (
@@ -45,6 +46,7 @@ def _with_text_keys(document: Any) -> Any:
 
 
 Values = Annotated[dict[str, Stated], BeforeValidator(parse_values)]
+Templates = Annotated[dict[str, Stated], BeforeValidator(partial(parse_values, may_refer=True))]
 Regex = Annotated[str, BeforeValidator(_parse_regex)]
 
 
@@ -120,7 +122,19 @@ class PatternSpec(Spec):
     r"""A form of a cell and what it says; ``\1`` is the text of the first group."""
 
     pattern: Regex
-    set: Values
+    set: Templates
+
+    @model_validator(mode="after")
+    def _check_references(self) -> "PatternSpec":
+        n_groups = re.compile(self.pattern).groups
+        for name, stated in self.set.items():
+            for reference in re.findall(r"\\([0-9])", str(stated.value)):
+                if int(reference) > n_groups:
+                    raise ValueError(
+                        f"{name}: found \\{reference}, expected a group of the pattern, which has "
+                        f"{n_groups}"
+                    )
+        return self
 
 
 class ColumnSpec(Spec):

@@ -82,17 +82,21 @@ def target_column(name: str) -> Column:
     return known[name][1]
 
 
-def parse_values(document: Any) -> Values:
-    """Return values by column from their plain form; raise ValueError for what is wrong.
+def parse_values(document: Any, *, may_refer: bool = False) -> Values:
+    r"""Return values by column from their plain form; raise ValueError for what is wrong.
 
-    A value with a reason is written ``{value: …, because: …}``; null takes a default away.
+    A value with a reason is written ``{value: …, because: …}``; null takes a default away. Where
+    values ``may_refer`` to the groups of a pattern, as ``\1`` does, their types are checked later.
     """
     if not isinstance(document, dict):
         raise ValueError(f"found {document!r}, expected columns and their values")  # noqa: TRY004 - pydantic wants ValueError
-    return {str(name): parse_stated(str(name), value) for name, value in document.items()}
+    return {
+        str(name): parse_stated(str(name), value, may_refer=may_refer)
+        for name, value in document.items()
+    }
 
 
-def parse_stated(name: str, value: Any) -> Stated:
+def parse_stated(name: str, value: Any, *, may_refer: bool = False) -> Stated:
     """Return one value of a column from its plain form; raise ValueError for what is wrong."""
     column = target_column(name)
     because = None
@@ -100,7 +104,8 @@ def parse_stated(name: str, value: Any) -> Stated:
         value, because = value["value"], value["because"]
         if not isinstance(because, str) or not because.strip():
             raise ValueError(f"{name}: found because {because!r}, expected a reason")
-    problem = None if value is None or is_template(value) else check_typed(column, value)
+    is_later = value is None or (may_refer and is_template(value))
+    problem = None if is_later else check_typed(column, value)
     if problem:
         raise ValueError(f"{name}: {problem}")
     return Stated(value, because)

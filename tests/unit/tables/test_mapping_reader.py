@@ -88,6 +88,10 @@ def test_what_is_no_yaml_mapping_is_refused(text: str, message: str) -> None:
             "m.yaml: defaults: quant_bits: found because '', expected a reason",
         ),
         (
+            f"{HEAD}defaults: {{n_samples: '\\1'}}\ntables: [{{match: {{}}}}]",
+            "m.yaml: defaults: n_samples: found '\\\\1'; expected int64",
+        ),
+        (
             f"{HEAD}unite: {{interconect: why}}\ntables: [{{match: {{}}}}]",
             (
                 "m.yaml: unite: unknown column 'interconect'; did you mean 'interconnect'?; "
@@ -153,6 +157,13 @@ def test_a_column_has_exactly_one_meaning(column: str, message: str) -> None:
     place, _, rest = found.partition("memory")
     assert place == "m.yaml: tables[0].columns."
     assert rest.removeprefix(".to").removeprefix(": ") == message
+
+
+def test_a_pattern_refers_to_groups_that_it_has() -> None:
+    assert error_of(in_column("{patterns: [{pattern: '(a)b', set: {run_id: '\\2'}}]}")) == (
+        "m.yaml: tables[0].columns.memory.patterns[0]: run_id: found \\2, expected a group of the "
+        "pattern, which has 1"
+    )
 
 
 @pytest.mark.parametrize(
