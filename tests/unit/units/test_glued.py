@@ -84,6 +84,7 @@ def test_a_number_of_parts_out_of_range_is_refused(parts: int) -> None:
 @pytest.mark.parametrize(
     ("text", "listed"),
     [
+        ("123", "1 + 23; 12 + 3"),
         ("123456", "1 + 23456; 12 + 3456; 123 + 456; 1234 + 56; 12345 + 6"),
         ("1234567", "1 + 234567; 12 + 34567; 123 + 4567; 1234 + 567; 12345 + 67; …"),
     ],

@@ -75,6 +75,7 @@ def test_a_single_amount_is_no_pair() -> None:
     ("text", "pair", "place"),
     [
         ("1GiB+2Gix", False, "row 1, card 1"),
+        ("1Gix+2GiB+", False, "row 1, card 0"),
         ("1Gix+2GiB", False, "row 1, card 0"),
         ("1Gix", False, "row 1"),
         ("1Gix | 2GiB", True, "row 1, GPU part"),
@@ -93,3 +94,9 @@ def test_a_text_that_is_too_long_is_refused() -> None:
     assert str(caught.value) == (
         f"row 1: found '{'1' * 60}…', expected {FORMS} of at most 200 characters"
     )
+
+
+def test_a_unit_after_a_lower_bound_does_not_hold_for_the_other_terms() -> None:
+    with pytest.raises(UnitError) as caught:
+        parse_memory_list("1+2GiB+", where=PLACE)
+    assert str(caught.value).startswith("row 1, card 0: found '1', expected an amount of memory")

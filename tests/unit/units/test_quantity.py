@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, replace
+from typing import Any
 
 import pytest
 
@@ -91,7 +92,7 @@ def test_what_is_written_does_not_make_two_of_one_quantity() -> None:
 @pytest.mark.parametrize(
     ("changes", "certain"), [({}, True), ({"low": 4}, False), ({"high": 6}, False)]
 )
-def test_a_quantity_with_one_reading_is_certain(changes: dict[str, int], certain: bool) -> None:  # noqa: FBT001 - a case
+def test_a_quantity_with_one_reading_is_certain(changes: dict[str, Any], certain: bool) -> None:  # noqa: FBT001 - a case
     assert replace(parse_count("5", where=PLACE), **changes).is_certain is certain
 
 
@@ -104,7 +105,7 @@ def test_a_quantity_with_one_reading_is_certain(changes: dict[str, int], certain
         ({"high": float("inf")}, "no quantity: value 5, high inf"),
     ],
 )
-def test_what_no_parser_may_build_is_refused(changes: dict[str, int], message: str) -> None:
+def test_what_no_parser_may_build_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match="no quantity") as caught:
         replace(parse_count("5", where=PLACE), **changes)
     assert str(caught.value) == message

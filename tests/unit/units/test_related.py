@@ -199,6 +199,7 @@ def test_a_figure_that_may_be_zero_has_no_highest_ratio() -> None:
         (figure_of(parse_duration("3:35", where=PLACE, read_as="h:mm", reason="so")), 30.0),
         (figure_of(parse_duration("7.0min", where=PLACE)), 3.0),
         (_rate("0.95 sample/s (87.5 samples)"), 0.005),
+        (_rate("0.95 sample/s\uff0887.5 samples\uff09"), 0.005),
     ],
 )
 def test_the_half_width_is_of_the_last_digit_in_the_last_unit(
