@@ -38,8 +38,9 @@ def format_duration(seconds: float) -> str:
         return f"{_round_significant(seconds * 1000)} ms"
     if seconds < _LEAST_IN_MINUTES:
         return f"{_round_significant(seconds)} s"
-    for long, short in (("day", "h"), ("h", "min")):
-        if round(seconds / _seconds_per(short)) * _seconds_per(short) >= _seconds_per(long):
+    for long, short, finer in (("day", "h", "min"), ("h", "min", "s")):
+        # What the pair below would round up to a whole long unit is shown as one.
+        if round(seconds / _seconds_per(finer)) * _seconds_per(finer) >= _seconds_per(long):
             return _format_pair(seconds, long, short)
     return _format_pair(seconds, "min", "s")
 

@@ -157,3 +157,12 @@ def test_what_is_formatted_for_people_parses_to_nearly_the_same(seconds: float) 
 )
 def test_durations_are_said_in_two_units(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
+
+
+def test_an_unknown_clock_reading_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UnitError) as caught:
+        parse_duration("18.37", where="row 1", read_as="mm,ss", reason="the text")
+    assert str(caught.value) == (
+        "row 1: found unit 'mm,ss', expected a unit of clock reading (mm.ss, h:mm); did you mean "
+        "'mm.ss'?"
+    )

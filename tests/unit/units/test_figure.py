@@ -4,7 +4,7 @@ import pytest
 
 from registry.contract import load_metrics
 from registry.errors import UnitError
-from registry.units import parse_figure
+from registry.units import TIME_OF, format_figure, parse_figure, parse_quantity
 
 EXAMPLES = {
     "byte": ("36.6 GiB", 39298950758),
@@ -91,3 +91,100 @@ def test_a_text_of_another_meaning_is_refused(unit: str, text: str, message: str
     with pytest.raises(UnitError) as raised:
         parse_figure(unit, text, where="value")
     assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("5 FLOP/s", 5.0),
+        ("5 kFLOPS", 5e3),
+        ("5 MFLOPs/s", 5e6),
+        ("5GFLOP/s", 5e9),
+        ("5 TFLOPS", 5e12),
+        ("**5 PFLOP/s**", 5e15),
+    ],
+)
+def test_every_prefix_of_a_throughput_is_read(text: str, value: float) -> None:
+    figure = parse_figure("FLOP/second", text, where="value")
+    assert figure["value"] == value
+    assert figure["unit_reported"] == figure["reading"] == text.strip("*5 ")
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("0.83", {"value": 0.83, "raw": "0.83", "reading": "ratio"}),
+        ("83 %", {"value": 0.83, "raw": "83 %", "unit_reported": "%", "reading": "%"}),
+    ],
+)
+def test_a_ratio_is_a_number_or_a_percentage(text: str, columns: dict[str, object]) -> None:
+    assert parse_figure("1", text, where="value") == columns
+
+
+@pytest.mark.parametrize(
+    ("text", "per", "seconds"), [("2.0s/it", "step", 2.0), ("0.5 s/sample", "sample", 0.5)]
+)
+def test_the_metrics_that_are_the_time_of_one_thing_say_of_what(
+    text: str, per: str, seconds: float
+) -> None:
+    assert TIME_OF == {"step_time": "step", "sample_time": "sample"}
+    assert parse_figure("second", text, where="value", per=per)["value"] == seconds
+
+
+def test_a_time_of_one_thing_is_not_that_of_another() -> None:
+    with pytest.raises(UnitError) as raised:
+        parse_figure("second", "0.5 s/sample", where="value", per="step")
+    assert str(raised.value) == (
+        "value: found '0.5 s/sample', expected a speed in steps, not in samples"
+    )
+
+
+def test_a_bare_step_time_may_have_a_speed_as_its_default_unit() -> None:
+    quantity = parse_quantity(
+        "second", "0.5", where="value", per="step", default_unit="it/s", reason="the header"
+    )
+    assert (quantity.value, quantity.unit, quantity.low, quantity.high) == (2.0, "second", 2.0, 2.0)
+    assert (quantity.reading, quantity.reason) == ("step/s", "the header")
+
+
+def test_a_bare_step_time_may_have_a_duration_as_its_default_unit() -> None:
+    quantity = parse_quantity(
+        "second", "2", where="value", per="step", default_unit="min", reason="the header"
+    )
+    assert quantity.value == 120.0
+
+
+def test_a_clock_reading_reaches_the_duration() -> None:
+    quantity = parse_quantity("second", "18.37", where="value", read_as="mm.ss", reason="the text")
+    assert (quantity.value, quantity.reason) == (18 * 60 + 37, "the text")
+
+
+def test_a_reading_of_a_foreign_label_reaches_the_count() -> None:
+    quantity = parse_quantity("parameter", "33.55MB", where="v", read_as="M", reason="the text")
+    assert (quantity.value, quantity.reason) == (33_550_000, "the text")
+
+
+def test_the_rate_of_one_gpu_is_read_where_it_is_expected() -> None:
+    quantity = parse_quantity("token/second", "12 tokens/s/gpu", where="value", per_gpu=True)
+    assert (quantity.value, quantity.unit) == (12.0, "1/second")
+
+
+def test_the_capacity_of_the_cards_reaches_the_memory() -> None:
+    with pytest.raises(UnitError) as raised:
+        parse_quantity("byte", "2GiB", where="value", capacity_bytes=2**30)
+    assert str(raised.value) == (
+        "value: found '2GiB', read as GiB 2147483648 bytes, expected at most the 1073741824 bytes "
+        "of the cards; correct the unit or the cards, or flag the figure as over capacity"
+    )
+
+
+def test_a_figure_over_capacity_is_read_where_it_is_flagged() -> None:
+    quantity = parse_quantity(
+        "byte", "2GiB", where="value", capacity_bytes=2**32, allow_over_capacity=True
+    )
+    assert quantity.value == 2**31
+
+
+def test_a_reason_and_a_lower_bound_are_both_said() -> None:
+    quantity = parse_quantity("byte", "144+", where="value", default_unit="GiB", reason="the text")
+    assert format_figure(quantity)["reason"] == "the text; a lower bound"

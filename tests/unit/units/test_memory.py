@@ -235,3 +235,18 @@ def test_both_systems_name_their_unit() -> None:
     assert format_memory(GIB) == "1 GiB"
     assert format_memory(GIB, system="decimal") == "1.074 GB"
     assert format_memory(0) == "0 B"
+
+
+def test_a_figure_printed_in_binary_is_decimal_where_the_mapping_says_so() -> None:
+    quantity = parse_memory("15075.9375MB", where="row 1", read_as="MB", reason="the producer")
+    assert (quantity.value, quantity.reading) == (15_075_937_500, "MB")
+
+
+def test_a_reading_that_fills_the_cards_is_possible() -> None:
+    quantity = parse_memory("1GB", where="row 1", capacity_bytes=2**30)
+    assert (quantity.value, quantity.high) == (10**9, 2**30)
+
+
+def test_a_reading_that_exceeds_the_cards_is_not_possible() -> None:
+    quantity = parse_memory("1GB", where="row 1", capacity_bytes=2**30 - 1)
+    assert (quantity.value, quantity.high) == (10**9, 10**9)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, replace
+from typing import Any
 
 import pytest
 
@@ -63,3 +64,48 @@ def test_importing_the_units_reads_no_yaml() -> None:
         ).returncode
         == 0
     )
+
+
+def test_quantities_order_by_value_then_low_then_high() -> None:
+    plain = parse_count("5", where=PLACE)
+    lower, higher = replace(plain, low=4), replace(plain, high=6)
+    endless = replace(plain, high=None)
+    larger = parse_count("6", where=PLACE)
+    assert sorted([larger, endless, higher, plain, lower]) == [
+        lower,
+        plain,
+        higher,
+        endless,
+        larger,
+    ]
+
+
+def test_what_is_written_does_not_make_two_of_one_quantity() -> None:
+    plain = parse_count("5", where=PLACE)
+    other = replace(plain, raw="five", unit_as_written="x", reading="k", reason="so")
+    assert plain == other
+    assert plain != replace(plain, low=4)
+    assert plain != replace(plain, high=6)
+    assert plain != replace(plain, unit="byte")
+
+
+@pytest.mark.parametrize(
+    ("changes", "certain"), [({}, True), ({"low": 4}, False), ({"high": 6}, False)]
+)
+def test_a_quantity_with_one_reading_is_certain(changes: dict[str, Any], certain: bool) -> None:  # noqa: FBT001 - a case
+    assert replace(parse_count("5", where=PLACE), **changes).is_certain is certain
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"low": 6}, "no quantity: value 5, low 6"),
+        ({"low": -1}, "no quantity: value 5, low -1"),
+        ({"high": 4}, "no quantity: value 5, high 4"),
+        ({"high": float("inf")}, "no quantity: value 5, high inf"),
+    ],
+)
+def test_what_no_parser_may_build_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match="no quantity") as caught:
+        replace(parse_count("5", where=PLACE), **changes)
+    assert str(caught.value) == message

@@ -78,3 +78,30 @@ def test_a_default_unit_needs_its_reason() -> None:
         f"{PLACE}: found the default unit 's/it' without a reason, expected one; say where the "
         "source shows it"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("2.0(10 samples/5 s)", "sample"),
+        ("2.0(10 tokens/5s)", "token"),
+        ("2.0(10 steps / 5 seconds)", "step"),
+        ("2.0(10 iters/5 sec)", "step"),
+    ],
+)
+def test_totals_in_a_remark_give_a_bare_rate_its_unit(text: str, what: str) -> None:
+    rate = parse_rate(text, where="row 1")
+    assert (rate.what, rate.per_second, rate.quantity.unit) == (what, 2.0, "1/second")
+    assert rate.evidence is not None
+    assert rate.evidence.agrees
+
+
+@pytest.mark.parametrize("remark", ["10 samples/5 s in all", "9 samples/5 s", "in all"])
+def test_a_remark_that_is_no_total_or_disagrees_gives_no_unit(remark: str) -> None:
+    with pytest.raises(UnitError) as caught:
+        parse_rate(f"2.0({remark})", where="row 1")
+    assert str(caught.value) == (
+        f"row 1: found '2.0({remark})', expected a speed such as '1.0s/it', '0.45iter/s', "
+        "'0.653 sample/s' or '1200 tokens/s/gpu': a number alone needs a default unit and its "
+        "reason"
+    )

@@ -1,0 +1,250 @@
+"""Break the library's Python in one place at a time and see whether its tests notice.
+
+Run as ``python -m benchmarks.mutation_python [ROOM ...]`` from the root of a checkout; ``--help``
+names the options. A seeded sample of the faults that `benchmarks.python_mutants` finds in a
+room is tried in copies of the tracked files; only the room's own tests run, those of the module
+first. A fault that lets a test fail or hang is killed. Those that cannot change what the tests may
+ask for are in ``mutation_python_equivalent.txt``, one a line with the reason on the line before.
+Exits with 1 where fewer than 85 % of the others are killed.
+
+An own script, because mutmut 3 knows neither a seeded sample nor tests by folder and imports the
+code through a copy beside ours, and cosmic-ray starts the whole suite of one configuration; a table
+of rooms is all that this needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import queue
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.python_mutants import Mutant, list_mutants
+
+ROOT = Path(__file__).parents[1]
+LEAST_SHARE = 0.85
+_EQUIVALENT = Path(__file__).with_name("mutation_python_equivalent.txt")
+_PROCESSES = 2
+_TESTS_FAILED = (1, 2)  # a failed test, or a module that no longer imports
+
+
+@dataclass(frozen=True)
+class Room:
+    """Modules, and the tests that are to notice what is wrong with them."""
+
+    modules: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+ROOMS = {
+    "units": Room(("registry/units/*.py",), ("tests/unit/units",)),
+    "submission": Room(
+        (
+            "registry/submission*.py",
+            "registry/validation.py",
+            "registry/derive.py",
+            "registry/facts.py",
+            "registry/identity.py",
+            "registry/rules.py",
+        ),
+        (
+            "tests/unit/test_submission.py",
+            "tests/unit/test_validation.py",
+            "tests/unit/test_derive.py",
+            "tests/unit/test_facts.py",
+            "tests/unit/test_identity.py",
+            "tests/unit/test_rules.py",
+            "tests/unit/test_examples.py",
+        ),
+    ),
+    "store": Room(
+        ("registry/store/*.py",),
+        ("tests/unit/store", "tests/unit/test_check.py", "tests/unit/views"),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A fault and the module that has it."""
+
+    path: str
+    mutant: Mutant
+
+    @property
+    def name(self) -> str:
+        """What is changed where; it stays the same while the code around it moves."""
+        return f"{self.path}: {self.mutant.function}: {' '.join(self.mutant.change.split())}"
+
+
+class Tree:
+    """A copy of the tracked files, in which one module at a time is broken."""
+
+    def __init__(self, folder: Path) -> None:
+        """Copy the tracked files."""
+        self.folder = folder
+        command = ["git", "ls-files", "-z"]
+        listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout.decode()
+        for name in filter(None, listed.split("\0")):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, folder / name)
+
+    def is_noticed(self, placed: Placed, tests: tuple[str, ...], seconds: float) -> bool:
+        """Return whether the tests fail, or take too long, with this fault."""
+        path = self.folder / placed.path
+        own = sorted(self.folder.glob(f"tests/**/test_{path.stem}.py"))
+        first = tuple(
+            str(p.relative_to(self.folder)) for p in own if _is_under(p, tests, self.folder)
+        )
+        original = path.read_text(encoding="utf-8")
+        try:
+            self._write(path, placed.mutant.source)
+            return any(self.fails(chosen, seconds) for chosen in (first, tests) if chosen)
+        finally:
+            self._write(path, original)
+
+    def _write(self, path: Path, source: str) -> None:
+        # Bytecode is known by size and second, and a fault changes neither for certain.
+        for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
+            compiled.unlink()
+        path.write_text(source, encoding="utf-8")
+
+    def fails(self, tests: tuple[str, ...], seconds: float) -> bool:
+        """Return whether tests fail in this tree."""
+        process = subprocess.Popen(
+            [*_PYTEST, *tests],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": f"{self.folder}{os.pathsep}{self.folder / 'cli'}"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return True
+        finally:
+            _end(process)
+        if code not in (0, *_TESTS_FAILED):
+            raise SystemExit(f"pytest {' '.join(tests)} ended with {code}; expected tests to run")
+        return code != 0
+
+
+_PYTEST = (
+    *(sys.executable, "-P", "-m", "pytest", "-x", "-q"),
+    *("-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0"),
+)
+
+
+def _is_under(path: Path, tests: tuple[str, ...], folder: Path) -> bool:
+    return any(path.is_relative_to(folder / test) for test in tests)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End pytest and what its tests have started: they share its session."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return  # all have ended
+    finally:
+        process.wait()
+
+
+def collect_faults(room: Room) -> list[Placed]:
+    """Return all faults of a room's modules; raise SystemExit where a pattern names none."""
+    faults = []
+    for pattern in room.modules:
+        paths = sorted(ROOT.glob(pattern))
+        if not paths:
+            raise SystemExit(
+                f"no module is named {pattern}; expected one; mend ROOMS in {__file__}"
+            )
+        for path in paths:
+            mutants = list_mutants(path.read_text(encoding="utf-8"))
+            faults += [Placed(str(path.relative_to(ROOT)), mutant) for mutant in mutants]
+    return faults
+
+
+def try_room(room: Room, chosen: list[Placed]) -> list[Placed]:
+    """Return the faults that the room's tests do not notice."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        trees: queue.SimpleQueue[Tree] = queue.SimpleQueue()
+        for number in range(_PROCESSES):
+            trees.put(Tree(Path(folder) / str(number)))
+        limit = _time_limit(trees, room)
+
+        def is_noticed(placed: Placed) -> bool:
+            tree = trees.get()
+            try:
+                return tree.is_noticed(placed, room.tests, limit)
+            finally:
+                trees.put(tree)
+
+        with ThreadPoolExecutor(_PROCESSES) as pool:
+            noticed = list(pool.map(is_noticed, chosen))
+    return [placed for placed, found in zip(chosen, noticed, strict=True) if not found]
+
+
+def _time_limit(trees: queue.SimpleQueue[Tree], room: Room) -> float:
+    """Return how long a run may take; raise SystemExit where it fails without any fault."""
+    tree, begin = trees.get(), time.monotonic()
+    if tree.fails(room.tests, 3600):
+        raise SystemExit(f"{' '.join(room.tests)}: fails without any fault; expected it to pass")
+    trees.put(tree)
+    return 30 + 4 * (time.monotonic() - begin)
+
+
+def read_equivalent() -> frozenset[str]:
+    """Return the names of the faults that the tests need not notice."""
+    lines = _EQUIVALENT.read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Try the sample of each room and print what nobody noticed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("rooms", nargs="*", help=f"of {', '.join(ROOMS)}; all where none is named")
+    parser.add_argument("--sample", type=int, default=200, help="faults of each room (200)")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--only", default="", help="try all faults whose name holds this text")
+    options = parser.parse_args(arguments)
+    share = 1.0
+    for name in options.rooms or ROOMS:
+        share = min(share, _report(name, options))
+    return 0 if share >= LEAST_SHARE else 1
+
+
+def _report(name: str, options: argparse.Namespace) -> float:
+    begin, equivalent = time.monotonic(), read_equivalent()
+    faults = [placed for placed in collect_faults(ROOMS[name]) if options.only in placed.name]
+    n_chosen = len(faults) if options.only else min(options.sample, len(faults))
+    sample = random.Random(options.seed).sample(faults, n_chosen)  # noqa: S311 - a sample, no secret
+    chosen = sorted(
+        (placed for placed in sample if placed.name not in equivalent),
+        key=lambda placed: (placed.path, placed.mutant.line),
+    )
+    survivors = try_room(ROOMS[name], chosen)
+    for placed in survivors:
+        print(f"line {placed.mutant.line:4} {placed.name}")
+    killed = len(chosen) - len(survivors)
+    print(
+        f"{name}: {killed} of {len(chosen)} killed ({killed / len(chosen):.1%}), "
+        f"{len(sample) - len(chosen)} equivalent, of {len(faults)} faults; "
+        f"{time.monotonic() - begin:.0f} s",
+        flush=True,
+    )
+    return killed / len(chosen)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
