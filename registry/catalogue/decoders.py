@@ -27,6 +27,8 @@ class Decoder:
     gated_mlp: bool = True
     #: Whether the output layer shares the embedding where the configuration does not say.
     tied_embeddings: bool = False
+    #: Whether a bias that depends on a flag is there where the flag is missing.
+    biased_by_default: bool = False
     query_bias: Flag = False
     output_bias: Flag = False
     mlp_bias: Flag = False
@@ -58,7 +60,7 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "mixtral": Decoder(),
     "phi3": Decoder(),
     "baichuan": Decoder(),
-    "internlm": Decoder(query_bias="bias", output_bias="bias"),
+    "internlm": Decoder(biased_by_default=True, query_bias="bias", output_bias="bias"),
     "internlm2": Decoder(query_bias="bias", output_bias="bias"),
     "chatglm": Decoder(query_bias="add_qkv_bias"),
     "qwen": Decoder(query_bias=True),
@@ -87,8 +89,8 @@ DECODERS: Final[Mapping[str, Decoder]] = {
         mlp_bias="mlp_bias", norm_vectors=2,
     ),
     "starcoder2": Decoder(
-        gated_mlp=False, tied_embeddings=True, query_bias="use_bias", output_bias="use_bias",
-        mlp_bias="use_bias", norm_vectors=2,
+        gated_mlp=False, tied_embeddings=True, biased_by_default=True, query_bias="use_bias",
+        output_bias="use_bias", mlp_bias="use_bias", norm_vectors=2,
     ),
     "gpt2": _GPT2,
     "gpt_bigcode": _GPT2,
@@ -115,9 +117,12 @@ DECODERS: Final[Mapping[str, Decoder]] = {
 LLAMA_LIKE: Final = Decoder()
 
 
-def has_bias(flag: Flag, get: Lookup) -> bool:
-    """Return whether there is a bias, by the configuration where it depends on it."""
-    return flag if isinstance(flag, bool) else get(flag) is True
+def has_bias(decoder: Decoder, flag: Flag, get: Lookup) -> bool:
+    """Return whether there is a bias, by the configuration where it depends on a flag."""
+    if isinstance(flag, bool):
+        return flag
+    stated = get(flag)
+    return decoder.biased_by_default if stated is None else stated is True
 
 
 def count_parameters(
@@ -161,8 +166,8 @@ def _attention(row: Mapping[str, Any], decoder: Decoder, get: Lookup) -> int:
     hidden, head = row["hidden_size"], row["head_dim"]
     query, key = row["n_heads"] * head, row["n_kv_heads"] * head
     n_params = hidden * (query + 2 * key) + query * hidden
-    n_params += has_bias(decoder.query_bias, get) * (query + 2 * key)
-    n_params += has_bias(decoder.output_bias, get) * hidden
+    n_params += has_bias(decoder, decoder.query_bias, get) * (query + 2 * key)
+    n_params += has_bias(decoder, decoder.output_bias, get) * hidden
     over = {"head": 2 * head, "all": query + key}
     return int(n_params + (over[decoder.query_key_norm] if decoder.query_key_norm else 0))
 
@@ -182,7 +187,7 @@ def _mlp(row: Mapping[str, Any], decoder: Decoder, get: Lookup) -> int:
     hidden, middle = row["hidden_size"], row["intermediate_size"]
     matrices = 3 if row.get("gated_mlp", decoder.gated_mlp) else 2
     biases = (matrices - 1) * middle + hidden
-    return int(matrices * hidden * middle + has_bias(decoder.mlp_bias, get) * biases)
+    return int(matrices * hidden * middle + has_bias(decoder, decoder.mlp_bias, get) * biases)
 
 
 def _norms_per_layer(decoder: Decoder, get: Lookup) -> int:

@@ -194,7 +194,7 @@ def _layout(config: Any, get: Lookup) -> Row:
     decoder = DECODERS.get(get("model_type") or "")
     tied = [_field(config, "tie_word_embeddings"), get("tie_word_embeddings")]
     tied += [decoder.tied_embeddings] if decoder else []
-    bias = has_bias(decoder.query_bias, get) if decoder else get("attention_bias")
+    bias = has_bias(decoder, decoder.query_bias, get) if decoder else get("attention_bias")
     return {
         "tied_embeddings": next((value for value in tied if isinstance(value, bool)), None),
         "attention_bias": bias if isinstance(bias, bool) else None,

@@ -138,6 +138,13 @@ def test_a_flag_adds_the_biases_it_names(model_type: str, flag: str, added: int)
     assert (without["attention_bias"], with_bias["attention_bias"]) == (False, flag != "mlp_bias")
 
 
+@pytest.mark.parametrize(("model_type", "flag"), [("starcoder2", "use_bias"), ("internlm", "bias")])
+def test_some_families_have_biases_unless_they_say_otherwise(model_type: str, flag: str) -> None:
+    silent = parse_hf_config({"model_type": model_type, **SMALL})
+    assert silent == parse_hf_config({"model_type": model_type, **SMALL, flag: True})
+    assert silent["attention_bias"] is True
+
+
 def test_a_layer_without_a_gate_and_with_norms_of_two_vectors() -> None:
     attention = 8 * (12 + 6 + 6) + 12 * 8
     layer = attention + 2 * 8 * 20 + 2 * 16

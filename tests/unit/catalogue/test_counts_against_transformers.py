@@ -1,0 +1,76 @@
+"""Counted parameters are those of the modules that transformers builds (with the extra train)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from registry.catalogue.hf_config import parse_hf_config
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+GPT2: dict[str, Any] = {"n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 64}
+PLAIN: dict[str, Any] = {
+    "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 20,
+    "max_position_embeddings": 64,
+}  # fmt: skip
+NARROW = {name: size for name, size in PLAIN.items() if name != "intermediate_size"}
+GROUPED = {**PLAIN, "num_key_value_heads": 2, "head_dim": 4}
+MIXTURE = {**GROUPED, "num_experts_per_tok": 2}
+MANY_EXPERTS = {**MIXTURE, "num_experts": 4, "moe_intermediate_size": 12}
+
+SMALL: dict[str, list[dict[str, Any]]] = {
+    "llama": [GROUPED, {**GROUPED, "attention_bias": True, "mlp_bias": True}],
+    "mistral": [GROUPED],
+    "granite": [GROUPED],
+    "phi3": [GROUPED],
+    "mixtral": [{**MIXTURE, "num_local_experts": 4}],
+    "granitemoe": [{**MIXTURE, "num_local_experts": 4}],
+    "olmoe": [MANY_EXPERTS | {"moe_intermediate_size": None}],
+    "qwen2": [GROUPED, {**GROUPED, "tie_word_embeddings": True}],
+    "qwen2_moe": [{**MANY_EXPERTS, "shared_expert_intermediate_size": 24}],
+    "qwen3": [GROUPED, {**GROUPED, "attention_bias": True}],
+    "qwen3_moe": [MANY_EXPERTS],
+    "gemma": [GROUPED, {**GROUPED, "attention_bias": True}],
+    "gemma2": [GROUPED],
+    "gemma3_text": [GROUPED],
+    "olmo": [GROUPED, {**GROUPED, "attention_bias": True}],
+    "olmo2": [GROUPED],
+    "cohere": [GROUPED],
+    "stablelm": [GROUPED, {**GROUPED, "use_qkv_bias": True}],
+    "nemotron": [GROUPED, {**GROUPED, "attention_bias": True, "mlp_bias": True}],
+    "starcoder2": [GROUPED, {**GROUPED, "use_bias": False}],
+    "gpt2": [GPT2, {**GPT2, "n_inner": 24}],
+    "gpt_bigcode": [GPT2, {**GPT2, "multi_query": False}],
+    "gptj": [{**GPT2, "rotary_dim": 4}],
+    "opt": [{**NARROW, "ffn_dim": 24, "word_embed_proj_dim": 16}],
+    "bloom": [{"hidden_size": 16, "n_layer": 2, "n_head": 4}],
+    "gpt_neox": [PLAIN],
+    "phi": [GROUPED | {"head_dim": None}],
+    "mpt": [{"d_model": 16, "n_layers": 2, "n_heads": 4, "max_seq_len": 64}],
+    "falcon": [
+        NARROW,
+        {**NARROW, "new_decoder_architecture": True, "num_kv_heads": 2},
+        {**NARROW, "multi_query": False, "parallel_attn": False, "bias": True},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("model_type", "config"),
+    [(model_type, config) for model_type, configs in SMALL.items() for config in configs],
+)
+def test_the_count_is_that_of_the_modules(model_type: str, config: dict[str, Any]) -> None:
+    stated = {name: value for name, value in config.items() if value is not None}
+    live = transformers.AutoConfig.for_model(
+        model_type, vocab_size=50, pad_token_id=0, bos_token_id=0, eos_token_id=0, **stated
+    )
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(live)
+    model.tie_weights()
+    built = sum(parameter.numel() for parameter in model.parameters())
+    assert parse_hf_config(live)["n_params"] == built
+    assert parse_hf_config(live.to_dict())["n_params"] == built
