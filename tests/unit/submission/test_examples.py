@@ -9,13 +9,13 @@ import pytest
 
 from registry.errors import SubmissionError
 from registry.json_reader import read_json_file
-from registry.sources import load_curated_catalogue
+from registry.sources.curated import load_curated_catalogue
 from registry.submission.prepare import Prepared, prepare_submission
 
 if TYPE_CHECKING:
     from registry.catalogue import Catalogue
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 VALID = sorted((TESTS / "examples" / "valid").glob("*.json"))
 INVALID = sorted((TESTS / "examples" / "invalid").glob("*.json"))
 
