@@ -26,6 +26,15 @@ ROOT = "Submission"
 
 _NO_CONTROL_CHARACTERS = r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f]*$"
 
+#: Retractions alone have no source.
+_SOURCE_NEEDED = [
+    {"required": ["source"]},
+    {
+        "required": ["retractions"],
+        "properties": {"retractions": {"minItems": 1}, "observations": {"maxItems": 0}},
+    },
+]
+
 _JSON_TYPES = {
     "string": "string",
     "timestamp": "string",
@@ -53,6 +62,7 @@ def submission_schema() -> Schema:
         "$schema": DIALECT,
         "title": "A submission to a registry of fine-tuning measurements",
         **root,
+        "anyOf": _SOURCE_NEEDED,
         "properties": {"schema_version": version, **root["properties"]},
         "$defs": {
             "text": {"pattern": _NO_CONTROL_CHARACTERS},

@@ -18,16 +18,22 @@ if TYPE_CHECKING:
 
 RECORDS = Path(__file__).parents[2] / "records"
 
-SUBMISSION = Submission(
-    source=Source(source_id="my-runs"),
-    observations=[
-        Observation(
-            outcome="ok",
-            configuration=Configuration(model_id="llama-2-7b", method="lora"),
-            measurements=[Measurement(metric="step_time", value=2.5)],
-        )
-    ],
-)
+
+def build_submission(run_id: str = "1") -> Submission:
+    return Submission(
+        source=Source(source_id="my-runs"),
+        observations=[
+            Observation(
+                outcome="ok",
+                run_id=run_id,
+                configuration=Configuration(model_id="llama-2-7b", method="lora"),
+                measurements=[Measurement(metric="step_time", value=2.5)],
+            )
+        ],
+    )
+
+
+SUBMISSION = build_submission()
 
 
 @pytest.fixture
@@ -68,10 +74,11 @@ def test_an_invalid_submission_writes_nothing(db: Registry) -> None:
 
 
 def test_an_earlier_version_can_be_asked(db: Registry) -> None:
-    db.add(SUBMISSION)
-    db.fold()
-    assert len(registry.open(db.path, at=1).query("from observations")) == 0
-    assert len(registry.open(db.path, at=2).query("from observations")) == 1
+    for number in range(2):
+        db.add(build_submission(str(number)))
+        db.fold()
+    assert len(registry.open(db.path, at=1).query("from observations")) == 1
+    assert len(registry.open(db.path, at=2).query("from observations")) == 2
 
 
 def test_an_unknown_relation_gets_the_nearest(db: Registry) -> None:

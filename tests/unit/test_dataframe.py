@@ -52,7 +52,7 @@ def test_times_are_in_utc() -> None:
 def test_units_and_meanings_of_known_columns_stand_in_attrs() -> None:
     frame = to_dataframe(TABLE)
     assert frame.attrs["units"] == {"seq_len": "token", "seconds_per_step": "second"}
-    assert frame.attrs["meanings"]["seconds_per_step"] .startswith("Time per optimizer step")
+    assert frame.attrs["meanings"]["seconds_per_step"].startswith("Time per optimizer step ")
     assert "my_count" not in frame.attrs["meanings"]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGES = {"registry": ROOT / "registry", "registry_cli": ROOT / "cli" / "registry_cli"}
 
+
 def collect_modules() -> dict[str, Path]:
     """Return the file of each module of the two packages, by its dotted name."""
     modules = {}

@@ -68,8 +68,8 @@ EXAMPLE = PACKAGE.parent / "tests" / "examples" / "valid" / "minimal.json"
 #: Says what heavy packages a command loaded, after the command's own output.
 RUN_AND_REPORT = f"""
 import sys
-from registry_cli.main import run
-status = run(sys.argv[1:])
+from registry_cli.dispatch import dispatch
+status = dispatch(sys.argv[1:])
 print(status, *[name for name in {HEAVY_PACKAGES!r} if name in sys.modules], file=sys.stderr)
 """
 

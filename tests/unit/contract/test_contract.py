@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from registry import contract
 from registry.contract import (
     TABLES,
     load_metrics,
@@ -12,6 +11,7 @@ from registry.contract import (
     load_table,
     load_vocabularies,
     read_view,
+    tables,
     view_names,
     vocabulary,
 )
@@ -70,16 +70,19 @@ def test_views_are_one_select_each_and_results_comes_first() -> None:
 
 def test_an_unknown_type_or_attribute_in_a_table_is_told() -> None:
     with pytest.raises(ContractError) as caught:
-        contract._column("models", {"name": "x", "type": "int8", "meaning": "X."})
+        tables._column("models", {"name": "x", "type": "int8", "meaning": "X."})
     assert str(caught.value) == (
         "schemas/tables/models.yaml, x: unknown type 'int8'; expected one of string, int64, "
         "float64, bool, timestamp, json, list<string>"
     )
     with pytest.raises(ContractError, match=r"models\.yaml, x: .*'unti'"):
-        contract._column("models", {"name": "x", "type": "int64", "meaning": "X.", "unti": "s"})
+        tables._column("models", {"name": "x", "type": "int64", "meaning": "X.", "unti": "s"})
 
 
 def test_a_missing_file_of_the_contract_is_told() -> None:
     with pytest.raises(ContractError) as caught:
         read_yaml("tables/none.yaml")
-    assert str(caught.value).startswith("schemas/tables/none.yaml: found no such file")
+    assert str(caught.value) == (
+        f"{schemas_dir() / 'tables' / 'none.yaml'}: found no readable file (No such file or "
+        "directory), expected a part of the contract; install the package again"
+    )

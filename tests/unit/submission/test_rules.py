@@ -1,26 +1,22 @@
-"""Rules break only where they are certainly false; both logics agree."""
+"""Rules break only where they are certainly false."""
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from registry.contract import Rule, load_rules, load_table, rule_facts
+from registry.contract import CrossFieldRule, load_rules, load_table, rule_facts
 from registry.errors import ContractError
-from registry.submission.rules import ArrowLogic, ScalarLogic, check_rules, evaluate, rule_names
-
-THREE = (True, False, None)
+from registry.submission.rules import check_rules, evaluate, rule_names
 
 
-def _rule(require: str) -> Rule:
-    return Rule(name="r", require=require, expected="", way_out="")
+def _rule(require: str) -> CrossFieldRule:
+    return CrossFieldRule(name="r", require=require, expected="", way_out="")
 
 
 def _scalar(require: str, **facts: Any) -> Any:
-    return evaluate(_rule(require), facts, ScalarLogic())
+    return evaluate(_rule(require), facts)
 
 
 @pytest.mark.parametrize(
@@ -52,26 +48,6 @@ def test_false_and_unknown_is_false_and_true_or_unknown_is_true() -> None:
     assert _scalar("a and b", a=True, b=None) is None
     assert _scalar("a or b", a=True, b=None) is True
     assert _scalar("a or b", a=None, b=False) is None
-
-
-@pytest.mark.parametrize("require", ["a and b", "a or b", "not a", "a is None", "a or not b"])
-def test_arrow_logic_agrees_with_scalar_logic(require: str) -> None:
-    pairs = list(itertools.product(THREE, THREE))
-    columns = {
-        name: pa.array([pair[index] for pair in pairs], pa.bool_())
-        for index, name in enumerate(("a", "b"))
-    }
-    result = evaluate(_rule(require), columns, ArrowLogic()).to_pylist()
-    assert result == [_scalar(require, a=a, b=b) for a, b in pairs]
-
-
-def test_arrow_arithmetic_and_comparison_agree_with_scalar() -> None:
-    rows = [(8, 2, 4), (8, 2, 3), (None, 2, 4), (8, None, 4)]
-    columns = {
-        name: pa.array([row[index] for row in rows], pa.int64()) for index, name in enumerate("abc")
-    }
-    result = evaluate(_rule("a == b * c"), columns, ArrowLogic()).to_pylist()
-    assert result == [True, False, None, None]
 
 
 def test_an_expression_that_is_no_rule_is_a_contract_error() -> None:

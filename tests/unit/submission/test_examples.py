@@ -15,7 +15,7 @@ from registry.tables.curated import load_curated_catalogue
 if TYPE_CHECKING:
     from registry.catalogue import Catalogue
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 VALID = sorted((TESTS / "examples" / "valid").glob("*.json"))
 INVALID = sorted((TESTS / "examples" / "invalid").glob("*.json"))
 

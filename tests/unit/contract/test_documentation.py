@@ -15,7 +15,7 @@ from registry.contract.data_dictionary import collect_view_columns, format_data_
 from registry.contract.descriptions import describe_column, view_columns
 from registry.contract.documentation import check_documents, format_documents, main, write_documents
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def test_committed_documents_are_up_to_date() -> None:
