@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from registry.query.messages import WRITTEN_OTHERWISE
-from registry.query.reach import validate_files
+from registry.query.reach import validate_contents, validate_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -172,6 +172,7 @@ def create_objects(
     for relation in dataset.relations:
         if relation.name in names:
             validate_files(relation.files, dataset.readable)
+            validate_contents(relation)
             source = _relation_source(relation, pending=_load_pending(connection, relation))
             connection.execute(f"CREATE {kind} {_quote_name(relation.name)} AS {source}")
     for view in dataset.views:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +19,14 @@ Comment = tuple[str, str, str]
 Comments = tuple[Comment, ...] | Callable[[], tuple[Comment, ...]]
 
 
+class Digest(NamedTuple):
+    """What a file held when it was written, and what to do where it holds something else."""
+
+    size: int
+    sha256: str
+    way_out: str
+
+
 @dataclass(frozen=True)
 class Relation:
     """A table: Parquet files, plus rows that are not in any file yet.
@@ -27,7 +35,8 @@ class Relation:
     ``json_rows``, a JSON array of objects, are the pending rows. ``evolved`` says that some files
     have other columns or types than those: what a file lacks is null, what it has besides is left
     out, and the rest is cast. ``where`` is an SQL condition that all rows must meet, our own and
-    never a user's; it may name relations that stand before this one in the dataset.
+    never a user's; it may name relations that stand before this one in the dataset. ``digests``,
+    one for each file, say what the files must hold; without them their content is not verified.
     """
 
     name: str
@@ -36,6 +45,7 @@ class Relation:
     json_rows: bytes | None = None
     evolved: bool = False
     where: str | None = None
+    digests: tuple[Digest, ...] = ()
 
 
 @dataclass(frozen=True)

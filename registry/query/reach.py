@@ -1,7 +1,8 @@
-"""Which files of a dataset may be handed to the engine."""
+"""Which files of a dataset may be handed to the engine: its own, as they were written."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from pathlib import Path
@@ -11,6 +12,11 @@ from registry.errors import QueryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from registry.query.model import Digest, Relation
+
+#: Largest file whose content is hashed before it is read; of a larger one the size must do.
+LARGEST_HASHED = 32 * 2**20
 
 
 def validate_files(files: Iterable[Path], readable: Iterable[Path]) -> None:
@@ -27,6 +33,22 @@ def validate_files(files: Iterable[Path], readable: Iterable[Path]) -> None:
                 f"{path}: {problem}; expected a file in the registry's own folder; run "
                 "`registry check` to see what else is wrong"
             )
+
+
+def validate_contents(relation: Relation) -> None:
+    """Raise QueryError for a file of a relation that holds something else than was written."""
+    for path, digest in zip(relation.files, relation.digests, strict=bool(relation.digests)):
+        if not _is_as_written(path, digest):
+            raise QueryError(f"{path}: found other content than was written; {digest.way_out}")
+
+
+def _is_as_written(path: Path, digest: Digest) -> bool:
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size != digest.size:
+            return False
+        if digest.size > LARGEST_HASHED:
+            return True
+        return hashlib.file_digest(file, "sha256").hexdigest() == digest.sha256
 
 
 def _find_problem(path: Path, folders: list[str]) -> str | None:

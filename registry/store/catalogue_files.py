@@ -46,7 +46,10 @@ def read_part_catalogue(folder: Folder, part: Part) -> Catalogue:
         return Catalogue()
     place = f"{part.path.relative_to(folder.path).as_posix()}/{CATALOGUE}"
     try:
-        return parse_catalogue(json.loads(folder.storage.get(place)))
+        data = folder.storage.get(place)
+        if hashlib.sha256(data).hexdigest() != part.files[CATALOGUE].sha256:
+            raise ValueError("it is other than was written")  # noqa: TRY301 - one message for all
+        return parse_catalogue(json.loads(data))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
             f"{part.path / CATALOGUE}: cannot be read ({error}); expected the models and GPUs of "

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import StoreError
 from registry.store.catalogue_files import catalogue_text, hash_catalogue, parse_catalogue
-from registry.store.parts import CATALOGUE, Part, parse_part
+from registry.store.derive_tables import Document
+from registry.store.parts import CATALOGUE, CURATED, Part, parse_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,25 +34,22 @@ class Curated:
     """What curated records hold: tables, and documents whose rows are not in them yet."""
 
     catalogue: Catalogue
+    #: Hash of these models and GPUs.
+    catalogue_hash: str
     #: None where a source was changed or removed: all rows are derived then.
     part: Part | None
     pending: tuple[Document, ...] = ()
     #: Sources that are not in the tables as they are now.
     pending_sources: tuple[str, ...] = ()
 
-    @property
-    def catalogue_hash(self) -> str:
-        """Return the hash of its models and GPUs."""
-        return hash_catalogue(catalogue_text(self.catalogue))
-
 
 def read_curated(folder: Folder) -> Curated:
     """Return the curated records of a folder. Raises StoreError where they are damaged."""
     built = _read_manifest(folder)
-    part = parse_part("curated", folder.tables, built)
+    part = parse_part(CURATED, folder.tables, built)
     changed, new = _compare_sources(folder, built)
     if not changed and not new:
-        return Curated(_read_catalogue(folder), part)
+        return Curated(_read_catalogue(folder, built["catalogue"]), built["catalogue"], part)
     return _with_pending(folder, None if changed else part, changed | new)
 
 
@@ -79,7 +77,9 @@ def _with_pending(folder: Folder, part: Part | None, names: set[str]) -> Curated
     catalogue = load_curated_catalogue(folder.path)
     wanted = names if part else None
     pending = tuple(read_source_documents(folder.path, catalogue, only=wanted))
-    return Curated(with_described(catalogue, pending), part, pending, tuple(sorted(names)))
+    catalogue = with_described(catalogue, pending)
+    catalogue_hash = hash_catalogue(catalogue_text(catalogue))
+    return Curated(catalogue, catalogue_hash, part, pending, tuple(sorted(names)))
 
 
 def with_described(catalogue: Catalogue, documents: Iterable[Document]) -> Catalogue:
@@ -95,7 +95,7 @@ def _read_manifest(folder: Folder) -> dict[str, Any]:
     path = folder.storage.path(MANIFEST)
     try:
         built: dict[str, Any] = json.loads(folder.storage.get(MANIFEST))
-        if not isinstance(built["sources"], dict) or not isinstance(built["files"], dict):
+        if not all(isinstance(built[name], dict) for name in ("sources", "files")):
             raise TypeError("no sources or files")  # noqa: TRY301 - one message for all of them
     except FileNotFoundError:
         return {"contract": "", "catalogue": "", "files": {}, "sources": {CATALOGUE: ""}}
@@ -107,10 +107,13 @@ def _read_manifest(folder: Folder) -> dict[str, Any]:
     return built
 
 
-def _read_catalogue(folder: Folder) -> Catalogue:
+def _read_catalogue(folder: Folder, expected_hash: str) -> Catalogue:
     path = folder.tables / CATALOGUE
     try:
-        return parse_catalogue(json.loads(folder.storage.get(f"tables/{CATALOGUE}")))
+        data = folder.storage.get(f"tables/{CATALOGUE}")
+        if hash_catalogue(data) != expected_hash:
+            raise ValueError("it is other than was written")  # noqa: TRY301 - one message for all
+        return parse_catalogue(json.loads(data))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
             f"{path}: cannot be read ({error}); expected the models and GPUs of the curated "

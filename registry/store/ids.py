@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import mmap
+import os
 from typing import TYPE_CHECKING, Any
 
 from registry.contract import load_table
+from registry.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
 ID_BYTES = 16
+
+#: Largest id file whose content is hashed when it is opened; of a larger one the size must do.
+_LARGEST_HASHED = 2**20
 
 #: Tables whose rows are looked up; measurements and samples go with their observation.
 IDENTIFIED = (
@@ -52,18 +57,41 @@ def format_ids(table: str, rows: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 class IdFile:
-    """The sorted ids of one table of a part, mapped when first asked."""
+    """The sorted ids of one table of a part, mapped when first asked.
 
-    def __init__(self, path: Path) -> None:
+    Raises StoreError where the file is not as it was written: an answer would be wrong.
+    """
+
+    def __init__(self, path: Path, size: int, sha256: str, way_out: str) -> None:
         self._path = path
+        self._size = size
+        self._sha256 = sha256
+        self._way_out = way_out
         self._data: bytes | mmap.mmap | None = None
 
     @property
     def data(self) -> bytes | mmap.mmap:
         """All ids, one after the other."""
         if self._data is None:
-            self._data = _map(self._path)
+            data = self._map()
+            is_small = self._size <= _LARGEST_HASHED
+            if len(data) != self._size or (
+                is_small and hashlib.sha256(data).hexdigest() != self._sha256
+            ):
+                raise self._damaged("found other ids than were written")
+            self._data = data
         return self._data
+
+    def _map(self) -> bytes | mmap.mmap:
+        try:
+            with self._path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+        except OSError as error:
+            raise self._damaged(f"cannot be read ({error.strerror})") from None
+
+    def _damaged(self, found: str) -> StoreError:
+        return StoreError(f"{self._path}: {found}; {self._way_out}")
 
     def __len__(self) -> int:
         """Return the number of ids."""
@@ -113,9 +141,3 @@ class KnownIds:
 def _common(first: IdFile, second: IdFile) -> list[bytes]:
     small, large = sorted((first, second), key=len)
     return [small[place] for place in range(len(small)) if small[place] in large]
-
-
-def _map(path: Path) -> bytes | mmap.mmap:
-    with path.open("rb") as file:
-        size = path.stat().st_size
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""

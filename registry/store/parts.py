@@ -29,8 +29,13 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "part.json"
 
+#: Name of the curated tables, which no part.json describes but their own manifest.
+CURATED = "curated"
+
 #: Models and GPUs that a part's documents describe, for looking up without loading an engine.
 CATALOGUE = "catalogue.json"
+
+REINSTALL = "install the package again, or in a checkout run `registry build`"
 
 _NAME_DIGITS = 24
 
@@ -56,6 +61,11 @@ class Part:
     catalogue: str
     files: Mapping[str, PartFile] = field(default_factory=dict)
 
+    @property
+    def way_out(self) -> str:
+        """What to do where one of its files is missing or damaged."""
+        return REINSTALL if self.name == CURATED else "run `registry repair`"
+
     def rows(self, table: str) -> int:
         """Return the number of its rows of a table."""
         file = self.files.get(f"{table}.parquet")
@@ -69,7 +79,8 @@ class Part:
     def ids(self, table: str) -> IdFile | None:
         """Return the ids of its rows of a table, if it has any."""
         name = f"{table}.ids"
-        return IdFile(self.path / name) if name in self.files else None
+        file = self.files.get(name)
+        return IdFile(self.path / name, file.size, file.sha256, self.way_out) if file else None
 
     def is_current(self, catalogue: str) -> bool:
         """Tell whether what is computed in it is what would be computed today."""

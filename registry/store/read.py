@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from registry.contract import TABLES, load_table, read_view, view_names
 from registry.contract.descriptions import collect_comments
 from registry.contract.fingerprint import contract_hash
-from registry.query.model import Dataset, Relation, View
+from registry.query.model import Dataset, Digest, Relation, View
 from registry.store.derive_tables import Rows, count_recited, derive_tables, select_new
 from registry.store.ids import ID_BYTES, KnownIds
 from registry.store.snapshot import Snapshot, read_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from registry.store.folder import Location
     from registry.store.parts import Part
@@ -130,16 +131,17 @@ class _Build:
         *,
         where: str = "",
     ) -> None:
-        files = [(part, part.file(table)) for part in parts]
+        parts = tuple(parts)
+        files, digests = _files(parts, table)
         self.relations.append(
             Relation(
                 name,
-                tuple(file for _, file in files if file),
+                files,
                 _columns(table) if table in TABLES else (),
                 json_rows=_json_rows(rows) if rows else None,
-                evolved=table in TABLES
-                and any(part.contract != contract_hash() for part, _ in files),
+                evolved=table in TABLES and any(part.contract != contract_hash() for part in parts),
                 where=where,
+                digests=digests,
             )
         )
 
@@ -180,10 +182,11 @@ class _Build:
     def _add_recited(self) -> bool:
         """Add the citations that later parts or pending documents bring; tell if there are any."""
         rows = count_recited(self._fresh) if self._fresh else []
-        files = tuple(file for part in self.snapshot.parts if (file := part.file("recited")))
+        files, digests = _files(self.snapshot.parts, "recited")
         if rows or files:
             pending = _json_rows(rows) if rows else None
-            self.relations.append(Relation("recited", files, _RECITED, json_rows=pending))
+            relation = Relation("recited", files, _RECITED, json_rows=pending, digests=digests)
+            self.relations.append(relation)
         return bool(rows or files)
 
     def _pending_results(self) -> list[str]:
@@ -211,6 +214,16 @@ _RECOUNTED = (
 
 def _union(*queries: str) -> str:
     return "\nunion all by name ".join(queries)
+
+
+def _files(parts: Iterable[Part], table: str) -> tuple[tuple[Path, ...], tuple[Digest, ...]]:
+    """Return the files that parts have of a table, and what each must hold."""
+    found = [
+        (path, Digest(file.size, file.sha256, part.way_out))
+        for part in parts
+        if (path := part.file(table)) and (file := part.files[path.name])
+    ]
+    return tuple(path for path, _ in found), tuple(digest for _, digest in found)
 
 
 def _columns(table: str) -> tuple[tuple[str, str], ...]:
