@@ -19,6 +19,9 @@ ENVIRONMENT_VARIABLE = "REGISTRY_PATH"
 #: A registry's own settings.
 SETTINGS = "registry.json"
 
+#: What a registry in git leaves out: the lock, and files that are not complete yet.
+_IGNORED = b".lock\n.tmp-*\n"
+
 
 @dataclass(frozen=True, slots=True)
 class Folder:
@@ -128,6 +131,7 @@ def create_registry(path: Path, *, curated: bool = True) -> Folder:
         )
     settings = {"format": FORMAT_VERSION, "curated": curated}
     folder.storage.put(SETTINGS, json.dumps(settings).encode() + b"\n")
+    folder.storage.put(".gitignore", _IGNORED)
     for part in (folder.journal, folder.tables):
         part.mkdir(exist_ok=True)
     return folder
