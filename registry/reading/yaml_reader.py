@@ -8,7 +8,7 @@ import yaml
 
 from registry.reading.bounded_file import ReadingError
 
-#: Largest YAML text that is read, in characters: fifty times the longest mapping of the records.
+#: Largest YAML text that is read, in characters: sixty times the longest mapping of the records.
 LARGEST_YAML: Final = 256 * 2**10
 
 #: Most values that a document may hold once its aliases are written out.

@@ -43,7 +43,8 @@ __all__ = [
 
 DocumentKind: TypeAlias = Literal["csv", "tsv", "markdown", "html"]
 
-#: Largest document that is read, in bytes: ten times the longest page of tables seen so far.
+#: Largest document that is read, in bytes: a hundred times the longest published page that was
+#: read for the records.
 LARGEST_DOCUMENT: Final = 16 * 2**20
 
 #: What the reading of a file calls a document in its messages.
