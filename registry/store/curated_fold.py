@@ -26,9 +26,9 @@ def file_submissions(folder: Folder, *, wait_seconds: float = 60.0) -> FoldResul
             folder.storage.put(place, entry.text.encode())
             if folder.storage.get(place) == entry.text.encode():
                 folder.storage.delete(entry_name(entry.submission_id))
-        quarantine(folder, journal.bad)
+        problems = tuple(quarantine(folder, journal.bad))
     n_observations = sum(len(e.plain.get("observations", ())) for e in journal.entries)
-    return FoldResult(0, "", len(journal.entries), n_observations, journal.problems)
+    return FoldResult(0, "", len(journal.entries), n_observations, problems)
 
 
 def source_name(entry: Document) -> str:

@@ -114,13 +114,13 @@ class Folding:
         self._merge_tiers()
         manifest = commit(self.folder, self.before.manifest, self.parts)
         remove_folded(self.folder, self.parts, entries)
-        self.quarantine()
+        problems = self.quarantine()
         return FoldResult(
             manifest.version,
             manifest.content_hash if manifest.version else "",
             self.n_submissions,
             self.n_observations,
-            tuple(map(str, self.bad)),
+            problems,
         )
 
     def _take_legacy(self) -> None:
@@ -180,9 +180,9 @@ class Folding:
             merge_parts(self.folder, group) if len(group) > 1 else group[0] for group in groups
         ]
 
-    def quarantine(self) -> None:
-        """Move the journal's entries that are not valid out of it."""
-        quarantine(self.folder, self.bad)
+    def quarantine(self) -> tuple[str, ...]:
+        """Move the journal's entries that are not valid out of it; return a message for each."""
+        return tuple(quarantine(self.folder, self.bad))
 
     def _merge_tiers(self) -> None:
         """Merge the latest parts while there are as many of like size as the fan-out.

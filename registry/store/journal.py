@@ -15,7 +15,7 @@ from registry.submission.identity import document_id
 from registry.submission.prepare import prepare_submission
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from registry.catalogue import Catalogue
@@ -173,11 +173,17 @@ def _rows(value: object) -> list[dict[str, object]]:
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
-def quarantine(folder: Folder, bad: Iterable[BadEntry]) -> None:
-    """Move entries that are not valid out of the journal; nothing is overwritten."""
+def quarantine(folder: Folder, bad: Iterable[BadEntry]) -> Iterator[str]:
+    """Move entries that are not valid out of the journal; yield a message for each.
+
+    Nothing is overwritten; what a newer release wrote stays.
+    """
     for entry in bad:
-        if not entry.is_newer:
-            folder.storage.move_aside(f"journal/{entry.name}", QUARANTINE)
+        if entry.is_newer:
+            yield str(entry)
+        else:
+            place = folder.storage.move_aside(f"journal/{entry.name}", QUARANTINE)
+            yield f"journal/{entry.name}: {entry.reason}; moved to {place}"
 
 
 def remove_leftovers(folder: Path, *, now: float, older_than_seconds: float) -> None:

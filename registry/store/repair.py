@@ -67,12 +67,12 @@ class _Repair:
         folding.merge_all()
         version = self._commit(last, tuple(part.name for part in folding.parts))
         remove_folded(self.folder, folding.parts, entries)
-        folding.quarantine()
+        moved = folding.quarantine()
         return RepairResult(
             version,
             sum(part.rows("submissions") for part in folding.parts),
             sum(part.rows("observations") for part in folding.parts),
-            (*self.notes, *map(str, folding.bad)),
+            (*self.notes, *moved),
         )
 
     def _commit(self, last: int, parts: tuple[str, ...]) -> int:

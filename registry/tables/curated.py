@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from registry.catalogue import Catalogue
 from registry.contract import load_table
-from registry.contract.resources import parse_yaml
 from registry.errors import SourceError, did_you_mean
-from registry.reading.json_reader import parse_json
+from registry.reading.bounded_file import read_bytes
+from registry.reading.json_reader import parse_json, read_json_file, read_text
+from registry.reading.yaml_reader import LARGEST_YAML, parse_yaml
 from registry.store.derive_tables import Document
 from registry.submission.messages import check_value
 from registry.submission.prepare import Prepared, prepare_submission
@@ -38,14 +37,8 @@ def load_curated_catalogue(records: Path) -> Catalogue:
 
 
 def _read_entries(path: Path, key: str) -> dict[str, dict[str, Any]]:
-    try:
-        entries = parse_yaml(path.read_bytes())
-    except OSError as error:
-        raise SourceError(
-            f"{path}: cannot be read: {error.strerror}; expected a part of the catalogue"
-        ) from error
-    except yaml.YAMLError as error:
-        raise SourceError(f"{path}: found no valid YAML: {error}") from error
+    data = read_bytes(path, limit=LARGEST_YAML, what="a part of the catalogue")
+    entries = parse_yaml(data, origin=str(path))
     if not isinstance(entries, list) or not all(
         isinstance(entry, dict) and key in entry for entry in entries
     ):
@@ -112,7 +105,7 @@ def _read_folder(folder: Path, catalogue: Catalogue) -> Iterator[Prepared]:
     if (folder / SUBMISSIONS_NAME).is_file():
         yield from _read_submissions(folder / SUBMISSIONS_NAME, catalogue)
     for path in sorted(folder.glob("*.json")):
-        document = parse_json(path.read_text(encoding="utf-8"), origin=str(path))
+        document = read_json_file(path)
         yield prepare_submission(document, catalogue, origin=str(path), is_new=False)
 
 
@@ -136,8 +129,8 @@ def _import_folder(folder: Path, catalogue: Catalogue) -> Prepared:
 
 
 def _read_submissions(path: Path, catalogue: Catalogue) -> Iterator[Prepared]:
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                origin = f"{path}, line {number}"
-                yield prepare_submission(parse_json(line, origin=origin), catalogue, origin=origin)
+    text = read_text(path, origin=str(path))
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            origin = f"{path}, line {number}"
+            yield prepare_submission(parse_json(line, origin=origin), catalogue, origin=origin)

@@ -93,7 +93,8 @@ def test_the_wheel_holds_the_contract_and_the_curated_tables(wheel: Path) -> Non
     tables = {path.name for path in (CHECKOUT / "records" / "tables").iterdir()} - {".lock"}
     held = {name for name in names if name.startswith("registry/curated/")}
     expected = {f"registry/curated/tables/{name}" for name in tables}
-    assert held == {*expected, "registry/curated/calibration.json"}
+    beside = {"registry/curated/calibration.json", "registry/curated/ids.csv"}
+    assert held == expected | beside
     for path in (CHECKOUT / "schemas").rglob("*"):
         if path.is_file():
             assert f"registry/schemas/{path.relative_to(CHECKOUT / 'schemas')}" in names
@@ -112,7 +113,7 @@ def test_a_query_reads_the_curated_records_of_the_wheel(
     done = run_wheel("query", "select count(*) as n from results where evidence = 'claimed'")
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["n", "2"], "")
     where = run_wheel("doctor", "-f", "json")
-    path = Path(json.loads(where.stdout)["registry"]["path"])
+    path = Path(json.loads(where.stdout)["registry"]["curated records"])
     assert path.parts[-2:] == ("registry", "curated")
     assert not path.is_relative_to(CHECKOUT)
 
@@ -134,6 +135,58 @@ def test_an_addition_and_what_follows_it_work(
         done = run_wheel(*arguments)
         assert done.returncode == 0, done.stderr
         assert "error" not in done.stderr
+
+
+#: What the command's script does.
+COMMAND_LINE = "from registry_cli.main import main; main()"
+
+
+def copy_checkout(target: Path) -> Path:
+    """Copy what a wheel is built from, and what the curated tables are made from."""
+    for name in ("registry", "cli", "schemas", "records"):
+        ignored = shutil.ignore_patterns("__pycache__", ".lock")
+        shutil.copytree(CHECKOUT / name, target / name, ignore=ignored)
+    for name in ("pyproject.toml", "README.md", "LICENSE", "LICENSE-DATA"):
+        shutil.copy(CHECKOUT / name, target)
+    return target
+
+
+def test_an_upgrade_brings_new_curated_rows_to_a_users_registry(
+    scripts: Path, work: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """The wheel with one more source is installed over the other; the registry is not touched."""
+    site = tmp_path / "site"
+    shutil.copytree(next((scripts.parent / "lib").glob("python*/site-packages")), site)
+    kept = {name: value for name, value in environment.items() if name != "PYTHONPATH"}
+
+    def run(*arguments: str, **variables: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", COMMAND_LINE, *arguments],
+            cwd=work,
+            env={**kept, "PYTHONPATH": str(site), **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    minimal = CHECKOUT / "tests" / "examples" / "valid" / "minimal.json"
+    run("add", str(minimal))
+    run("fold")
+    count = "select source_id, count(*) as n from results group by all order by all"
+    before = run("query", count)
+    tree = copy_checkout(tmp_path / "tree")
+    folder = tree / "records" / "sources" / "brand-new"
+    folder.mkdir()
+    document = {**json.loads(minimal.read_text()), "source": {"source_id": "brand-new"}}
+    (folder / "submissions.jsonl").write_text(json.dumps(document) + "\n", encoding="utf-8")
+    run("build", "--registry", str(tree / "records"), PYTHONPATH=f"{tree}:{tree / 'cli'}")
+    run_pip("wheel", "--no-build-isolation", "--wheel-dir", str(tmp_path), str(tree))
+    run_pip("install", "--upgrade", "--target", str(site), *map(str, tmp_path.glob("*.whl")))
+    assert run("query", count) == before.replace("source_id,n\n", "source_id,n\nbrand-new,1\n")
+    assert "my-runs,1" in run("query", count)
+    run("check")
 
 
 def test_python_imports_the_installed_package(scripts: Path, tmp_path: Path) -> None:

@@ -143,20 +143,10 @@ def _read_file(name: str, *, is_submission: bool) -> Documents | None:
         raise click.BadParameter(f"{name}: no such file", param_hint="FILE")
     if path.is_dir():
         return None
-    text = _read_path(path)
+    text = read_text(path, origin=str(path), limit=LARGEST_DOCUMENT)
     if is_submission or _looks_like_submission(text):
         return _parse(text, name)
     return None
-
-
-def _read_path(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return read_text(file, origin=str(path), limit=LARGEST_DOCUMENT)
-    except OSError as error:
-        raise SubmissionError(
-            f"cannot be read: {error.strerror}; expected a readable file", origin=str(path)
-        ) from None
 
 
 def _looks_like_submission(text: str) -> bool:

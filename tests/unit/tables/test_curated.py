@@ -84,9 +84,9 @@ def test_an_empty_folder_is_refused(tmp_path: Path, catalogue: Catalogue) -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "cannot be read: No such file or directory; expected a part of the catalogue"),
-        ("- [", "found no valid YAML: "),
-        ("- {a: 1}", "found no list of entries with 'model_id', expected one"),
+        (None, ": cannot be read: No such file or directory; expected a readable file"),
+        ("- [", ", line 1, column 4: expected the node content, but found"),
+        ("- {a: 1}", ": found no list of entries with 'model_id', expected one"),
     ],
 )
 def test_a_catalogue_that_cannot_be_read_is_an_error(
@@ -98,4 +98,4 @@ def test_a_catalogue_that_cannot_be_read_is_an_error(
         path.write_text(text, encoding="utf-8")
     with pytest.raises(SourceError) as raised:
         load_curated_catalogue(tmp_path)
-    assert str(raised.value).startswith(f"{path}: {message}")
+    assert str(raised.value).startswith(f"{path}{message}")
