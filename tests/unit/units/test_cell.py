@@ -125,3 +125,29 @@ def test_any_text_gives_a_figure_or_an_error_with_its_place(parse: object, text:
         assert str(error).startswith(PLACE)  # noqa: PT017 - success is fine as well
     assert parse_outcome_word(text).raw == text
     assert strip_markup(text).raw == text
+
+
+def test_a_cell_that_is_bold_in_part_is_not_bold() -> None:
+    marked = strip_markup("**4440** GB")
+    assert (marked.text, marked.is_bold) == ("**4440** GB", False)
+
+
+def test_a_footnote_mark_is_looked_for_in_cells_of_up_to_200_characters() -> None:
+    assert strip_markup("1" * 199 + "*").has_footnote
+    assert not strip_markup("1" * 200 + "*").has_footnote
+
+
+@pytest.mark.parametrize(
+    ("text", "figure", "remark"),
+    [
+        (" 22G ( each ) ", "22G", "each"),
+        (" 22G ", "22G", None),
+        ("22G (each) and more", "22G (each) and more", None),
+        ("1" * 195 + "(abc)", "1" * 195, "abc"),
+        ("1" * 196 + "(abc)", "1" * 196 + "(abc)", None),
+    ],
+)
+def test_a_remark_stands_at_the_end_of_a_short_cell(
+    text: str, figure: str, remark: str | None
+) -> None:
+    assert split_remark(text) == (figure, remark)

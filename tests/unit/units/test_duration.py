@@ -166,3 +166,37 @@ def test_an_unknown_clock_reading_is_refused_with_the_known_ones() -> None:
         "row 1: found unit 'mm,ss', expected a unit of clock reading (mm.ss, h:mm); did you mean "
         "'mm.ss'?"
     )
+
+
+@pytest.mark.parametrize("reason", [None, "", "  "])
+def test_a_reading_without_a_reason_is_refused(reason: str | None) -> None:
+    with pytest.raises(UnitError) as caught:
+        parse_duration("18.37", where="row 1", read_as="mm.ss", reason=reason)
+    assert str(caught.value) == (
+        "row 1: found the reading 'mm.ss' without a reason, expected one; say where the source "
+        "shows it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "reading"),
+    [
+        ("4 days, 7:19:52", "days", "h:mm:ss"),
+        ("7:19:52", None, "h:mm:ss"),
+        ("19:52", None, "mm:ss"),
+        ("5h35min", "h min", "h min"),
+    ],
+)
+def test_a_duration_keeps_the_labels_that_were_written(
+    text: str, label: str | None, reading: str
+) -> None:
+    duration = parse_duration(text, where="row 1")
+    assert (duration.unit_as_written, duration.reading, duration.reason) == (label, reading, None)
+
+
+def test_an_unknown_label_is_named_with_the_known_units() -> None:
+    with pytest.raises(UnitError) as caught:
+        parse_duration("3x", where="row 1")
+    assert str(caught.value) == (
+        "row 1: found unit 'x', expected a unit of duration (day, h, min, s, ms, us)"
+    )

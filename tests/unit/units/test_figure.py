@@ -82,6 +82,12 @@ def test_a_total_time_may_not_be_written_as_a_speed() -> None:
         ("1", "much", "value: found 'much', expected a number such as '0.83' or '83%'"),
         (
             "FLOP/second",
+            "120 TFLOP/s each",
+            "value: found '120 TFLOP/s each', expected a throughput such as '120 TFLOP/s'",
+        ),
+        ("1", "83% of it", "value: found '83% of it', expected a number such as '0.83' or '83%'"),
+        (
+            "FLOP/second",
             "120",
             "value: found '120', expected a throughput such as '120 TFLOP/s'",
         ),

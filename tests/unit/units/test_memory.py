@@ -250,3 +250,12 @@ def test_a_reading_that_fills_the_cards_is_possible() -> None:
 def test_a_reading_that_exceeds_the_cards_is_not_possible() -> None:
     quantity = parse_memory("1GB", where="row 1", capacity_bytes=2**30 - 1)
     assert (quantity.value, quantity.high) == (10**9, 10**9)
+
+
+def test_a_reason_that_nothing_needs_is_not_kept() -> None:
+    assert parse_memory("36.6G", where="row 1", reason="the text").reason is None
+    assert parse_memory("36.6GiB", where="row 1", read_as="GB", reason="the text").reason is None
+
+
+def test_a_figure_of_whole_blocks_in_both_units_is_read_as_written() -> None:
+    assert parse_memory("1.1250TB", where="row 1").value == 1_125_000_000_000

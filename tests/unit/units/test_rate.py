@@ -84,7 +84,7 @@ def test_a_default_unit_needs_its_reason() -> None:
     ("text", "what"),
     [
         ("2.0(10 samples/5 s)", "sample"),
-        ("2.0(10 tokens/5s)", "token"),
+        ("2.0( 10 tokens/5s )", "token"),
         ("2.0(10 steps / 5 seconds)", "step"),
         ("2.0(10 iters/5 sec)", "step"),
     ],

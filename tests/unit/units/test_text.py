@@ -18,6 +18,7 @@ from registry.units import format_duration, format_memory
         (3 * 2**29, "1.5 GiB"),
         (2**40, "1 TiB"),
         (100 * 2**40, "100 TiB"),
+        (12345 * 2**40 + 2**38, "12345 TiB"),
         (-(2**30), "-1 GiB"),
         (36_600_000_000, "34.09 GiB"),
     ],
