@@ -26,8 +26,6 @@ DEFAULTS: Mapping[str, Any] = {
     "optimizer": "adamw",
     "lora_rank": 8,
     "grad_accum_steps": 8,
-    "n_gpus": 1,
-    "micro_batch_size": 1,
 }
 
 

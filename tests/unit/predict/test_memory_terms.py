@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from registry.predict.architecture import Architecture
 from registry.predict.formula.adapters import adapter_inputs, adapter_params
 from registry.predict.formula.peak_memory import (
     Term,
@@ -21,18 +20,8 @@ from registry.predict.formula.peak_memory import (
     weight_bytes,
 )
 from registry.predict.question import Question
+from tests.unit.predict.tiny import TINY
 
-TINY = Architecture(
-    model_id="tiny",
-    n_params=2000,
-    n_layers=3,
-    hidden_size=8,
-    intermediate_size=20,
-    vocab_size=50,
-    n_heads=2,
-    n_kv_heads=1,
-    head_dim=4,
-)
 CONTEXT = Term("context", "context", 1e9, 0.5)
 #: LoRA of rank 2 on q (8 to 8) and v (8 to 4): 3 layers x 2 x (16 + 12) = 168 parameters in fp32.
 ADAPTERS = [

@@ -7,23 +7,13 @@ from typing import Any
 
 import pytest
 
-from registry.predict.architecture import Accelerator, Architecture
+from registry.predict.architecture import Accelerator
 from registry.predict.formula.flops import count_flops
 from registry.predict.formula.peak_memory import Term
 from registry.predict.formula.step_time import time_terms
 from registry.predict.question import Question
+from tests.unit.predict.tiny import TINY
 
-TINY = Architecture(
-    model_id="tiny",
-    n_params=2000,
-    n_layers=3,
-    hidden_size=8,
-    intermediate_size=20,
-    vocab_size=50,
-    n_heads=2,
-    n_kv_heads=1,
-    head_dim=4,
-)
 #: So slow that the launching of kernels does not count.
 SLOW = Accelerator("slow", 10**9, memory_bandwidth_bytes_per_second=1e3, peak_flops_bf16=1e3)
 
