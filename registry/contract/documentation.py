@@ -1,4 +1,4 @@
-"""Write the documents that are derived from the contract: ``python -m registry.contract.documentation``.
+"""Write the documents derived from the contract: ``python -m registry.contract.documentation``.
 
 With ``--check`` nothing is written, and the exit status is 1 where a document is out of date.
 """

@@ -11,10 +11,10 @@ from registry.contract import (
     load_table,
     load_vocabularies,
     read_view,
+    tables,
     view_names,
     vocabulary,
 )
-from registry.contract import tables
 from registry.contract.resources import read_yaml, schemas_dir
 from registry.errors import ContractError
 
