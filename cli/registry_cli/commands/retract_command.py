@@ -11,7 +11,7 @@ from registry_cli.options import locate, registry_option
 _SHORTEST_PREFIX = 4
 
 
-@click.command(name="retract", short_help="Withdraw an observation.")
+@click.command(name="retract")
 @click.argument("observation_id", metavar="ID")
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept with the id and date.")
 @click.option("--erase", is_flag=True, help="Remove its content too, from all versions.")
