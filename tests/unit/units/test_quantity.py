@@ -117,5 +117,5 @@ def test_a_quantity_and_a_bare_number_have_no_order() -> None:
 
 
 def test_no_quantity_is_endless_without_a_high_bound_either() -> None:
-    with pytest.raises(ValueError, match="no quantity: value inf, low 1.0"):
+    with pytest.raises(ValueError, match="no quantity: value inf"):
         replace(parse_duration("1s", where=PLACE), value=float("inf"), high=None)
