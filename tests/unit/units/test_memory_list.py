@@ -35,7 +35,9 @@ def test_up_to_16384_cards_are_repeated() -> None:
     assert len(parse_memory_list("1GiB*16384", where=PLACE)) == 16384
 
 
-@pytest.mark.parametrize("text", ["1GiB*16385", "2*3", "1GiB*2GiB", "1GiB*2*3", "0*1GiB"])
+@pytest.mark.parametrize(
+    "text", ["1GiB*16385", "2*3", "1GiB*2GiB", "1GiB*2GiB*3", "1GiB*2*3", "0*1GiB"]
+)
 def test_a_product_has_one_amount_and_one_number_of_cards(text: str) -> None:
     with pytest.raises(UnitError) as caught:
         parse_memory_list(text, where=PLACE)
