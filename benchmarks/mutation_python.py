@@ -47,27 +47,12 @@ class Room:
 ROOMS = {
     "units": Room(("registry/units/*.py",), ("tests/unit/units",)),
     "submission": Room(
-        (
-            "registry/submission*.py",
-            "registry/validation.py",
-            "registry/derive.py",
-            "registry/facts.py",
-            "registry/identity.py",
-            "registry/rules.py",
-        ),
-        (
-            "tests/unit/test_submission.py",
-            "tests/unit/test_validation.py",
-            "tests/unit/test_derive.py",
-            "tests/unit/test_facts.py",
-            "tests/unit/test_identity.py",
-            "tests/unit/test_rules.py",
-            "tests/unit/test_examples.py",
-        ),
+        ("registry/submission/*.py",),
+        ("tests/unit/submission",),
     ),
     "store": Room(
         ("registry/store/*.py",),
-        ("tests/unit/store", "tests/unit/test_check.py", "tests/unit/views"),
+        ("tests/unit/store",),
     ),
 }
 

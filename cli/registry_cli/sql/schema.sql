@@ -7,6 +7,6 @@ select
 from duckdb_columns()
 where not internal
     and not regexp_matches(table_name, '^(pending|own|curated)_') -- pieces of the tables
-    and table_name <> 'recited'
+    and table_name <> 'later_citations'
     and ($relation is null or table_name = $relation)
 order by table_name <> 'results', table_name, column_index
