@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from registry.measure.running.rerun import plan_of
 from registry.store.folder import find_registry
 from registry.store.manifest import read_manifest
 from registry.store.whole import read_catalogue
@@ -35,8 +36,6 @@ def command(
     Example:
       registry rerun $(registry ls --model llama-2-7b -f csv | tail -1 | cut -d, -f1) --dry-run
     """  # noqa: D301 - \b keeps the example's lines
-    from registry.measure.running.rerun import plan_of  # noqa: PLC0415 - only for running
-
     location = find_registry(registry_path)
     catalogue = read_catalogue(location.read, read_manifest(location.read))
     old = read_one(registry_path, observation_id)
