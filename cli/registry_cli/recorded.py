@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError
+from registry.measure.running.plan import read_plan
+from registry.measure.running.trials import expand_trials
 from registry_cli.output import open_dataset, read_query, read_sql
 
 if TYPE_CHECKING:
@@ -55,9 +57,6 @@ def read_one(registry_path: Path | None, observation_id: str) -> Row:
 
 
 def _trial_ids(path: str, catalogue: Catalogue | None) -> str:
-    from registry.measure.running.plan import read_plan  # noqa: PLC0415 - only for plans
-    from registry.measure.running.trials import expand_trials  # noqa: PLC0415 - only for plans
-
     return ",".join(trial.trial_id for trial in expand_trials(read_plan(Path(path)), catalogue))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from registry.measure.ratios import find_figure
 from registry.measure.running.sweep import Progress, run_plan
 from registry.measure.running.trial_run import job_command
 from registry.measure.running.trials import expand_trials
@@ -131,8 +132,6 @@ def _summary(sweep: Sweep, ids: list[str]) -> Iterator[str]:
 
 
 def _figure(observation: dict[str, Any], metric: str) -> str:
-    from registry.measure.ratios import find_figure  # noqa: PLC0415 - only for the summary
-
     if metric == "step_time":
         value = find_figure(observation, metric)
         return "-" if value is None else f"{value:.4g}"

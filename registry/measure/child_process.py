@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from registry.measure.memory_meter import count_oom_kills
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 #: Options of ``prctl`` (linux/prctl.h): the signal a process gets when its parent dies, and whether
 #: orphans among its descendants become its children.
@@ -136,43 +136,66 @@ def run_in_foreground(command: Sequence[str], *, environment: Mapping[str, str])
     began = time.monotonic()
     with _no_one_left_behind(GRACE_SECONDS), _passing_on() as received:
         child = subprocess.Popen(list(command), env=dict(environment))
-        received.child = child
+        received.begin(child)
         _wait_and_pass_on(child, received.signals)
         seconds = time.monotonic() - began
     return Finished(child.returncode, seconds)
 
 
 class _Received:
-    """Signals on their way to a child, and the child once there is one."""
+    """Signals on their way to a child; those that come before it is there wait for it."""
 
     def __init__(self) -> None:
-        self.child: subprocess.Popen[bytes] | None = None
         self.signals: set[signal.Signals] = set()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._waiting: list[int] = []
 
     def pass_on(self, number: int, _: object = None) -> None:
-        if self.child is not None:
-            self.child.send_signal(number)
+        if self._child is None:
+            self._waiting.append(number)
+        else:
+            self._child.send_signal(number)
+
+    def begin(self, child: subprocess.Popen[bytes]) -> None:
+        self._child = child
+        for number in self._waiting:
+            child.send_signal(number)
 
 
 @contextmanager
 def _passing_on() -> Iterator[_Received]:
-    """Catch the signals that are meant for the child; those that are ignored stay ignored.
+    """Catch the signals that are meant for the child."""
+    received = _Received()
+    with _handling(_PASSED_ON, received.pass_on) as received.signals:
+        yield received
 
-    A handler is not inherited over exec and an ignored signal is, so that the command starts with
+
+@contextmanager
+def interrupted_by_signals() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does: the job must not go on."""
+    with _handling((signal.SIGTERM, signal.SIGHUP), signal.default_int_handler):
+        yield
+
+
+@contextmanager
+def _handling(
+    signals: Collection[signal.Signals], handler: Callable[[int, Any], Any]
+) -> Iterator[set[signal.Signals]]:
+    """Handle signals, except those that are ignored, and return which.
+
+    A handler is not inherited over exec and an ignored signal is, so that a command starts with
     what the caller of this program chose (``nohup``, a job in the background).
     """
-    received = _Received()
-    before = {}
-    for each in _PASSED_ON:
+    before: dict[signal.Signals, Any] = {}
+    for each in signals:
         with suppress(ValueError):  # not in the main thread
-            if signal.getsignal(each) != signal.SIG_IGN:
-                before[each] = signal.signal(each, received.pass_on)
-                received.signals.add(each)
+            if signal.getsignal(each) not in (signal.SIG_IGN, None):
+                before[each] = signal.signal(each, handler)
     try:
-        yield received
+        yield set(before)
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for each, known in before.items():
+            signal.signal(each, known)
 
 
 def _wait_and_pass_on(child: subprocess.Popen[bytes], signals: set[signal.Signals]) -> None:
@@ -186,21 +209,6 @@ def _wait_and_pass_on(child: subprocess.Popen[bytes], signals: set[signal.Signal
                 child.send_signal(found.si_signo)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def interrupted_by_signals() -> Iterator[None]:
-    """Have SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does: the job must not go on."""
-    before = {}
-    for each in (signal.SIGTERM, signal.SIGHUP):
-        with suppress(ValueError):  # not in the main thread
-            if signal.getsignal(each) != signal.SIG_IGN:
-                before[each] = signal.signal(each, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
 
 
 def _wait(pid: int, seconds: float | None) -> bool:

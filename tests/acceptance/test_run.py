@@ -22,11 +22,10 @@ PLAN = 'model = "tiny"\n{}\n[models.tiny]\nmodel_type = "llama"\nhidden_size = 8
 
 INTERRUPTED = """
 import signal, sys
-try:
-    print("ready", flush=True)
-    signal.pause()
-except KeyboardInterrupt:
-    sys.exit(7)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+print("ready", flush=True)
+signal.sigwait({signal.SIGINT})
+sys.exit(7)
 """
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from registry.measure.running.rerun import plan_of
 from registry.store.snapshot import load_catalogue
 from registry_cli import console
 from registry_cli.comparison import compare_sides, format_compared
@@ -33,8 +34,6 @@ def command(
     Example:
       registry rerun $(registry ls --model llama-2-7b -f csv | tail -1 | cut -d, -f1) --dry-run
     """  # noqa: D301 - \b keeps the example's lines
-    from registry.measure.running.rerun import plan_of  # noqa: PLC0415 - only for running
-
     location = locate(registry_path)
     catalogue = load_catalogue(location)
     old = read_one(registry_path, observation_id)

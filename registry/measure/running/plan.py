@@ -116,7 +116,7 @@ def parse_plan(
 
 def check_depth(document: Any, origin: str) -> None:
     """Raise SourceError where tables and lists are nested deeper than any plan needs."""
-    level = [document]
+    level = [document] if isinstance(document, dict | list) else []
     for _ in range(DEEPEST_NESTING):
         inner = (each.values() if isinstance(each, dict) else each for each in level)
         level = [child for each in inner for child in each if isinstance(child, dict | list)]

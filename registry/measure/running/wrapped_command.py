@@ -25,6 +25,7 @@ from registry.measure.record_files import read_json
 from registry.measure.recording.record import Record, build_submission
 from registry.measure.running.trial_run import is_record, rank_of_failure
 from registry.measure.trial_settings import RECORD_FOLDER
+from registry.submission.prepare import prepare_submission
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -112,8 +113,6 @@ def _checked(submission: Row, catalogue: Catalogue | None) -> Row:
     """Return the submission with the catalogue's names, after a check that it can be recorded."""
     if catalogue is None:
         return submission
-    from registry.submission.prepare import prepare_submission  # noqa: PLC0415 - loads pydantic
-
     matched = match_to_catalogue(submission, catalogue)
     prepare_submission(matched, catalogue, origin="the measured run")
     return matched

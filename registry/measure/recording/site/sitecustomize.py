@@ -39,7 +39,7 @@ with suppress(Exception):
     _load_registry()
     from registry.measure.recording.measured_process import activate, hide_own_modules
 
-    activate()
     hide_own_modules()
+    activate()
 with suppress(ImportError):
     _run_next()

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from registry.errors import SourceError
 from registry.measure.failure import Failure
@@ -14,6 +16,7 @@ from registry.measure.running.plan import parse_plan
 from registry.measure.running.rerun import Difference, plan_of
 from registry.measure.running.trials import expand_trials
 from registry.measure.running.unfinished import describe_unfinished
+from registry.measure.trial_settings import NAMES
 
 ENVIRONMENT = {"torch_version": "2.13.0", "packages": {"numpy": "2.4.6"}}
 MODELS = {"m": {"model_type": "llama", "hidden_size": 64, "n_layers": 2, "vocab_size": 512}}
@@ -174,6 +177,28 @@ def nested(levels: int) -> Any:
 )
 def test_a_malformed_spec_is_not_run(spec: Any, message: str) -> None:
     assert refusal_of(spec).removesuffix("; expected a plan, which has four") == message
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=6,
+)
+
+
+@given(settings=st.dictionaries(st.sampled_from([*NAMES, "x"]), JSON), model=JSON, spec=JSON)
+def test_whatever_a_spec_holds_it_is_a_plan_or_refused(
+    settings: dict[str, Any], model: Any, spec: Any
+) -> None:
+    for each in (spec, with_settings(**settings), {**SPEC, "model": model}, with_model(**settings)):
+        configuration = {"model_id": "m", "method": "full"}
+        recorded = {"configuration": configuration, "provenance": {"spec": each}}
+        try:
+            rerun = plan_of(recorded, models=MODELS, environment={})
+        except SourceError as error:
+            assert str(error).startswith(("provenance.spec", "configuration: "))  # noqa: PT017
+        else:
+            assert each is None or len(expand_trials(rerun.plan)) == 1
 
 
 @pytest.mark.parametrize(
