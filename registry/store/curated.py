@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MANIFEST = "tables/manifest.json"
 
 REBUILD = "run `registry build`, which makes the tables from the sources"
+REINSTALL = f"in a checkout, {REBUILD}; else install the package again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Curated:
 def read_curated(folder: Folder) -> Curated:
     """Return the curated records of a folder. Raises StoreError where they are damaged."""
     built = _read_manifest(folder)
-    part = parse_part("curated", folder.tables, built)
+    part = parse_part("curated", folder.tables, built, REINSTALL)
     changed, new = _compare_sources(folder, built)
     if not changed and not new:
         return Curated(_read_catalogue(folder), part)
@@ -101,8 +102,8 @@ def _read_manifest(folder: Folder) -> dict[str, Any]:
         return {"contract": "", "catalogue": "", "files": {}, "sources": {CATALOGUE: ""}}
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(
-            f"{path}: damaged manifest ({error}); expected it as `registry build` writes it; in a "
-            f"checkout, {REBUILD}; else install the package again"
+            f"{path}: damaged manifest ({error}); expected it as `registry build` writes it; "
+            f"{REINSTALL}"
         ) from None
     return built
 
@@ -114,7 +115,7 @@ def _read_catalogue(folder: Folder) -> Catalogue:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
             f"{path}: cannot be read ({error}); expected the models and GPUs of the curated "
-            f"records; in a checkout, {REBUILD}; else install the package again"
+            f"records; {REINSTALL}"
         ) from None
 
 

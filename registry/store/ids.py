@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import mmap
+import os
 from typing import TYPE_CHECKING, Any
 
 from registry.contract import load_table
+from registry.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -54,16 +56,31 @@ def format_ids(table: str, rows: Iterable[Mapping[str, Any]]) -> bytes:
 class IdFile:
     """The sorted ids of one table of a part, mapped when first asked."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, size: int, way_out: str) -> None:
         self._path = path
+        self._size = size
+        self._way_out = way_out
         self._data: bytes | mmap.mmap | None = None
 
     @property
     def data(self) -> bytes | mmap.mmap:
-        """All ids, one after the other."""
+        """All ids, one after the other; raises StoreError where the file was cut or is gone."""
         if self._data is None:
-            self._data = _map(self._path)
+            self._data = self._map()
         return self._data
+
+    def _map(self) -> bytes | mmap.mmap:
+        try:
+            with self._path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size == self._size:
+                    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+                found = f"{size} bytes"
+        except OSError as error:
+            found = error.strerror or str(error)
+        raise StoreError(
+            f"{self._path}: found {found}; expected {self._size} bytes of ids; {self._way_out}"
+        )
 
     def __len__(self) -> int:
         """Return the number of ids."""
@@ -113,9 +130,3 @@ class KnownIds:
 def _common(first: IdFile, second: IdFile) -> list[bytes]:
     small, large = sorted((first, second), key=len)
     return [small[place] for place in range(len(small)) if small[place] in large]
-
-
-def _map(path: Path) -> bytes | mmap.mmap:
-    with path.open("rb") as file:
-        size = path.stat().st_size
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""

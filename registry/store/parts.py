@@ -55,6 +55,8 @@ class Part:
     contract: str
     catalogue: str
     files: Mapping[str, PartFile] = field(default_factory=dict)
+    #: What helps where one of its files is damaged.
+    way_out: str = REPAIR
 
     def rows(self, table: str) -> int:
         """Return the number of its rows of a table."""
@@ -69,7 +71,8 @@ class Part:
     def ids(self, table: str) -> IdFile | None:
         """Return the ids of its rows of a table, if it has any."""
         name = f"{table}.ids"
-        return IdFile(self.path / name) if name in self.files else None
+        file = self.files.get(name)
+        return IdFile(self.path / name, file.size, self.way_out) if file else None
 
     def is_current(self, catalogue: str) -> bool:
         """Tell whether what is computed in it is what would be computed today."""
@@ -109,10 +112,12 @@ def read_part(folder: Folder, name: str) -> Part:
     return parse_part(name, path.parent, json.loads(description))
 
 
-def parse_part(name: str, path: Path, document: Mapping[str, Any]) -> Part:
+def parse_part(
+    name: str, path: Path, document: Mapping[str, Any], way_out: str = REPAIR
+) -> Part:
     """Return a part from its description."""
     files = {key: PartFile(**entry) for key, entry in document["files"].items()}
-    return Part(name, path, document["contract"], document["catalogue"], files)
+    return Part(name, path, document["contract"], document["catalogue"], files, way_out)
 
 
 def write_part(folder: Folder, tables: Mapping[str, pa.Table], catalogue: str) -> Part:

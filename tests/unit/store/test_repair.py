@@ -74,8 +74,8 @@ def list_a_part_twice(folder: Folder) -> None:
     write_parts(folder, (*read_manifest(folder).parts, read_manifest(folder).parts[0]))
 
 
-def leave_a_part_out(folder: Folder) -> None:
-    write_parts(folder, read_manifest(folder).parts[1:])
+def leave_parts_out(folder: Folder) -> None:
+    write_parts(folder, read_manifest(folder).parts[2:])
 
 
 def name_a_part_outside(folder: Folder) -> None:
@@ -118,13 +118,11 @@ REFUSED = [
     copy_old_manifest_to_a_higher_number,
     edit_version,
     list_a_part_twice,
-    leave_a_part_out,
+    leave_parts_out,
     name_a_part_outside,
     nest_manifest_deep,
     remove_part_description,
     edit_part_description,
-    empty_an_ids_file,
-    empty_the_submissions_ids,
 ]
 
 
@@ -156,6 +154,28 @@ def test_a_damaged_state_is_refused_by_all_and_repair_brings_everything_back(
     assert check_registry(folded.location).problems == ()
 
 
+@pytest.mark.parametrize("table", ["observations", "submissions"])
+@pytest.mark.parametrize("harm", [lambda path: path.write_bytes(b""), lambda path: path.unlink()])
+def test_ids_that_were_cut_or_removed_double_nothing(
+    folded: Registry, table: str, harm: Callable[[Path], None]
+) -> None:
+    before = read_content(folded.location)
+    retracted = json.loads(before["observations"][1])["observation_id"]
+    path = read_state(folded.location.own).parts[0].path / f"{table}.ids"
+    harm(path)
+    if table == "submissions":
+        with pytest.raises(StoreError, match="registry repair"):
+            add_numbers(folded, 9)
+    else:
+        add_numbers(folded, 0)  # its document is known, so that nothing is written
+    with pytest.raises(StoreError, match="registry repair"):
+        folded.retract(retracted, reason="none")
+    assert str(path) in str(check_registry(folded.location).problems[0])
+    repair(folded.location)
+    assert not folded.add(build_document(0)).is_new
+    assert read_content(folded.location) == before
+
+
 def flip_a_byte(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
@@ -179,7 +199,7 @@ def test_a_damaged_table_is_named_and_made_anew_from_the_documents(
     assert check_registry(folded.location).problems == ()
 
 
-@pytest.mark.parametrize("harm", [flip_a_byte, lambda path: path.unlink()], ids=["flip", "unlink"])
+@pytest.mark.parametrize("harm", [lambda path: path.write_bytes(b"?"), lambda path: path.unlink()])
 def test_where_the_documents_are_lost_the_rows_give_the_observations(
     folded: Registry, harm: Callable[[Path], None]
 ) -> None:
@@ -187,13 +207,39 @@ def test_where_the_documents_are_lost_the_rows_give_the_observations(
     path = read_state(folded.location.own).parts[1].file("submissions")
     assert path
     harm(path)
-    notes = repair(folded.location).notes
-    assert any(str(path) in note for note in notes)
-    assert "their observations are composed from the rows" in notes[-1]
+    assert repair(folded.location).notes[-4:] == (
+        f"{path.parent}: documents damaged or missing; their observations are composed from the "
+        "rows",
+        "tables/manifest-000002.json: names a damaged part; moved to quarantine/manifest-000002.json",
+        "tables/manifest-000003.json: names a damaged part; moved to quarantine/manifest-000003.json",
+        f"{path.parent}: damaged; moved to quarantine/{path.parent.name}",
+    )
     after = read_content(folded.location)
     same = set(before) - {"submissions"}
     assert {name: after[name] for name in same} == {name: before[name] for name in same}
     assert check_registry(folded.location).problems == ()
+
+
+def test_a_damaged_part_that_no_manifest_names_is_repaired_once(folded: Registry) -> None:
+    path = read_state(folded.location.own).parts[1].file("submissions")
+    assert path
+    path.write_bytes(b"?")
+    remove_all_manifests(folded.location.own)
+    repair(folded.location)
+    assert count_runs(folded.location) == runs(0, 1, 2)
+    assert check_registry(folded.location).problems == ()
+
+
+def test_a_lost_configuration_is_named_and_the_rest_goes_on(folded: Registry) -> None:
+    part = read_state(folded.location.own).parts[1]
+    for table in ("submissions", "configurations"):
+        (part.path / f"{table}.parquet").unlink()
+    notes = repair(folded.location).notes
+    assert any(
+        note.startswith(f"{part.path}: observation ") and note.endswith("; it is left out")
+        for note in notes
+    )
+    assert count_runs(folded.location) == runs(0, 2)
 
 
 def test_repairing_a_sound_registry_changes_nothing_twice(folded: Registry) -> None:
@@ -244,6 +290,20 @@ def test_a_registry_of_a_newer_release_is_left_alone(folded: Registry) -> None:
             "this registry; upgrade with `pip install -U peft-registry`"
         )
     assert path_of(folder, 4).is_file()
+
+
+def test_a_part_left_out_of_a_manifest_with_the_right_hash_is_named(folded: Registry) -> None:
+    before = read_content(folded.location)
+    left_out = read_state(folded.location.own).parts[0].path
+    write_parts(folded.location.own, read_manifest(folded.location.own).parts[1:])
+    problem, *_ = check_registry(folded.location).problems
+    assert str(problem) == (
+        f"manifest: {left_out}: found observations that the newest version lacks; expected all of "
+        "an earlier version; run `registry repair`, which rebuilds it from the parts and documents "
+        "that are there"
+    )
+    repair(folded.location)
+    assert read_content(folded.location) == before
 
 
 def copy(db: Registry, target: Path) -> Registry:
