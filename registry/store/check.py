@@ -13,7 +13,12 @@ from registry.store.manifest import REPAIR
 from registry.store.parts import DESCRIPTION, Part, check_files, hash_file
 from registry.store.renamed import read_folder
 from registry.store.snapshot import Snapshot, read_snapshot
-from registry.store.state import find_damaged_manifests, list_unnamed_parts, read_state
+from registry.store.state import (
+    find_damaged_manifests,
+    find_left_out,
+    list_unnamed_parts,
+    read_state,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,18 +70,34 @@ def check_registry(location: Location) -> CheckReport:
         return _check_curated(location)
     if not folder.is_registry:
         return CheckReport({}, (), ("nothing was added yet; the curated records are in use",))
-    problems = [Problem("manifest", "", text) for _, text in find_damaged_manifests(folder)]
+    problems: list[Problem] = []
     try:
+        problems += [Problem("manifest", "", text) for _, text in find_damaged_manifests(folder)]
         read_state(folder)
         snapshot = read_snapshot(location)
         read_folder(folder)
     except RegistryError as error:
         found = Problem("state", "", str(error))
         return CheckReport({}, (*problems, *([] if problems else [found])))
+    problems += _check_history(folder, snapshot)
     problems += _check_parts(folder, snapshot)
     problems += _check_leftovers(folder, snapshot)
     problems += [Problem("journal", "", text) for text in snapshot.journal.problems]
     return CheckReport(_count(snapshot), tuple(problems), tuple(_hints(folder, snapshot)))
+
+
+def _check_history(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
+    """Yield what earlier versions hold and the newest does not."""
+    try:
+        for place in find_left_out(folder, snapshot.state):
+            yield Problem(
+                "manifest",
+                place,
+                "found observations that the newest version lacks; expected all of an earlier "
+                f"version; {REPAIR}",
+            )
+    except StoreError as error:
+        yield Problem("files", "", str(error))
 
 
 def _check_parts(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from registry.errors import StoreError
 from registry.store.catalogue_files import catalogue_text, hash_catalogue, parse_catalogue
 from registry.store.derive_tables import Document
-from registry.store.parts import CATALOGUE, CURATED, Part, parse_part
+from registry.store.parts import CATALOGUE, CURATED, REINSTALL, Part, parse_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -101,8 +101,8 @@ def _read_manifest(folder: Folder) -> dict[str, Any]:
         return {"contract": "", "catalogue": "", "files": {}, "sources": {CATALOGUE: ""}}
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(
-            f"{path}: damaged manifest ({error}); expected it as `registry build` writes it; in a "
-            f"checkout, {REBUILD}; else install the package again"
+            f"{path}: damaged manifest ({error}); expected it as `registry build` writes it; "
+            f"{REINSTALL}"
         ) from None
     return built
 
@@ -117,7 +117,7 @@ def _read_catalogue(folder: Folder, expected_hash: str) -> Catalogue:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
             f"{path}: cannot be read ({error}); expected the models and GPUs of the curated "
-            f"records; in a checkout, {REBUILD}; else install the package again"
+            f"records; {REINSTALL}"
         ) from None
 
 

@@ -275,12 +275,17 @@ def without_curated(curated: Curated, documents: Iterable[Document]) -> Iterator
 _CONTENT = ("observations", "models", "gpus")
 
 
-def commit(folder: Folder, before: Manifest, parts: Sequence[Part]) -> Manifest:
-    """Make parts the registry's state, under the next version, unless they are that already."""
+def commit(
+    folder: Folder, before: Manifest, parts: Sequence[Part], *, anew: bool = False
+) -> Manifest:
+    """Make parts the registry's state, under the next version, unless they are that already.
+
+    With ``anew`` it does not continue the version before, which may hold more.
+    """
     names = tuple(part.name for part in parts)
     if names == before.parts and before.format == Manifest().format:
         return before
-    previous = None if before.format < Manifest().format else before.content_hash
+    previous = None if anew or before.format < Manifest().format else before.content_hash
     manifest = Manifest(before.version + 1, names, previous if before.version else None)
     write_manifest(folder, manifest)
     return manifest

@@ -71,7 +71,7 @@ class IdFile:
 
     @property
     def data(self) -> bytes | mmap.mmap:
-        """All ids, one after the other."""
+        """All ids, one after the other; raises StoreError where the file was cut or is gone."""
         if self._data is None:
             data = self._map()
             is_small = self._size <= _LARGEST_HASHED

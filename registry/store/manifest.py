@@ -26,6 +26,10 @@ _LARGEST_MANIFEST = 16 * 2**20
 REPAIR = "run `registry repair`, which rebuilds it from the parts and documents that are there"
 
 
+class NewerManifestError(StoreError):
+    """A newer release of peft-registry wrote the manifest."""
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """The folded state at one version; version 0 is the empty registry."""
@@ -88,7 +92,7 @@ def _read(folder: Folder, version: int) -> Manifest:
     try:
         document = json.loads(folder.storage.get(manifest_name(version))[:_LARGEST_MANIFEST])
         if document["format"] > FORMAT_VERSION:
-            raise StoreError(
+            raise NewerManifestError(
                 f"{path}: found format {document['format']}; expected at most {FORMAT_VERSION}: "
                 "a newer release wrote this registry; upgrade with `pip install -U peft-registry`"
             )

@@ -10,15 +10,15 @@ from registry.store.documents import find_safe, read_documents
 from registry.store.files import TEMPORARY_PREFIX, sync_folder
 from registry.store.fold import without_curated
 from registry.store.folder import Folder, curated_dir
+from registry.store.ids import ERASED, KnownIds, row_key
 from registry.store.legacy import legacy_files, recover_legacy
 from registry.store.lock import table_lock
 from registry.store.manifest import list_versions, manifest_name, read_manifest
 from registry.store.parts import Part, read_part
 from registry.store.state import State, read_state
+from registry.submission.identity import observation_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from registry.store.derive_tables import Document
 
 
@@ -29,7 +29,7 @@ def prune(folder: Folder, *, keep: int = 1, wait_seconds: float = 60.0) -> list[
     """
     folder.require()
     with table_lock(folder, wait_seconds=wait_seconds):
-        read_state(folder)  # refuses where something is missing or damaged
+        read_state(folder)
         removed = list_versions(folder)[:-keep]
         for version in removed:
             folder.storage.delete(manifest_name(version))
@@ -38,45 +38,63 @@ def prune(folder: Folder, *, keep: int = 1, wait_seconds: float = 60.0) -> list[
     return removed
 
 
-def remove_unnamed(folder: Folder, *, given_up: Collection[str] = ()) -> None:
-    """Remove the parts that no version names, and tables of an earlier release.
-
-    ``given_up`` are documents that need not be kept, because they were erased.
-    """
+def remove_unnamed(folder: Folder) -> None:
+    """Remove the parts that no version names, and tables of an earlier release."""
     named = {
         name for version in list_versions(folder) for name in read_manifest(folder, version).parts
     }
     kept = [read_part(folder, name) for name in sorted(named)]
     for name in folder.storage.list("tables/parts"):
-        if name not in named and _is_safe(folder, name, kept, given_up):
+        if name not in named and _is_safe(folder, name, kept):
             shutil.rmtree(folder.parts / name)
     versions = [read_manifest(folder, version) for version in list_versions(folder)]
     if all(not State(manifest).is_legacy for manifest in versions):
-        _remove_legacy(folder, kept, given_up)
+        _remove_legacy(folder, kept)
     for path in folder.tables.glob(f"{TEMPORARY_PREFIX}*"):
         path.unlink(missing_ok=True)
 
 
-def _is_safe(folder: Folder, name: str, kept: list[Part], given_up: Collection[str]) -> bool:
+def _is_safe(folder: Folder, name: str, kept: list[Part]) -> bool:
     """Tell whether all documents of a part are elsewhere; an incomplete part has none."""
     if not (folder.parts / name / "part.json").is_file():
         return True
     documents = read_documents(read_part(folder, name))
-    return _are_safe(list(documents), kept, given_up)
+    return _are_safe(list(documents), kept)
 
 
-def _are_safe(documents: list[Document], kept: list[Part], given_up: Collection[str]) -> bool:
-    wanted = {document.submission_id for document in documents} - set(given_up)
+def _are_safe(documents: list[Document], kept: list[Part]) -> bool:
+    """Tell whether kept parts hold the documents, or all of them that was not erased."""
+    known = KnownIds([part.ids for part in kept])
+    wanted = {one.submission_id for one in documents if not _is_rewritten(one, known)}
     return find_safe(kept, wanted) == wanted
 
 
-def _remove_legacy(folder: Folder, kept: list[Part], given_up: Collection[str]) -> None:
+def _is_rewritten(document: Document, known: KnownIds) -> bool:
+    """Tell whether observations of a document were erased and everything else in it is kept."""
+    source_id = document.plain.get("source", {}).get("source_id", "")
+    ids = [
+        bytes.fromhex(observation_id(source_id, observation))
+        for observation in document.plain.get("observations", ())
+    ]
+    rest = [one for one in ids if not known.contains(ERASED, one)]
+    described = [
+        (table, row_key(table, row))
+        for table in ("models", "gpus")
+        for row in document.plain.get(table, ())
+    ]
+    return len(rest) < len(ids) and all(
+        known.contains(table, key)
+        for table, key in (*described, *(("observations", one) for one in rest))
+    )
+
+
+def _remove_legacy(folder: Folder, kept: list[Part]) -> None:
     """Remove the tables of an earlier release, where the curated records or parts hold them."""
     files = legacy_files(folder)
     if not files:
         return
     documents, _ = recover_legacy(folder)
     own = list(without_curated(read_curated(Folder(curated_dir())), documents))
-    if _are_safe(own, kept, given_up):
+    if _are_safe(own, kept):
         for path in files:
             path.unlink()

@@ -14,13 +14,17 @@ from registry.store.derive_tables import Document
 from registry.submission.identity import document_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+#: Tables whose rows belong to observations of several parts.
+_SHARED = ("sources", "configurations", "environments")
 
-def recover_part(path: Path, notes: list[str]) -> Iterator[Document]:
+
+def recover_part(path: Path, others: Sequence[Path], notes: list[str]) -> Iterator[Document]:
     """Yield the documents of a part, composed from its rows where they cannot be read.
 
+    Rows that its observations share with those of ``others`` are in the first part that had them.
     What is wrong is added to ``notes``.
     """
     rows = _read(path / "submissions.parquet", notes)
@@ -35,16 +39,27 @@ def recover_part(path: Path, notes: list[str]) -> Iterator[Document]:
         notes.append(
             f"{path}: documents damaged or missing; their observations are composed from the rows"
         )
-        yield from _compose(path, notes)
+        yield from _compose(path, others, notes)
 
 
-def _compose(path: Path, notes: list[str]) -> Iterator[Document]:
-    tables = {
-        name: _read(path / f"{name}.parquet", notes) or []
-        for name in TABLES
-        if name != "submissions" and (path / f"{name}.parquet").exists()
-    }
+def _compose(path: Path, others: Sequence[Path], notes: list[str]) -> Iterator[Document]:
+    tables = {name: _read_rows(path, name, notes) for name in TABLES if name != "submissions"}
+    for name in _SHARED:
+        tables[name] += [row for other in others for row in _read_rows(other, name, [])]
+    there = {row["configuration_id"] for row in tables["configurations"]}
+    for row in tables["observations"]:
+        if row["configuration_id"] not in there:
+            lost = f"its configuration {row['configuration_id']} is in no part"
+            notes.append(f"{path}: observation {row['observation_id']}: {lost}; it is left out")
+    tables["observations"] = [
+        row for row in tables["observations"] if row["configuration_id"] in there
+    ]
     yield from compose_documents(tables)
+
+
+def _read_rows(path: Path, name: str, notes: list[str]) -> list[dict[str, Any]]:
+    file = path / f"{name}.parquet"
+    return (_read(file, notes) or []) if file.exists() else []
 
 
 def _read(path: Path, notes: list[str]) -> list[dict[str, Any]] | None:

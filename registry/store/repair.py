@@ -10,14 +10,20 @@ from registry.store.fold import Folding, remove_folded, without_curated
 from registry.store.journal import QUARANTINE, list_entries
 from registry.store.legacy import has_legacy_parts, recover_legacy
 from registry.store.lock import table_lock
-from registry.store.manifest import Manifest, list_versions, read_manifest, write_manifest
+from registry.store.manifest import (
+    Manifest,
+    list_versions,
+    manifest_name,
+    read_manifest,
+    write_manifest,
+)
 from registry.store.parts import DESCRIPTION
 from registry.store.recover import recover_part
 from registry.store.renamed import write_renamed
 from registry.store.state import State, find_damaged_manifests
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from registry.store.derive_tables import Document
     from registry.store.folder import Location
@@ -56,6 +62,7 @@ class _Repair:
         self.folder = location.own
         self.location = location
         self.notes: list[str] = []
+        self.damaged: list[str] = []
 
     def run(self) -> RepairResult:
         last = max(list_versions(self.folder), default=0)
@@ -66,6 +73,7 @@ class _Repair:
         folding.take_journal(entries)
         folding.merge_all()
         version = self._commit(last, tuple(part.name for part in folding.parts))
+        self._set_parts_aside({part.name for part in folding.parts})
         remove_folded(self.folder, folding.parts, entries)
         moved = folding.quarantine()
         return RepairResult(
@@ -91,6 +99,26 @@ class _Repair:
             place = self.folder.storage.move_aside(name, QUARANTINE)
             self.notes.append(f"{reason.split('; ')[0]}; moved to {place}")
 
+    def _set_parts_aside(self, live: Collection[str]) -> None:
+        """Move parts whose documents are not whole to quarantine/, and the manifests naming them.
+
+        They are in the new parts as far as they could be read.
+        """
+        damaged = [name for name in self.damaged if name not in live]
+        for version in list_versions(self.folder) if damaged else ():
+            if not set(read_manifest(self.folder, version).parts).isdisjoint(damaged):
+                place = manifest_name(version)
+                moved = self.folder.storage.move_aside(place, QUARANTINE)
+                self.notes.append(f"{place}: names a damaged part; moved to {moved}")
+        for name in damaged:
+            moved = self.folder.storage.move_aside(f"tables/parts/{name}", QUARANTINE)
+            self.notes.append(f"{self.folder.parts / name}: damaged; moved to {moved}")
+
+    def _is_part(self, name: str) -> bool:
+        """Tell whether a folder is a part, damaged or not; an incomplete one holds no rows."""
+        path = self.folder.parts / name
+        return (path / DESCRIPTION).is_file() or (path / "submissions.parquet").is_file()
+
     def _documents(self, folding: Folding) -> Iterator[Document]:
         """Yield every document of a part: in the newest manifest's order, then by name."""
         versions = list_versions(self.folder)
@@ -99,10 +127,13 @@ class _Repair:
         for name in newest.parts:
             if name not in there:
                 self.notes.append(f"{self.folder.parts / name}: found no such part")
-        for name in (*newest.parts, *there):
-            path = self.folder.parts / name
-            if name in there and (name in newest.parts or (path / DESCRIPTION).is_file()):
-                yield from recover_part(path, self.notes)
+        names = [name for name in dict.fromkeys((*newest.parts, *there)) if self._is_part(name)]
+        paths = [self.folder.parts / name for name in names]
+        for path in paths:
+            n_notes = len(self.notes)
+            yield from recover_part(path, paths, self.notes)
+            if len(self.notes) > n_notes:
+                self.damaged.append(path.name)
         if has_legacy_parts(self.folder) and (not versions or State(newest).is_legacy):
             documents, renamed = recover_legacy(self.folder)
             write_renamed(self.folder, renamed)

@@ -9,6 +9,7 @@ from registry.errors import StoreError
 from registry.store.add import Added, add_submissions
 from registry.store.derive_tables import Document, derive_tables
 from registry.store.fold import Folding, commit, fold, read_all_documents
+from registry.store.ids import ERASED
 from registry.store.journal import entry_name, list_entries
 from registry.store.lock import table_lock
 from registry.store.manifest import Manifest, list_versions, manifest_name
@@ -33,6 +34,10 @@ def retract(location: Location, prefix: str, *, reason: str, erase: bool = False
     where the content to erase lies in the curated records.
     """
     snapshot = read_snapshot(location)
+    erased = _find_erased(snapshot, prefix)
+    if erase and erased:  # by a command that may have been interrupted: finish its work
+        _erase(location, erased)
+        return erased
     identity = find_observation(location, snapshot, prefix)
     if erase and identity in _ids_of(_curated_parts(snapshot)):
         raise StoreError(
@@ -57,6 +62,14 @@ def find_observation(location: Location, snapshot: Snapshot, prefix: str) -> str
             "`registry ls`"
         )
     return found.pop()
+
+
+def _find_erased(snapshot: Snapshot, prefix: str) -> str | None:
+    """Return the one erased id that begins so."""
+    files = snapshot.known.files(ERASED)
+    found = {file[place].hex() for file in files for place in range(len(file))}
+    matching = [one for one in found if one.startswith(prefix)]
+    return matching[0] if len(matching) == 1 else None
 
 
 def _ids_of(parts: Iterable[Part]) -> set[str]:
@@ -88,13 +101,13 @@ def _erase(location: Location, identity: str) -> None:
         given_up: set[str] = set()
         folding.take(_without(state, identity, given_up))
         folding.merge_all()
-        commit(folder, state.manifest, folding.parts)
+        commit(folder, state.manifest, folding.parts, anew=True)
         for version in list_versions(folder)[:-1]:
             folder.storage.delete(manifest_name(version))
         for entry in list_entries(folder):
             if entry in given_up:
                 folder.storage.delete(entry_name(entry))
-        remove_unnamed(folder, given_up=given_up)
+        remove_unnamed(folder)
 
 
 def _without(state: State, identity: str, given_up: set[str]) -> Iterator[Document]:

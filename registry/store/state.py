@@ -14,6 +14,7 @@ from registry.store.legacy import has_legacy_parts
 from registry.store.manifest import (
     REPAIR,
     Manifest,
+    NewerManifestError,
     list_versions,
     manifest_name,
     read_manifest,
@@ -62,12 +63,35 @@ def read_state(folder: Folder, version: int | None = None) -> State:
             return state
         lost = next(iter(find_lost_parts(folder, state)), None)
         if lost is None:
+            _require_all_of_before(folder, state)
             return state
         if list_versions(folder)[-1:] == [manifest.version] or not list_versions(folder):
             raise StoreError(
                 f"{lost}: no manifest names this part, and its documents are nowhere else; "
                 f"expected a manifest that does; {REPAIR}"
             )
+
+
+def _require_all_of_before(folder: Folder, state: State) -> None:
+    """Raise StoreError where there are fewer documents than one version before.
+
+    They only leave a registry where it begins anew, without naming the version before.
+    """
+    if state.manifest.previous is None:
+        return
+    try:
+        before = read_manifest(folder, state.manifest.version - 1)
+        dropped = [read_part(folder, n) for n in before.parts if n not in state.manifest.parts]
+    except StoreError:  # pruned, or damaged, which `check` names
+        return
+    added = [part for part in state.parts if part.name not in before.parts]
+    n_before, n_now = (sum(part.rows("submissions") for part in p) for p in (dropped, added))
+    if n_now < n_before:
+        path = folder.storage.path(manifest_name(state.manifest.version))
+        raise StoreError(
+            f"{path}: found {n_before - n_now} documents fewer than in the version before; "
+            f"expected all of them; {REPAIR}"
+        )
 
 
 def find_lost_parts(folder: Folder, state: State) -> Iterator[str]:
@@ -80,6 +104,15 @@ def find_lost_parts(folder: Folder, state: State) -> Iterator[str]:
         ids = read_part(folder, name).ids("submissions")
         found = (ids[place] for place in range(len(ids))) if ids else ()
         if not all(key in pending or state.known.contains("submissions", key) for key in found):
+            yield str(folder.parts / name)
+
+
+def find_left_out(folder: Folder, state: State) -> Iterator[str]:
+    """Yield the parts of earlier versions that hold an observation which the newest lacks."""
+    for name in sorted(_named_before(folder, state.manifest) - set(state.manifest.parts)):
+        ids = read_part(folder, name).ids("observations")
+        keys = (ids[place] for place in range(len(ids))) if ids else ()
+        if not all(state.known.contains("observations", key) for key in keys):
             yield str(folder.parts / name)
 
 
@@ -103,11 +136,16 @@ def _named_before(folder: Folder, newest: Manifest) -> set[str]:
 
 
 def find_damaged_manifests(folder: Folder) -> Iterator[tuple[str, str]]:
-    """Yield the manifests that cannot be read, by name, and why; also gaps in their chain."""
+    """Yield the manifests that cannot be read, by name, and why; also gaps in their chain.
+
+    Raises NewerManifestError for one that is only too new to be read.
+    """
     before: Manifest | None = None
     for version in list_versions(folder):
         try:
             manifest = read_manifest(folder, version)
+        except NewerManifestError:
+            raise
         except StoreError as error:
             yield manifest_name(version), str(error)
             before = None

@@ -50,10 +50,11 @@ class LocalStorage:
             raise
         except OSError as error:
             raise _not_regular(path, error.strerror or str(error)) from None
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            raise _not_regular(path, "not a regular file")
         with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise _not_regular(path, "not a regular file")
             if status.st_size > LARGEST_READ:
                 raise _not_regular(path, f"{status.st_size} bytes long")
             return file.read()

@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 COLUMNS = [(name, column) for name in TABLES for column in load_table(name).columns]
 
 _ID = "0f" * 16
+#: 2024 in Arabic digits: to some regex dialects these are digits too.
+ARABIC = "\u0662\u0660\u0662\u0664"
 _PATTERNS = {
-    "[0-9a-f]{32}": [_ID, _ID.upper(), _ID + "0", _ID[:-1], _ID + "\n", "٠" * 32],
+    "[0-9a-f]{32}": [_ID, _ID.upper(), _ID + "0", _ID[:-1], _ID + "\n", ARABIC * 8],
     "[0-9a-f]{64}": [_ID * 2, _ID, "x" + _ID * 2, f" {_ID * 2}"],
-    "[a-z0-9][a-z0-9._-]*": ["a", "llama-2-7b", "-a", "A", "a b", "a/b", "é", "٣", "", "a\n"],
-    "[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?": ["2024", "2024-05", "2024-5", "٢٠٢٤", "2024-05-01 "],
+    "[a-z0-9][a-z0-9._-]*": ["a", "llama-2-7b", "-a", "A", "a b", "a/b", "é", ARABIC, "", "a\n"],
+    "[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?": ["2024", "2024-05", "2024-5", ARABIC, "2024-05-01 "],
 }
 _TEXTS = ["", "plain", "two\nlines", "a\tb", "a\x00b", "a\x1fb", "\x7f", "\u202e", "\ud800", "模型"]
 
@@ -166,8 +168,7 @@ def _is_figure(metric: str, value: float) -> bool:
     }
     try:
         prepare_submission(document, Catalogue(), origin="doc")
-    except SubmissionError as error:
-        assert len(error.problems) == 1
+    except SubmissionError:
         return False
     return True
 

@@ -44,6 +44,9 @@ BATCH: dict[str, Any] = {"seq_len": 512, "micro_batch_size": 4}
 def start(settings: dict[str, Any]) -> subprocess.Popen[str]:
     spec = {"settings": {"model": "small", **BATCH, **settings}, "model": SOURCE}
     at_once = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}
+    at_once["MKL_DISABLE_FAST_MM"] = (
+        "1"  # else MKL keeps buffers as large as the processor's kernels
+    )
     script = Path(__file__).with_name("cpu_step.py")
     return subprocess.Popen(
         [sys.executable, str(script), json.dumps(spec)],

@@ -1,0 +1,112 @@
+"""Small registries for the tests of the store, and what is in them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from registry.api import Registry
+from registry.contract import TABLES
+from registry.query.database import create_objects
+from registry.store.folder import Location, create_registry, find_registry
+from registry.store.read import build_dataset
+from registry.store.snapshot import read_snapshot
+from registry.submission.identity import canonical_json, document_id
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from registry.store.folder import Folder
+
+Document = dict[str, Any]
+
+
+def build_document(
+    number: int = 0, *, source_id: str = "src-a", locator: str | None = None, **observation: Any
+) -> Document:
+    """Return one small submission; ``number`` tells its run from others."""
+    return {
+        "schema_version": 1,
+        "source": {"source_id": source_id, "kind": "run"},
+        "models": [{"model_id": "tiny", "n_params": 1_000}],
+        "gpus": [{"gpu_id": "gpu-a", "memory_bytes": 24 * 2**30}],
+        "observations": [
+            {
+                "outcome": "ok",
+                "run_id": f"run-{number}",
+                "observed_at": "2024-05-01T10:00:00Z",
+                "flags": ["short_run"],
+                "provenance": {"command": "train"},
+                "configuration": {
+                    "model_id": "tiny",
+                    "method": "lora",
+                    "lora_rank": 8 + number % 3,
+                    "lora_target_modules": ["q_proj", "v_proj"],
+                    "gpu_id": "gpu-a",
+                    "n_gpus": 1,
+                    "micro_batch_size": 2,
+                    "grad_accum_steps": 4,
+                },
+                "environment": {"framework": "transformers", "torch_version": "2.5.1"},
+                "measurements": [
+                    {"metric": "peak_memory", "kind": "reserved", "statistic": "max", "value": 2e9},
+                    {"metric": "step_time", "value": 1.5 + number},
+                ],
+                "citations": [
+                    {"locator": locator or f"row {number}", "row": 1, "cells": {"a": "1.5"}}
+                ],
+                "samples": [{"step": 1, "seconds": 1.5}, {"step": 2, "seconds": 1.4}],
+                **observation,
+            }
+        ],
+    }
+
+
+def make_registry(path: Path) -> Registry:
+    """Return an empty registry that does not read the curated records."""
+    create_registry(path, curated=False)
+    return Registry(find_registry(path))
+
+
+def add_numbers(db: Registry, *numbers: int, **choices: Any) -> list[str]:
+    """Record small submissions; return their ids."""
+    return [db.add(build_document(number, **choices)).submission_id for number in numbers]
+
+
+def write_entry(folder: Folder, document: Any) -> str:
+    """Write any document to the journal as if it had been added, under the hash it should have."""
+    text = document if isinstance(document, str) else canonical_json(document)
+    folder.journal.mkdir(parents=True, exist_ok=True)
+    (folder.journal / f"{document_id(text)}.json").write_text(text, encoding="utf-8")
+    return document_id(text)
+
+
+def read_content(location: Location, at: int | None = None) -> dict[str, list[Any]]:
+    """Return the rows of every table and of ``results`` as queries see them, sorted."""
+    dataset = build_dataset(read_snapshot(location, at))
+    names = {relation.name for relation in dataset.relations} | {v.name for v in dataset.views}
+    with duckdb.connect(":memory:") as connection:
+        connection.execute("set timezone = 'UTC'")
+        create_objects(connection, dataset, names)
+        return {name: _read_rows(connection, name) for name in (*TABLES, "results")}
+
+
+def _read_rows(connection: duckdb.DuckDBPyConnection, name: str) -> list[Any]:
+    table = connection.execute(f'from "{name}"').to_arrow_table()
+    return sorted(json.dumps(row, default=str, sort_keys=True) for row in table.to_pylist())
+
+
+def count_runs(location: Location, at: int | None = None) -> dict[str, int]:
+    """Return how often each run is among the observations."""
+    counts: dict[str, int] = {}
+    for text in read_content(location, at)["observations"]:
+        run_id = json.loads(text)["run_id"]
+        counts[run_id] = counts.get(run_id, 0) + 1
+    return counts
+
+
+def runs(*numbers: int) -> dict[str, int]:
+    """Return what ``count_runs`` gives where each of these runs is there once."""
+    return {f"run-{number}": 1 for number in numbers}

@@ -1,0 +1,157 @@
+"""A process that is killed at any write: nothing is lost, doubled or half after the next command."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from registry.api import Registry
+from registry.store import storage
+from registry.store.check import check_registry
+from registry.store.fold import fold
+from registry.store.folder import find_registry
+from registry.store.prune import prune
+from registry.store.repair import repair
+from registry.store.storage import Batch, LocalStorage
+from tests.unit.store.registries import add_numbers, count_runs, make_registry, runs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from registry.store.folder import Location
+
+
+class Killed(BaseException):
+    """The end of the process: nothing that it would still have done is done."""
+
+
+class Crash:
+    """Ends the process before its n-th change of the disk, or in the middle of it."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, after: int) -> None:
+        self.left = after
+        self.is_dead = False
+        for owner, name in (
+            (storage, "_name"),
+            (storage, "_write_through"),
+            (LocalStorage, "delete"),
+            (LocalStorage, "move_aside"),
+            (shutil, "rmtree"),
+            (Path, "unlink"),
+        ):
+            patch.setattr(owner, name, self.counted(getattr(owner, name)))
+        # a killed process does not clean up
+        patch.setattr(Batch, "__exit__", lambda *_: None)
+
+    def counted(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def change(*arguments: Any, **options: Any) -> Any:
+            if self.left == 0 or self.is_dead:
+                self.die(original.__name__, arguments)
+            self.left -= 1
+            before, self.left = self.left, -1  # changes within this one are part of it
+            done = original(*arguments, **options)
+            self.left = before
+            return done
+
+        return change
+
+    def die(self, name: str, arguments: tuple[Any, ...]) -> None:
+        if name == "_write_through" and not self.is_dead:
+            path, data = arguments
+            path.write_bytes(data[: len(data) // 2])
+        self.is_dead = True
+        raise Killed
+
+
+def interrupt(work: Callable[[], object], after: int) -> bool:
+    """Kill some work after so many changes; tell whether it came that far."""
+    with pytest.MonkeyPatch.context() as patch:
+        Crash(patch, after)
+        try:
+            work()
+        except Killed:
+            return True
+    return False
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a registry with two versions, something pending, and a file that is no entry."""
+    db = make_registry(tmp_path_factory.mktemp("crash") / "registry")
+    for number in range(2):
+        add_numbers(db, number)
+        db.fold()
+    add_numbers(db, 2, 3)
+    (db.location.own.journal / f"{'0' * 64}.json").write_text("damaged", encoding="utf-8")
+    return db.path
+
+
+def work_fold(location: Location) -> None:
+    fold(location)
+
+
+def work_rebuild(location: Location) -> None:
+    fold(location, rebuild=True)
+
+
+def work_repair(location: Location) -> None:
+    repair(location)
+
+
+def work_prune(location: Location) -> None:
+    prune(location.own)
+
+
+@pytest.mark.parametrize("next_command", [work_fold, work_repair], ids=["then-fold", "then-repair"])
+@pytest.mark.parametrize("work", [work_fold, work_rebuild, work_repair, work_prune])
+def test_killed_at_every_change_nothing_is_lost_doubled_or_half(
+    template: Path, tmp_path: Path, work: Callable[..., None], next_command: Callable[..., None]
+) -> None:
+    after, was_killed = 0, True
+    while was_killed:
+        place = tmp_path / str(after)
+        shutil.copytree(template, place)
+        location = find_registry(place)
+        was_killed = interrupt(lambda: work(location), after)  # noqa: B023 - called at once
+        assert count_runs(location) == runs(0, 1, 2, 3), after
+        next_command(location)
+        assert count_runs(location) == runs(0, 1, 2, 3), after
+        if was_killed and after % 5 == 0:
+            assert check_registry(location).problems == (), after
+        shutil.rmtree(place)
+        after += 1
+    assert after > 3
+
+
+def test_an_addition_killed_at_every_change_is_there_or_not(tmp_path: Path) -> None:
+    for after in range(3):
+        db = make_registry(tmp_path / str(after))
+        was_killed = interrupt(lambda: add_numbers(db, 1), after)  # noqa: B023 - called at once
+        assert was_killed is (after < 2)
+        assert count_runs(db.location) == runs(*([] if was_killed else [1]))
+        add_numbers(db, 1)
+        assert count_runs(db.location) == runs(1)
+
+
+def test_an_erasure_killed_at_every_change_is_finished_by_the_next(tmp_path: Path) -> None:
+    origin = make_registry(tmp_path / "origin")
+    for number in range(2):
+        add_numbers(origin, number, source_id=f"secret-{number}")
+        origin.fold()
+    identity = origin.query("from results where source_id = 'secret-1'").rows()[0]["observation_id"]
+    after, was_killed = 0, True
+    while was_killed:
+        place = tmp_path / str(after)
+        shutil.copytree(origin.path, place)
+        db = Registry(find_registry(place))
+        was_killed = interrupt(lambda: db.retract(identity, reason="private", erase=True), after)  # noqa: B023 - called at once
+        db.retract(identity, reason="private", erase=True)
+        assert count_runs(db.location) == runs(0)
+        assert not [p for p in place.rglob("*") if p.is_file() and b"run-1" in p.read_bytes()]
+        assert check_registry(db.location).problems == ()
+        shutil.rmtree(place)
+        after += 1
+    assert after > 10
