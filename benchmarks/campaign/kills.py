@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.campaign.operations import export_path, locate, run_killed
 from benchmarks.campaign.truth import Verdict, ask_engine, ask_query, find_numbers, judge
@@ -16,6 +16,9 @@ from registry.store.check import check_registry
 from registry.store.exported import read_exported
 from registry.store.folder import create_registry
 from registry.store.repair import repair
+
+if TYPE_CHECKING:
+    import random
 
 OPERATIONS = ("add", "fold", "repair", "migrate", "export", "prune")
 

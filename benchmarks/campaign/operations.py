@@ -7,7 +7,6 @@ import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.campaign.truth import build_document
@@ -21,6 +20,7 @@ from registry.store.repair import repair
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+    from pathlib import Path
 
 #: Documents that one call of `add` records together.
 _BATCH = 3

@@ -13,7 +13,7 @@ from registry.query.database import all_names, create_objects
 from registry.store.read import read_dataset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Set
+    from collections.abc import Collection, Iterable
 
     from registry.store.folder import Location
 
@@ -82,10 +82,10 @@ class Verdict:
         return self == Verdict()
 
 
-def judge(answer: Iterable[tuple[Any, ...]], must: Set[int]) -> Verdict:
+def judge(answer: Iterable[tuple[Any, ...]], must: Collection[int]) -> Verdict:
     """Compare an answer with what must be in it; more may be, as long as it is complete."""
     rows = Counter(map(tuple, answer))
-    numbers = must | find_numbers(rows)
+    numbers = {*must, *find_numbers(rows)}
     wanted = {n: {_expected(n, part) for part in range(OBSERVATIONS)} for n in numbers}
     known = {row for some in wanted.values() for row in some}
     strange = {_number(row) for row in rows if row not in known}
