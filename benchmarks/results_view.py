@@ -14,14 +14,18 @@ from pathlib import Path
 import duckdb
 from registry.store.bulk import add_tables
 
-from benchmarks.synthetic import synthetic_tables
+from benchmarks.synthetic import fill_registry
 from benchmarks.timing import print_ratios, time_in_turns
 from registry.query.database import connect, create_objects, select_names, set_limits
 from registry.query.model import Limits
+<<<<<<< HEAD
 from registry.store.folder import create_registry
+=======
+from registry.store.folder import Folder, Location
+>>>>>>> wt-g
 from registry.store.read import read_dataset
 
-SIZES = (1_000_000,)
+SIZES = (100_000,)
 _REPEATS = 15
 
 QUERIES = {
@@ -47,10 +51,9 @@ def main(sizes: list[int]) -> None:
 
 
 def _measure(path: Path, size: int) -> None:
-    folder = create_registry(path / "registry", curated=False)
-    add_tables(folder, synthetic_tables(size))
+    fill_registry(path / "registry", size)
     flat = path / "flat.parquet"
-    dataset, _ = read_dataset(folder)
+    dataset, _ = read_dataset(Location(Folder(path / "registry")))
     with connect(duckdb) as connection:
         set_limits(connection, Limits())
         create_objects(connection, dataset, select_names(dataset, "from results"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import time
@@ -32,8 +33,13 @@ def command(*arguments: object) -> Callable[[], object]:
     )
 
 
+def format_load() -> str:
+    """Return the machine's load, which says how far a figure can be trusted."""
+    return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+
+
 def print_ratios(title: str, medians: Mapping[str, float], base: str) -> None:
     """Print each side's median in milliseconds, and how many times the base it took."""
-    print(title)
+    print(f"{title} ({format_load()})")
     for name, seconds in medians.items():
-        print(f"  {name:<44} {1000 * seconds:9.2f} ms   {seconds / medians[base]:5.2f} x")
+        print(f"  {name:<52} {1000 * seconds:9.2f} ms   {seconds / medians[base]:5.2f} x")
