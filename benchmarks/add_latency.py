@@ -17,15 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-<<<<<<< HEAD
-from registry.store.bulk import add_tables
-
-from benchmarks.synthetic import synthetic_tables
-from benchmarks.timing import command, print_ratios, time_in_turns
-=======
 from benchmarks.synthetic import build_documents, fill_registry
 from benchmarks.timing import command, format_load, print_ratios, time_in_turns
->>>>>>> wt-g
 from registry.api import open_registry
 from registry.store.folder import create_registry
 from registry.submission.identity import canonical_json

@@ -5,16 +5,6 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-<<<<<<< HEAD
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from registry.bulk_identity import figures_hashes, row_ids
-
-from registry.contract.arrow import rows_table, sorted_table, table_schema
-
-=======
->>>>>>> wt-g
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
