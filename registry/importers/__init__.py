@@ -14,7 +14,6 @@ from registry.importers.base import (
     Imported,
     Importer,
     ImportOptions,
-    Recognition,
     Refusal,
     RunFile,
     join_imported,
@@ -40,7 +39,6 @@ __all__ = [
     "ImportOptions",
     "Imported",
     "Importer",
-    "Recognition",
     "Refusal",
     "RunFile",
     "parse_overrides",
@@ -144,7 +142,7 @@ def _recognizing(
     for importer in importers:
         if importer.name == MappedTableImporter.name and options.mapping is None:
             continue
-        if importer.recognizes(files) is not None:
+        if importer.main_files(files):
             return importer
     return None
 
@@ -153,9 +151,8 @@ def _read_run(files: Sequence[RunFile], importer: Importer, options: ImportOptio
     try:
         found = importer.read(files, options)
     except SubmissionError as error:
-        recognition = importer.recognizes(files)
-        main = recognition.main if recognition else tuple(files)
         reason = "; ".join(error.problems)
+        main = importer.main_files(files) or files
         return Imported(refused=tuple(Refusal(file.path, reason) for file in main))
     return join_imported([found, Imported(taken=tuple(_unneeded(files, found)))])
 

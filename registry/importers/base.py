@@ -41,14 +41,6 @@ class Refusal(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Recognition:
-    """What an importer found in the files of a run; ``main`` are those that figures come from."""
-
-    what: str
-    main: tuple[RunFile, ...]
-
-
-@dataclass(frozen=True)
 class Imported:
     """The outcome of an import, for the caller to report.
 
@@ -88,8 +80,8 @@ class Importer(Protocol):
     name: str
     is_single_file: bool
 
-    def recognizes(self, files: Sequence[RunFile]) -> Recognition | None:
-        """Return what the files are, judged by their content, or None."""
+    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
+        """Return the files that figures come from, judged by their content; none is no run."""
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return what the files hold; raise SubmissionError where nothing can be taken."""

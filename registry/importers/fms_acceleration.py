@@ -9,13 +9,18 @@ one process: on N GPUs a part in N of samples per second times tokens per sample
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError
-from registry.importers.base import Imported, Recognition, Refusal, join_imported
-from registry.importers.shared.draft import Draft, state_model, submission_of
+from registry.importers.base import Imported, Refusal, join_imported
+from registry.importers.shared.draft import Draft, import_drafts, state_model
 from registry.importers.shared.shapes import number_of
-from registry.importers.shared.training_arguments import DTYPES, state_quantization, target_modules
+from registry.importers.shared.training_arguments import (
+    DTYPES,
+    state_lora_sizes,
+    state_quantization,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,10 +63,9 @@ class FmsAccelerationImporter:
     name = "fms-acceleration"
     is_single_file = False
 
-    def recognizes(self, files: Sequence[RunFile]) -> Recognition | None:
+    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize a table with the columns that the script always writes."""
-        main = tuple(file for file in files if _is_table(file))
-        return Recognition("a benchmark table of fms-acceleration", main) if main else None
+        return [file for file in files if _is_table(file)]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return one submission per table, with one observation per row.
@@ -70,8 +74,7 @@ class FmsAccelerationImporter:
         """
         return join_imported(
             _read_table(file, _requirements(file, files), options)
-            for file in files
-            if _is_table(file)
+            for file in self.main_files(files)
         )
 
 
@@ -82,8 +85,11 @@ def _read_table(file: RunFile, listing: RunFile | None, options: ImportOptions) 
     for draft in drafts:
         _state_packages(draft, listing)
     used = [file] if listing is None else [file, listing]
+    what = f"{len(drafts)} rows of an fms-acceleration benchmark"
     try:
-        submission = submission_of("fms-acceleration", used, drafts, options, kind="benchmark")
+        found = import_drafts(
+            FmsAccelerationImporter.name, what, used, drafts, options, kind="benchmark"
+        )
     except SubmissionError as error:
         return Imported(refused=(Refusal(file.path, "; ".join(error.problems)),))
     missing = []
@@ -94,9 +100,7 @@ def _read_table(file: RunFile, listing: RunFile | None, options: ImportOptions) 
         missing.append(f"{file.name}: no GPU; say it with `--set gpu_id=…`")
     if listing is None:
         missing.append(f"{file.name}: no versions of packages (requirements.txt)")
-    names = ", ".join(used_file.name for used_file in used)
-    taken = f"{names}: {len(drafts)} rows of an fms-acceleration benchmark"
-    return Imported((submission,), (taken,), missing=tuple(missing))
+    return replace(found, missing=tuple(missing))
 
 
 def _requirements(table: RunFile, files: Sequence[RunFile]) -> RunFile | None:
@@ -141,8 +145,7 @@ def _draft(file: RunFile, row: Mapping[str, str], number: int, options: ImportOp
     _measure_memory(draft, row)
     _measure_speed(draft, row)
     if not draft.has("total_time"):
-        draft.observation["outcome"] = "unknown"
-        draft.observation["outcome_detail"] = "memory without speed; the source gives no reason"
+        draft.leave_open("memory without speed; the source gives no reason")
     cells = {name: row[name] for name in _CELLS if row.get(name)}
     draft.cite(file, f"row {number}", row=number, cells=cells)
     return draft
@@ -152,10 +155,7 @@ def _state_method(draft: Draft, row: Mapping[str, str]) -> None:
     method = row.get("peft_method")
     if method:
         draft.state("method", method)
-        draft.state("lora_rank", _integer(row.get("r")))
-        draft.state("lora_alpha", number_of(row.get("lora_alpha")))
-        draft.state("lora_dropout", number_of(row.get("lora_dropout")))
-        draft.state("lora_target_modules", target_modules(row.get("target_modules")))
+        state_lora_sizes(draft, row, _integer(row.get("r")), row.get("target_modules"))
     else:
         draft.state("method", "full", "the row has no peft_method")
 
@@ -228,11 +228,9 @@ def _measure_memory(draft: Draft, row: Mapping[str, str]) -> None:
         "memory": "mem_torch_mem_alloc_in_bytes",
     }
     for metric, column in columns.items():
-        draft.measure(
+        draft.measure_process(
             metric,
             row.get(column),
-            scope="per_gpu",
-            device_index=0,
             kind="allocated",
             unit_reported="B",
             reason="first process",
@@ -293,7 +291,7 @@ def _measure_tokens(draft: Draft, row: Mapping[str, str], samples: float) -> Non
     if n_gpus == 1:
         draft.measure("tokens_per_second", rate, raw=raw)
     else:
-        draft.measure("tokens_per_second", rate, scope="per_gpu", device_index=0, raw=raw)
+        draft.measure_process("tokens_per_second", rate, raw=raw)
         draft.measure(
             "tokens_per_second",
             rate * n_gpus,

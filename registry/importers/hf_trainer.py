@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.catalogue.hf_config import is_hf_config
-from registry.importers.base import Imported, Recognition
 from registry.importers.shared.draft import (
     Draft,
+    import_drafts,
     state_described_model,
     state_model,
-    submission_of,
 )
 from registry.importers.shared.shapes import count_of, entries_of, number_of
 from registry.importers.shared.totals import (
@@ -29,7 +28,7 @@ from registry.importers.shared.training_arguments import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from registry.importers.base import ImportOptions, RunFile
+    from registry.importers.base import Imported, ImportOptions, RunFile
 
 #: Kinds of memory that ``skip_memory_metrics=False`` records, by the word in its keys.
 _MEMORY: Final = {"gpu": ("allocated", "per_gpu", 0), "cpu": ("host_rss", "total", None)}
@@ -41,10 +40,9 @@ class HfTrainerImporter:
     name = "hf-trainer"
     is_single_file = False
 
-    def recognizes(self, files: Sequence[RunFile]) -> Recognition | None:
+    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize a trainer state with a log, or results with a training time."""
-        main = tuple(file for file in files if is_state(file) or is_results(file))
-        return Recognition("a Hugging Face Trainer run", main) if main else None
+        return [file for file in files if is_state(file) or is_results(file)]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return the run that the state and the results describe."""
@@ -56,10 +54,7 @@ class HfTrainerImporter:
         for file in main:
             draft.cite(file)
         used = [*main, *(file for file in files if is_settings(file))]
-        submission = submission_of(self.name, used, [draft], options)
-        missing = [f"{used[0].name}: {text}" for text in draft.missing]
-        taken = f"{', '.join(file.name for file in used)}: a Hugging Face Trainer run"
-        return Imported((submission,), (taken,), missing=tuple(missing))
+        return import_drafts(self.name, "a Hugging Face Trainer run", used, [draft], options)
 
 
 class TrainerRun:
@@ -201,12 +196,10 @@ def _is_whole(run: TrainerRun) -> bool:
 
 def _measure_checkpoint(draft: Draft, run: TrainerRun) -> None:
     """Add what a state without totals holds: how far it came, never a time it does not have."""
-    draft.observation["outcome"] = "unknown"
     step, planned = run.state.get("global_step"), run.state.get("max_steps")
-    draft.observation["outcome_detail"] = f"state of a checkpoint at step {step} of {planned}"
-    draft.missing.append(
-        f"no total time and no rate: the state of a checkpoint at step {step} of {planned}"
-    )
+    detail = f"state of a checkpoint at step {step} of {planned}"
+    draft.leave_open(detail)
+    draft.missing.append(f"no total time and no rate: the {detail}")
     draft.measure("n_steps", step)
     losses = [entry for entry in run.history if "loss" in entry]
     if losses:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.importers.base import Imported, Recognition
-from registry.importers.shared.draft import Draft, state_model, submission_of
+from registry.importers.shared.draft import Draft, import_drafts, state_model
 from registry.importers.shared.shapes import count_of, entries_of, number_of, section_of
 from registry.importers.shared.training_arguments import ATTENTION, DTYPES, state_adapter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from registry.importers.base import ImportOptions, RunFile
+    from registry.importers.base import Imported, ImportOptions, RunFile
 
 _PARTS: Final = frozenset({"run_info", "train_info", "meta_info"})
-
-_OPTIMIZERS: Final = {"adamw": "adamw"}
 
 _MEMORY_REASON: Final = (
     "reserved less what was reserved before the model was loaded; evaluation included"
@@ -36,10 +33,9 @@ class PeftComparisonImporter:
     name = "peft"
     is_single_file = True
 
-    def recognizes(self, files: Sequence[RunFile]) -> Recognition | None:
+    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize the three parts of a result."""
-        main = tuple(file for file in files if _is_result(file))
-        return Recognition("a result of PEFT's method comparison", main) if main else None
+        return [file for file in files if _is_result(file)]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return the run of one result."""
@@ -51,10 +47,8 @@ class PeftComparisonImporter:
         _state_environment(draft, section_of(document, "meta_info"))
         _measure_run(draft, run, section_of(document, "train_info"))
         draft.cite(file)
-        submission = submission_of(self.name, [file], [draft], options, kind="benchmark")
-        missing = [f"{file.name}: {text}" for text in draft.missing]
-        taken = f"{file.name}: a result of PEFT's method comparison"
-        return Imported((submission,), (taken,), missing=tuple(missing))
+        what = "a result of PEFT's method comparison"
+        return import_drafts(self.name, what, [file], [draft], options, kind="benchmark")
 
 
 def _is_result(file: RunFile) -> bool:
@@ -98,7 +92,7 @@ def _chosen(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _state_optimizer(draft: Draft, config: Mapping[str, Any]) -> None:
     name = str(config.get("optimizer_type"))
-    draft.state("optimizer", _OPTIMIZERS.get(name.lower(), "other"))
+    draft.state("optimizer", "adamw" if name.lower() == "adamw" else "other")
     draft.provenance["optimizer"] = {"type": name, **section_of(config, "optimizer_kwargs")}
     if name == "lora-fa":
         draft.configuration["method"] = "lorafa"
@@ -133,12 +127,10 @@ def _measure_run(draft: Draft, run: Mapping[str, Any], train: Mapping[str, Any])
     _state_outcome(draft, run, train)
     for suffix, metric, statistic in _MEMORY:
         for prefix in ("accelerator", "cuda"):
-            draft.measure(
+            draft.measure_process(
                 metric,
                 train.get(f"{prefix}_{suffix}"),
                 statistic=statistic,
-                scope="per_gpu",
-                device_index=0,
                 kind="reserved",
                 unit_reported="B",
                 reason=_MEMORY_REASON,
