@@ -13,10 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from registry.store.bulk import add_tables
+
 from benchmarks.synthetic import synthetic_tables
 from benchmarks.timing import command, print_ratios, time_in_turns
 from registry.api import open_registry
-from registry.store.bulk import add_tables
 from registry.store.folder import create_registry
 
 if TYPE_CHECKING:

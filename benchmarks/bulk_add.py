@@ -20,9 +20,9 @@ from typing import Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from registry.store.bulk import add_tables
 
 from benchmarks.synthetic import synthetic_tables
-from registry.store.bulk import add_tables
 from registry.store.folder import Folder
 from registry.store.parts import ROW_GROUP_ROWS
 

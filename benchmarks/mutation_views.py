@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
+from registry.store.create import create_registry
 
 import registry
 from benchmarks.sql_mutants import list_mutants
 from registry.contract import TABLES, read_view, view_names
-from registry.store.create import create_registry
 from tests.unit.views.view_cases import Names, find_problems, load_cases
 
 if TYPE_CHECKING:
@@ -42,10 +42,14 @@ class Bench:
         self.connection = duckdb.connect(":memory:")
         self.connection.execute("set timezone = 'UTC'")
         with tempfile.TemporaryDirectory() as folder:
-            opened = registry.open(create_registry(Path(folder) / "registry", empty=True).path)
+            opened = registry.open(create_registry(Path(folder) / "registry", curated=False).path)
             for case in self.cases:
                 for document in case.documents():
-                    opened.add(document)
+                    added = opened.add(document)
+                    runs = [observation["run_id"] for observation in document["observations"]]
+                    for run, identity in zip(runs, added.observation_ids, strict=True):
+                        if run in case.retracted:
+                            opened.retract(identity, reason="the case says so")
             opened.fold()
             for name in TABLES:
                 table = opened.query(f"from {name}").arrow()

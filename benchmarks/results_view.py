@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 
 import duckdb
+from registry.store.bulk import add_tables
 
 from benchmarks.synthetic import synthetic_tables
 from benchmarks.timing import print_ratios, time_in_turns
 from registry.query.database import connect, create_objects, select_names, set_limits
 from registry.query.model import Limits
-from registry.store.bulk import add_tables
 from registry.store.folder import create_registry
 from registry.store.read import read_dataset
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from registry.bulk_identity import figures_hashes, row_ids
 
 from registry.contract.arrow import rows_table, sorted_table, table_schema
-from registry.bulk_identity import figures_hashes, row_ids
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -28,8 +28,7 @@ _PREAMBLE = """\
 Generated from `schemas/` by `python -m registry.contract.documentation`; change it there.
 
 Memory is in bytes, time in seconds, rates are per second. Null means *not stated*, never a default.
-Texts hold no control characters. `registry query --schema [NAME]` prints the same for the registry
-at hand."""
+Texts hold no control characters. `registry query --schema [NAME]` prints the same."""
 
 
 def format_data_dictionary() -> str:

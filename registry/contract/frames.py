@@ -7,6 +7,7 @@ find is put in the user's words: table, row, column, found, expected.
 from __future__ import annotations
 
 import json
+import re
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ from pandera.errors import SchemaErrors
 from registry.contract.tables import (
     FORBIDDEN_CHARACTERS,
     LARGEST_INTEGER,
+    LONGEST_JSON,
+    MOST_WORDS,
     TABLES,
     load_metrics,
     load_table,
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
     from registry.contract.tables import Column
 
+_PLAIN_TEXT = re.compile(f"[^{FORBIDDEN_CHARACTERS}]*")
+
 #: Most rows that are named of those that break one rule.
 MOST_NAMED = 20
 
@@ -37,6 +42,16 @@ _DTYPES = {
     "float64": "Float64",
     "bool": "boolean",
     "timestamp": pd.DatetimeTZDtype("us", "UTC"),
+}
+
+#: What a column's values may be as pandas infers it; text is never read as a number or a time.
+#: NumPy has no null integers: whole floats are taken for them.
+_NUMBERS = ("integer", "floating", "mixed-integer-float")
+_INFERRED = {
+    "int64": _NUMBERS,
+    "float64": _NUMBERS,
+    "bool": ("boolean",),
+    "timestamp": ("datetime64", "datetime"),
 }
 
 
@@ -102,12 +117,10 @@ def _range_checks(column: Column) -> Iterator[pandera.Check]:
 
 def _text_rule(column: Column) -> tuple[Callable[[Any], bool], str]:
     """Return whether a text is what the contract asks for, and the words for that."""
-    import re  # noqa: PLC0415 - only where tables are validated
-
     if column.vocabulary:
         words = frozenset(vocabulary(column.vocabulary))
         return words.__contains__, f"one of {', '.join(vocabulary(column.vocabulary))}"
-    pattern = re.compile(column.pattern or f"[^{FORBIDDEN_CHARACTERS}]*")
+    pattern = re.compile(column.pattern) if column.pattern else _PLAIN_TEXT
     expected = f"text that matches {column.pattern}" if column.pattern else "text"
     longest = column.max_length
 
@@ -118,8 +131,8 @@ def _text_rule(column: Column) -> tuple[Callable[[Any], bool], str]:
 
 
 def _all_in_order(kept: Callable[[Any], bool], items: Any) -> bool:
-    words = list(items)
-    return bool(words) and all(map(kept, words)) and words == sorted(set(words))
+    words = list(items) if pd.api.types.is_list_like(items) else []
+    return 0 < len(words) <= MOST_WORDS and all(map(kept, words)) and words == sorted(set(words))
 
 
 def _year_within(low: float, high: float, time: Any) -> bool:
@@ -127,10 +140,16 @@ def _year_within(low: float, high: float, time: Any) -> bool:
 
 
 def _is_json_object(text: Any) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (TypeError, ValueError, RecursionError):
+    if not isinstance(text, str) or len(text) > LONGEST_JSON or not _PLAIN_TEXT.fullmatch(text):
         return False
+    try:
+        return isinstance(json.loads(text, parse_constant=_refuse_constant), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _in_metric_range(frame: pd.DataFrame) -> pd.Series[bool]:
@@ -151,15 +170,23 @@ def conform_frame(name: str, frame: pd.DataFrame) -> pd.DataFrame:
     for column in load_table(name).columns:
         if column.name not in conformed:
             conformed[column.name] = None
-        dtype = _DTYPES.get(column.type, "object")
-        try:
-            conformed[column.name] = conformed[column.name].astype(dtype)  # type: ignore[call-overload]
-        except (TypeError, ValueError):
-            continue
-        if dtype == "object":
-            is_null = conformed[column.name].isna()
-            conformed[column.name] = conformed[column.name].mask(is_null, None)
+        conformed[column.name] = _conform_column(column, conformed[column.name])
     return conformed
+
+
+def _conform_column(column: Column, values: pd.Series[Any]) -> pd.Series[Any]:
+    dtype = _DTYPES.get(column.type)
+    if dtype is None:
+        texts = values.astype("object")
+        return texts.mask(texts.isna(), None)
+    values = values.infer_objects()
+    kind = pd.api.types.infer_dtype(values, skipna=True)
+    if kind not in (*_INFERRED[column.type], "empty"):
+        return values
+    try:
+        return values.astype(dtype)  # type: ignore[call-overload, no-any-return]
+    except (TypeError, ValueError, OverflowError):
+        return values
 
 
 def check_frame(name: str, frame: pd.DataFrame) -> list[str]:
@@ -168,25 +195,39 @@ def check_frame(name: str, frame: pd.DataFrame) -> list[str]:
     try:
         frame_schema(name).validate(conformed, lazy=True)
     except SchemaErrors as error:
-        return list(_format_failures(name, conformed, error.failure_cases))
+        # a check of several columns fails once for each of them
+        return list(dict.fromkeys(_format_failures(name, conformed, error.failure_cases)))
     return []
 
 
 def _format_failures(name: str, frame: pd.DataFrame, cases: pd.DataFrame) -> Iterator[str]:
+    column: Any
+    # what a check raises over a wrong type says nothing new: the type is named already
+    has_wrong_type = cases["check"].astype("str").str.startswith("dtype(").any()
     for (column, check), group in cases.groupby(["column", "check"], dropna=False, sort=False):
         rows = sorted({int(row) for row in group["index"].dropna()})
-        if not rows:
-            yield _format_structure(name, column, check, group["failure_case"].iloc[0])
-            continue
-        columns = list(map(str, frame.columns)) if column in (None, name) else [str(column)]
-        yield from _format_rows(name, frame, rows, columns, str(check))
+        found = group["failure_case"].iloc[0]
+        if rows:
+            is_of_table = group["schema_context"].iloc[0] == "DataFrameSchema"
+            columns = ["metric", "value"] if is_of_table else [column]
+            yield from _format_rows(name, frame, rows, columns, str(check))
+        elif not (has_wrong_type and re.match(r"\w+Error\(", str(found))):
+            yield _format_structure(name, column, check, found)
 
 
 def _format_structure(name: str, column: Any, check: Any, found: Any) -> str:
     if check == "column_in_schema":
         known = ", ".join(load_table(name).names)
         return f"{name}: unknown column {found!r}; expected columns of the contract ({known})"
-    return f"{name}.{column}: found {found}; expected {check}"
+    return f"{name}.{column}: found {found}; expected {_expected(check)}"
+
+
+def _expected(check: str) -> str:
+    """Return the words for a check; pandera names the one for a type ``dtype('Int64')``."""
+    if check == "not_nullable":
+        return "a value"
+    dtype = re.fullmatch(r"dtype\('(.+)'\)", check)
+    return f"the dtype {dtype[1]}" if dtype else check
 
 
 def _format_rows(
@@ -195,9 +236,7 @@ def _format_rows(
     key = load_table(name).key
     if "unique" in check:
         columns, check = list(key), "each key once"
-    elif len(columns) > 1:
-        columns = ["metric", "value"]
-    expected = "a value" if check == "not_nullable" else check
+    expected = _expected(check)
     for row in rows[:MOST_NAMED]:
         place, found = (_format_cells(frame, names, row) for names in (key, columns))
         yield f"{name}, row {row} ({place}): found {found}; expected {expected}"
@@ -207,12 +246,17 @@ def _format_rows(
 
 
 def _format_cells(frame: pd.DataFrame, names: Any, row: int) -> str:
-    cells = ((name, frame[name].iloc[row]) for name in names)
+    cells = ((name, _python_value(frame[name].iloc[row])) for name in names)
     return ", ".join(
         f"{name} = {excerpt(None if _is_missing(value) else value)}"
         for name, value in cells
         if len(names) == 1 or not _is_missing(value)
     )
+
+
+def _python_value(value: Any) -> Any:
+    """Return a NumPy scalar as Python's own, which a reader expects to see."""
+    return value.item() if hasattr(value, "item") else value
 
 
 def _is_missing(value: Any) -> bool:

@@ -84,7 +84,7 @@ def _tokens_per_sample(row: Mapping[str, Any]) -> float:
 
 def _peak(row: Mapping[str, Any]) -> float | None:
     dtype = row.get("compute_dtype")
-    if dtype in ("fp32", "tf32", "fp16", "bf16"):
+    if dtype in ("fp32", "tf32", "fp16", "bf16", "fp8"):
         known: float | None = row.get(f"peak_flops_{dtype}")
         return known
     return row.get("peak_flops_bf16") or row.get("peak_flops_fp16")

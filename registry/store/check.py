@@ -146,7 +146,7 @@ def _count(snapshot: Snapshot) -> dict[str, int]:
     counts = {
         table: sum(part.rows(table) for part in snapshot.parts)
         for table in tables
-        if table not in ("results", "recited")
+        if table not in ("results", "later_citations")
     }
     return {**counts, "journal": len(snapshot.journal.entries)}
 

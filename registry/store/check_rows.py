@@ -123,11 +123,11 @@ def _check_computed(
 def _recounted(parts: Sequence[Part]) -> pa.Table:
     """Return the stored results with the citations that later parts brought."""
     results = read_table("results", _files(parts, "results")).sort_by("observation_id")
-    recited = read_table("recited", _files(parts, "recited"))
-    if not recited.num_rows:
+    later = read_table("later_citations", _files(parts, "later_citations"))
+    if not later.num_rows:
         return results
     more: dict[str, int] = {}
-    for row in recited.to_pylist():
+    for row in later.to_pylist():
         more[row["observation_id"]] = more.get(row["observation_id"], 0) + row["n"]
     counts = [
         n + more.get(key, 0)

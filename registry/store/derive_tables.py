@@ -142,7 +142,7 @@ def select_new(rows: Rows, known: KnownIds) -> Rows:
     return fresh
 
 
-def count_recited(fresh: Rows) -> list[Row]:
+def count_later_citations(fresh: Rows) -> list[Row]:
     """Return how many new citations there are of each observation that is not new itself."""
     new = {row["observation_id"] for row in fresh["observations"]}
     counts: dict[str, int] = {}

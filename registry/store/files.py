@@ -17,25 +17,6 @@ if TYPE_CHECKING:
 TEMPORARY_PREFIX = ".tmp-"
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file under a temporary name, flush it to the disk and rename it into place.
-
-    The rename is the commit: readers see all of the file or none. Raises StoreError where the
-    folder cannot be written; nothing is left behind then.
-    """
-    temporary = path.with_name(_temporary_name())
-    with explained(path):
-        try:
-            with temporary.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        sync_folder(path.parent)
-
-
 def _temporary_name() -> str:
     return f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
 

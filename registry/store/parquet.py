@@ -39,7 +39,7 @@ def merge_tables(parts: Sequence[Part]) -> dict[str, pa.Table]:
     """Return the tables of several parts together; documents stay in the order of the parts."""
     names = {name.removesuffix(".parquet") for part in parts for name in part.files}
     merged = {}
-    for name in sorted(names & {*TABLES, "results", "recited"}):
+    for name in sorted(names & {*TABLES, "results", "later_citations"}):
         table = read_table(name, [file for part in parts if (file := part.file(name))])
         if name in TABLES and name != "submissions":
             table = sorted_table(name, table)

@@ -130,8 +130,8 @@ def write_part(folder: Folder, tables: Mapping[str, pa.Table], catalogue: str) -
     """Write the rows of a new part; nothing refers to it until a manifest does.
 
     ``tables`` hold rows in the order in which they are stored, the computed ``results`` and
-    ``recited`` among them; ``catalogue`` is the hash of the models and GPUs they were computed
-    with. Raises StoreError where the folder cannot be written.
+    ``later_citations`` among them; ``catalogue`` is the hash of the models and GPUs they were
+    computed with. Raises StoreError where the folder cannot be written.
     """
     contents = format_part(tables)
     files = {name: _describe_file(*content) for name, content in contents.items()}

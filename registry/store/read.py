@@ -10,7 +10,7 @@ from registry.contract import TABLES, load_table, read_view, view_names
 from registry.contract.descriptions import collect_comments
 from registry.contract.fingerprint import contract_hash
 from registry.query.model import Dataset, Digest, Relation, View
-from registry.store.derive_tables import Rows, count_recited, derive_tables, select_new
+from registry.store.derive_tables import Rows, count_later_citations, derive_tables, select_new
 from registry.store.ids import ID_BYTES, KnownIds
 from registry.store.snapshot import Snapshot, read_snapshot
 
@@ -41,7 +41,7 @@ _OF_OBSERVATIONS = ("observations", "measurements", "citations", "samples", "res
 
 _CATALOGUE = ("models", "gpus")
 
-_RECITED = (("observation_id", "VARCHAR"), ("n", "BIGINT"))
+_LATER_CITATIONS = (("observation_id", "VARCHAR"), ("n", "BIGINT"))
 
 
 def read_dataset(location: Location, at: int | None = None) -> tuple[Dataset, tuple[str, ...]]:
@@ -156,15 +156,7 @@ class _Build:
             sql = _union(*self._stored_results(parts), *self._pending_results())
         else:
             sql = read_view("results")
-        sql = sql or read_view("results")
-        if self._fresh.get("retractions") or any(
-            part.rows("retractions") for part in snapshot.parts
-        ):
-            sql = (
-                f"select * from ({sql}) where observation_id not in "  # noqa: S608 - our own SQL
-                "(select observation_id from retractions)"
-            )
-        self.views.append(View("results", sql))
+        self.views.append(View("results", sql or read_view("results")))
 
     def _stored_results(self, parts: list[Part]) -> list[str]:
         """Return the SQL of the rows that are stored with the parts."""
@@ -175,17 +167,22 @@ class _Build:
                 where = self._hidden("results") if some is self._own else ""
                 self._add(name, "results", files, [], where=where)
                 queries.append(f"from {name}")
-        if queries and self._add_recited():
+        if queries and self._add_later_citations():
             queries = [_RECOUNTED.format(source=query) for query in queries]
+        retracted = sum(part.rows("retractions") for part in self.snapshot.parts)
+        if retracted or self._fresh.get("retractions"):
+            queries = [_STANDING.format(source=query) for query in queries]
         return queries
 
-    def _add_recited(self) -> bool:
+    def _add_later_citations(self) -> bool:
         """Add the citations that later parts or pending documents bring; tell if there are any."""
-        rows = count_recited(self._fresh) if self._fresh else []
-        files, digests = _files(self.snapshot.parts, "recited")
+        rows = count_later_citations(self._fresh) if self._fresh else []
+        files, digests = _files(self.snapshot.parts, "later_citations")
         if rows or files:
             pending = _json_rows(rows) if rows else None
-            relation = Relation("recited", files, _RECITED, json_rows=pending, digests=digests)
+            relation = Relation(
+                "later_citations", files, _LATER_CITATIONS, json_rows=pending, digests=digests
+            )
             self.relations.append(relation)
         return bool(rows or files)
 
@@ -207,8 +204,12 @@ class _Build:
 
 _RECOUNTED = (
     "select r.* replace (r.n_citations + coalesce(x.n, 0) as n_citations) from ({source}) as r "
-    "left join (select observation_id, sum(n)::bigint as n from recited group by all) as x "
+    "left join (select observation_id, sum(n)::bigint as n from later_citations group by all) as x "
     "using (observation_id)"
+)
+
+_STANDING = (
+    "select * from ({source}) where observation_id not in (select observation_id from retractions)"
 )
 
 

@@ -8,8 +8,8 @@ import duckdb
 import pyarrow as pa
 
 from registry.contract import read_view
-from registry.contract.arrow import rows_table
-from registry.store.derive_tables import count_recited
+from registry.contract.arrow import rows_table, table_schema
+from registry.store.derive_tables import count_later_citations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ def compute_tables(rows: Rows, fresh: Rows, catalogue: Catalogue) -> dict[str, p
     """Return the computed tables of new rows.
 
     ``rows`` are all that follow from the documents, ``fresh`` those that no part holds.
-    ``results`` has a row for each new observation; ``recited`` counts the new citations of
+    ``results`` has a row for each new observation; ``later_citations`` counts the new citations of
     observations of earlier parts.
     """
     inputs = {
@@ -43,11 +43,11 @@ def compute_tables(rows: Rows, fresh: Rows, catalogue: Catalogue) -> dict[str, p
     inputs |= {name: rows_table(name, rows[name]) for name in ("configurations", "environments")}
     inputs["models"] = rows_table("models", list(catalogue.models.values()))
     inputs["gpus"] = rows_table("gpus", list(catalogue.gpus.values()))
-    recited = pa.Table.from_pylist(count_recited(fresh), schema=_RECITED)
-    return {"results": compute_results(inputs), "recited": recited}
+    later = pa.Table.from_pylist(count_later_citations(fresh), schema=_LATER_CITATIONS)
+    return {"results": compute_results(inputs), "later_citations": later}
 
 
-_RECITED = pa.schema([("observation_id", pa.string()), ("n", pa.int64())])
+_LATER_CITATIONS = pa.schema([("observation_id", pa.string()), ("n", pa.int64())])
 
 
 def compute_results(tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -56,5 +56,7 @@ def compute_results(tables: Mapping[str, pa.Table]) -> pa.Table:
         database.execute("set timezone = 'UTC'")
         for name in INPUTS:
             database.register(name, tables[name])
+        # what is withdrawn later is left out when it is read
+        database.register("retractions", table_schema("retractions").empty_table())
         rows = database.execute(read_view("results")).to_arrow_table()
     return rows.sort_by("observation_id")

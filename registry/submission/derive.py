@@ -100,11 +100,16 @@ def derive_figures(configuration: dict[str, Any], figures: Sequence[Figure]) -> 
 def _typical_figures(figures: Sequence[Figure]) -> dict[str, float]:
     """Return for each metric the figure of all devices that the view ``results`` shows."""
     stated: dict[str, float] = {}
-    for statistic in _TYPICAL_STATISTICS:
-        for figure in figures:
-            if figure["scope"] == "total" and figure["statistic"] == statistic:
-                stated.setdefault(figure["metric"], figure["value"])
+    typical = [f for f in figures if f["statistic"] in _TYPICAL_STATISTICS]
+    for figure in sorted(typical, key=_typical_rank):
+        if figure["scope"] == "total":
+            stated.setdefault(figure["metric"], figure["value"])
     return stated
+
+
+def _typical_rank(figure: Figure) -> tuple[bool, int]:
+    is_derived = figure.get("origin") == "derived"
+    return is_derived, _TYPICAL_STATISTICS.index(figure["statistic"])
 
 
 def _total_memory(configuration: dict[str, Any], figures: Sequence[Figure]) -> Iterator[Figure]:

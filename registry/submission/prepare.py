@@ -5,7 +5,6 @@ All problems of a document are collected and reported together, each with its pl
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +16,14 @@ from registry.submission.derive import complete_observation
 from registry.submission.facts import collect_facts, format_fact
 from registry.submission.identity import canonical_json, document_id
 from registry.submission.messages import check_value, format_problems
-from registry.submission.rules import check_rules
+from registry.submission.rules import check_rules, rule_names
 from registry.submission.schema import PartSpec, part_spec, submission_validator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from registry.catalogue import Catalogue
+    from registry.contract import CrossFieldRule
 
 #: Most problems that are reported of one document.
 _MOST_PROBLEMS = 20
@@ -189,7 +189,7 @@ def _check_observations(plain: Plain, known: Catalogue) -> Iterator[str]:
         figures = complete.get("measurements", [])
         facts = collect_facts(configuration, complete, figures, gpu.get("memory_bytes"))
         for rule in check_rules(facts):
-            found = _format_facts(rule.require, facts)
+            found = _format_facts(rule, facts)
             yield f"{path}: found {found}; expected that {rule.expected}; {rule.way_out}"
 
 
@@ -209,9 +209,8 @@ def _check_derived(observation: Plain, complete: Plain, path: str) -> Iterator[s
         yield from _check_range(figure, place)
 
 
-def _format_facts(require: str, facts: Plain) -> str:
-    names = [name for name in re.findall(r"[a-z_][a-z_0-9]*", require) if name in facts]
-    stated = {name: facts[name] for name in names if facts[name] is not None}
+def _format_facts(rule: CrossFieldRule, facts: Plain) -> str:
+    stated = {name: facts[name] for name in rule_names(rule) if facts[name] is not None}
     return ", ".join(f"{name} = {format_fact(value)}" for name, value in stated.items())
 
 

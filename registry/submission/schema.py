@@ -14,15 +14,16 @@ from pydantic_core import PydanticCustomError, SchemaValidator
 
 from registry.contract import Column, load_table, vocabulary
 from registry.contract.resources import read_yaml
-from registry.contract.tables import FORBIDDEN_CHARACTERS, LARGEST_INTEGER
+from registry.contract.tables import (
+    FORBIDDEN_CHARACTERS,
+    LARGEST_INTEGER,
+    LONGEST_JSON,
+    MOST_WORDS,
+)
 from registry.submission.identity import canonical_json
 
 if TYPE_CHECKING:
-    from pydantic_core.core_schema import CoreConfig
-
-#: Most items of a list of words, and most characters of a JSON column, that states no bound.
-_MOST_WORDS = 10_000
-_LONGEST_JSON = 1_000_000
+    from pydantic_core import CoreConfig
 
 _PLAIN_TEXT = rf"[^{FORBIDDEN_CHARACTERS}]*"
 
@@ -128,7 +129,7 @@ def value_schema(column: Column) -> dict[str, Any]:  # noqa: PLR0911 - a case fo
         case "string":
             return _text(column)
         case "list<string>":
-            return {"type": "list", "items_schema": _text(column), "max_length": _MOST_WORDS}
+            return {"type": "list", "items_schema": _text(column), "max_length": MOST_WORDS}
         case "int64":
             low = -LARGEST_INTEGER if column.min is None else column.min
             high = LARGEST_INTEGER if column.max is None else column.max
@@ -172,13 +173,13 @@ def _check_json(value: dict[str, Any]) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError) as error:
         message = f"{str(error) or 'nested too deep'}; expected a JSON object"
         raise PydanticCustomError("json", message.replace("{", "{{").replace("}", "}}")) from None
-    if len(text) > _LONGEST_JSON:
-        raise PydanticCustomError("json", f"expected at most {_LONGEST_JSON} characters of JSON")
+    if len(text) > LONGEST_JSON:
+        raise PydanticCustomError("json", f"expected at most {LONGEST_JSON} characters of JSON")
     column_validator(_ANY_JSON).validate_python(text)
     return value
 
 
-_ANY_JSON = Column("json", "string", "Any text.", max_length=_LONGEST_JSON)
+_ANY_JSON = Column("json", "string", "Any text.", max_length=LONGEST_JSON)
 
 
 def parse_timestamp(value: object, column: Column | None = None) -> str:

@@ -149,7 +149,7 @@ def test_help_and_add_load_no_heavy_package(environment: dict[str, str], work: P
         "import sys\n"
         "from registry_cli.dispatch import dispatch\n"
         "status = dispatch(sys.argv[1:])\n"
-        "heavy = {'duckdb', 'pandas', 'pandera', 'pyarrow', 'numpy', 'yaml'} & set(sys.modules)\n"
+        "heavy = {'duckdb', 'pandas', 'pandera', 'pyarrow', 'numpy', 'torch'} & set(sys.modules)\n"
         "print(status, sorted(heavy - set(sys.argv[1:])), file=sys.stderr)\n"
     )
     for arguments in (["--help"], ["add", "--help"], ["add", str(example)], ["doctor", "--help"]):

@@ -44,7 +44,7 @@ _ID_DIGITS = 12
 Documents = list[tuple[str, Any]]
 
 
-@click.command(name="add", short_help="Record measurements.")
+@click.command(name="add")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…|-")
 @click.option(
     "--from",
@@ -150,7 +150,7 @@ def _read_file(name: str, *, is_submission: bool) -> Documents | None:
 
 
 def _looks_like_submission(text: str) -> bool:
-    """Tell by the first object's keys, so that a truncated submission is still told as one."""
+    """Decide by the first object's keys, so that a truncated submission is seen as one."""
     if not text.lstrip().startswith(("{", "[")):
         return False
     try:

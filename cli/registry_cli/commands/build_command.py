@@ -10,7 +10,7 @@ from registry_cli import console
 from registry_cli.options import locate, registry_option
 
 
-@click.command(name="build", short_help="Regenerate the curated tables from their sources.")
+@click.command(name="build")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 where a file is wrong.")
 @registry_option
 def command(*, check: bool, registry_path: Path | None) -> int:

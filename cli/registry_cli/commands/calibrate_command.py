@@ -12,7 +12,7 @@ from registry_cli.calibrated import open_calibrated
 from registry_cli.options import registry_option
 
 
-@click.command(name="calibrate", short_help="Refit the predictions on the registry at hand.")
+@click.command(name="calibrate")
 @registry_option
 def command(*, registry_path: Path | None) -> None:
     """Refit the predictions on the registry's own measurements; takes seconds.

@@ -12,7 +12,7 @@ from registry_cli.group import HintedChoice
 from registry_cli.options import locate, registry_option
 
 
-@click.command(name="check", short_help="Check the registry's integrity.")
+@click.command(name="check")
 @click.option("-f", "--format", "format_name", type=HintedChoice(["text", "json"]), default="text")
 @registry_option
 def command(*, format_name: str, registry_path: Path | None) -> int:

@@ -15,7 +15,7 @@ from registry_cli.options import locate, registry_option
 from registry_cli.recorded import read_recorded
 
 
-@click.command(name="compare", short_help="Compare two observations.")
+@click.command(name="compare")
 @click.argument("a")
 @click.argument("b")
 @click.option(

@@ -25,11 +25,11 @@ _TRAINING = ("torch", "transformers", "peft", "accelerate", "bitsandbytes", "trl
 _LITTLE_SPACE_BYTES = 1 << 30
 
 
-@click.command(name="doctor", short_help="Tell what is installed and what is wrong.")
+@click.command(name="doctor")
 @click.option("-f", "--format", "format_name", type=HintedChoice(["text", "json"]), default="text")
 @registry_option
 def command(*, format_name: str, registry_path: Path | None) -> int:
-    """Tell what is installed, which registry is in use and why, and what is wrong with either.
+    """Show what is installed, which registry is in use and why, and what is wrong with either.
 
     \b
     Example:

@@ -35,7 +35,7 @@ from registry_cli.group import HintedChoice
 from registry_cli.options import registry_option
 
 
-@click.command(name="estimate", short_help="Take memory, time and cost of a run apart.")
+@click.command(name="estimate")
 @question_options
 @click.option("--rule", type=HintedChoice(list(RULES)), help="A rule of thumb instead.")
 @click.option("--samples", "n_samples", type=click.IntRange(min=1), help="Samples of an epoch.")
@@ -57,7 +57,7 @@ def command(
     registry_path: Path | None,
     **asked: Any,
 ) -> None:
-    """Take the memory, time and cost of a run apart.
+    """Break down a run's memory, time and cost.
 
     \b
     Examples:

@@ -14,7 +14,7 @@ from registry_cli.calibrated import open_calibrated
 from registry_cli.options import registry_option
 
 
-@click.command(name="evaluate", short_help="Tell how accurate the predictions are.")
+@click.command(name="evaluate")
 @registry_option
 def command(*, registry_path: Path | None) -> None:
     """Hold measured rows out, predict them, and print the errors and the intervals' coverage.

@@ -13,7 +13,7 @@ from registry_cli.options import locate, registry_option
 from registry_cli.output import Destination, at_option, open_dataset, write_query
 
 
-@click.command(name="export", short_help="Write all tables to a folder.")
+@click.command(name="export")
 @click.argument("target", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
     "-f",

@@ -23,13 +23,13 @@ from registry_cli.calibrated import open_calibrated
 from registry_cli.options import registry_option
 
 
-@click.command(name="fit", short_help="Tell whether a configuration fits a card.")
+@click.command(name="fit")
 @question_options
 @click.option("--exit-code", is_flag=True, help="Exit 1 unless the verdict is fits.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @registry_option
 def command(*, exit_code: bool, as_json: bool, registry_path: Path | None, **asked: Any) -> int:
-    """Tell whether a training configuration fits a card, with the observations it rests on.
+    """Answer whether a training configuration fits a card, with the observations it rests on.
 
     Without --gpu: which cards of the catalogue do. A verdict is given where the whole 90 % interval
     lies on one side of the card's memory; between, it is undecided.

@@ -10,7 +10,7 @@ from registry_cli import console
 from registry_cli.options import Seconds, locate, registry_option
 
 
-@click.command(name="fold", short_help="Fold what is pending into the tables.")
+@click.command(name="fold")
 @click.option("--all", "rebuild", is_flag=True, help="Derive all tables anew from their documents.")
 @click.option(
     "--wait",

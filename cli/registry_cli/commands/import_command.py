@@ -15,7 +15,7 @@ from registry_cli import console
 from registry_cli.options import locate, registry_option
 
 
-@click.command(name="import", short_help="Record the tables of a document.")
+@click.command(name="import")
 @click.argument("document", metavar="DOC", type=click.Path(path_type=Path, exists=True))
 @click.option(
     "--mapping",

@@ -10,7 +10,7 @@ from registry.store.folder import create_registry
 from registry_cli import console
 
 
-@click.command(name="init", short_help="Create a registry.")
+@click.command(name="init")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--empty", is_flag=True, help="Never read the curated observations beside it.")
 def command(path: Path, *, empty: bool) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from registry.query.model import Dataset
 
 
-@click.command(name="ls", short_help="List observations.")
+@click.command(name="ls")
 @click.option("--model", metavar="ID", help="Only this model (id or alias).")
 @click.option("--gpu", metavar="ID", help="Only this accelerator (id or alias).")
 @click.option("--method", metavar="METHOD", help="Only this method: lora, QLoRA, full, …")

@@ -10,7 +10,7 @@ from registry_cli import console
 from registry_cli.options import locate, registry_option
 
 
-@click.command(name="prune", short_help="Remove old versions of the folded tables.")
+@click.command(name="prune")
 @click.option(
     "--keep", type=click.IntRange(min=1), default=1, show_default=True, help="Versions to keep."
 )

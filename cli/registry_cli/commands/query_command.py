@@ -23,7 +23,7 @@ from registry_cli.output import (
 )
 
 
-@click.command(name="query", short_help="Run a SQL SELECT over the registry.")
+@click.command(name="query")
 @click.argument("sql", required=False)
 @click.option(
     "-p",

@@ -10,7 +10,7 @@ from registry_cli import console
 from registry_cli.options import Seconds, locate, registry_option
 
 
-@click.command(name="repair", short_help="Rebuild a damaged registry from its documents.")
+@click.command(name="repair")
 @click.option(
     "--wait",
     metavar="SECONDS",

@@ -14,7 +14,7 @@ from registry_cli.recorded import read_one, read_recorded
 from registry_cli.sweeping import dataset_option, format_trials, sweep_plan
 
 
-@click.command(name="rerun", short_help="Run an observation's configuration again and compare.")
+@click.command(name="rerun")
 @click.argument("observation_id", metavar="ID")
 @click.option(
     "--dry-run", is_flag=True, help="Show model, data and command, and what differs here."

@@ -11,7 +11,7 @@ from registry_cli.options import locate, registry_option
 _SHORTEST_PREFIX = 4
 
 
-@click.command(name="retract", short_help="Withdraw an observation.")
+@click.command(name="retract")
 @click.argument("observation_id", metavar="ID")
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept with the id and date.")
 @click.option("--erase", is_flag=True, help="Remove its content too, from all versions.")
@@ -24,7 +24,8 @@ def command(observation_id: str, *, reason: str, erase: bool, registry_path: Pat
 
     \b
     Example:
-      registry retract 41c0f3fac52d --reason "the card was shared with another job"
+      registry retract $(registry ls --source swift-benchmark -f csv | tail -1 | cut -d, -f1) \\
+          --reason "the card was shared with another job"
     """  # noqa: D301 - \b keeps the example's lines
     from registry.store.retract import retract  # noqa: PLC0415 - heavy
 

@@ -35,7 +35,7 @@ class RunCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
-@click.command(cls=RunCommand, name="run", short_help="Run a plan, or measure any training script.")
+@click.command(cls=RunCommand, name="run")
 @click.argument(
     "plan",
     metavar="PLAN.toml | -- CMD…",

@@ -20,7 +20,7 @@ from registry_cli.recorded import open_json, without_nulls
 _SHORTEST_PREFIX = 4
 
 
-@click.command(name="show", short_help="Show one observation whole.")
+@click.command(name="show")
 @click.argument("observation_id", metavar="ID")
 @click.option("-f", "--format", "format_name", type=HintedChoice(["text", "json"]), default="text")
 @at_option

@@ -24,7 +24,7 @@ from registry_cli.options import registry_option
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
-@click.command(name="utilization", short_help="Tell how much of a card's peak a run used.")
+@click.command(name="utilization")
 @click.argument("observation_id", metavar="[ID]", required=False)
 @click.option("--flops-profile", type=_FILE, help="Text of DeepSpeed's flops profiler.")
 @click.option("--trace", type=_FILE, help="Trace of PyTorch's profiler (JSON).")
@@ -38,7 +38,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @registry_option
 def command(observation_id: str | None, *, as_json: bool, **asked: Any) -> None:
-    """Tell how much of a card's peak a run used.
+    """Show how much of a card's peak performance a run used.
 
     Of an observation (model-FLOP/s utilization from the architecture), of a profile, of measured
     FLOP/s, or of a rate against a reference. The view utilization has all observations.

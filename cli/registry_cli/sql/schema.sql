@@ -6,7 +6,7 @@ select
     comment as meaning
 from duckdb_columns()
 where not internal
-    and table_name not like 'pending\_%' escape '\'
-    and table_name not in ('results_folded', 'recited')
+    and not regexp_matches(table_name, '^(pending|own|curated)_') -- pieces of the tables
+    and table_name <> 'later_citations'
     and ($relation is null or table_name = $relation)
 order by table_name <> 'results', table_name, column_index

@@ -13,7 +13,7 @@ from registry.predict.calibration.gaussian_process import Start, fit
 from registry.predict.calibration.intervals import Calibrated, Calibration, calibrate
 from registry.predict.calibration.runs import ObservedRun, read_observations
 from registry.predict.question import Question
-from registry.store.folder import curated_dir
+from registry.store.folder import curated_dir, ensure_writable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,13 +92,7 @@ def recalibrate(registry: Registry) -> tuple[Path, Calibration]:
             f"{registry.path}: found no measured peak or no measured time; expected some of each; "
             "add observations, or use the calibration that comes with the package"
         )
-    target = registry.location.own
-    if not target.is_registry:
-        raise QuestionError(
-            f"{target.path}: found no registry of your own to calibrate; make one with "
-            "`registry init`"
-        )
-    path = target.path / FILE_NAME
+    path = ensure_writable(registry.location).path / FILE_NAME
     calibration = calibrate(seen)
     try:
         write_calibration(path, calibration)

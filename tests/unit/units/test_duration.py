@@ -200,3 +200,9 @@ def test_an_unknown_label_is_named_with_the_known_units() -> None:
     assert str(caught.value) == (
         "row 1: found unit 'x', expected a unit of duration (day, h, min, s, ms, us)"
     )
+
+
+def test_a_single_capital_is_no_minute() -> None:
+    with pytest.raises(UnitError) as caught:
+        parse_duration("3M", where="row 1")
+    assert str(caught.value).startswith("row 1: found unit 'M', expected a unit of duration")

@@ -226,3 +226,23 @@ def test_a_reason_that_nothing_needs_is_not_kept() -> None:
 
 def test_a_figure_of_whole_blocks_in_both_units_is_read_as_written() -> None:
     assert parse_memory("1.1250TB", where="row 1").value == 1_125_000_000_000
+
+
+def test_a_peak_that_fills_the_cards_is_read() -> None:
+    assert parse_memory("1GiB", where="row 1", capacity_bytes=2**30).value == 2**30
+
+
+def test_a_default_unit_without_a_reason_is_refused() -> None:
+    with pytest.raises(UnitError) as caught:
+        parse_memory("36.6", where="row 1", default_unit="GB")
+    assert str(caught.value) == (
+        "row 1: found the default unit 'GB' without a reason, expected one; say where the source "
+        "or its producer shows it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("15075.0000MB", 15_075_000_000), ("15075.1234MB", 15_075_123_400)]
+)
+def test_whole_figures_and_other_fractions_prove_no_page_size(text: str, value: int) -> None:
+    assert parse_memory(text, where="row 1").value == value

@@ -109,3 +109,13 @@ def test_what_no_parser_may_build_is_refused(changes: dict[str, Any], message: s
     with pytest.raises(ValueError, match="no quantity") as caught:
         replace(parse_count("5", where=PLACE), **changes)
     assert str(caught.value) == message
+
+
+def test_a_quantity_and_a_bare_number_have_no_order() -> None:
+    with pytest.raises(TypeError):
+        assert parse_count("5", where=PLACE) < 6
+
+
+def test_no_quantity_is_endless_without_a_high_bound_either() -> None:
+    with pytest.raises(ValueError, match="no quantity: value inf"):
+        replace(parse_duration("1s", where=PLACE), value=float("inf"), high=None)
