@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from registry.catalogue import Catalogue
-    from registry.tables.document import RawTable
     from registry.tables.mapping import ColumnSpec, GluedRuns, RuleSpec, SourceMapping
     from registry.tables.matching import FoundTable
+    from registry.tables.raw_table import RawTable
 
 _REQUIRED = ("model_id", "method")
 
