@@ -117,11 +117,10 @@ def _read_runs(
         if importer is not None:
             beside = [] if len(main) > 1 else _loose(runs, found)
             yield _read_run([*members, *beside], importer, options)
-        elif len(main) != 1:
-            yield Imported(refused=tuple(_refusals(members)))
         else:
-            unused = [file for file in members if not _is_settings(file)]
-            yield Imported(refused=tuple(_refusals(unused)))
+            unused = [file for file in members if len(main) != 1 or not _is_settings(file)]
+            refusals = (Refusal(file.path, explain_refusal(file)) for file in unused)
+            yield Imported(refused=tuple(refusals))
 
 
 def _loose(
@@ -164,8 +163,3 @@ def _unneeded(files: Sequence[RunFile], found: Imported) -> Iterator[str]:
     rest = [file.name for file in files if file.name not in said and file.path not in refused]
     if rest and found.taken:
         yield f"(nothing further needed of {', '.join(dict.fromkeys(rest))})"
-
-
-def _refusals(files: Iterable[RunFile]) -> Iterator[Refusal]:
-    for file in files:
-        yield Refusal(file.path, explain_refusal(file))

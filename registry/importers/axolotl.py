@@ -107,8 +107,7 @@ def _is_token_rate(key: str) -> bool:
 
 
 def _is_yaml(file: RunFile) -> bool:
-    keys = file.document.keys() if isinstance(file.document, dict) else set()
-    return file.kind in ("yaml", "json") and {"base_model", "micro_batch_size"} <= keys
+    return file.kind in ("yaml", "json") and {"base_model", "micro_batch_size"} <= file.keys
 
 
 def _totals(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:

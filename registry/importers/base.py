@@ -28,6 +28,11 @@ class RunFile:
     lines: tuple[int, ...] = ()
 
     @property
+    def keys(self) -> frozenset[str]:
+        """Keys of the document; none where it is no object."""
+        return frozenset(self.document if isinstance(self.document, dict) else ())
+
+    @property
     def name(self) -> str:
         """Name of the file, without the folders it lies in."""
         return self.path.name

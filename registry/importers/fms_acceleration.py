@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError
 from registry.importers.base import Imported, Refusal, join_imported
 from registry.importers.shared.draft import Draft, import_drafts, state_model
 from registry.importers.shared.shapes import number_of
+from registry.importers.shared.totals import HALF_RATE
 from registry.importers.shared.training_arguments import (
     DTYPES,
     state_lora_sizes,
@@ -188,15 +190,12 @@ def _state_devices(
     if n_gpus is not None and n_gpus > 1:
         draft.state("sharding", "fsdp", "the producer's accelerate.yaml: FSDP, full shard")
     parts = re.split(r"_+", file.path.stem)
-    for length in range(len(parts), 0, -1):
-        for start in range(len(parts) - length + 1):
-            name = "-".join(parts[start : start + length])
-            found = options.catalogue.resolve_gpu(name)
-            if found is not None:
-                draft.state(
-                    "gpu_id", found, f"{'_'.join(parts[start : start + length])} in the file's name"
-                )
-                return
+    spans = combinations(range(len(parts) + 1), 2)
+    for start, end in sorted(spans, key=lambda span: span[0] - span[1]):  # the longest first
+        found = options.catalogue.resolve_gpu("-".join(parts[start:end]))
+        if found is not None:
+            draft.state("gpu_id", found, f"{'_'.join(parts[start:end])} in the file's name")
+            return
 
 
 def _state_compute(draft: Draft, row: Mapping[str, str]) -> None:
@@ -216,25 +215,11 @@ def _measure_memory(draft: Draft, row: Mapping[str, str]) -> None:
         reason = "peak of nvidia-smi less its first reading; mean over the GPUs"
         draft.measure("peak_memory", mebibytes * _MEBIBYTE, **one, **shared, reason=reason)
         if n_gpus is not None and n_gpus > 1:
-            draft.measure(
-                "peak_memory",
-                mebibytes * _MEBIBYTE * n_gpus,
-                kind="device",
-                origin="derived",
-                reason=f"mean over the GPUs x {n_gpus}",
-            )
-    columns = {
-        "peak_memory": "mem_peak_torch_mem_alloc_in_bytes",
-        "memory": "mem_torch_mem_alloc_in_bytes",
-    }
-    for metric, column in columns.items():
-        draft.measure_process(
-            metric,
-            row.get(column),
-            kind="allocated",
-            unit_reported="B",
-            reason="first process",
-        )
+            total, reason = mebibytes * _MEBIBYTE * n_gpus, f"mean over the GPUs x {n_gpus}"
+            draft.derive("peak_memory", total, reason, kind="device")
+    shared = {"kind": "allocated", "unit_reported": "B", "reason": "first process"}
+    draft.measure_process("peak_memory", row.get("mem_peak_torch_mem_alloc_in_bytes"), **shared)
+    draft.measure_process("memory", row.get("mem_torch_mem_alloc_in_bytes"), **shared)
 
 
 def _measure_speed(draft: Draft, row: Mapping[str, str]) -> None:
@@ -255,21 +240,20 @@ def _measure_speed(draft: Draft, row: Mapping[str, str]) -> None:
 
 def _measure_steps(draft: Draft, seconds: float, rate: float) -> None:
     """Add the time per step where the rounded rate allows one whole number of steps only."""
-    low, high = (rate - 0.0005) * seconds, (rate + 0.0005) * seconds
+    low, high = (rate - HALF_RATE) * seconds, (rate + HALF_RATE) * seconds
     steps = round(rate * seconds)
     if steps < 1 or high - low >= 1 or not low <= steps <= high:
         steps = 0
     reason = f"{seconds:g} s x {rate:g} steps/s = {steps} steps"
     if steps:
         draft.state("n_steps", steps, reason)
-    draft.measure(
+    draft.derive(
         "step_time",
         seconds / steps if steps else 1 / rate,
+        f"{seconds:g} s / {steps} steps" if steps else "1 / steps per second",
         statistic="mean",
-        low=None if steps else 1 / (rate + 0.0005),
-        high=None if steps or rate <= 0.0005 else 1 / (rate - 0.0005),  # noqa: PLR2004 - half a unit
-        origin="derived",
-        reason=f"{seconds:g} s / {steps} steps" if steps else "1 / steps per second",
+        low=None if steps else 1 / (rate + HALF_RATE),
+        high=None if steps or rate <= HALF_RATE else 1 / (rate - HALF_RATE),
     )
 
 
@@ -292,12 +276,8 @@ def _measure_tokens(draft: Draft, row: Mapping[str, str], samples: float) -> Non
         draft.measure("tokens_per_second", rate, raw=raw)
     else:
         draft.measure_process("tokens_per_second", rate, raw=raw)
-        draft.measure(
-            "tokens_per_second",
-            rate * n_gpus,
-            origin="derived",
-            reason=f"the rate of one process x {n_gpus}",
-        )
+        reason = f"the rate of one process x {n_gpus}"
+        draft.derive("tokens_per_second", rate * n_gpus, reason)
     _state_length(draft, rate * n_gpus / samples)
 
 

@@ -85,19 +85,13 @@ class TrainerRun:
 
 def is_state(file: RunFile) -> bool:
     """Return whether a file is a trainer state."""
-    document = file.document
-    return isinstance(document, dict) and {"log_history", "global_step"} <= document.keys()
+    return {"log_history", "global_step"} <= file.keys
 
 
 def is_results(file: RunFile) -> bool:
     """Return whether a file holds the totals of a training run."""
-    document = file.document
-    return (
-        file.kind == "json"
-        and isinstance(document, dict)
-        and "train_runtime" in document
-        and "log_history" not in document
-    )
+    has_totals = "train_runtime" in file.keys and "log_history" not in file.keys
+    return file.kind == "json" and has_totals
 
 
 def used_files(files: Sequence[RunFile]) -> list[RunFile]:
@@ -126,8 +120,7 @@ def read_trainer_run(files: Sequence[RunFile]) -> TrainerRun:
 
 def is_settings(file: RunFile) -> bool:
     """Return whether a file holds an adapter's, a model's or the training's settings."""
-    keys = file.document.keys() if isinstance(file.document, dict) else set()
-    named = {"peft_type", "per_device_train_batch_size"} & keys
+    named = {"peft_type", "per_device_train_batch_size"} & file.keys
     return file.kind == "json" and (bool(named) or is_hf_config(file.document))
 
 
@@ -209,9 +202,7 @@ def _measure_checkpoint(draft: Draft, run: TrainerRun) -> None:
     evaluations = sum_evaluations(run.history)
     if evaluations.count:
         reason = f"sum of {evaluations.count} evaluations up to step {step}"
-        draft.measure(
-            "eval_time", evaluations.seconds, statistic="sum", origin="derived", reason=reason
-        )
+        draft.derive("eval_time", evaluations.seconds, reason, statistic="sum")
 
 
 def measure_memory(draft: Draft, metrics: Mapping[str, Any]) -> None:
@@ -229,15 +220,14 @@ def measure_memory(draft: Draft, metrics: Mapping[str, Any]) -> None:
         if not is_absolute:
             draft.flags.add("memory_is_delta")
         keys = [*start, *deltas] if is_absolute else deltas
-        parts = [(key, number_of(metrics.get(key)) or 0) for key in keys]
-        draft.measure(
+        parts = [number_of(metrics.get(key)) or 0 for key in keys]
+        draft.derive(
             "peak_memory",
-            sum(value for _, value in parts),
+            sum(parts),
+            f"{' + '.join(keys)}, first process",
             scope=scope,
             device_index=index,
             kind=kind,
-            origin="derived",
-            raw=" + ".join(f"{value:.0f}" for _, value in parts),
+            raw=" + ".join(f"{value:.0f}" for value in parts),
             unit_reported="B",
-            reason=f"{' + '.join(key for key, _ in parts)}, first process",
         )

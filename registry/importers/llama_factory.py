@@ -39,6 +39,9 @@ _KEYS: Final = frozenset({"current_steps", "total_steps", "elapsed_time"})
 _CLOCK_SLACK_SECONDS: Final = 60.0
 _CLOCK_SLACK: Final = 0.01
 
+_UNCLEAR: Final = "several runs wrote into one another and cannot be told apart"
+_UNOWNED: Final = "its total time belongs to no run of the log beside it"
+
 
 class LlamaFactoryImporter:
     """Reads the log that LLaMA-Factory writes beside the Trainer's own files."""
@@ -64,18 +67,17 @@ class LlamaFactoryImporter:
         for segment in clear:
             draft = Draft(environment={"framework": "llama-factory"})
             _state_settings(draft, files, options)
-            resumed = _is_resumed(segment, segments)
-            _measure_segment(
-                draft, segment, results if segment is owner else {}, is_resumed=resumed
-            )
+            own = results if segment is owner else {}
+            _measure_segment(draft, segment, own, is_resumed=_is_resumed(segment, segments))
             draft.cite(log, segment.lines)
             if len(segments) > 1:
                 draft.observation["run_id"] = segment.lines
             drafts.append(draft)
         used = [log, *(file for file in files if file is not log and _is_used(file))]
         unclear = [segment.lines for segment in segments if segment.is_ambiguous]
-        refused = [_refuse_lines(log, unclear)] if unclear else []
-        refused += [] if owner else [_refuse_results(file) for file in files if is_results(file)]
+        refused = [Refusal(log.path, f"{', '.join(unclear)}: {_UNCLEAR}")] if unclear else []
+        if owner is None:
+            refused += [Refusal(file.path, _UNOWNED) for file in files if is_results(file)]
         if not drafts:
             return Imported(refused=tuple(refused))
         runs = "a LLaMA-Factory run" if len(drafts) == 1 else f"{len(drafts)} LLaMA-Factory runs"
@@ -97,7 +99,7 @@ def _is_log(file: RunFile) -> bool:
 
 
 def _is_yaml(file: RunFile) -> bool:
-    return isinstance(file.document, dict) and "finetuning_type" in file.document
+    return "finetuning_type" in file.keys
 
 
 def _is_used(file: RunFile) -> bool:
@@ -129,17 +131,6 @@ def _owner(segments: Sequence[Segment], results: Mapping[str, Any]) -> Segment |
         if abs(segment.last.elapsed - seconds) <= _CLOCK_SLACK_SECONDS + _CLOCK_SLACK * seconds:
             return segment
     return None
-
-
-def _refuse_lines(log: RunFile, lines: Sequence[str]) -> Refusal:
-    return Refusal(
-        log.path,
-        f"{', '.join(lines)}: several runs wrote into one another and cannot be told apart",
-    )
-
-
-def _refuse_results(file: RunFile) -> Refusal:
-    return Refusal(file.path, "its total time belongs to no run of the log beside it")
 
 
 def _state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOptions) -> None:
@@ -222,14 +213,13 @@ def _measure_log(draft: Draft, segment: Segment, evaluations: Evaluations) -> No
     steps = last.step - first.step
     if steps > 0 and last.elapsed > first.elapsed:
         training = last.elapsed - first.elapsed - evaluations.seconds
-        draft.measure(
+        draft.derive(
             "step_time",
             training / steps,
+            f"clock of the log from step {first.step} to {last.step}, evaluation left out",
             statistic="mean",
             low=max(0.0, training - 1) / steps,
             high=(training + 1) / steps,
-            origin="derived",
-            reason=f"clock of the log from step {first.step} to {last.step}, evaluation left out",
         )
     draft.measure("n_steps", last.step)
 

@@ -73,8 +73,7 @@ def _is_log(file: RunFile) -> bool:
 
 
 def _is_args(file: RunFile) -> bool:
-    keys = file.document.keys() if isinstance(file.document, dict) else set()
-    return bool({"tuner_type", "train_type", "sft_type"} & keys) and "model" in keys
+    return bool({"tuner_type", "train_type", "sft_type"} & file.keys) and "model" in file.keys
 
 
 def _progress(log: RunFile) -> Iterator[ProgressEntry]:

@@ -52,8 +52,7 @@ class PeftComparisonImporter:
 
 
 def _is_result(file: RunFile) -> bool:
-    document = file.document
-    return file.kind == "json" and isinstance(document, dict) and document.keys() >= _PARTS
+    return file.kind == "json" and file.keys >= _PARTS
 
 
 def _state_run(draft: Draft, run: Mapping[str, Any], options: ImportOptions) -> None:
@@ -174,24 +173,15 @@ def _measure_rounds(draft: Draft, rounds: Sequence[Mapping[str, Any]]) -> None:
         return
     seconds, steps = sum(entry["train time"] for entry in timed), timed[-1]["step"]
     rounds_said = f"{len(timed)} timed rounds, evaluation left out"
-    draft.measure(
-        "train_time", seconds, statistic="sum", origin="derived", reason=f"sum of {rounds_said}"
-    )
-    draft.measure(
-        "step_time",
-        seconds / steps,
-        statistic="mean",
-        origin="derived",
-        reason=f"{steps} steps in {rounds_said}",
-    )
-    draft.measure(
-        "eval_time",
-        sum(number_of(entry.get("eval time")) or 0 for entry in timed),
-        statistic="sum",
-        origin="derived",
-        reason=f"sum of {len(timed)} validation rounds",
-    )
-    _measure_tokens(draft, last.get("train total tokens"), seconds)
+    draft.derive("train_time", seconds, f"sum of {rounds_said}", statistic="sum")
+    draft.derive("step_time", seconds / steps, f"{steps} steps in {rounds_said}", statistic="mean")
+    evaluating = sum(number_of(entry.get("eval time")) or 0 for entry in timed)
+    reason = f"sum of {len(timed)} validation rounds"
+    draft.derive("eval_time", evaluating, reason, statistic="sum")
+    n_tokens = number_of(last.get("train total tokens"))
+    if n_tokens:
+        reason = "tokens without padding / seconds of the timed rounds"
+        draft.derive("tokens_per_second", n_tokens / seconds, reason)
     _keep_rounds(draft, timed)
 
 
@@ -203,17 +193,6 @@ def _is_timed(entry: Mapping[str, Any]) -> bool:
     return (number_of(seconds) or 0) > 0
 
 
-def _measure_tokens(draft: Draft, tokens: Any, seconds: float) -> None:
-    n_tokens = number_of(tokens)
-    if n_tokens:
-        draft.measure(
-            "tokens_per_second",
-            n_tokens / seconds,
-            origin="derived",
-            reason="tokens without padding / seconds of the timed rounds",
-        )
-
-
 def _keep_rounds(draft: Draft, timed: Sequence[Mapping[str, Any]]) -> None:
     """Keep the rounds as samples, each the mean over the steps since the one before."""
     before = 0
@@ -221,12 +200,7 @@ def _keep_rounds(draft: Draft, timed: Sequence[Mapping[str, Any]]) -> None:
         steps = entry["step"] - before
         if steps <= 0:
             continue
-        draft.samples.append(
-            {
-                "step": entry["step"],
-                "seconds": entry["train time"] / steps,
-                "loss": entry.get("train loss"),
-            }
-        )
+        mean, loss = entry["train time"] / steps, entry.get("train loss")
+        draft.samples.append({"step": entry["step"], "seconds": mean, "loss": loss})
         before = entry["step"]
     draft.provenance["samples"] = "each is the mean over the steps since the one before"

@@ -58,6 +58,10 @@ class Draft:
         """Add a figure of the first process, which is all that most logs are about."""
         self.measure(metric, value, scope="per_gpu", device_index=0, **columns)
 
+    def derive(self, metric: str, value: Any, reason: str, **columns: Any) -> None:
+        """Add a figure that follows from others, and how."""
+        self.measure(metric, value, origin="derived", reason=reason, **columns)
+
     def leave_open(self, detail: str) -> None:
         """Say why the files do not show how the run ended."""
         self.observation |= {"outcome": "unknown", "outcome_detail": detail}
