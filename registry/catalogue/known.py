@@ -70,14 +70,8 @@ class Catalogue:
 
 #: Columns that describe a thing without telling it from others.
 _DESCRIPTIVE = (
-    "aliases",
-    "device_names",
-    "source",
-    "memory_source",
-    "note",
-    "hf_id",
-    "family",
-    "name",
+    *("aliases", "device_names", "name", "family", "hf_id"),
+    *("source", "memory_source", "note"),
 )
 
 

@@ -1,4 +1,4 @@
-"""The JSON Schema (draft 2020-12) of a submission, derived from the contract.
+"""The JSON Schema (draft 2020-12) of a submission, derived from its validator's schema.
 
 It says what editors and other languages need to know: parts, columns, types, ranges, patterns and
 vocabularies. What JSON Schema cannot say (the rules of ``schemas/rules.yaml``, references to the
@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from registry.contract import load_metrics, load_table, vocabulary
+from registry.contract import load_metrics, load_table
 from registry.contract.descriptions import Description, format_comment
 from registry.contract.resources import read_yaml
-from registry.contract.tables import LARGEST_INTEGER
+from registry.submission.schema import part_spec, value_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from registry.contract import Column
+    from registry.submission.schema import NestedSpec, PartSpec
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -35,15 +34,8 @@ _SOURCE_NEEDED = [
     },
 ]
 
-_JSON_TYPES = {
-    "string": "string",
-    "timestamp": "string",
-    "int64": "integer",
-    "float64": "number",
-    "bool": "boolean",
-    "json": "object",
-    "list<string>": "array",
-}
+#: Types of the validator's schema that say nothing but their JSON type.
+_JSON_TYPES = {"int": "integer", "float": "number", "bool": "boolean", "function-after": "object"}
 
 Schema = dict[str, Any]
 
@@ -51,8 +43,7 @@ Schema = dict[str, Any]
 def submission_schema() -> Schema:
     """Return the JSON Schema of a submission."""
     contract = read_yaml("submission.yaml")
-    parts: Mapping[str, Schema] = contract["parts"]
-    root = _part_schema(parts[ROOT])
+    root = _part_schema(part_spec(ROOT))
     version = {
         "const": contract["version"],
         "default": contract["version"],
@@ -62,92 +53,72 @@ def submission_schema() -> Schema:
         "$schema": DIALECT,
         "title": "A submission to a registry of fine-tuning measurements",
         **root,
+        "description": contract["parts"][ROOT]["meaning"],
         "anyOf": _SOURCE_NEEDED,
         "properties": {"schema_version": version, **root["properties"]},
         "$defs": {
             "text": {"pattern": _NO_CONTROL_CHARACTERS},
-            **{name: _part_schema(part) for name, part in parts.items() if name != ROOT},
+            **{name: _part_schema(part_spec(name)) for name in contract["parts"] if name != ROOT},
         },
     }
 
 
-def _part_schema(part: Mapping[str, Any]) -> Schema:
+def _part_schema(part: PartSpec) -> Schema:
     """Return the schema of one part: the columns a submitter may state, then the nested parts."""
-    table = load_table(part["table"]) if "table" in part else None
-    defaults = part.get("defaults", {})
-    filled_in = part.get("filled_in", ())
-    columns = [column for column in table.columns if column.name not in filled_in] if table else []
-    nested: Mapping[str, Schema] = part.get("nested", {})
-    required = [column.name for column in columns if column.required]
-    required += [name for name, entry in nested.items() if entry.get("required")]
+    required = [name for name, column in part.columns.items() if column.required]
+    required += [name for name, nested in part.nested.items() if nested.required]
     schema = {
-        "description": table.meaning if table else part["meaning"],
+        "description": load_table(part.table).meaning if part.table else "",
         "type": "object",
         "properties": {
-            **{column.name: _property(column, part) for column in columns},
-            **{name: _nested_schema(entry) for name, entry in nested.items()},
+            **{name: _property(column, part) for name, column in part.columns.items()},
+            **{name: _nested_schema(nested) for name, nested in part.nested.items()},
         },
-        "required": [name for name in required if name not in defaults],
+        "required": [name for name in required if name not in part.defaults],
         "additionalProperties": False,
     }
-    if part.get("table") == "measurements":
+    if part.table == "measurements":
         schema["allOf"] = _metric_ranges()
     return schema
 
 
-def _nested_schema(entry: Mapping[str, Any]) -> Schema:
-    reference: Schema = {"$ref": f"#/$defs/{entry['part']}"}
-    if entry.get("many"):
-        schema = {"type": "array", "items": reference, "default": []}
-        return {**schema, "maxItems": entry["max_items"]}
-    if entry.get("required") or entry.get("optional"):
-        return reference
-    return {**reference, "default": {}}
+def _nested_schema(nested: NestedSpec) -> Schema:
+    reference: Schema = {"$ref": f"#/$defs/{nested.part.name}"}
+    if nested.many:
+        return {"type": "array", "items": reference, "default": [], "maxItems": nested.max_items}
+    return reference if nested.required or nested.optional else {**reference, "default": {}}
 
 
-def _property(column: Column, part: Mapping[str, Any]) -> Schema:
+def _property(column: Column, part: PartSpec) -> Schema:
     """Return the schema of one column; a column that is not required may be null."""
-    schema: Schema = {"description": format_comment(Description(column.meaning, column.unit))}
-    if column.name in part.get("as_text", ()):
-        schema["description"] += ' A text with its unit, such as "36.6 GiB", is read too.'
-        return {**schema, "type": ["number", "string"], "$ref": "#/$defs/text"}
-    types = [_JSON_TYPES[column.type], *([] if column.required else ["null"])]
-    schema["type"] = types[0] if len(types) == 1 else types
-    schema |= _array(column) if column.type == "list<string>" else _values(column)
-    if column.name in part.get("defaults", {}):
-        schema["default"] = part["defaults"][column.name]
+    description = format_comment(Description(column.meaning, column.unit))
+    if column.name in part.as_text:
+        description += ' A text with its unit, such as "36.6 GiB", is read too.'
+        types = ["number", "string"]
+        return {"description": description, "type": types, "$ref": "#/$defs/text"}
+    schema = {"description": description, **_values(value_schema(column), column.pattern)}
+    if column.name in part.defaults:
+        schema["default"] = part.defaults[column.name]
     elif not column.required:
-        schema["default"] = None
+        schema |= {"type": [schema["type"], "null"], "default": None}
+        if "enum" in schema:
+            schema["enum"] = [*schema["enum"], None]
     return schema
 
 
-def _array(column: Column) -> Schema:
-    items: Schema = {"type": "string", **_texts(column)}
-    if column.vocabulary:
-        items["enum"] = list(vocabulary(column.vocabulary))
-    return {"items": items}
-
-
-def _values(column: Column) -> Schema:
-    """Return what the contract says of the values of a column that is no list."""
-    if column.vocabulary:
-        return {"enum": [*vocabulary(column.vocabulary), *([] if column.required else [None])]}
-    if column.type == "timestamp":
-        return {"format": "date-time"}
-    if column.type == "string":
-        return _texts(column)
-    low, high = column.min, column.max
-    if column.type == "int64":
-        low = -LARGEST_INTEGER if low is None else low
-        high = LARGEST_INTEGER if high is None else high
-    return _range(low, high)
-
-
-def _texts(column: Column) -> Schema:
-    if column.vocabulary:
-        return {}
-    pattern = {"pattern": f"^(?:{column.pattern})$"} if column.pattern else {"$ref": "#/$defs/text"}
-    return {**pattern, "maxLength": column.max_length}
+def _values(core: Schema, pattern: str | None) -> Schema:
+    """Return what the validator's schema says of the values of a column."""
+    match core["type"]:
+        case "list":
+            return {"type": "array", "items": _values(core["items_schema"], pattern)}
+        case "literal":
+            return {"type": "string", "enum": core["expected"]}
+        case "function-plain":
+            return {"type": "string", "format": "date-time"}
+        case "str":
+            form = {"pattern": f"^(?:{pattern})$"} if pattern else {"$ref": "#/$defs/text"}
+            return {"type": "string", **form, "maxLength": core["max_length"]}
+    return {"type": _JSON_TYPES[core["type"]], **_range(core.get("ge"), core.get("le"))}
 
 
 def _range(low: float | None, high: float | None) -> Schema:

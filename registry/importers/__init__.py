@@ -14,7 +14,6 @@ from registry.importers.base import (
     Imported,
     Importer,
     ImportOptions,
-    Recognition,
     Refusal,
     RunFile,
     join_imported,
@@ -40,7 +39,6 @@ __all__ = [
     "ImportOptions",
     "Imported",
     "Importer",
-    "Recognition",
     "Refusal",
     "RunFile",
     "parse_overrides",
@@ -119,11 +117,10 @@ def _read_runs(
         if importer is not None:
             beside = [] if len(main) > 1 else _loose(runs, found)
             yield _read_run([*members, *beside], importer, options)
-        elif len(main) != 1:
-            yield Imported(refused=tuple(_refusals(members)))
         else:
-            unused = [file for file in members if not _is_settings(file)]
-            yield Imported(refused=tuple(_refusals(unused)))
+            unused = [file for file in members if len(main) != 1 or not _is_settings(file)]
+            refusals = (Refusal(file.path, explain_refusal(file)) for file in unused)
+            yield Imported(refused=tuple(refusals))
 
 
 def _loose(
@@ -144,7 +141,7 @@ def _recognizing(
     for importer in importers:
         if importer.name == MappedTableImporter.name and options.mapping is None:
             continue
-        if importer.recognizes(files) is not None:
+        if importer.main_files(files):
             return importer
     return None
 
@@ -153,9 +150,8 @@ def _read_run(files: Sequence[RunFile], importer: Importer, options: ImportOptio
     try:
         found = importer.read(files, options)
     except SubmissionError as error:
-        recognition = importer.recognizes(files)
-        main = recognition.main if recognition else tuple(files)
         reason = "; ".join(error.problems)
+        main = importer.main_files(files) or files
         return Imported(refused=tuple(Refusal(file.path, reason) for file in main))
     return join_imported([found, Imported(taken=tuple(_unneeded(files, found)))])
 
@@ -167,8 +163,3 @@ def _unneeded(files: Sequence[RunFile], found: Imported) -> Iterator[str]:
     rest = [file.name for file in files if file.name not in said and file.path not in refused]
     if rest and found.taken:
         yield f"(nothing further needed of {', '.join(dict.fromkeys(rest))})"
-
-
-def _refusals(files: Iterable[RunFile]) -> Iterator[Refusal]:
-    for file in files:
-        yield Refusal(file.path, explain_refusal(file))

@@ -10,7 +10,6 @@ import ast
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.importers.base import Imported, Recognition
 from registry.importers.hf_trainer import (
     TrainerRun,
     is_settings,
@@ -18,22 +17,21 @@ from registry.importers.hf_trainer import (
     measure_run,
     state_settings,
 )
-from registry.importers.shared.draft import Draft, state_model, submission_of
+from registry.importers.shared.draft import Draft, import_drafts, state_model
+from registry.importers.shared.readings import OF_FIRST_PROCESS, measure_peak, measure_token_rate
 from registry.importers.shared.shapes import entries_of, number_of
 from registry.importers.shared.totals import half_width, is_total
 from registry.importers.shared.training_arguments import (
     ATTENTION,
+    state_lora_sizes,
     state_quantization,
     state_training_arguments,
-    target_modules,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from registry.importers.base import ImportOptions, RunFile
-
-_GIBIBYTE: Final = 2**30
+    from registry.importers.base import Imported, ImportOptions, RunFile
 
 #: Words in the keys of memory, in the order in which they are looked for, and the kind they mean.
 _KINDS: Final = {"reserved": "reserved", "alloc": "allocated", "active": "active"}
@@ -42,8 +40,6 @@ _KINDS: Final = {"reserved": "reserved", "alloc": "allocated", "active": "active
 _ENTRY: Final = re.compile(r"\{'[^{}]{0,2000}\}")
 _BAR: Final = re.compile(r"(?<!\d)(?P<done>\d{1,15})/(?P<all>\d{1,15}) \[")
 
-_METHODS: Final = {"lora": "lora", "qlora": "lora"}
-
 
 class AxolotlImporter:
     """Reads what Axolotl prints or leaves in its trainer state."""
@@ -51,20 +47,18 @@ class AxolotlImporter:
     name = "axolotl"
     is_single_file = False
 
-    def recognizes(self, files: Sequence[RunFile]) -> Recognition | None:
+    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize log entries with Axolotl's memory or token keys, or its YAML beside a state."""
         has_yaml = any(_is_yaml(file) for file in files)
-        main = tuple(
+        return [
             file
             for file in files
             if any(_is_own(entry) for entry in _entries(file)) or (has_yaml and is_state(file))
-        )
-        return Recognition("an Axolotl run", main) if main else None
+        ]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return the run that the log describes."""
-        recognition = self.recognizes(files)
-        main = recognition.main if recognition else ()
+        main = self.main_files(files)
         entries = [entry for file in main for entry in _entries(file)]
         draft = Draft()
         for file in files:
@@ -80,10 +74,7 @@ class AxolotlImporter:
             draft.cite(file)
         if draft.has("peak_memory"):
             draft.missing = [text for text in draft.missing if "memory" not in text]
-        submission = submission_of(self.name, used, [draft], options)
-        missing = tuple(f"{main[0].name}: {text}" for text in draft.missing)
-        taken = f"{', '.join(file.name for file in used)}: an Axolotl run"
-        return Imported((submission,), (taken,), missing=missing)
+        return import_drafts(self.name, "an Axolotl run", used, [draft], options)
 
 
 def _entries(file: RunFile) -> list[dict[str, Any]]:
@@ -116,8 +107,7 @@ def _is_token_rate(key: str) -> bool:
 
 
 def _is_yaml(file: RunFile) -> bool:
-    keys = file.document.keys() if isinstance(file.document, dict) else set()
-    return file.kind in ("yaml", "json") and {"base_model", "micro_batch_size"} <= keys
+    return file.kind in ("yaml", "json") and {"base_model", "micro_batch_size"} <= file.keys
 
 
 def _totals(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -141,17 +131,13 @@ def _state_yaml(draft: Draft, config: Mapping[str, Any], options: ImportOptions)
     """State the settings of the YAML that the run was started with."""
     state_model(draft, [config.get("base_model")], options)
     adapter = config.get("adapter")
-    draft.state("method", _METHODS.get(str(adapter), adapter) if adapter else "full")
+    draft.state("method", "lora" if adapter == "qlora" else adapter or "full")
     if adapter and config.get("peft_use_dora") is True:
         draft.configuration["method"] = "dora"
     if adapter:
-        draft.state("lora_rank", config.get("lora_r"))
-        draft.state("lora_alpha", number_of(config.get("lora_alpha")))
-        draft.state("lora_dropout", number_of(config.get("lora_dropout")))
         linear = "all-linear" if config.get("lora_target_linear") is True else None
-        draft.state(
-            "lora_target_modules", target_modules(config.get("lora_target_modules") or linear)
-        )
+        modules = config.get("lora_target_modules") or linear
+        state_lora_sizes(draft, config, config.get("lora_r"), modules)
     for key, bits in (("load_in_4bit", 4), ("load_in_8bit", 8)):
         if config.get(key) is True:
             kind = "nf4" if adapter == "qlora" else None
@@ -178,19 +164,14 @@ def _measure_memory(draft: Draft, entries: Sequence[Mapping[str, Any]]) -> None:
             if kind and number and number > peaks.get(kind, (0.0, ""))[0]:
                 peaks[kind] = (number, str(value))
     for kind, (number, raw) in peaks.items():
-        half = half_width(raw)
-        draft.measure(
-            "peak_memory",
-            number * _GIBIBYTE,
-            scope="per_gpu",
-            device_index=0,
+        measure_peak(
+            draft,
+            number,
+            half_width(raw),
+            **OF_FIRST_PROCESS,
             kind=kind,
-            low=(number - half) * _GIBIBYTE,
-            high=(number + half) * _GIBIBYTE,
             raw=raw,
             unit_reported="GiB",
-            reading="GiB",
-            reason="the producer divides by 2^30; largest entry, first process",
         )
 
 
@@ -201,20 +182,11 @@ def _kind(key: str) -> str | None:
 
 
 def _measure_tokens(draft: Draft, entries: Sequence[Mapping[str, Any]]) -> None:
-    readings = sorted(
+    readings = [
         number
         for entry in entries
         for key, value in entry.items()
         if _is_token_rate(key) and (number := number_of(value))
-    )
-    if not readings:
-        return
-    middle = readings[len(readings) // 2]
-    draft.measure(
-        "tokens_per_second",
-        middle,
-        statistic="median",
-        scope="per_gpu",
-        device_index=0,
-        reason=f"of {len(readings)} readings; first process, tokens that are trained on",
-    )
+    ]
+    reason = "readings; first process, tokens that are trained on"
+    measure_token_rate(draft, readings, reason)

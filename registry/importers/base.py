@@ -28,6 +28,11 @@ class RunFile:
     lines: tuple[int, ...] = ()
 
     @property
+    def keys(self) -> frozenset[str]:
+        """Keys of the document; none where it is no object."""
+        return frozenset(self.document if isinstance(self.document, dict) else ())
+
+    @property
     def name(self) -> str:
         """Name of the file, without the folders it lies in."""
         return self.path.name
@@ -38,14 +43,6 @@ class Refusal(NamedTuple):
 
     path: Path
     reason: str
-
-
-@dataclass(frozen=True)
-class Recognition:
-    """What an importer found in the files of a run; ``main`` are those that figures come from."""
-
-    what: str
-    main: tuple[RunFile, ...]
 
 
 @dataclass(frozen=True)
@@ -88,8 +85,8 @@ class Importer(Protocol):
     name: str
     is_single_file: bool
 
-    def recognizes(self, files: Sequence[RunFile]) -> Recognition | None:
-        """Return what the files are, judged by their content, or None."""
+    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
+        """Return the files that figures come from, judged by their content; none is no run."""
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return what the files hold; raise SubmissionError where nothing can be taken."""

@@ -9,13 +9,20 @@ one process: on N GPUs a part in N of samples per second times tokens per sample
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError
-from registry.importers.base import Imported, Recognition, Refusal, join_imported
-from registry.importers.shared.draft import Draft, state_model, submission_of
+from registry.importers.base import Imported, Refusal, join_imported
+from registry.importers.shared.draft import Draft, import_drafts, state_model
 from registry.importers.shared.shapes import number_of
-from registry.importers.shared.training_arguments import DTYPES, state_quantization, target_modules
+from registry.importers.shared.totals import HALF_RATE
+from registry.importers.shared.training_arguments import (
+    DTYPES,
+    state_lora_sizes,
+    state_quantization,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,10 +65,9 @@ class FmsAccelerationImporter:
     name = "fms-acceleration"
     is_single_file = False
 
-    def recognizes(self, files: Sequence[RunFile]) -> Recognition | None:
+    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize a table with the columns that the script always writes."""
-        main = tuple(file for file in files if _is_table(file))
-        return Recognition("a benchmark table of fms-acceleration", main) if main else None
+        return [file for file in files if _is_table(file)]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return one submission per table, with one observation per row.
@@ -70,8 +76,7 @@ class FmsAccelerationImporter:
         """
         return join_imported(
             _read_table(file, _requirements(file, files), options)
-            for file in files
-            if _is_table(file)
+            for file in self.main_files(files)
         )
 
 
@@ -82,8 +87,11 @@ def _read_table(file: RunFile, listing: RunFile | None, options: ImportOptions) 
     for draft in drafts:
         _state_packages(draft, listing)
     used = [file] if listing is None else [file, listing]
+    what = f"{len(drafts)} rows of an fms-acceleration benchmark"
     try:
-        submission = submission_of("fms-acceleration", used, drafts, options, kind="benchmark")
+        found = import_drafts(
+            FmsAccelerationImporter.name, what, used, drafts, options, kind="benchmark"
+        )
     except SubmissionError as error:
         return Imported(refused=(Refusal(file.path, "; ".join(error.problems)),))
     missing = []
@@ -94,9 +102,7 @@ def _read_table(file: RunFile, listing: RunFile | None, options: ImportOptions) 
         missing.append(f"{file.name}: no GPU; say it with `--set gpu_id=…`")
     if listing is None:
         missing.append(f"{file.name}: no versions of packages (requirements.txt)")
-    names = ", ".join(used_file.name for used_file in used)
-    taken = f"{names}: {len(drafts)} rows of an fms-acceleration benchmark"
-    return Imported((submission,), (taken,), missing=tuple(missing))
+    return replace(found, missing=tuple(missing))
 
 
 def _requirements(table: RunFile, files: Sequence[RunFile]) -> RunFile | None:
@@ -141,8 +147,7 @@ def _draft(file: RunFile, row: Mapping[str, str], number: int, options: ImportOp
     _measure_memory(draft, row)
     _measure_speed(draft, row)
     if not draft.has("total_time"):
-        draft.observation["outcome"] = "unknown"
-        draft.observation["outcome_detail"] = "memory without speed; the source gives no reason"
+        draft.leave_open("memory without speed; the source gives no reason")
     cells = {name: row[name] for name in _CELLS if row.get(name)}
     draft.cite(file, f"row {number}", row=number, cells=cells)
     return draft
@@ -152,10 +157,7 @@ def _state_method(draft: Draft, row: Mapping[str, str]) -> None:
     method = row.get("peft_method")
     if method:
         draft.state("method", method)
-        draft.state("lora_rank", _integer(row.get("r")))
-        draft.state("lora_alpha", number_of(row.get("lora_alpha")))
-        draft.state("lora_dropout", number_of(row.get("lora_dropout")))
-        draft.state("lora_target_modules", target_modules(row.get("target_modules")))
+        state_lora_sizes(draft, row, _integer(row.get("r")), row.get("target_modules"))
     else:
         draft.state("method", "full", "the row has no peft_method")
 
@@ -188,15 +190,12 @@ def _state_devices(
     if n_gpus is not None and n_gpus > 1:
         draft.state("sharding", "fsdp", "the producer's accelerate.yaml: FSDP, full shard")
     parts = re.split(r"_+", file.path.stem)
-    for length in range(len(parts), 0, -1):
-        for start in range(len(parts) - length + 1):
-            name = "-".join(parts[start : start + length])
-            found = options.catalogue.resolve_gpu(name)
-            if found is not None:
-                draft.state(
-                    "gpu_id", found, f"{'_'.join(parts[start : start + length])} in the file's name"
-                )
-                return
+    spans = combinations(range(len(parts) + 1), 2)
+    for start, end in sorted(spans, key=lambda span: span[0] - span[1]):  # the longest first
+        found = options.catalogue.resolve_gpu("-".join(parts[start:end]))
+        if found is not None:
+            draft.state("gpu_id", found, f"{'_'.join(parts[start:end])} in the file's name")
+            return
 
 
 def _state_compute(draft: Draft, row: Mapping[str, str]) -> None:
@@ -216,27 +215,11 @@ def _measure_memory(draft: Draft, row: Mapping[str, str]) -> None:
         reason = "peak of nvidia-smi less its first reading; mean over the GPUs"
         draft.measure("peak_memory", mebibytes * _MEBIBYTE, **one, **shared, reason=reason)
         if n_gpus is not None and n_gpus > 1:
-            draft.measure(
-                "peak_memory",
-                mebibytes * _MEBIBYTE * n_gpus,
-                kind="device",
-                origin="derived",
-                reason=f"mean over the GPUs x {n_gpus}",
-            )
-    columns = {
-        "peak_memory": "mem_peak_torch_mem_alloc_in_bytes",
-        "memory": "mem_torch_mem_alloc_in_bytes",
-    }
-    for metric, column in columns.items():
-        draft.measure(
-            metric,
-            row.get(column),
-            scope="per_gpu",
-            device_index=0,
-            kind="allocated",
-            unit_reported="B",
-            reason="first process",
-        )
+            total, reason = mebibytes * _MEBIBYTE * n_gpus, f"mean over the GPUs x {n_gpus}"
+            draft.derive("peak_memory", total, reason, kind="device")
+    shared = {"kind": "allocated", "unit_reported": "B", "reason": "first process"}
+    draft.measure_process("peak_memory", row.get("mem_peak_torch_mem_alloc_in_bytes"), **shared)
+    draft.measure_process("memory", row.get("mem_torch_mem_alloc_in_bytes"), **shared)
 
 
 def _measure_speed(draft: Draft, row: Mapping[str, str]) -> None:
@@ -257,21 +240,20 @@ def _measure_speed(draft: Draft, row: Mapping[str, str]) -> None:
 
 def _measure_steps(draft: Draft, seconds: float, rate: float) -> None:
     """Add the time per step where the rounded rate allows one whole number of steps only."""
-    low, high = (rate - 0.0005) * seconds, (rate + 0.0005) * seconds
+    low, high = (rate - HALF_RATE) * seconds, (rate + HALF_RATE) * seconds
     steps = round(rate * seconds)
     if steps < 1 or high - low >= 1 or not low <= steps <= high:
         steps = 0
     reason = f"{seconds:g} s x {rate:g} steps/s = {steps} steps"
     if steps:
         draft.state("n_steps", steps, reason)
-    draft.measure(
+    draft.derive(
         "step_time",
         seconds / steps if steps else 1 / rate,
+        f"{seconds:g} s / {steps} steps" if steps else "1 / steps per second",
         statistic="mean",
-        low=None if steps else 1 / (rate + 0.0005),
-        high=None if steps or rate <= 0.0005 else 1 / (rate - 0.0005),  # noqa: PLR2004 - half a unit
-        origin="derived",
-        reason=f"{seconds:g} s / {steps} steps" if steps else "1 / steps per second",
+        low=None if steps else 1 / (rate + HALF_RATE),
+        high=None if steps or rate <= HALF_RATE else 1 / (rate - HALF_RATE),
     )
 
 
@@ -293,13 +275,9 @@ def _measure_tokens(draft: Draft, row: Mapping[str, str], samples: float) -> Non
     if n_gpus == 1:
         draft.measure("tokens_per_second", rate, raw=raw)
     else:
-        draft.measure("tokens_per_second", rate, scope="per_gpu", device_index=0, raw=raw)
-        draft.measure(
-            "tokens_per_second",
-            rate * n_gpus,
-            origin="derived",
-            reason=f"the rate of one process x {n_gpus}",
-        )
+        draft.measure_process("tokens_per_second", rate, raw=raw)
+        reason = f"the rate of one process x {n_gpus}"
+        draft.derive("tokens_per_second", rate * n_gpus, reason)
     _state_length(draft, rate * n_gpus / samples)
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.catalogue.hf_config import is_hf_config
-from registry.importers.base import Imported, Recognition
 from registry.importers.shared.draft import (
     Draft,
+    import_drafts,
     state_described_model,
     state_model,
-    submission_of,
 )
 from registry.importers.shared.shapes import count_of, entries_of, number_of
 from registry.importers.shared.totals import (
@@ -29,7 +28,7 @@ from registry.importers.shared.training_arguments import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from registry.importers.base import ImportOptions, RunFile
+    from registry.importers.base import Imported, ImportOptions, RunFile
 
 #: Kinds of memory that ``skip_memory_metrics=False`` records, by the word in its keys.
 _MEMORY: Final = {"gpu": ("allocated", "per_gpu", 0), "cpu": ("host_rss", "total", None)}
@@ -41,10 +40,9 @@ class HfTrainerImporter:
     name = "hf-trainer"
     is_single_file = False
 
-    def recognizes(self, files: Sequence[RunFile]) -> Recognition | None:
+    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize a trainer state with a log, or results with a training time."""
-        main = tuple(file for file in files if is_state(file) or is_results(file))
-        return Recognition("a Hugging Face Trainer run", main) if main else None
+        return [file for file in files if is_state(file) or is_results(file)]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return the run that the state and the results describe."""
@@ -56,10 +54,7 @@ class HfTrainerImporter:
         for file in main:
             draft.cite(file)
         used = [*main, *(file for file in files if is_settings(file))]
-        submission = submission_of(self.name, used, [draft], options)
-        missing = [f"{used[0].name}: {text}" for text in draft.missing]
-        taken = f"{', '.join(file.name for file in used)}: a Hugging Face Trainer run"
-        return Imported((submission,), (taken,), missing=tuple(missing))
+        return import_drafts(self.name, "a Hugging Face Trainer run", used, [draft], options)
 
 
 class TrainerRun:
@@ -90,19 +85,13 @@ class TrainerRun:
 
 def is_state(file: RunFile) -> bool:
     """Return whether a file is a trainer state."""
-    document = file.document
-    return isinstance(document, dict) and {"log_history", "global_step"} <= document.keys()
+    return {"log_history", "global_step"} <= file.keys
 
 
 def is_results(file: RunFile) -> bool:
     """Return whether a file holds the totals of a training run."""
-    document = file.document
-    return (
-        file.kind == "json"
-        and isinstance(document, dict)
-        and "train_runtime" in document
-        and "log_history" not in document
-    )
+    has_totals = "train_runtime" in file.keys and "log_history" not in file.keys
+    return file.kind == "json" and has_totals
 
 
 def used_files(files: Sequence[RunFile]) -> list[RunFile]:
@@ -131,8 +120,7 @@ def read_trainer_run(files: Sequence[RunFile]) -> TrainerRun:
 
 def is_settings(file: RunFile) -> bool:
     """Return whether a file holds an adapter's, a model's or the training's settings."""
-    keys = file.document.keys() if isinstance(file.document, dict) else set()
-    named = {"peft_type", "per_device_train_batch_size"} & keys
+    named = {"peft_type", "per_device_train_batch_size"} & file.keys
     return file.kind == "json" and (bool(named) or is_hf_config(file.document))
 
 
@@ -201,12 +189,10 @@ def _is_whole(run: TrainerRun) -> bool:
 
 def _measure_checkpoint(draft: Draft, run: TrainerRun) -> None:
     """Add what a state without totals holds: how far it came, never a time it does not have."""
-    draft.observation["outcome"] = "unknown"
     step, planned = run.state.get("global_step"), run.state.get("max_steps")
-    draft.observation["outcome_detail"] = f"state of a checkpoint at step {step} of {planned}"
-    draft.missing.append(
-        f"no total time and no rate: the state of a checkpoint at step {step} of {planned}"
-    )
+    detail = f"state of a checkpoint at step {step} of {planned}"
+    draft.leave_open(detail)
+    draft.missing.append(f"no total time and no rate: the {detail}")
     draft.measure("n_steps", step)
     losses = [entry for entry in run.history if "loss" in entry]
     if losses:
@@ -216,9 +202,7 @@ def _measure_checkpoint(draft: Draft, run: TrainerRun) -> None:
     evaluations = sum_evaluations(run.history)
     if evaluations.count:
         reason = f"sum of {evaluations.count} evaluations up to step {step}"
-        draft.measure(
-            "eval_time", evaluations.seconds, statistic="sum", origin="derived", reason=reason
-        )
+        draft.derive("eval_time", evaluations.seconds, reason, statistic="sum")
 
 
 def measure_memory(draft: Draft, metrics: Mapping[str, Any]) -> None:
@@ -236,15 +220,14 @@ def measure_memory(draft: Draft, metrics: Mapping[str, Any]) -> None:
         if not is_absolute:
             draft.flags.add("memory_is_delta")
         keys = [*start, *deltas] if is_absolute else deltas
-        parts = [(key, number_of(metrics.get(key)) or 0) for key in keys]
-        draft.measure(
+        parts = [number_of(metrics.get(key)) or 0 for key in keys]
+        draft.derive(
             "peak_memory",
-            sum(value for _, value in parts),
+            sum(parts),
+            f"{' + '.join(keys)}, first process",
             scope=scope,
             device_index=index,
             kind=kind,
-            origin="derived",
-            raw=" + ".join(f"{value:.0f}" for _, value in parts),
+            raw=" + ".join(f"{value:.0f}" for value in parts),
             unit_reported="B",
-            reason=f"{' + '.join(key for key, _ in parts)}, first process",
         )

@@ -2,51 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.errors import SubmissionError, UnitError
-from registry.importers.base import Imported, Recognition, Refusal
+from registry.errors import SubmissionError
+from registry.importers.base import Imported, Refusal
 from registry.importers.hf_trainer import is_results, is_state, state_settings
-from registry.importers.shared.draft import Draft, state_model, submission_of
+from registry.importers.shared.draft import Draft, import_drafts, state_model
+from registry.importers.shared.readings import OF_FIRST_PROCESS, largest, measure_peak
 from registry.importers.shared.segments import (
     ProgressEntry,
     Segment,
-    seconds_of_evaluations,
+    parse_clock,
     split_segments,
+    sum_segment_evaluations,
 )
 from registry.importers.shared.shapes import number_of
-from registry.importers.shared.totals import Evaluations, measure_totals
+from registry.importers.shared.totals import measure_totals
 from registry.importers.shared.training_arguments import (
     ATTENTION,
+    OBJECTIVES,
+    state_lora,
     state_quantization,
     state_training_arguments,
-    target_modules,
 )
-from registry.units import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from registry.importers.base import ImportOptions, RunFile
+    from registry.importers.shared.totals import Evaluations
 
 _KEYS: Final = frozenset({"current_steps", "total_steps", "elapsed_time"})
-
-_OBJECTIVES: Final = {
-    "sft": "sft",
-    "pt": "pretrain",
-    "rm": "reward",
-    "ppo": "ppo",
-    "dpo": "dpo",
-    "kto": "kto",
-}
-
-#: Producer's divisor of ``vram_allocated`` and ``vram_reserved``, and half of their last decimal.
-_GIBIBYTE: Final = 2**30
-_HALF_VRAM: Final = 0.005
 
 #: How far the log's clock may lie from the total time of the results that belong to it.
 _CLOCK_SLACK_SECONDS: Final = 60.0
 _CLOCK_SLACK: Final = 0.01
+
+_UNCLEAR: Final = "several runs wrote into one another and cannot be told apart"
+_UNOWNED: Final = "its total time belongs to no run of the log beside it"
 
 
 class LlamaFactoryImporter:
@@ -55,11 +49,10 @@ class LlamaFactoryImporter:
     name = "llama-factory"
     is_single_file = False
 
-    def recognizes(self, files: Sequence[RunFile]) -> Recognition | None:
+    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize a log with steps done, steps in all and the time elapsed."""
         logs = [file for file in files if _is_log(file)]
-        main = (*logs, *(file for file in files if is_results(file)))
-        return Recognition("a LLaMA-Factory run", main) if logs else None
+        return [*logs, *(file for file in files if is_results(file))] if logs else []
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return the runs in the log; what two runs wrote into one another is refused."""
@@ -74,29 +67,27 @@ class LlamaFactoryImporter:
         for segment in clear:
             draft = Draft(environment={"framework": "llama-factory"})
             _state_settings(draft, files, options)
-            resumed = _is_resumed(segment, segments)
-            _measure_segment(
-                draft, segment, results if segment is owner else {}, is_resumed=resumed
-            )
+            own = results if segment is owner else {}
+            _measure_segment(draft, segment, own, is_resumed=_is_resumed(segment, segments))
             draft.cite(log, segment.lines)
             if len(segments) > 1:
                 draft.observation["run_id"] = segment.lines
             drafts.append(draft)
         used = [log, *(file for file in files if file is not log and _is_used(file))]
         unclear = [segment.lines for segment in segments if segment.is_ambiguous]
-        refused = [_refuse_lines(log, unclear)] if unclear else []
-        refused += [] if owner else [_refuse_results(file) for file in files if is_results(file)]
+        refused = [Refusal(log.path, f"{', '.join(unclear)}: {_UNCLEAR}")] if unclear else []
+        if owner is None:
+            refused += [Refusal(file.path, _UNOWNED) for file in files if is_results(file)]
         if not drafts:
             return Imported(refused=tuple(refused))
-        submission = submission_of(self.name, used, drafts, options)
         runs = "a LLaMA-Factory run" if len(drafts) == 1 else f"{len(drafts)} LLaMA-Factory runs"
         missing = [
             f"{log.name}, {segment.lines}: {text}"
             for segment, draft in zip(clear, drafts, strict=True)
             for text in draft.missing
         ]
-        taken = f"{', '.join(file.name for file in used)}: {runs}"
-        return Imported((submission,), (taken,), tuple(refused), tuple(missing))
+        found = import_drafts(self.name, runs, used, drafts, options)
+        return replace(found, refused=tuple(refused), missing=tuple(missing))
 
 
 def _is_log(file: RunFile) -> bool:
@@ -108,7 +99,7 @@ def _is_log(file: RunFile) -> bool:
 
 
 def _is_yaml(file: RunFile) -> bool:
-    return isinstance(file.document, dict) and "finetuning_type" in file.document
+    return "finetuning_type" in file.keys
 
 
 def _is_used(file: RunFile) -> bool:
@@ -118,16 +109,9 @@ def _is_used(file: RunFile) -> bool:
 def _progress(log: RunFile) -> Iterator[ProgressEntry]:
     for line, entry in zip(log.lines, log.document, strict=True):
         step, total = number_of(entry.get("current_steps")), number_of(entry.get("total_steps"))
-        elapsed = _seconds(str(entry.get("elapsed_time")), f"{log.name}, line {line}")
+        elapsed = parse_clock(str(entry.get("elapsed_time")))
         if step is not None and total is not None and elapsed is not None:
             yield ProgressEntry(line, int(step), int(total), elapsed, entry)
-
-
-def _seconds(text: str, where: str) -> float | None:
-    try:
-        return parse_duration(text, where=where).value
-    except UnitError:
-        return None
 
 
 def _merged_results(files: Sequence[RunFile]) -> dict[str, Any]:
@@ -149,17 +133,6 @@ def _owner(segments: Sequence[Segment], results: Mapping[str, Any]) -> Segment |
     return None
 
 
-def _refuse_lines(log: RunFile, lines: Sequence[str]) -> Refusal:
-    return Refusal(
-        log.path,
-        f"{', '.join(lines)}: several runs wrote into one another and cannot be told apart",
-    )
-
-
-def _refuse_results(file: RunFile) -> Refusal:
-    return Refusal(file.path, "its total time belongs to no run of the log beside it")
-
-
 def _state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOptions) -> None:
     for file in files:
         if _is_yaml(file):
@@ -171,15 +144,10 @@ def _state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOptio
 def _state_yaml(draft: Draft, args: Mapping[str, Any], options: ImportOptions) -> None:
     """State the settings of the YAML that the run was started with."""
     state_model(draft, [args.get("model_name_or_path")], options)
-    draft.state("objective", _OBJECTIVES.get(str(args.get("stage"))))
+    draft.state("objective", OBJECTIVES.get(str(args.get("stage"))))
     method = str(args["finetuning_type"])
     if method == "lora":
-        draft.state("method", "dora" if args.get("use_dora") is True else "lora")
-        draft.state("lora_rank", args.get("lora_rank"))
-        draft.state("lora_alpha", number_of(args.get("lora_alpha")))
-        draft.state("lora_dropout", number_of(args.get("lora_dropout")))
-        draft.state("lora_target_modules", target_modules(args.get("lora_target")))
-        draft.state("use_rslora", args.get("use_rslora"))
+        state_lora(draft, args, args.get("lora_target"))
     else:
         special = [name for name in ("galore", "badam") if args.get(f"use_{name}") is True]
         draft.state("method", special[0] if special else method)
@@ -212,16 +180,16 @@ def _measure_segment(
 ) -> None:
     """Add the figures of one run: from the results where they are its own, else from its log."""
     draft.state("n_steps", segment.last.total, "total_steps of the log")
-    count, seconds = seconds_of_evaluations(segment)
+    evaluations = sum_segment_evaluations(segment)
     if results and is_resumed:
-        _measure_log(draft, segment, count, seconds)
+        _measure_log(draft, segment, evaluations)
         draft.missing.append(
             "no rates: after a restart the results divide all steps by the time since then"
         )
     elif results:
-        measure_totals(draft, results, segment.last.total, Evaluations(count, seconds))
+        measure_totals(draft, results, segment.last.total, evaluations)
     else:
-        _measure_log(draft, segment, count, seconds)
+        _measure_log(draft, segment, evaluations)
         draft.missing.append("no results that belong to this run (train_results.json)")
     draft.measure("tokens_per_second", results.get("effective_tokens_per_sec"))
     losses = [p.entry["loss"] for p in segment.entries if "loss" in p.entry]
@@ -230,55 +198,36 @@ def _measure_segment(
     _measure_memory(draft, segment)
 
 
-def _measure_log(draft: Draft, segment: Segment, evaluations: int, eval_seconds: float) -> None:
+def _measure_log(draft: Draft, segment: Segment, evaluations: Evaluations) -> None:
     """Add what the log alone says; its clock has whole seconds."""
     first, last = segment.first, segment.last
-    if evaluations:
+    if evaluations.count:
         draft.flags.add("includes_evaluation")
     if segment.is_complete:
         since = "clock of the log, whole seconds, from its last start on"
-        high = last.elapsed + 1
-        draft.measure("total_time", last.elapsed, high=high, raw=_clock(last), reason=since)
+        high, raw = last.elapsed + 1, str(last.entry["elapsed_time"])
+        draft.measure("total_time", last.elapsed, high=high, raw=raw, reason=since)
     else:
-        draft.observation["outcome"] = "unknown"
-        draft.observation["outcome_detail"] = f"the log ends at step {last.step} of {last.total}"
-        draft.missing.append(f"no total time: the log ends at step {last.step} of {last.total}")
+        draft.leave_open(segment.end)
+        draft.missing.append(f"no total time: {segment.end}")
     steps = last.step - first.step
     if steps > 0 and last.elapsed > first.elapsed:
-        training = last.elapsed - first.elapsed - eval_seconds
-        draft.measure(
+        training = last.elapsed - first.elapsed - evaluations.seconds
+        draft.derive(
             "step_time",
             training / steps,
+            f"clock of the log from step {first.step} to {last.step}, evaluation left out",
             statistic="mean",
             low=max(0.0, training - 1) / steps,
             high=(training + 1) / steps,
-            origin="derived",
-            reason=f"clock of the log from step {first.step} to {last.step}, evaluation left out",
         )
     draft.measure("n_steps", last.step)
 
 
-def _clock(progress: ProgressEntry) -> str:
-    return str(progress.entry["elapsed_time"])
-
-
 def _measure_memory(draft: Draft, segment: Segment) -> None:
     for key, kind in (("vram_allocated", "allocated"), ("vram_reserved", "reserved")):
-        values = [number_of(p.entry.get(key)) for p in segment.entries]
-        peak = max((value for value in values if value is not None), default=None)
-        if peak is None:
-            continue
-        draft.measure(
-            "peak_memory",
-            peak * _GIBIBYTE,
-            scope="per_gpu",
-            device_index=0,
-            kind=kind,
-            low=(peak - _HALF_VRAM) * _GIBIBYTE,
-            high=(peak + _HALF_VRAM) * _GIBIBYTE,
-            raw=str(peak),
-            reading="GiB",
-            reason="the producer divides by 2^30; largest entry, first process",
-        )
+        peak = largest((progress.entry for progress in segment.entries), key)
+        if peak is not None:
+            measure_peak(draft, peak, **OF_FIRST_PROCESS, kind=kind, raw=str(peak))
     if not draft.has("peak_memory"):
         draft.missing.append("no memory (LLaMA-Factory logs it with RECORD_VRAM=1)")

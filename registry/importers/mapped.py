@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from registry.errors import SubmissionError
-from registry.importers.base import Imported, Recognition, Refusal
+from registry.importers.base import Imported, Refusal
 from registry.importers.shared.explain import explain_refusal
 
 if TYPE_CHECKING:
@@ -20,10 +20,9 @@ class MappedTableImporter:
     name = "csv"
     is_single_file = True
 
-    def recognizes(self, files: Sequence[RunFile]) -> Recognition | None:
+    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize a table, or text that may hold one."""
-        main = tuple(file for file in files if file.kind in ("csv", "text"))
-        return Recognition("a table", main) if main else None
+        return [file for file in files if file.kind in ("csv", "text")]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return what the mapping makes of a table; raise SubmissionError without a mapping."""

@@ -5,42 +5,33 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.errors import SubmissionError, UnitError
-from registry.importers.base import Imported, Recognition
-from registry.importers.shared.draft import Draft, state_model, submission_of
-from registry.importers.shared.segments import ProgressEntry, Segment, split_segments
+from registry.errors import SubmissionError
+from registry.importers.shared.draft import Draft, import_drafts, state_model
+from registry.importers.shared.readings import largest, measure_peak
+from registry.importers.shared.segments import (
+    ProgressEntry,
+    Segment,
+    parse_clock,
+    split_segments,
+)
 from registry.importers.shared.shapes import number_of
 from registry.importers.shared.totals import is_total, measure_totals, sum_evaluations
 from registry.importers.shared.training_arguments import (
     ATTENTION,
     DTYPES,
+    OBJECTIVES,
+    state_lora,
     state_quantization,
     state_training_arguments,
-    target_modules,
 )
-from registry.units import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from registry.importers.base import ImportOptions, RunFile
+    from registry.importers.base import Imported, ImportOptions, RunFile
 
 _STEP: Final = "global_step/max_steps"
-_GIBIBYTE: Final = 2**30
-_HALF_MEMORY: Final = 0.005
 
-_METHODS: Final = {"longlora": "longlora", "llamapro": "llama_pro", "adapter": "adapter"}
-_OBJECTIVES: Final = {
-    "sft": "sft",
-    "pt": "pretrain",
-    "dpo": "dpo",
-    "orpo": "orpo",
-    "kto": "kto",
-} | {
-    "grpo": "grpo",
-    "ppo": "ppo",
-    "rm": "reward",
-}
 _SPEEDS: Final = {"train_speed(iter/s)": "steps_per_second", "train_speed(s/it)": "step_time"}
 _PARAMETERS: Final = re.compile(r"(?P<all>[\d.]+)M Params \((?P<trainable>[\d.]+)M Trainable")
 _SIZE: Final = re.compile(r"size=(?P<size>\d+)")
@@ -52,10 +43,9 @@ class MsSwiftImporter:
     name = "ms-swift"
     is_single_file = False
 
-    def recognizes(self, files: Sequence[RunFile]) -> Recognition | None:
+    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize a log with the step and the steps in all as one text."""
-        main = tuple(file for file in files if _is_log(file))
-        return Recognition("an ms-swift run", main) if main else None
+        return [file for file in files if _is_log(file)]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return the run in the log; of a log with restarts, the part that has the totals."""
@@ -74,10 +64,7 @@ class MsSwiftImporter:
         if args is None:
             draft.missing.append("no settings (args.json)")
         used = [log] if args is None else [log, args]
-        submission = submission_of(self.name, used, [draft], options)
-        missing = [f"{log.name}: {text}" for text in draft.missing]
-        taken = f"{', '.join(file.name for file in used)}: an ms-swift run"
-        return Imported((submission,), (taken,), missing=tuple(missing))
+        return import_drafts(self.name, "an ms-swift run", used, [draft], options)
 
 
 def _is_log(file: RunFile) -> bool:
@@ -86,23 +73,15 @@ def _is_log(file: RunFile) -> bool:
 
 
 def _is_args(file: RunFile) -> bool:
-    keys = file.document.keys() if isinstance(file.document, dict) else set()
-    return bool({"tuner_type", "train_type", "sft_type"} & keys) and "model" in keys
+    return bool({"tuner_type", "train_type", "sft_type"} & file.keys) and "model" in file.keys
 
 
 def _progress(log: RunFile) -> Iterator[ProgressEntry]:
     for line, entry in zip(log.lines, log.document, strict=True):
         done, _, planned = str(entry.get(_STEP, "")).partition("/")
         if done.isdigit() and planned.isdigit():
-            elapsed = _seconds(str(entry.get("elapsed_time", "")))
+            elapsed = parse_clock(str(entry.get("elapsed_time"))) or 0.0
             yield ProgressEntry(line, int(done), int(planned), elapsed, entry)
-
-
-def _seconds(text: str) -> float:
-    try:
-        return parse_duration(text, where="elapsed_time").value
-    except UnitError:
-        return 0.0
 
 
 def _state_args(draft: Draft, args: Mapping[str, Any], options: ImportOptions) -> None:
@@ -113,9 +92,10 @@ def _state_args(draft: Draft, args: Mapping[str, Any], options: ImportOptions) -
         draft.environment["framework_version"] = str(version)
     kind = str(args.get("tuner_type") or args.get("train_type") or args.get("sft_type"))
     if kind == "lora":
-        _state_lora(draft, args)
-    draft.state("method", "galore" if args.get("use_galore") is True else _METHODS.get(kind, kind))
-    draft.state("objective", _OBJECTIVES.get(str(args.get("rlhf_type") or _objective(args))))
+        state_lora(draft, args, args.get("target_modules"))
+    kind = "llama_pro" if kind == "llamapro" else kind
+    draft.state("method", "galore" if args.get("use_galore") is True else kind)
+    draft.state("objective", OBJECTIVES.get(str(args.get("rlhf_type") or _objective(args))))
     state_quantization(
         draft,
         method=args.get("quant_method"),
@@ -140,15 +120,6 @@ def _objective(args: Mapping[str, Any]) -> str | None:
     return "sft" if args.get("task_type") == "causal_lm" and "rlhf_type" not in args else None
 
 
-def _state_lora(draft: Draft, args: Mapping[str, Any]) -> None:
-    draft.state("method", "dora" if args.get("use_dora") is True else "lora")
-    draft.state("lora_rank", args.get("lora_rank"))
-    draft.state("lora_alpha", number_of(args.get("lora_alpha")))
-    draft.state("lora_dropout", number_of(args.get("lora_dropout")))
-    draft.state("lora_target_modules", target_modules(args.get("target_modules")))
-    draft.state("use_rslora", args.get("use_rslora"))
-
-
 def _measure_log(draft: Draft, log: RunFile, segment: Segment) -> None:
     entries = [progress.entry for progress in segment.entries]
     totals = next((entry for entry in entries if is_total(entry)), None)
@@ -157,9 +128,8 @@ def _measure_log(draft: Draft, log: RunFile, segment: Segment) -> None:
     if totals is not None:
         measure_totals(draft, totals, last.step, sum_evaluations(entries))
     else:
-        draft.observation["outcome"] = "unknown"
-        draft.observation["outcome_detail"] = f"the log ends at step {last.step} of {last.total}"
-        draft.missing.append(f"no total time: the log ends at step {last.step} of {last.total}")
+        draft.leave_open(segment.end)
+        draft.missing.append(f"no total time: {segment.end}")
         draft.measure("n_steps", last.step)
         _measure_speed(draft, entries)
     _measure_memory(draft, entries)
@@ -178,21 +148,17 @@ def _measure_speed(draft: Draft, entries: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _measure_memory(draft: Draft, entries: Sequence[Mapping[str, Any]]) -> None:
-    values = [number_of(entry.get("memory(GiB)")) for entry in entries]
-    peak = max((value for value in values if value is not None), default=None)
+    peak = largest(entries, "memory(GiB)")
     if peak is None:
         draft.missing.append("no memory")
         return
-    draft.measure(
-        "peak_memory",
-        peak * _GIBIBYTE,
+    measure_peak(
+        draft,
+        peak,
         scope="max_gpu",
         kind="reserved",
-        low=(peak - _HALF_MEMORY) * _GIBIBYTE,
-        high=(peak + _HALF_MEMORY) * _GIBIBYTE,
         raw=f"{peak:g}",
         unit_reported="GiB",
-        reading="GiB",
         reason="largest entry of the log",
     )
 

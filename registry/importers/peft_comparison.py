@@ -5,19 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.importers.base import Imported, Recognition
-from registry.importers.shared.draft import Draft, state_model, submission_of
+from registry.importers.shared.draft import Draft, import_drafts, state_model
 from registry.importers.shared.shapes import count_of, entries_of, number_of, section_of
 from registry.importers.shared.training_arguments import ATTENTION, DTYPES, state_adapter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from registry.importers.base import ImportOptions, RunFile
+    from registry.importers.base import Imported, ImportOptions, RunFile
 
 _PARTS: Final = frozenset({"run_info", "train_info", "meta_info"})
-
-_OPTIMIZERS: Final = {"adamw": "adamw"}
 
 _MEMORY_REASON: Final = (
     "reserved less what was reserved before the model was loaded; evaluation included"
@@ -36,10 +33,9 @@ class PeftComparisonImporter:
     name = "peft"
     is_single_file = True
 
-    def recognizes(self, files: Sequence[RunFile]) -> Recognition | None:
+    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize the three parts of a result."""
-        main = tuple(file for file in files if _is_result(file))
-        return Recognition("a result of PEFT's method comparison", main) if main else None
+        return [file for file in files if _is_result(file)]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return the run of one result."""
@@ -51,15 +47,12 @@ class PeftComparisonImporter:
         _state_environment(draft, section_of(document, "meta_info"))
         _measure_run(draft, run, section_of(document, "train_info"))
         draft.cite(file)
-        submission = submission_of(self.name, [file], [draft], options, kind="benchmark")
-        missing = [f"{file.name}: {text}" for text in draft.missing]
-        taken = f"{file.name}: a result of PEFT's method comparison"
-        return Imported((submission,), (taken,), missing=tuple(missing))
+        what = "a result of PEFT's method comparison"
+        return import_drafts(self.name, what, [file], [draft], options, kind="benchmark")
 
 
 def _is_result(file: RunFile) -> bool:
-    document = file.document
-    return file.kind == "json" and isinstance(document, dict) and document.keys() >= _PARTS
+    return file.kind == "json" and file.keys >= _PARTS
 
 
 def _state_run(draft: Draft, run: Mapping[str, Any], options: ImportOptions) -> None:
@@ -98,7 +91,7 @@ def _chosen(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _state_optimizer(draft: Draft, config: Mapping[str, Any]) -> None:
     name = str(config.get("optimizer_type"))
-    draft.state("optimizer", _OPTIMIZERS.get(name.lower(), "other"))
+    draft.state("optimizer", "adamw" if name.lower() == "adamw" else "other")
     draft.provenance["optimizer"] = {"type": name, **section_of(config, "optimizer_kwargs")}
     if name == "lora-fa":
         draft.configuration["method"] = "lorafa"
@@ -133,12 +126,10 @@ def _measure_run(draft: Draft, run: Mapping[str, Any], train: Mapping[str, Any])
     _state_outcome(draft, run, train)
     for suffix, metric, statistic in _MEMORY:
         for prefix in ("accelerator", "cuda"):
-            draft.measure(
+            draft.measure_process(
                 metric,
                 train.get(f"{prefix}_{suffix}"),
                 statistic=statistic,
-                scope="per_gpu",
-                device_index=0,
                 kind="reserved",
                 unit_reported="B",
                 reason=_MEMORY_REASON,
@@ -182,24 +173,15 @@ def _measure_rounds(draft: Draft, rounds: Sequence[Mapping[str, Any]]) -> None:
         return
     seconds, steps = sum(entry["train time"] for entry in timed), timed[-1]["step"]
     rounds_said = f"{len(timed)} timed rounds, evaluation left out"
-    draft.measure(
-        "train_time", seconds, statistic="sum", origin="derived", reason=f"sum of {rounds_said}"
-    )
-    draft.measure(
-        "step_time",
-        seconds / steps,
-        statistic="mean",
-        origin="derived",
-        reason=f"{steps} steps in {rounds_said}",
-    )
-    draft.measure(
-        "eval_time",
-        sum(number_of(entry.get("eval time")) or 0 for entry in timed),
-        statistic="sum",
-        origin="derived",
-        reason=f"sum of {len(timed)} validation rounds",
-    )
-    _measure_tokens(draft, last.get("train total tokens"), seconds)
+    draft.derive("train_time", seconds, f"sum of {rounds_said}", statistic="sum")
+    draft.derive("step_time", seconds / steps, f"{steps} steps in {rounds_said}", statistic="mean")
+    evaluating = sum(number_of(entry.get("eval time")) or 0 for entry in timed)
+    reason = f"sum of {len(timed)} validation rounds"
+    draft.derive("eval_time", evaluating, reason, statistic="sum")
+    n_tokens = number_of(last.get("train total tokens"))
+    if n_tokens:
+        reason = "tokens without padding / seconds of the timed rounds"
+        draft.derive("tokens_per_second", n_tokens / seconds, reason)
     _keep_rounds(draft, timed)
 
 
@@ -211,17 +193,6 @@ def _is_timed(entry: Mapping[str, Any]) -> bool:
     return (number_of(seconds) or 0) > 0
 
 
-def _measure_tokens(draft: Draft, tokens: Any, seconds: float) -> None:
-    n_tokens = number_of(tokens)
-    if n_tokens:
-        draft.measure(
-            "tokens_per_second",
-            n_tokens / seconds,
-            origin="derived",
-            reason="tokens without padding / seconds of the timed rounds",
-        )
-
-
 def _keep_rounds(draft: Draft, timed: Sequence[Mapping[str, Any]]) -> None:
     """Keep the rounds as samples, each the mean over the steps since the one before."""
     before = 0
@@ -229,12 +200,7 @@ def _keep_rounds(draft: Draft, timed: Sequence[Mapping[str, Any]]) -> None:
         steps = entry["step"] - before
         if steps <= 0:
             continue
-        draft.samples.append(
-            {
-                "step": entry["step"],
-                "seconds": entry["train time"] / steps,
-                "loss": entry.get("train loss"),
-            }
-        )
+        mean, loss = entry["train time"] / steps, entry.get("train loss")
+        draft.samples.append({"step": entry["step"], "seconds": mean, "loss": loss})
         before = entry["step"]
     draft.provenance["samples"] = "each is the mean over the steps since the one before"

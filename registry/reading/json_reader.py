@@ -47,21 +47,19 @@ def parse_json(text: str, *, origin: str) -> Any:
             text, object_pairs_hook=reject.duplicate_keys, parse_constant=reject.constant
         )
     except json.JSONDecodeError as error:
-        raise SubmissionError(
+        problem = (
             f"line {error.lineno}, column {error.colno}: {error.msg.lower()}; expected JSON; "
-            "check that the file is complete",
-            origin=origin,
-        ) from None
+            "check that the file is complete"
+        )
     except RecursionError:
-        raise SubmissionError(
-            "nested too deep; expected a submission, which has five levels", origin=origin
-        ) from None
+        problem = "nested too deep; expected a submission, which has five levels"
     except ValueError:  # an integer of more digits than Python converts
-        raise SubmissionError(
-            f"found an integer of more than {sys.get_int_max_str_digits()} digits; expected a "
-            "number that its column can hold",
-            origin=origin,
-        ) from None
+        digits = sys.get_int_max_str_digits()
+        problem = (
+            f"found an integer of more than {digits} digits; expected a number that its column "
+            "can hold"
+        )
+    raise SubmissionError(problem, origin=origin)
 
 
 class _Reject:

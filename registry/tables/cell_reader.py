@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from registry.tables.mapping import ColumnSpec, FigureSpec, PatternSpec
     from registry.tables.values import Values
-    from registry.units.figure import FigureOptions
+    from registry.units.memory import MemoryOptions
 
 _REFERENCE = re.compile(r"\\([0-9])")
 
@@ -169,21 +169,26 @@ def _read_figure(  # noqa: PLR0913 - the place and the two halves of a figure's 
     if figure.canonical_unit == "byte":
         options["capacity_bytes"] = hardware.capacity_bytes(scope)
         options["allow_over_capacity"] = hardware.allow_over_capacity
-    options["per"] = TIME_OF.get(figure.metric)
-    options["per_gpu"] = scope != "total"
     return ReportedFigure(
         metric=figure.metric,
         statistic=figure.statistic,
         scope=scope,
         device_index=device_index,
         kind=figure.memory_kind,
-        quantity=parse_quantity(figure.canonical_unit, text, where=where, **options),
+        quantity=parse_quantity(
+            figure.canonical_unit,
+            text,
+            where=where,
+            per=TIME_OF.get(figure.metric),
+            per_gpu=scope != "total",
+            **options,
+        ),
         unit_in_header=figure.unit if is_bare else None,
         because=figure.because,
     )
 
 
-def _options(figure: FigureSpec, *, is_bare: bool) -> FigureOptions:
+def _options(figure: FigureSpec, *, is_bare: bool) -> MemoryOptions:
     """Return how a figure is read, with the reasons for what its text does not say itself."""
     default = (figure.unit or figure.default_unit) if is_bare else None
     in_header = "the column's header gives the unit" if figure.unit else None

@@ -1,6 +1,6 @@
 r"""Read the tables of a Markdown, HTML, CSV or TSV document, cells as written.
 
->>> table, = read_document("| batch size | memory |\n| --- | --- |\n| 4 | 15.81GB |\n")
+>>> table, = parse_document("| batch size | memory |\n| --- | --- |\n| 4 | 15.81GB |\n")
 >>> table.columns, table.rows[0].cells[1].text
 (('batch size', 'memory'), '15.81GB')
 """
@@ -8,47 +8,26 @@ r"""Read the tables of a Markdown, HTML, CSV or TSV document, cells as written.
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from registry.errors import SourceError, did_you_mean
-from registry.reading import read_text
+from registry.errors import SourceError
+from registry.reading import decode_text, read_bytes
 from registry.tables.csv import is_csv, read_csv
 from registry.tables.html import read_html
 from registry.tables.markdown import has_html_table, has_pipe_table, read_markdown
-from registry.tables.raw_table import (
-    BodyRow,
-    Cell,
-    DraftTable,
-    RawTable,
-    build_table,
-    format_csv,
-    validate_cell_count,
-)
+from registry.tables.raw_table import build_table, validate_cell_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+    from pathlib import Path
 
-__all__ = [
-    "LARGEST_DOCUMENT",
-    "BodyRow",
-    "Cell",
-    "DocumentKind",
-    "RawTable",
-    "detect_kind",
-    "format_csv",
-    "parse_document",
-    "read_document",
-]
+    from registry.tables.raw_table import DraftTable, RawTable
 
 DocumentKind: TypeAlias = Literal["csv", "tsv", "markdown", "html"]
 
 #: Largest document that is read, in bytes: a hundred times the longest published page that was
 #: read for the records.
 LARGEST_DOCUMENT: Final = 16 * 2**20
-
-#: What the reading of a file calls a document in its messages.
-WHAT: Final = "a document of tables"
 
 _READERS: dict[DocumentKind, Callable[[str], list[DraftTable]]] = {
     "csv": read_csv,
@@ -67,30 +46,21 @@ _SUFFIXES: dict[str, DocumentKind] = {
 
 
 def read_document(
-    source: Path | str,
-    kind: DocumentKind | None = None,
-    *,
-    header_rows: Mapping[int, int] | None = None,
-    only: Collection[int] | None = None,
-) -> list[RawTable]:
-    """Return the tables of a document in order of appearance, numbered from 1.
+    path: Path, *, limit: int = LARGEST_DOCUMENT, header_rows: Mapping[int, int] | None = None
+) -> tuple[list[RawTable], bytes]:
+    """Return the tables of a file in order of appearance, numbered from 1, and its bytes.
 
-    A Path is a file to read, a str is the document's text itself. Without `kind` the suffix
-    decides, else the content. `header_rows` gives a table's number of header rows where the
-    document does not show it; the other tables keep what the reader finds. With `only`, just the
-    tables of these numbers are built and checked, so a malformed table elsewhere does no harm.
+    The suffix decides how it is read, else the content. `header_rows` gives a table's number of
+    header rows where the document does not show it; the other tables keep what the reader finds.
 
     Raises:
-        ReadingError: the file cannot be read, is too large or not UTF-8.
+        ReadingError: the file cannot be read, is longer than `limit` bytes or not UTF-8.
         SourceError: the document is empty, a table is no rectangle or too large, a CSV's column
             names repeat, or there is no such table; names document, table and line.
     """
-    if isinstance(source, Path):
-        text = read_text(source, limit=LARGEST_DOCUMENT, what=WHAT)
-        return parse_document(text, kind, path=source, header_rows=header_rows, only=only)
-    tables = parse_document(source, kind, header_rows=header_rows, only=only)
-    _validate_is_no_path(source, len(tables))
-    return tables
+    data = read_bytes(path, limit=limit, what="a document of tables")
+    text = decode_text(data, origin=str(path))
+    return parse_document(text, path=path, header_rows=header_rows), data
 
 
 def parse_document(
@@ -99,7 +69,6 @@ def parse_document(
     *,
     path: Path | None = None,
     header_rows: Mapping[int, int] | None = None,
-    only: Collection[int] | None = None,
 ) -> list[RawTable]:
     """Return the tables of a document's text as :func:`read_document` does.
 
@@ -109,16 +78,15 @@ def parse_document(
     header_rows = header_rows or {}
     try:
         kind = kind or detect_kind(text, path)
-        drafts = _reader(kind)(_normalize(text, kind))
-        _validate_numbers({*header_rows, *(only or ())}, len(drafts))
+        drafts = _READERS[kind](_normalize(text, kind))
+        _validate_numbers(header_rows, len(drafts))
     except SourceError as error:
         raise SourceError(f"{origin}: {error}") from error
-    wanted = range(1, len(drafts) + 1) if only is None else sorted(set(only))
     tables: list[RawTable] = []
     n_cells = 0
-    for number in wanted:
+    for number, draft in enumerate(drafts, start=1):
         try:
-            table = build_table(drafts[number - 1], number, header_rows.get(number))
+            table = build_table(draft, number, header_rows.get(number))
             n_cells += len(table.rows) * len(table.columns)
             validate_cell_count(n_cells, table.line)
         except SourceError as error:
@@ -143,16 +111,6 @@ def detect_kind(text: str, path: Path | None = None) -> DocumentKind:
     return "csv"
 
 
-def _reader(kind: str) -> Callable[[str], list[DraftTable]]:
-    for known in get_args(DocumentKind):
-        if kind == known:
-            return _READERS[known]
-    known_kinds = ", ".join(_READERS)
-    raise SourceError(
-        f"found kind {kind!r}, expected one of {known_kinds}{did_you_mean(kind, _READERS)}"
-    )
-
-
 def _normalize(text: str, kind: DocumentKind) -> str:
     """Return the text without byte order mark, its line breaks as line feeds.
 
@@ -167,14 +125,6 @@ def _normalize(text: str, kind: DocumentKind) -> str:
             f"line {line}: found a NUL character, expected text; save the document as UTF-8"
         )
     return text if kind in ("csv", "tsv") else text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _validate_is_no_path(text: str, n_tables: int) -> None:
-    if n_tables == 0 and "\n" not in text:
-        raise SourceError(
-            f"text: found {text[:80]!r} and no table, expected a document's text; "
-            "pass a pathlib.Path to read a file"
-        )
 
 
 def _validate_numbers(numbers: Collection[int], n_tables: int) -> None:

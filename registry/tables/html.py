@@ -125,15 +125,10 @@ class _OpenTable:
         )
         self.cell, self.text = None, []
 
-    def start_group(self, tag: str) -> None:
+    def change_group(self, *, in_thead: bool) -> None:
         self.end_row()
         self.group += 1
-        self.in_thead = tag == "thead"
-
-    def end_group(self) -> None:
-        self.end_row()
-        self.group += 1
-        self.in_thead = False
+        self.in_thead = in_thead
 
     def start_caption(self) -> None:
         self.end_cell()
@@ -201,7 +196,7 @@ class _TableParser(HTMLParser):
         elif tag in _CELLS:
             table.start_cell(tag, attrs, self._line())
         elif tag in _ROW_GROUPS:
-            table.start_group(tag)
+            table.change_group(in_thead=tag == "thead")
         elif tag == "caption":
             table.start_caption()
         elif tag in _LINE_BREAKS:
@@ -213,7 +208,7 @@ class _TableParser(HTMLParser):
         elif tag == "tr":
             table.end_row()
         elif tag in _ROW_GROUPS:
-            table.end_group()
+            table.change_group(in_thead=False)
 
     def _end_heading(self, tag: str) -> None:
         text = _clean(self._heading_text or [])

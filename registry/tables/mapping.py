@@ -10,6 +10,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -45,6 +46,19 @@ def _with_text_keys(document: Any) -> Any:
     return document
 
 
+def _check_target(name: str) -> str:
+    target_column(name)
+    return name
+
+
+def _check_targets(named: dict[str, str]) -> dict[str, str]:
+    for name in named:
+        target_column(name)
+    return named
+
+
+Target = Annotated[str, AfterValidator(_check_target)]
+Reasons = Annotated[dict[str, str], AfterValidator(_check_targets)]
 Values = Annotated[dict[str, Stated], BeforeValidator(parse_values)]
 Templates = Annotated[dict[str, Stated], BeforeValidator(partial(parse_values, may_refer=True))]
 Regex = Annotated[str, BeforeValidator(_parse_regex)]
@@ -146,28 +160,17 @@ class ColumnSpec(Spec):
     figure in a cell without separators, ``cards_separator`` stands between the cards' figures.
     """
 
-    to: str | None = None
-    values: Annotated[dict[str, Any], BeforeValidator(_with_text_keys)] = Field(
-        default_factory=dict
-    )
-    patterns: list[PatternSpec] = Field(default_factory=list)
+    to: Target | None = None
+    values: Annotated[dict[str, Any], BeforeValidator(_with_text_keys)] = {}
+    patterns: list[PatternSpec] = []
     figure: FigureSpec | None = None
-    parts: list[FigureSpec] = Field(default_factory=list)
+    parts: list[FigureSpec] = []
     separator: str = "/"
     cards: Regex | None = None
     cards_separator: str | None = None
-    words: Annotated[dict[str, Values], BeforeValidator(_with_text_keys)] = Field(
-        default_factory=dict
-    )
-    absent: list[str] = Field(default_factory=list)
+    words: Annotated[dict[str, Values], BeforeValidator(_with_text_keys)] = {}
+    absent: list[str] = []
     ignore: str | None = None
-
-    @field_validator("to")
-    @classmethod
-    def _check_target(cls, name: str | None) -> str | None:
-        if name is not None:
-            target_column(name)
-        return name
 
     @model_validator(mode="after")
     def _check_meaning(self) -> "ColumnSpec":
@@ -218,7 +221,7 @@ class Match(Spec):
     table: int | list[int] | None = None
     file: str | None = None
     heading: Regex | None = None
-    columns: list[str] = Field(default_factory=list)
+    columns: list[str] = []
 
 
 class Pivot(Spec):
@@ -229,14 +232,8 @@ class Pivot(Spec):
     """
 
     columns: Regex
-    to: str
+    to: Target
     cell: ColumnSpec
-
-    @field_validator("to")
-    @classmethod
-    def _check_target(cls, name: str) -> str:
-        target_column(name)
-        return name
 
 
 class RuleSpec(Spec):
@@ -248,15 +245,8 @@ class RuleSpec(Spec):
     """
 
     when: dict[str, Any]
-    set: Values = Field(default_factory=dict)
-    because: dict[str, str] = Field(default_factory=dict)
-
-    @field_validator("because")
-    @classmethod
-    def _check_because(cls, because: dict[str, str]) -> dict[str, str]:
-        for name in because:
-            target_column(name)
-        return because
+    set: Values = {}
+    because: Reasons = {}
 
 
 class GluedRuns(Spec):
@@ -273,11 +263,11 @@ class TableSpec(Spec):
     match: Match
     title: str | None = None
     header_rows: int | None = Field(default=None, ge=1)
-    defaults: Values = Field(default_factory=dict)
-    columns: dict[str, ColumnSpec] = Field(default_factory=dict)
+    defaults: Values = {}
+    columns: dict[str, ColumnSpec] = {}
     pivot: Pivot | None = None
-    rules: list[RuleSpec] = Field(default_factory=list)
-    glued_runs: list[GluedRuns] = Field(default_factory=list)
+    rules: list[RuleSpec] = []
+    glued_runs: list[GluedRuns] = []
 
 
 class Claim(Spec):
@@ -297,13 +287,13 @@ class SourceMapping(Spec):
     """How a document's tables become observations."""
 
     source: Source
-    defaults: Values = Field(default_factory=dict)
-    absent: list[str] = Field(default_factory=list)
-    columns: dict[str, ColumnSpec] = Field(default_factory=dict)
-    rules: list[RuleSpec] = Field(default_factory=list)
+    defaults: Values = {}
+    absent: list[str] = []
+    columns: dict[str, ColumnSpec] = {}
+    rules: list[RuleSpec] = []
     tables: list[TableSpec] = Field(min_length=1)
-    claims: list[Claim] = Field(default_factory=list)
-    unite: dict[str, str] = Field(default_factory=dict)
+    claims: list[Claim] = []
+    unite: Reasons = {}
     related: Related = Field(default_factory=Related)
 
     _origin: str = PrivateAttr(default="the mapping")
@@ -317,10 +307,3 @@ class SourceMapping(Spec):
         """Say where the mapping was read."""
         self._origin = origin
         return self
-
-    @field_validator("unite")
-    @classmethod
-    def _check_unite(cls, unite: dict[str, str]) -> dict[str, str]:
-        for name in unite:
-            target_column(name)
-        return unite

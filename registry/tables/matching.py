@@ -9,8 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from registry.errors import SourceError, did_you_mean
-from registry.reading import decode_text, read_bytes
-from registry.tables.document import LARGEST_DOCUMENT, WHAT, RawTable, parse_document
+from registry.tables.document import LARGEST_DOCUMENT, read_document
 from registry.tables.mapping import Match
 from registry.tables.values import target_columns
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from registry.tables.mapping import ColumnSpec, SourceMapping, TableSpec
+    from registry.tables.raw_table import RawTable
 
 _SUFFIXES = (".csv", ".tsv")
 
@@ -68,25 +68,16 @@ def _read_folder(folder: Path) -> TableDocument:
     tables: list[RawTable] = []
     n_left = LARGEST_DOCUMENT  # the files of a folder are one document
     for path in paths:
-        data = read_bytes(path, limit=n_left, what=WHAT)
+        (table,), data = read_document(path, limit=n_left)
         n_left -= len(data)
-        for table in _parse_tables(data, path):
-            tables.append(replace(table, index=len(tables) + 1))
+        tables.append(replace(table, index=len(tables) + 1))
         hashed.update(path.name.encode() + b"\0" + data)
     return TableDocument(tuple(tables), tuple(path.name for path in paths), hashed.hexdigest())
 
 
 def _read_file(path: Path, mapping: SourceMapping) -> TableDocument:
-    data = read_bytes(path, limit=LARGEST_DOCUMENT, what=WHAT)
-    tables = _parse_tables(data, path, _header_rows(mapping))
+    tables, data = read_document(path, header_rows=_header_rows(mapping))
     return TableDocument(tuple(tables), (), hashlib.sha256(data).hexdigest())
-
-
-def _parse_tables(
-    data: bytes, path: Path, header_rows: dict[int, int] | None = None
-) -> list[RawTable]:
-    text = decode_text(data, origin=str(path))
-    return parse_document(text, path=path, header_rows=header_rows)
 
 
 def _header_rows(mapping: SourceMapping) -> dict[int, int]:

@@ -70,19 +70,16 @@ def _merge_equal(reports: Sequence[Report], origin: str) -> list[Group]:
         alike = by_key[_key(report.values)]
         same = next((group for group in alike if _agree(group, new)), None)
         if same is None:
-            _validate_number_of_runs(len(alike) + 1, f"{origin}, {report.citation['locator']}")
             alike.append(new)
+            if len(alike) > _MOST_RUNS:
+                raise SourceError(
+                    f"{origin}, {report.citation['locator']}: found more than {_MOST_RUNS} runs "
+                    "that differ in their figures alone, expected a column that distinguishes "
+                    "them; map one to run_id"
+                )
         else:
             _absorb(same, new)
     return [group for alike in by_key.values() for group in alike]
-
-
-def _validate_number_of_runs(n_runs: int, where: str) -> None:
-    if n_runs > _MOST_RUNS:
-        raise SourceError(
-            f"{where}: found more than {_MOST_RUNS} runs that differ in their "
-            "figures alone, expected a column that distinguishes them; map one to run_id"
-        )
 
 
 def _key(values: Values, without: Iterable[str] = ()) -> str:
@@ -136,16 +133,23 @@ def _merge_figures(known: ReportedFigure, other: ReportedFigure) -> ReportedFigu
 
 
 def _unite(groups: list[Group], unite: Mapping[str, str]) -> list[Group]:
-    by_key: dict[str, list[Group]] = defaultdict(list)
-    for group in groups:
-        by_key[_key(group.values, unite)].append(group)
-    for alike in by_key.values():
+    united = []
+    for alike in _collect_alike(groups, unite):
         for group in list(alike):
             fuller = [other for other in alike if _fills(other, group, unite)]
             if len(fuller) == 1:
                 _take_in(fuller[0], group, unite)
                 alike.remove(group)
-    return [group for alike in by_key.values() for group in alike]
+        united += alike
+    return united
+
+
+def _collect_alike(groups: Iterable[Group], without: Iterable[str] = ()) -> list[list[Group]]:
+    """Return groups by what they state, some columns left out."""
+    by_key: dict[str, list[Group]] = defaultdict(list)
+    for group in groups:
+        by_key[_key(group.values, without)].append(group)
+    return list(by_key.values())
 
 
 def _fills(fuller: Group, group: Group, unite: Mapping[str, str]) -> bool:
@@ -171,10 +175,7 @@ def _take_in(fuller: Group, group: Group, unite: Mapping[str, str]) -> None:
 
 def _number_runs(groups: list[Group]) -> None:
     """Number the experiments that differ in their figures alone."""
-    by_key: dict[str, list[Group]] = defaultdict(list)
-    for group in groups:
-        by_key[_key(group.values)].append(group)
-    for alike in by_key.values():
+    for alike in _collect_alike(groups):
         for number, group in enumerate(alike if len(alike) > 1 else (), start=1):
             run_id = group.values.get("run_id", Stated(None)).value
             group.values["run_id"] = Stated(f"{run_id}.{number}" if run_id else str(number))
@@ -211,16 +212,14 @@ def _disagrees(group: Group, n_tokens: int | None) -> bool:
         and (figure.statistic, figure.scope) == ("value", "total")
         and not _is_inverted(figure)
     }
-    n_samples, n_epochs = (group.values.get(name, Stated(None)) for name in _SAMPLES)
+    names = ("n_samples", "n_epochs")
+    n_samples, n_epochs = (group.values.get(name, Stated(None)) for name in names)
     if n_samples.value is not None and n_epochs.value is not None:
         times = n_epochs.value
         figures["n_samples"] = Figure(n_samples.value * times, n_samples.half_width * times)
         if n_tokens is not None:
             figures["n_tokens"] = Figure(n_tokens * times)
     return bool(check_related(RelatedFigures(**figures)))
-
-
-_SAMPLES = ("n_samples", "n_epochs")
 
 
 def _is_inverted(figure: ReportedFigure) -> bool:

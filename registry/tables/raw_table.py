@@ -6,8 +6,6 @@ out and checks the rectangle, so that a malformed table is an error only where s
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from dataclasses import dataclass
 
@@ -124,18 +122,6 @@ def build_table(draft: DraftTable, index: int, n_header_rows: int | None = None)
         n_blank_rows=len(grid) - len(kept),
         line=draft.line,
     )
-
-
-def format_csv(table: RawTable) -> str:
-    """Return the table as CSV text: one line of column names, then the cells with spans expanded.
-
-    Lines end in a line feed; a cell is quoted only where CSV needs it.
-    """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table.columns)
-    writer.writerows([cell.text for cell in row.cells] for row in table.rows)
-    return text.getvalue()
 
 
 def _lay_out(rows: tuple[DraftRow, ...]) -> list[tuple[Cell, ...]]:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from registry.catalogue import Catalogue
-    from registry.tables.document import RawTable
     from registry.tables.mapping import ColumnSpec, GluedRuns, RuleSpec, SourceMapping
     from registry.tables.matching import FoundTable
+    from registry.tables.raw_table import RawTable
 
 _REQUIRED = ("model_id", "method")
 
@@ -68,11 +68,7 @@ class RowReader:
         """Yield the observations that only the prose reports."""
         for claim in self._mapping.claims:
             where = f"{self._origin}, {claim.locator}"
-            values = {
-                **self._mapping.defaults,
-                "evidence": Stated("claimed"),
-                **claim.set,
-            }
+            values = {**self._mapping.defaults, "evidence": Stated("claimed"), **claim.set}
             self._resolve(values, where)
             self._check_complete(values, where)
             if "outcome" not in values:
@@ -83,45 +79,30 @@ class RowReader:
     def _reports(self, found: FoundTable, number: int) -> Iterator[_ReportCells]:
         """Yield the reports of a row: one for each pivoted column and each glued run."""
         row = _row_cells(found.table, number)
-        pivoted = pivot_labels(found.table, found.spec)
-        labels = {name: text for name, text in row.items() if name not in pivoted}
-        if not pivoted or found.spec.pivot is None:
-            yield from self._runs(found, number, row)
-            return
-        for name, label in pivoted.items():
-            where = f"{self._where(found, number)}, column {label!r}"
-            to = found.spec.pivot.to
-            yield _ReportCells(
-                where=where,
-                cells={**labels, name: row[name]},
-                columns={**found.columns, name: found.spec.pivot.cell},
-                rules=[*self._mapping.rules, *found.spec.rules],
-                values={**self._defaults(found), to: parse_cell_value(to, label, where=where)},
-                citation=_citation(found, number, {**labels, name: row[name]}, label),
-            )
-
-    def _runs(self, found: FoundTable, number: int, row: dict[str, str]) -> Iterator[_ReportCells]:
-        where = self._where(found, number)
-        glued = next(
-            (runs for runs in found.spec.glued_runs if _is_row(runs, row)),
-            None,
+        report = _ReportCells(
+            where=f"{self._origin}, table {found.number}, row {number}",
+            cells=row,
+            columns=found.columns,
+            rules=[*self._mapping.rules, *found.spec.rules],
+            values={**self._mapping.defaults, **found.spec.defaults},
+            citation=_citation(found, number, row, None),
         )
-        runs = [(row, {})] if glued is None else list(_split_runs(glued, row, where))
-        for cells, values in runs:
-            yield _ReportCells(
+        pivoted = pivot_labels(found.table, found.spec)
+        if not pivoted or found.spec.pivot is None:
+            yield from _split_runs(report, found.spec.glued_runs)
+            return
+        labels = {name: text for name, text in row.items() if name not in pivoted}
+        for name, label in pivoted.items():
+            where = f"{report.where}, column {label!r}"
+            to, cells = found.spec.pivot.to, {**labels, name: row[name]}
+            yield replace(
+                report,
                 where=where,
                 cells=cells,
-                columns=found.columns,
-                rules=[*self._mapping.rules, *found.spec.rules],
-                values={**self._defaults(found), **values},
-                citation=_citation(found, number, row, None),
+                columns={**found.columns, name: found.spec.pivot.cell},
+                values={**report.values, to: parse_cell_value(to, label, where=where)},
+                citation=_citation(found, number, cells, label),
             )
-
-    def _where(self, found: FoundTable, number: int) -> str:
-        return f"{self._origin}, table {found.number}, row {number}"
-
-    def _defaults(self, found: FoundTable) -> Values:
-        return {**self._mapping.defaults, **found.spec.defaults}
 
     def _read_report(self, report: _ReportCells) -> Report | None:
         n_problems = len(self.problems)
@@ -264,10 +245,13 @@ def _is_row(runs: GluedRuns, row: dict[str, str]) -> bool:
     return all(_is_one_of(bare_text(row.get(name, "")), value) for name, value in runs.when.items())
 
 
-def _split_runs(
-    glued: GluedRuns, row: dict[str, str], where: str
-) -> Iterator[tuple[dict[str, str], Values]]:
-    """Yield the cells of each run, and its number among them."""
+def _split_runs(report: _ReportCells, glued_runs: Sequence[GluedRuns]) -> Iterator[_ReportCells]:
+    """Yield the report of each run that is glued in a row, or the row's own."""
+    row, where = report.cells, report.where
+    glued = next((runs for runs in glued_runs if _is_row(runs, row)), None)
+    if glued is None:
+        yield report
+        return
     texts = {
         name: split_glued(row[name], glued.runs, where=f"{where}, column {name!r}", pattern=pattern)
         for name, pattern in glued.columns.items()
@@ -275,7 +259,8 @@ def _split_runs(
     for run in range(glued.runs):
         cells = {**row, **{name: parts[run] for name, parts in texts.items()}}
         because = f"{glued.runs} runs stand in one row; this is number {run + 1}"
-        yield cells, {"run_id": Stated(str(run + 1), because)}
+        values = {**report.values, "run_id": Stated(str(run + 1), because)}
+        yield replace(report, cells=cells, values=values)
 
 
 def _apply_rules(report: _ReportCells, values: Values) -> None:

@@ -5,44 +5,20 @@ Every ``parse_`` function gives an object or a ``UnitError`` that starts with th
 
 from __future__ import annotations
 
-from registry.units.cell import (
-    MarkedText,
-    OutcomeWord,
-    parse_outcome_word,
-    split_cell,
-    split_remark,
-    strip_markup,
-)
+from registry.units.cell import parse_outcome_word, split_cell, strip_markup
 from registry.units.count import parse_count
-from registry.units.duration import CLOCK_READINGS, parse_duration
+from registry.units.duration import parse_duration
 from registry.units.figure import TIME_OF, format_figure, parse_figure, parse_quantity
 from registry.units.glued import GLUED_PATTERNS, split_glued
-from registry.units.memory import MemoryOptions, parse_memory
-from registry.units.memory_list import parse_memory_list
-from registry.units.number import rounding_half_width
-from registry.units.quantity import Quantity
-from registry.units.rate import Rate, RateEvidence, parse_rate
-from registry.units.related import (
-    Disagreement,
-    Figure,
-    RelatedFigures,
-    check_related,
-    figure_of,
-)
+from registry.units.memory import parse_memory
+from registry.units.rate import parse_rate
+from registry.units.related import Figure, RelatedFigures, check_related, figure_of
 from registry.units.text import format_duration, format_memory
 
 __all__ = [
-    "CLOCK_READINGS",
     "GLUED_PATTERNS",
     "TIME_OF",
-    "Disagreement",
     "Figure",
-    "MarkedText",
-    "MemoryOptions",
-    "OutcomeWord",
-    "Quantity",
-    "Rate",
-    "RateEvidence",
     "RelatedFigures",
     "check_related",
     "figure_of",
@@ -53,13 +29,10 @@ __all__ = [
     "parse_duration",
     "parse_figure",
     "parse_memory",
-    "parse_memory_list",
     "parse_outcome_word",
     "parse_quantity",
     "parse_rate",
-    "rounding_half_width",
     "split_cell",
     "split_glued",
-    "split_remark",
     "strip_markup",
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 from registry.contract.resources import read_yaml
@@ -12,10 +11,6 @@ from registry.units.number import MAX_TEXT, unit_error
 
 _BOLD = re.compile(r"\*\*(?P<text>.+?)\*\*(?P<marks>\*{0,3})", re.DOTALL)
 _FOOTNOTE = re.compile(r"(?P<text>.*[^*\\\s])\s*(?P<marks>(?:\*{1,3}|[†‡]))", re.DOTALL)
-_NO_PARENTHESIS = r"[^()\uff08\uff09]"  # the ASCII ones and those of Chinese text
-_REMARK = re.compile(
-    rf"(?P<figure>{_NO_PARENTHESIS}+?)\s*[(\uff08](?P<remark>{_NO_PARENTHESIS}+)[)\uff09]"
-)
 _PLACEHOLDER = re.compile(r"x{2,}(?:\.x+)?", re.IGNORECASE)
 
 
@@ -60,16 +55,6 @@ def strip_markup(text: str) -> MarkedText:
     return MarkedText(text, bare, is_bold, has_footnote)
 
 
-def split_remark(text: str) -> tuple[str, str | None]:
-    """Split a figure from the remark in parentheses after it; None where there is no remark.
-
-    >>> split_remark("22G (Each GPU, Need 1 GPU)")
-    ('22G', 'Each GPU, Need 1 GPU')
-    """
-    found = _REMARK.fullmatch(text.strip()) if len(text) <= MAX_TEXT else None
-    return (found["figure"], found["remark"].strip()) if found else (text.strip(), None)
-
-
 def split_cell(text: str, parts: int, *, where: str, separator: str = "/") -> tuple[str, ...]:
     """Split a cell of several figures, such as ``6.7G / 1.0s/it``, into exactly ``parts`` texts.
 
@@ -98,40 +83,15 @@ def parse_outcome_word(text: str) -> OutcomeWord:
     >>> parse_outcome_word("OOM ❌").outcome
     'oom'
     """
-    words = _outcome_words()
+    words = read_yaml("units.yaml")["outcome_words"]
     bare = strip_markup(text).text
-    word = " ".join(bare.strip(words.decoration + " \t\n").lower().split())
-    if word in words.no_oom:
+    word = " ".join(bare.strip(words["decoration"] + " \t\n").lower().split())
+    if word in words["no_oom"]:
         return OutcomeWord("no_oom", "ok", text)
-    if word in words.oom or word.startswith(words.oom_starts):
+    if word in words["oom"] or word.startswith(tuple(words["oom_starts"])):
         return OutcomeWord("oom", "oom", text)
-    if word in words.error or word.startswith(words.error_starts):
+    if word in words["error"] or word.startswith(tuple(words["error_starts"])):
         return OutcomeWord("error", "error", text)
-    if bare.lower() in words.absent or _PLACEHOLDER.fullmatch(bare):
+    if bare.lower() in words["absent"] or _PLACEHOLDER.fullmatch(bare):
         return OutcomeWord("absent", None, text)
     return OutcomeWord("other", None, text)
-
-
-@dataclass(frozen=True, slots=True)
-class _OutcomeWords:
-    decoration: str
-    oom: frozenset[str]
-    oom_starts: tuple[str, ...]
-    no_oom: frozenset[str]
-    error: frozenset[str]
-    error_starts: tuple[str, ...]
-    absent: frozenset[str]
-
-
-@lru_cache(maxsize=1)
-def _outcome_words() -> _OutcomeWords:
-    words = read_yaml("units.yaml")["outcome_words"]
-    return _OutcomeWords(
-        decoration=words["decoration"],
-        oom=frozenset(words["oom"]),
-        oom_starts=tuple(words["oom_starts"]),
-        no_oom=frozenset(words["no_oom"]),
-        error=frozenset(words["error"]),
-        error_starts=tuple(words["error_starts"]),
-        absent=frozenset(words["absent"]),
-    )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from registry.errors import UnitError
 from registry.units.known import Unit, parse_unit, units_by_spelling
-from registry.units.number import NUMBER, parse_number, strip_bold, unit_error
+from registry.units.number import NUMBER, parse_number, strip_bold, unit_error, validate_reason
 from registry.units.quantity import Quantity
 
 _EXPECTED = "a count such as '274', '48.8k', '4.19M' or '1,000'"
@@ -40,25 +39,19 @@ def parse_count(
         raise unit_error(where, text, _EXPECTED)
     label = found["label"]
     stated = _stated_unit(label, default_unit, read_as, where=where)
-    if stated is not None and not (reason or "").strip():
-        raise UnitError(
-            f"{where}: found {text!r} read as {stated.symbol!r} without a reason, expected one; "
-            "say where the source shows it"
-        )
+    if stated is not None:
+        validate_reason(reason, f"{text!r} read as {stated.symbol!r}", where=where)
     unit = stated or parse_unit(label or "1", "count", where=where)
     count = parse_number(found["number"].replace("_", ""), where=where) * unit.factor
     if count.denominator != 1:
         raise unit_error(where, text, f"{_EXPECTED}: a whole number of things")
-    value = count.numerator
-    return Quantity(
-        value=value,
-        unit="count",
-        raw=text,
-        unit_as_written=label,
+    return Quantity.exact(
+        count.numerator,
+        "count",
+        text,
+        label,
         reading=unit.symbol,
         reason=reason if stated else None,
-        low=value,
-        high=value,
     )
 
 

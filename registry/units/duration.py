@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from registry.errors import UnitError
 from registry.units.known import Unit, parse_unit, units_by_spelling, units_by_symbol, unknown_unit
-from registry.units.number import NUMBER, parse_number, strip_bold, unit_error
+from registry.units.number import NUMBER, parse_number, strip_bold, unit_error, validate_reason
 from registry.units.quantity import Quantity
 
 # Readings of a figure that looks like something else; each needs a reason.
@@ -62,27 +61,21 @@ def parse_duration(
     bare = strip_bold(text, where=where, expected=_EXPECTED)
     if read_as is not None and read_as not in CLOCK_READINGS:
         raise unknown_unit(read_as, "clock reading", list(CLOCK_READINGS), where=where)
-    if (default_unit or read_as) and not (reason or "").strip():
-        raise UnitError(
-            f"{where}: found the reading {default_unit or read_as!r} without a reason, expected "
-            "one; say where the source shows it"
-        )
+    if default_unit or read_as:
+        validate_reason(reason, f"the reading {default_unit or read_as!r}", where=where)
     found = (
         _parse_as(bare, read_as, reason, where=where)
         or _parse_clock(bare, where=where)
         or _parse_bare(bare, default_unit, reason, where=where)
         or _parse_parts(bare, where=where)
     )
-    seconds = float(found.seconds)
-    return Quantity(
-        value=seconds,
-        unit="second",
-        raw=text,
-        unit_as_written=found.labels,
+    return Quantity.exact(
+        float(found.seconds),
+        "second",
+        text,
+        found.labels,
         reading=found.reading,
         reason=found.reason,
-        low=seconds,
-        high=seconds,
     )
 
 

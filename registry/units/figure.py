@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Unpack
 
 from registry.units.count import parse_count
 from registry.units.duration import parse_duration
 from registry.units.known import rate_units_by_spelling
-from registry.units.memory import MemoryOptions, parse_memory
+from registry.units.memory import MemoryOptions, UnitOptions, parse_memory
 from registry.units.number import NUMBER, parse_number, strip_bold, unit_error
 from registry.units.quantity import Quantity
 from registry.units.rate import parse_rate
@@ -29,18 +30,6 @@ _COUNTS = ("parameter", "step", "token", "sample")
 _PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _FLOPS = re.compile(rf"(?P<number>{NUMBER})\s*(?P<prefix>[kMGTP]?)(?P<label>FLOPS|FLOP/s|FLOPs/s)")
 _RATIO = re.compile(rf"(?P<number>{NUMBER})\s*(?P<label>%)?")
-
-
-class FigureOptions(MemoryOptions, total=False):
-    """What is known of a figure besides its text.
-
-    Attributes:
-        per: what a time is the time of, ``step`` or ``sample``; ``2.1s/it`` is read then.
-        per_gpu: whether one GPU's share of a rate is expected.
-    """
-
-    per: str | None
-    per_gpu: bool
 
 
 def parse_figure(unit: str, text: str, *, where: str, per: str | None = None) -> dict[str, Any]:
@@ -75,39 +64,40 @@ def format_figure(quantity: AnyQuantity) -> dict[str, Any]:
 
 
 def parse_quantity(
-    unit: str, text: str, *, where: str, **options: Unpack[FigureOptions]
+    unit: str,
+    text: str,
+    *,
+    where: str,
+    per: str | None = None,
+    per_gpu: bool = False,
+    **options: Unpack[MemoryOptions],
 ) -> AnyQuantity:
     """Return the quantity that a text says, in a canonical unit.
+
+    ``per`` is what a time is the time of, ``step`` or ``sample``; ``2.1s/it`` is read then.
+    ``per_gpu`` says whether one GPU's share of a rate is expected.
 
     Raises:
         UnitError: as :func:`parse_figure`.
     """
     if unit == "byte":
-        return parse_memory(text, where=where, **_memory_options(options))
+        return parse_memory(text, where=where, **options)
+    stated = _unit_options(options)
     if unit == "second":
-        return _parse_time(text, where, options)
+        is_speed = "/" in text or stated["default_unit"] in rate_units_by_spelling()
+        if per is None or not is_speed:
+            return parse_duration(text, where=where, **stated)
+        each = _parse_rate_of(per, text, stated, where=where, per_gpu=per_gpu)
+        return _in_unit(each, "second", each.seconds_each)
     if unit in _RATES:
-        return _parse_rate(text, where, _RATES[unit], options)
+        rate = _parse_rate_of(_RATES[unit], text, stated, where=where, per_gpu=per_gpu)
+        return _in_unit(rate, "1/second", rate.per_second)
     if unit in _COUNTS:
-        return parse_count(text, where=where, **_unit_options(options))
+        return parse_count(text, where=where, **stated)
     return _OTHERS[unit](text, where)
 
 
-def _memory_options(options: FigureOptions) -> MemoryOptions:
-    return MemoryOptions(
-        **_unit_options(options),
-        capacity_bytes=options.get("capacity_bytes"),
-        allow_over_capacity=options.get("allow_over_capacity", False),
-    )
-
-
-class _UnitOptions(TypedDict):
-    default_unit: str | None
-    read_as: str | None
-    reason: str | None
-
-
-def _unit_options(options: FigureOptions) -> _UnitOptions:
+def _unit_options(options: MemoryOptions) -> UnitOptions:
     return {
         "default_unit": options.get("default_unit"),
         "read_as": options.get("read_as"),
@@ -115,30 +105,12 @@ def _unit_options(options: FigureOptions) -> _UnitOptions:
     }
 
 
-def _parse_time(text: str, where: str, options: FigureOptions) -> AnyQuantity:
-    per = options.get("per")
-    default_is_rate = options.get("default_unit") in rate_units_by_spelling()
-    if per is None or ("/" not in text and not default_is_rate):
-        return parse_duration(text, where=where, **_unit_options(options))
-    rate = _parse_rate_of(text, where, per, options)
-    return _in_unit(rate, "second", rate.seconds_each)
-
-
-def _parse_rate(text: str, where: str, what: str, options: FigureOptions) -> AnyQuantity:
-    rate = _parse_rate_of(text, where, what, options)
-    return _in_unit(rate, "1/second", rate.per_second)
-
-
-def _parse_rate_of(text: str, where: str, what: str, options: FigureOptions) -> Rate:
-    rate = parse_rate(
-        text,
-        where=where,
-        default_unit=options.get("default_unit"),
-        reason=options.get("reason"),
-    )
+def _parse_rate_of(what: str, text: str, stated: UnitOptions, *, where: str, per_gpu: bool) -> Rate:
+    default, reason = stated["default_unit"], stated["reason"]
+    rate = parse_rate(text, where=where, default_unit=default, reason=reason)
     if rate.what != what:
         raise unit_error(where, text, f"a speed in {what}s, not in {rate.what}s")
-    if rate.per_gpu and not options.get("per_gpu"):
+    if rate.per_gpu and not per_gpu:
         raise unit_error(where, text, "the speed of all GPUs together, not one GPU's share")
     if not rate.quantity.value:
         raise unit_error(where, text, "a speed above zero")
@@ -146,17 +118,7 @@ def _parse_rate_of(text: str, where: str, what: str, options: FigureOptions) -> 
 
 
 def _in_unit(rate: Rate, unit: str, value: float) -> Quantity[float]:
-    given = rate.quantity
-    return Quantity(
-        value=value,
-        unit=unit,
-        raw=given.raw,
-        unit_as_written=given.unit_as_written,
-        reading=given.reading,
-        reason=given.reason,
-        low=value,
-        high=value,
-    )
+    return replace(rate.quantity, value=value, unit=unit, low=value, high=value)
 
 
 def _parse_ratio(text: str, where: str) -> Quantity[float]:
@@ -166,7 +128,7 @@ def _parse_ratio(text: str, where: str) -> Quantity[float]:
         raise unit_error(where, text, expected)
     divisor = 100 if found["label"] else 1
     value = float(parse_number(found["number"], where=where) / divisor)
-    return _exact(value, "ratio", text, found["label"])
+    return Quantity.exact(value, "ratio", text, found["label"])
 
 
 def _parse_flops(text: str, where: str) -> Quantity[float]:
@@ -175,20 +137,7 @@ def _parse_flops(text: str, where: str) -> Quantity[float]:
     if found is None:
         raise unit_error(where, text, expected)
     value = float(parse_number(found["number"], where=where) * _PREFIXES[found["prefix"]])
-    return _exact(value, "flop/second", text, found["prefix"] + found["label"])
-
-
-def _exact(value: float, unit: str, raw: str, label: str | None) -> Quantity[float]:
-    return Quantity(
-        value=value,
-        unit=unit,
-        raw=raw,
-        unit_as_written=label,
-        reading=label or unit,
-        reason=None,
-        low=value,
-        high=value,
-    )
+    return Quantity.exact(value, "flop/second", text, found["prefix"] + found["label"])
 
 
 _OTHERS: dict[str, Callable[[str, str], Quantity[float]]] = {

@@ -8,30 +8,46 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from registry.errors import UnitError
 from registry.units.known import Unit, granularity, parse_unit, units_by_symbol
-from registry.units.number import NUMBER, count_decimals, parse_number, strip_bold, unit_error
+from registry.units.number import (
+    NUMBER,
+    count_decimals,
+    parse_number,
+    strip_bold,
+    unit_error,
+    validate_reason,
+)
 from registry.units.quantity import Quantity
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
 _EXPECTED = "an amount of memory such as '36.6G', '20822MiB' or '144 GB+'"
+_SHOWN_BY = "the source or its producer"
 _MEMORY = re.compile(rf"(?P<number>{NUMBER})\s*(?P<label>[A-Za-z]+)?\s*(?P<more>\+)?")
 
 
-class MemoryOptions(TypedDict, total=False):
-    """What a source's mapping knows about the memory figures of a column.
+class UnitOptions(TypedDict, total=False):
+    """What a source's mapping knows about the figures of a column.
 
     Attributes:
         default_unit: the unit of a bare number, from the header or the prose.
         read_as: the reading of a label that custom leaves open, such as ``MiB`` for ``MB``.
         reason: why; required with either of them.
-        capacity_bytes: memory of all cards the figure is about; no peak exceeds it.
-        allow_over_capacity: take a figure above the capacity all the same.
     """
 
     default_unit: str | None
     read_as: str | None
     reason: str | None
+
+
+class MemoryOptions(UnitOptions, total=False):
+    """What it knows of memory besides.
+
+    Attributes:
+        capacity_bytes: memory of all cards the figure is about; no peak exceeds it.
+        allow_over_capacity: take a figure above the capacity all the same.
+    """
+
     capacity_bytes: int | None
     allow_over_capacity: bool
 
@@ -101,7 +117,9 @@ def _written_unit(figure: _Figure, options: MemoryOptions, *, where: str) -> Uni
         raise unit_error(
             where, figure.raw, f"{_EXPECTED}: a number alone needs a default unit and its reason"
         )
-    _validate_reason(options, "default unit", default, where=where)
+    validate_reason(
+        options.get("reason"), f"the default unit {default!r}", where=where, shown_by=_SHOWN_BY
+    )
     return parse_unit(default, "memory", where=where)
 
 
@@ -109,21 +127,15 @@ def _chosen_reading(written: Unit, options: MemoryOptions, *, where: str) -> Uni
     read_as = options.get("read_as")
     if read_as is None or written.also is None:
         return written
-    _validate_reason(options, "reading", read_as, where=where)
+    validate_reason(
+        options.get("reason"), f"the reading {read_as!r}", where=where, shown_by=_SHOWN_BY
+    )
     if read_as not in (written.symbol, written.also):
         raise UnitError(
             f"{where}: found the reading {read_as!r} for a figure in {written.symbol}, expected "
             f"{written.symbol!r} or {written.also!r}"
         )
     return units_by_symbol("memory")[read_as]
-
-
-def _validate_reason(options: MemoryOptions, what: str, symbol: str, *, where: str) -> None:
-    if not (options.get("reason") or "").strip():
-        raise UnitError(
-            f"{where}: found the {what} {symbol!r} without a reason, expected one; "
-            "say where the source or its producer shows it"
-        )
 
 
 def _validate_reading(

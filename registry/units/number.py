@@ -24,6 +24,16 @@ def unit_error(where: str, text: str, expected: str) -> UnitError:
     return UnitError(f"{where}: found {shown!r}, expected {expected}")
 
 
+def validate_reason(
+    reason: str | None, found: str, *, where: str, shown_by: str = "the source"
+) -> None:
+    """Raise UnitError where a mapping states how a figure is read, and not why."""
+    if not (reason or "").strip():
+        raise UnitError(
+            f"{where}: found {found} without a reason, expected one; say where {shown_by} shows it"
+        )
+
+
 def strip_bold(text: str, *, where: str, expected: str) -> str:
     """Return the text without surrounding white space and bold marks; refuse one far too long."""
     if len(text) > MAX_TEXT:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import total_ordering
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 Number = TypeVar("Number", int, float)
 
@@ -44,6 +44,20 @@ class Quantity(Generic[Number]):
             raise ValueError(f"no quantity: value {self.value!r}, low {self.low!r}")
         if self.high is not None and not self.value <= self.high < math.inf:
             raise ValueError(f"no quantity: value {self.value!r}, high {self.high!r}")
+
+    @classmethod
+    def exact(  # noqa: PLR0913 - the figure, and what was written
+        cls,
+        value: Number,
+        unit: str,
+        raw: str,
+        label: str | None,
+        *,
+        reading: str | None = None,
+        reason: str | None = None,
+    ) -> Self:
+        """Return a quantity that has one reading: the label as written, unless it is said."""
+        return cls(value, unit, raw, label, reading or label or unit, reason, value, value)
 
     @property
     def is_certain(self) -> bool:

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-from registry.errors import UnitError
 from registry.units.count import parse_count
 from registry.units.duration import parse_duration
 from registry.units.known import RateUnit, What, rate_units_by_spelling, unknown_unit
@@ -16,6 +15,7 @@ from registry.units.number import (
     rounding_half_width,
     strip_bold,
     unit_error,
+    validate_reason,
 )
 from registry.units.quantity import Quantity
 
@@ -100,16 +100,13 @@ def parse_rate(
         stated = default_unit
         label = _label_of_bare(text, default_unit, reason, unit_of_evidence, where=where)
     unit = _rate_unit(label, where=where)
-    value = float(number)
-    quantity = Quantity(
-        value=value,
-        unit=unit.unit,
-        raw=text,
-        unit_as_written=found["label"],
+    quantity = Quantity.exact(
+        float(number),
+        unit.unit,
+        text,
+        found["label"],
         reading=unit.symbol,
         reason=reason if stated else None if found["label"] else f"the totals: {found['remark']}",
-        low=value,
-        high=value,
     )
     return Rate(quantity, unit.what, unit.per_gpu, found["remark"], evidence)
 
@@ -122,11 +119,8 @@ def _label_of_bare(
     *,
     where: str,
 ) -> str:
-    if default_unit is not None and not (reason or "").strip():
-        raise UnitError(
-            f"{where}: found the default unit {default_unit!r} without a reason, expected one; "
-            "say where the source shows it"
-        )
+    if default_unit is not None:
+        validate_reason(reason, f"the default unit {default_unit!r}", where=where)
     label = default_unit or unit_of_evidence
     if label is None:
         raise unit_error(

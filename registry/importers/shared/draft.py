@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.catalogue.hf_config import parse_hf_config
 from registry.errors import SubmissionError
+from registry.importers.base import Imported
 from registry.importers.shared.overrides import parse_override, part_of_column
 from registry.importers.shared.shapes import number_of
 
@@ -52,6 +53,18 @@ class Draft:
             return
         figure = {"metric": metric, "value": number, **columns}
         self.figures.append({key: item for key, item in figure.items() if item is not None})
+
+    def measure_process(self, metric: str, value: Any, **columns: Any) -> None:
+        """Add a figure of the first process, which is all that most logs are about."""
+        self.measure(metric, value, scope="per_gpu", device_index=0, **columns)
+
+    def derive(self, metric: str, value: Any, reason: str, **columns: Any) -> None:
+        """Add a figure that follows from others, and how."""
+        self.measure(metric, value, origin="derived", reason=reason, **columns)
+
+    def leave_open(self, detail: str) -> None:
+        """Say why the files do not show how the run ended."""
+        self.observation |= {"outcome": "unknown", "outcome_detail": detail}
 
     def has(self, metric: str) -> bool:
         """Return whether a metric has a figure."""
@@ -148,22 +161,42 @@ def _validate_needed(draft: Draft, options: ImportOptions) -> None:
         raise SubmissionError(problems)
 
 
-def submission_of(
+def import_drafts(  # noqa: PLR0913 - who read what from where, and as what
     importer: str,
+    what: str,
     files: Sequence[RunFile],
     drafts: Sequence[Draft],
     options: ImportOptions,
     *,
     kind: str = "log",
-) -> dict[str, Any]:
-    """Return the submission of the observations that some files report, its source first."""
+) -> Imported:
+    """Return the observations that some files report as one submission, with what they lack.
+
+    ``what`` says what the files were recognized as.
+    """
     most = len(files) if len(drafts) == 1 else 1
     for draft in drafts:
         draft.provenance.setdefault("importer", importer)
         draft.provenance["files"] = {file.name: file.sha256 for file in files[:most]}
+    observations = [observation_of(draft, options) for draft in drafts]
+    models = {model["model_id"]: model for draft in drafts for model in draft.models}
+    used = {observation["configuration"]["model_id"] for observation in observations}
+    source = _source_of(importer, files, options, kind)
+    submission = {
+        "source": source,
+        "models": [model for key, model in models.items() if key in used],
+        "observations": observations,
+    }
+    missing = [f"{files[0].name}: {text}" for draft in drafts for text in draft.missing]
+    return Imported((submission,), (f"{_names(files)}: {what}",), missing=tuple(missing))
+
+
+def _source_of(
+    importer: str, files: Sequence[RunFile], options: ImportOptions, kind: str
+) -> dict[str, str]:
     source = {
         "source_id": f"{importer}-{files[0].sha256[:_SOURCE_DIGITS]}",
-        "title": ", ".join(file.name for file in files),
+        "title": _names(files),
         "kind": kind,
         "sha256": files[0].sha256,
     }
@@ -174,11 +207,8 @@ def submission_of(
     }
     if "source_id" in said:
         source.pop("sha256")
-    observations = [observation_of(draft, options) for draft in drafts]
-    models = {model["model_id"]: model for draft in drafts for model in draft.models}
-    used = {observation["configuration"]["model_id"] for observation in observations}
-    return {
-        "source": source | said,
-        "models": [model for key, model in models.items() if key in used],
-        "observations": observations,
-    }
+    return source | said
+
+
+def _names(files: Sequence[RunFile]) -> str:
+    return ", ".join(file.name for file in files)

@@ -7,9 +7,12 @@ written is not guessed at.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.errors import SubmissionError
+from registry.errors import SubmissionError, UnitError
+from registry.importers.shared.totals import Evaluations
+from registry.units import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,6 +59,11 @@ class Segment:
         """The lines of the log, for a message."""
         return f"lines {self.first.line} to {self.last.line}"
 
+    @property
+    def end(self) -> str:
+        """Where the log ends, for a message on a run that is not complete."""
+        return f"the log ends at step {self.last.step} of {self.last.total}"
+
     def accepts(self, progress: ProgressEntry) -> bool:
         """Return whether an entry can follow the last one."""
         return (
@@ -75,7 +83,10 @@ def split_segments(entries: Iterable[ProgressEntry]) -> list[Segment]:
     for progress in entries:
         fitting = [segment for segment in segments if segment.accepts(progress)]
         if not fitting:
-            _validate_number_of_runs(len(segments) + 1)
+            if len(segments) == _MOST_RUNS:
+                raise SubmissionError(
+                    f"found more than {_MOST_RUNS} runs in one log, expected a few; split the log"
+                )
             segments.append(Segment([progress]))
             continue
         gap = min(progress.step - segment.last.step for segment in fitting)
@@ -87,18 +98,19 @@ def split_segments(entries: Iterable[ProgressEntry]) -> list[Segment]:
     return segments
 
 
-def _validate_number_of_runs(n_runs: int) -> None:
-    if n_runs > _MOST_RUNS:
-        raise SubmissionError(
-            f"found more than {_MOST_RUNS} runs in one log, expected a few; split the log"
-        )
+def parse_clock(text: str) -> float | None:
+    """Return the seconds of a clock in a log, or None."""
+    try:
+        return parse_duration(text, where="clock").value
+    except UnitError:
+        return None
 
 
-def seconds_of_evaluations(segment: Segment) -> tuple[int, float]:
+def sum_segment_evaluations(segment: Segment) -> Evaluations:
     """Return the evaluations of a run and their seconds: an entry of its own at the step before."""
-    count, seconds = 0, 0.0
-    for before, entry in zip(segment.entries, segment.entries[1:], strict=False):
-        if "eval_loss" in entry.entry and entry.step == before.step:
-            count += 1
-            seconds += entry.elapsed - before.elapsed
-    return count, seconds
+    seconds = [
+        entry.elapsed - before.elapsed
+        for before, entry in pairwise(segment.entries)
+        if "eval_loss" in entry.entry and entry.step == before.step
+    ]
+    return Evaluations(len(seconds), sum(seconds))

@@ -41,6 +41,11 @@ def count_of(value: Any) -> int | None:
     return value if is_whole and 0 < value <= _LARGEST_COUNT else None
 
 
+def bool_of(value: Any) -> bool | None:
+    """Return a truth value, or None."""
+    return value if isinstance(value, bool) else None
+
+
 def section_of(document: Any, key: str) -> dict[str, Any]:
     """Return a mapping below a key; an empty one where there is none."""
     value = document.get(key) if isinstance(document, dict) else None

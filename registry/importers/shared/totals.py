@@ -125,9 +125,7 @@ def _measure_evaluations(draft: Draft, totals: Totals, evaluations: Evaluations)
     draft.flags.add("includes_evaluation")
     reason = f"sum of {evaluations.count} evaluations inside the run"
     if 0 < evaluations.seconds < totals.seconds:
-        draft.measure(
-            "eval_time", evaluations.seconds, statistic="sum", origin="derived", reason=reason
-        )
+        draft.derive("eval_time", evaluations.seconds, reason, statistic="sum")
 
 
 def _measure_step_time(draft: Draft, totals: Totals, evaluations: Evaluations) -> None:
@@ -137,13 +135,8 @@ def _measure_step_time(draft: Draft, totals: Totals, evaluations: Evaluations) -
     if 0 < evaluations.seconds < totals.seconds:
         training -= evaluations.seconds
         less = f", less {evaluations.seconds:g} s of evaluation"
-    draft.measure(
-        "step_time",
-        training / totals.n_steps,
-        statistic="mean",
-        origin="derived",
-        reason=f"{totals.seconds:g} s{less} / {totals.n_steps} steps; checkpoints included",
-    )
+    reason = f"{totals.seconds:g} s{less} / {totals.n_steps} steps; checkpoints included"
+    draft.derive("step_time", training / totals.n_steps, reason, statistic="mean")
 
 
 @dataclass(frozen=True)
@@ -213,13 +206,8 @@ def _measure_rate(  # noqa: PLR0913 - one figure with all that its text and its 
     if not agrees:
         draft.flags.add("figures_disagree")
     reason = f"{count:g} / {totals.seconds:g} s; the file writes {rate.value:g}"
-    draft.measure(
-        metric,
-        exact,
-        raw=f"{rate.value:g}",
-        origin="derived",
-        reason=f"{note}; {reason}" if note else reason,
-    )
+    reason = f"{note}; {reason}" if note else reason
+    draft.derive(metric, exact, reason, raw=f"{rate.value:g}")
 
 
 def _state_batch(draft: Draft, samples: WrittenRate, totals: Totals) -> None:

@@ -6,36 +6,25 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.importers.shared.shapes import count_of, number_of
+from registry.contract import vocabulary
+from registry.importers.shared.shapes import bool_of, count_of, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from registry.importers.shared.draft import Draft
 
-#: ``optim`` of Hugging Face's training arguments to the contract's word.
-OPTIMIZERS: Final = {
-    "adamw": "adamw",
-    "adamw_hf": "adamw_hf",
-    "adamw_torch": "adamw_torch",
-    "adamw_torch_fused": "adamw_torch_fused",
-    "adamw_apex_fused": "adamw_apex_fused",
-    "adamw_8bit": "adamw_8bit",
+#: ``optim`` of Hugging Face's training arguments, where it is not the contract's word.
+_OPTIMIZERS: Final = {
     "adamw_bnb_8bit": "adamw_8bit",
     "paged_adamw": "paged_adamw_32bit",
-    "paged_adamw_32bit": "paged_adamw_32bit",
-    "paged_adamw_8bit": "paged_adamw_8bit",
-    "adafactor": "adafactor",
-    "sgd": "sgd",
-    "lion": "lion",
     "lion_32bit": "lion",
-    "lion_8bit": "lion_8bit",
     "paged_lion": "paged_lion_32bit",
-    "paged_lion_32bit": "paged_lion_32bit",
-    "paged_lion_8bit": "paged_lion_8bit",
-    "galore_adamw": "galore_adamw",
-    "muon": "muon",
-    "rmsprop": "rmsprop",
+}
+
+#: What frameworks call the stage of a training, and the contract's word.
+OBJECTIVES: Final = {"pt": "pretrain", "rm": "reward"} | {
+    word: word for word in ("sft", "ppo", "dpo", "kto", "orpo", "grpo")
 }
 
 DTYPES: Final = {
@@ -60,9 +49,6 @@ ATTENTION: Final = {
     "flex_attention": "flex",
 }
 
-#: ``peft_type`` to the contract's method, where it is not the same word in lower case.
-METHODS: Final = {"HRA": "hra", "IA3": "ia3", "P_TUNING": "p_tuning", "BONE": "bone"}
-
 _BITS_OF_INT8: Final = 8
 
 #: Settings of a PEFT configuration that other columns hold, or that say nothing of the method.
@@ -79,13 +65,13 @@ def state_training_arguments(draft: Draft, args: Mapping[str, Any]) -> None:
     """State what Hugging Face's training arguments say; frameworks that extend them alike."""
     draft.state("micro_batch_size", count_of(args.get("per_device_train_batch_size")))
     draft.state("grad_accum_steps", count_of(args.get("gradient_accumulation_steps")))
-    draft.state("gradient_checkpointing", _truth(args.get("gradient_checkpointing")))
+    draft.state("gradient_checkpointing", bool_of(args.get("gradient_checkpointing")))
     steps = count_of(args.get("max_steps"))
     if steps:
         draft.state("n_steps", steps)
     else:
-        draft.state("n_epochs", _number(args.get("num_train_epochs")))
-    draft.state("torch_compile", _truth(args.get("torch_compile")))
+        draft.state("n_epochs", number_of(args.get("num_train_epochs")))
+    draft.state("torch_compile", bool_of(args.get("torch_compile")))
     state_optimizer(draft, args.get("optim"))
     if args.get("bf16") is True or args.get("fp16") is True:
         draft.state("compute_dtype", "bf16" if args.get("bf16") is True else "fp16")
@@ -101,10 +87,12 @@ def state_optimizer(draft: Draft, name: Any) -> None:
     """State the optimizer; one outside the vocabulary is ``other`` and stands in provenance."""
     if not isinstance(name, str) or not name:
         return
-    known = OPTIMIZERS.get(name.lower().removeprefix("optimizernames."))
-    draft.state("optimizer", known or "other")
-    if known is None:
+    word = name.lower().removeprefix("optimizernames.")
+    word = _OPTIMIZERS.get(word, word)
+    if word not in vocabulary("optimizer"):
         draft.provenance["optimizer"] = name
+        word = "other"
+    draft.state("optimizer", word)
 
 
 def _state_sharding(draft: Draft, args: Mapping[str, Any]) -> None:
@@ -125,15 +113,13 @@ def _state_sharding(draft: Draft, args: Mapping[str, Any]) -> None:
 def state_adapter(draft: Draft, config: Mapping[str, Any]) -> None:
     """State the method and its settings from a PEFT configuration."""
     kind = str(config.get("peft_type", "")).upper().removeprefix("PEFTTYPE.")
-    draft.state("method", METHODS.get(kind, kind.lower()))
+    draft.state("method", kind.lower())
     if kind == "LORA" and config.get("use_dora"):
         draft.configuration["method"] = "dora"
-    draft.state("lora_rank", count_of(config.get("r", config.get("rank"))))
-    draft.state("lora_alpha", _number(config.get("lora_alpha")))
-    draft.state("lora_dropout", _number(config.get("lora_dropout")))
-    draft.state("lora_target_modules", target_modules(config.get("target_modules")))
+    rank = count_of(config.get("r", config.get("rank")))
+    state_lora_sizes(draft, config, rank, config.get("target_modules"))
     if kind == "LORA":
-        draft.state("use_rslora", _truth(config.get("use_rslora")))
+        draft.state("use_rslora", bool_of(config.get("use_rslora")))
         saved = target_modules(config.get("modules_to_save")) or []
         draft.state("trains_embeddings", bool({"embed_tokens", "lm_head"} & set(saved)))
     idle = set() if config.get("use_qalora") else {"qalora_group_size"}
@@ -143,6 +129,21 @@ def state_adapter(draft: Draft, config: Mapping[str, Any]) -> None:
         if key not in _ELSEWHERE | idle and value not in (None, {}, [], False)
     }
     draft.state("peft_config", rest or None)
+
+
+def state_lora(draft: Draft, args: Mapping[str, Any], modules: Any) -> None:
+    """State LoRA as frameworks write it that have their own names for PEFT's settings."""
+    draft.state("method", "dora" if args.get("use_dora") is True else "lora")
+    state_lora_sizes(draft, args, args.get("lora_rank"), modules)
+    draft.state("use_rslora", args.get("use_rslora"))
+
+
+def state_lora_sizes(draft: Draft, args: Mapping[str, Any], rank: Any, modules: Any) -> None:
+    """State the rank, the scale, the dropout and the modules of adapters."""
+    draft.state("lora_rank", rank)
+    draft.state("lora_alpha", number_of(args.get("lora_alpha")))
+    draft.state("lora_dropout", number_of(args.get("lora_dropout")))
+    draft.state("lora_target_modules", target_modules(modules))
 
 
 def target_modules(value: Any) -> list[str] | None:
@@ -167,13 +168,4 @@ def state_quantization(
     draft.state("quant_bits", n_bits)
     if name == "bitsandbytes":
         draft.state("quant_type", kind if n_bits < _BITS_OF_INT8 else "int8")
-        draft.state("double_quant", _truth(double) if n_bits < _BITS_OF_INT8 else None)
-
-
-def _truth(value: Any) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
-def _number(value: Any) -> float | None:
-    number = number_of(value)
-    return None if number is None else float(number)
+        draft.state("double_quant", bool_of(double) if n_bits < _BITS_OF_INT8 else None)

@@ -4,11 +4,12 @@ import pytest
 
 from registry.errors import SourceError
 from registry.tables.csv import detect_delimiter
-from registry.tables.document import RawTable, read_document
+from registry.tables.document import parse_document
+from registry.tables.raw_table import RawTable
 
 
 def read_one(text: str) -> RawTable:
-    (table,) = read_document(text, "csv")
+    (table,) = parse_document(text, "csv")
     return table
 
 
@@ -53,7 +54,7 @@ def test_a_single_column_needs_no_delimiter() -> None:
 
 
 def test_tsv_splits_at_tabs_alone() -> None:
-    (table,) = read_document("a,b,c\td\n1\t2\n", "tsv")
+    (table,) = parse_document("a,b,c\td\n1\t2\n", "tsv")
     assert table.columns == ("a,b,c", "d")
 
 

@@ -130,7 +130,7 @@ def test_a_hostile_document_is_refused(tmp_path: Path, name: str) -> None:
 def test_an_odd_document_is_read(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_text(READ[name], encoding="utf-8", newline="")
-    assert len(read_document(path)) == 1
+    assert len(read_document(path)[0]) == 1
 
 
 @pytest.mark.parametrize("name", ["/dev/zero", "a pipe", "a folder"])

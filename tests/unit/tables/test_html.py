@@ -5,11 +5,12 @@ from html.parser import HTMLParser
 import pytest
 
 from registry.errors import SourceError
-from registry.tables.document import Cell, RawTable, read_document
+from registry.tables.document import parse_document
+from registry.tables.raw_table import Cell, RawTable
 
 
 def read(text: str) -> RawTable:
-    (table,) = read_document(text, "html")
+    (table,) = parse_document(text, "html")
     return table
 
 
@@ -84,7 +85,7 @@ def test_the_caller_can_tell_the_number_of_header_rows() -> None:
         "<table><tr><td rowspan=2>m</td><td colspan=2>s</td></tr><tr><td>1</td><td>2</td></tr>"
         "<tr><td>7B</td><td>x</td><td>y</td></tr></table>"
     )
-    (table,) = read_document(text, "html", header_rows={1: 2})
+    (table,) = parse_document(text, "html", header_rows={1: 2})
     assert table.columns == ("m", "s / 1", "s / 2")
     assert texts(table) == [["7B", "x", "y"]]
 
@@ -92,7 +93,7 @@ def test_the_caller_can_tell_the_number_of_header_rows() -> None:
 @pytest.mark.parametrize("count", [0, 3])
 def test_header_rows_that_are_not_there_are_an_error(count: int) -> None:
     with pytest.raises(SourceError) as caught:
-        read_document("<table><tr><td>a<tr><td>1</table>", "html", header_rows={1: count})
+        parse_document("<table><tr><td>a<tr><td>1</table>", "html", header_rows={1: count})
     assert str(caught.value) == (
         f"text, table 1, line 1: found 2 rows with text, expected {count} header rows; "
         "give at least one header row and no more than the table has"
@@ -202,7 +203,7 @@ def test_what_the_parser_refuses_names_its_line(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_nested_tables_are_tables_of_their_own() -> None:
-    outer, inner = read_document(
+    outer, inner = parse_document(
         "<table><tr><td>a</td></tr><tr><td>1<table><tr><td>b<tr><td>2</table></td></tr></table>",
         "html",
     )

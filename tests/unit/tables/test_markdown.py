@@ -3,14 +3,15 @@
 import pytest
 
 from registry.errors import SourceError
-from registry.tables.document import RawTable, read_document
+from registry.tables.document import parse_document
 from registry.tables.markdown import split_cells
+from registry.tables.raw_table import RawTable
 
 TABLE = "| a | b |\n| --- | --- |\n| 1 | 2 |\n"
 
 
 def read(text: str) -> list[RawTable]:
-    return read_document(text, "markdown")
+    return parse_document(text, "markdown")
 
 
 def texts(table: RawTable) -> list[list[str]]:

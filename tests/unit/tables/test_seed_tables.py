@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from registry.tables.document import RawTable, read_document
+from registry.tables.document import read_document
+from registry.tables.raw_table import RawTable
 
 ROOT = Path(__file__).parents[3]
 SEEDS = ROOT.parent / "shared" / "seeds"
@@ -19,7 +20,7 @@ N_ROWS = {
 def read_csv_files(source_id: str) -> list[RawTable]:
     paths = sorted((ROOT / "records" / "sources" / source_id).glob("*.csv"))
     assert [int(path.name[:2]) for path in paths] == list(range(1, len(paths) + 1))
-    return [table for path in paths for table in read_document(path)]
+    return [table for path in paths for table in read_document(path)[0]]
 
 
 def cells(table: RawTable) -> list[list[str]]:
@@ -36,7 +37,7 @@ def test_the_csv_files_equal_the_document_cell_by_cell(source_id: str) -> None:
     document = SEEDS / f"{source_id}.txt"
     if not document.exists():
         pytest.skip("the seed documents are not here")
-    tables = read_document(document)
+    tables = read_document(document)[0]
     curated = read_csv_files(source_id)
     assert [table.columns for table in curated] == [table.columns for table in tables]
     assert [cells(table) for table in curated] == [cells(table) for table in tables]
@@ -59,4 +60,4 @@ def test_a_document_of_prose_has_no_tables() -> None:
     document = SEEDS / "vram-qa.txt"
     if not document.exists():
         pytest.skip("the seed documents are not here")
-    assert read_document(document) == []
+    assert read_document(document)[0] == []

@@ -9,12 +9,10 @@ from registry.units import (
     parse_count,
     parse_duration,
     parse_memory,
-    parse_memory_list,
     parse_outcome_word,
     parse_rate,
     split_cell,
     split_glued,
-    split_remark,
     strip_markup,
 )
 
@@ -85,27 +83,12 @@ def test_a_cell_of_other_parts_is_refused(text: str) -> None:
     assert str(caught.value) == f"{PLACE}: found {text!r}, expected 2 figures separated by '/'"
 
 
-@pytest.mark.parametrize(
-    ("text", "figure", "remark"),
-    [
-        ("22G (Each GPU, Need 1 GPU)", "22G", "Each GPU, Need 1 GPU"),
-        ("1.11 (2*A100)", "1.11", "2*A100"),
-        ("全量\uff08Zero3-offload\uff09", "全量", "Zero3-offload"),
-        ("5GB", "5GB", None),
-    ],
-)
-def test_a_remark_comes_off_its_figure(text: str, figure: str, remark: str | None) -> None:
-    assert split_remark(text) == (figure, remark)
-
-
 HOSTILE = st.one_of(
     st.text(max_size=30),
     st.text(alphabet="0123456789.,:+-*x/|eE_ ()GgMmiBsdh分", max_size=30),
 )
 PARSERS = [
     lambda text: parse_memory(text, where=PLACE, default_unit="GB", reason="r"),
-    lambda text: parse_memory_list(text, where=PLACE, default_unit="GB", reason="r"),
-    lambda text: parse_memory_list(text, where=PLACE, pair=True),
     lambda text: parse_duration(text, where=PLACE, default_unit="s", reason="r"),
     lambda text: parse_duration(text, where=PLACE, read_as="mm.ss", reason="r"),
     lambda text: parse_rate(text, where=PLACE, default_unit="s/it", reason="r"),
@@ -135,19 +118,3 @@ def test_a_cell_that_is_bold_in_part_is_not_bold() -> None:
 def test_a_footnote_mark_is_looked_for_in_cells_of_up_to_200_characters() -> None:
     assert strip_markup("1" * 199 + "*").has_footnote
     assert not strip_markup("1" * 200 + "*").has_footnote
-
-
-@pytest.mark.parametrize(
-    ("text", "figure", "remark"),
-    [
-        (" 22G ( each ) ", "22G", "each"),
-        (" 22G ", "22G", None),
-        ("22G (each) and more", "22G (each) and more", None),
-        ("1" * 195 + "(abc)", "1" * 195, "abc"),
-        ("1" * 196 + "(abc)", "1" * 196 + "(abc)", None),
-    ],
-)
-def test_a_remark_stands_at_the_end_of_a_short_cell(
-    text: str, figure: str, remark: str | None
-) -> None:
-    assert split_remark(text) == (figure, remark)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from registry.errors import UnitError
-from registry.units import format_memory, parse_memory, parse_memory_list
+from registry.units import format_memory, parse_memory
 
 PLACE = "table 3, row 2, column 'GPU Memory'"
 GIB = 2**30
@@ -162,39 +162,6 @@ def test_a_label_is_read_only_as_its_own_other_reading() -> None:
     assert str(caught.value) == (
         f"{PLACE}: found the reading 'MiB' for a figure in GB, expected 'GB' or 'GiB'"
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("61.34+73.00", (61_340_000_000, 73_000_000_000)),
-        ("61.34+73.00GB", (61_340_000_000, 73_000_000_000)),
-        ("35.65GiB*2", (round(Fraction("35.65") * GIB),) * 2),
-        (r"8\*64GB", (64 * 10**9,) * 8),
-        ("16 * 60GiB", (60 * GIB,) * 16),
-        ("2 x 24GB", (24 * 10**9,) * 2),
-        ("16GB", (16 * 10**9,)),
-    ],
-)
-def test_cards_are_listed_one_by_one(text: str, values: tuple[int, ...]) -> None:
-    cards = parse_memory_list(text, where=PLACE, default_unit="GB", reason="the header says GB")
-    assert tuple(card.value for card in cards) == values
-
-
-def test_a_pair_of_gpu_and_host_memory_must_be_declared() -> None:
-    gpu, host = parse_memory_list("8.4GB | 6GB", where=PLACE, pair=True, capacity_bytes=24 * GIB)
-    assert (gpu.value, host.value) == (8_400_000_000, 6_000_000_000)
-    with pytest.raises(UnitError, match="must be declared as a pair"):
-        parse_memory_list("8.4GB | 6GB", where=PLACE)
-
-
-@pytest.mark.parametrize(
-    "text", ["2*24", "2*3*4GB", "2xT4 / 32GB", "1++2GB", "99999*1GB", "0*1GB", ""]
-)
-def test_an_unclear_list_of_cards_is_refused(text: str) -> None:
-    with pytest.raises(UnitError) as caught:
-        parse_memory_list(text, where=PLACE, default_unit="GB", reason="the header says GB")
-    assert str(caught.value).startswith(PLACE)
 
 
 decimals = st.decimals(min_value=0, max_value=10**7, places=4, allow_nan=False)

@@ -14,8 +14,8 @@ from registry.units import (
     parse_duration,
     parse_memory,
     parse_rate,
-    rounding_half_width,
 )
+from registry.units.number import rounding_half_width
 
 PLACE = "row 1"
 

@@ -1,0 +1,57 @@
+"""Figures that logs hold in many entries: the largest is a peak, the one in the middle typical."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from registry.importers.shared.shapes import number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from registry.importers.shared.draft import Draft
+
+GIBIBYTE: Final = 2**30
+
+#: Half of the last decimal of memory that is written with two.
+_HALF_HUNDREDTH: Final = 0.005
+
+
+def largest(entries: Iterable[Mapping[str, Any]], key: str) -> float | None:
+    """Return the largest number that entries of a log have under a key."""
+    values = (number_of(entry.get(key)) for entry in entries)
+    return max((value for value in values if value is not None), default=None)
+
+
+#: What is said of memory that a producer writes for its first process.
+OF_FIRST_PROCESS: Final[dict[str, Any]] = {
+    "scope": "per_gpu",
+    "device_index": 0,
+    "reason": "the producer divides by 2^30; largest entry, first process",
+}
+
+
+def measure_peak(
+    draft: Draft, gibibytes: float, half: float = _HALF_HUNDREDTH, **columns: Any
+) -> None:
+    """Add a peak that is written in GiB, within half of its last decimal."""
+    draft.measure(
+        "peak_memory",
+        gibibytes * GIBIBYTE,
+        low=(gibibytes - half) * GIBIBYTE,
+        high=(gibibytes + half) * GIBIBYTE,
+        reading="GiB",
+        **columns,
+    )
+
+
+def measure_token_rate(draft: Draft, readings: Iterable[float], reason: str) -> None:
+    """Add the median of the first process's tokens per second."""
+    rates = sorted(readings)
+    if rates:
+        draft.measure_process(
+            "tokens_per_second",
+            rates[len(rates) // 2],
+            statistic="median",
+            reason=f"of {len(rates)} {reason}",
+        )
