@@ -112,9 +112,7 @@ def read_part(folder: Folder, name: str) -> Part:
     return parse_part(name, path.parent, json.loads(description))
 
 
-def parse_part(
-    name: str, path: Path, document: Mapping[str, Any], way_out: str = REPAIR
-) -> Part:
+def parse_part(name: str, path: Path, document: Mapping[str, Any], way_out: str = REPAIR) -> Part:
     """Return a part from its description."""
     files = {key: PartFile(**entry) for key, entry in document["files"].items()}
     return Part(name, path, document["contract"], document["catalogue"], files, way_out)

@@ -94,8 +94,8 @@ def read_content(location: Location, at: int | None = None) -> dict[str, list[An
 
 
 def _read_rows(connection: duckdb.DuckDBPyConnection, name: str) -> list[Any]:
-    table = connection.execute(f'from "{name}"').to_arrow_table()  # noqa: S608 - our own names
-    return sorted((json.dumps(row, default=str, sort_keys=True) for row in table.to_pylist()))
+    table = connection.execute(f'from "{name}"').to_arrow_table()
+    return sorted(json.dumps(row, default=str, sort_keys=True) for row in table.to_pylist())
 
 
 def count_runs(location: Location, at: int | None = None) -> dict[str, int]:

@@ -263,7 +263,10 @@ def test_a_derived_rate_out_of_range_is_refused(db: Registry) -> None:
     document = build_document(1, measurements=[{"metric": "sample_time", "value": 1e-300}])
     with pytest.raises(SubmissionError) as caught:
         db.add(document)
-    assert "samples_per_second, derived as 1 / time per sample: found 9.999999999999999e+299; " in str(caught.value)
+    assert (
+        "samples_per_second, derived as 1 / time per sample: found 9.999999999999999e+299; "
+        in str(caught.value)
+    )
 
 
 def test_an_entry_that_vanishes_while_it_is_read_was_folded(db: Registry) -> None:

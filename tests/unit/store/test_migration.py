@@ -266,7 +266,11 @@ def test_a_new_nullable_column_works_on_every_registry_without_a_refold(
         "exported": len(before) + 1,
         "problems": [],
     }
-    for name, step in (("a", _ADD_NEW), ("b", "db.fold()"), ("c", "fold(db.location, rebuild=True)")):
+    for name, step in (
+        ("a", _ADD_NEW),
+        ("b", "db.fold()"),
+        ("c", "fold(db.location, rebuild=True)"),
+    ):
         program = f"NAME = {name!r}\n{step}\n{_TELL}"
         assert run_there(tree, tmp_path / "r", program) == expected, step
     run_there(tree, tmp_path / "r", "prune(db.location.own); print(1)")
