@@ -202,7 +202,7 @@ class _Build:
         for table in (*_FRESH_INPUTS, *_ALL_INPUTS):
             rows = self._fresh[table] if table in _FRESH_INPUTS else self._all[table]
             relation = Relation(
-                f"pending_{table}", columns=_columns(table), json_rows=_json_rows(rows)
+                f"pending_{table}", columns=_columns(table), json_rows=_json_rows(rows) or None
             )
             self.relations.append(relation)
         shadowed = ", ".join(
