@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from registry.contract import TABLES, load_table
+from registry.errors import ContractError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +44,26 @@ def _field(column: Column) -> pa.Field:
 
 
 def rows_table(name: str, rows: Sequence[dict[str, Any]]) -> pa.Table:
-    """Return rows of a table as Arrow; columns that a row leaves out are null."""
-    return pa.Table.from_pylist(list(rows), schema=table_schema(name))
+    """Return rows of a table as Arrow; columns that a row leaves out are null.
+
+    Raises ContractError where a column's type was changed to one that its values cannot have.
+    """
+    schema = table_schema(name)
+    try:
+        return pa.Table.from_pylist(list(rows), schema=schema)
+    except (pa.ArrowTypeError, pa.ArrowInvalid):  # recorded under another contract
+        return pa.table([_cast_column(name, field, rows) for field in schema], schema=schema)
+
+
+def _cast_column(name: str, field: pa.Field, rows: Sequence[dict[str, Any]]) -> pa.Array:
+    try:
+        return pa.array([row.get(field.name) for row in rows]).cast(field.type)
+    except pa.ArrowException as error:
+        raise ContractError(
+            f"schemas/tables/{name}.yaml, {field.name}: recorded values cannot be of type "
+            f"{field.type} ({str(error).splitlines()[0]}); expected a type that they can have; give "
+            "the column another name"
+        ) from None
 
 
 def sorted_table(name: str, table: pa.Table) -> pa.Table:

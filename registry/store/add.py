@@ -15,6 +15,7 @@ from registry.store.curated import read_curated, with_described
 from registry.store.folder import Folder, curated_dir, ensure_writable
 from registry.store.ids import ERASED, KnownIds
 from registry.store.journal import entry_name, is_recorded, read_entries, validate_entries
+from registry.store.legacy import read_legacy
 from registry.store.state import State, read_state
 from registry.submission.identity import observation_id
 from registry.submission.prepare import Prepared, prepare_submission
@@ -95,9 +96,12 @@ class Door:
         return ids
 
     def _learn_pending(self, document: Any) -> None:
-        """Take up models and GPUs of pending submissions, where the document needs them."""
+        """Take up models and GPUs of pending and old submissions, where the document needs them."""
         if self._knows_pending or _refers_only_to(self._catalogue, document):
             return
+        if self._state and self._state.is_legacy:
+            legacy = read_legacy(self._own, self._state.manifest.version)
+            self._catalogue = with_described(self._catalogue, legacy)
         journal = validate_entries(read_entries(self._own), self._catalogue)
         self._catalogue = with_described(self._catalogue, journal.entries)
         self._knows_pending = True

@@ -35,7 +35,7 @@ _COMPOSED = (
 
 
 def read_exported(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the documents of an export as (origin, document).
+    """Yield the documents of an export as (origin, document), those that describe models first.
 
     Rows without a document, which releases before 0.2 allowed, are composed to documents. Raises
     StoreError where the export is damaged, SubmissionError where its files are not those that its
@@ -43,19 +43,26 @@ def read_exported(path: Path) -> Iterator[tuple[str, Any]]:
     """
     tables = _read_manifest(path)
     _check_files(path, tables)
-    is_complete = True
-    file = pq.ParquetFile(path / tables["submissions"]["file"])
-    for batch in file.iter_batches(batch_size=256, columns=["submission_id", "document"]):
-        for row in batch.to_pylist():
-            if row["document"] is None:
-                is_complete = False
-                continue
-            origin = f"{path}, submission {row['submission_id'][:12]}"
-            yield origin, json.loads(row["document"])
-    if not is_complete:
+    file = path / tables["submissions"]["file"]
+    for is_first in (True, False):
+        for submission_id, document in _read_documents(file):
+            if document is not None and is_first is _describes(document):
+                yield f"{path}, submission {submission_id[:12]}", document
+    if any(document is None for _, document in _read_documents(file)):
         rows = {name: _read_rows(path, tables, name) for name in _COMPOSED}
         for plain in compose_submissions(rows):
             yield f"{path}, source {plain['source']['source_id']}", plain
+
+
+def _read_documents(path: Path) -> Iterator[tuple[str, Any]]:
+    file = pq.ParquetFile(path)
+    for batch in file.iter_batches(batch_size=256, columns=["submission_id", "document"]):
+        for row in batch.to_pylist():
+            yield row["submission_id"], row["document"] and json.loads(row["document"])
+
+
+def _describes(document: Any) -> bool:
+    return isinstance(document, dict) and bool(document.get("models") or document.get("gpus"))
 
 
 def _read_rows(path: Path, tables: dict[str, Any], name: str) -> list[dict[str, Any]]:

@@ -161,6 +161,7 @@ class Folding:
             known = KnownIds([part.ids for part in self.parts])
             new = [d for d in chunk if not known.contains("submissions", _key(d.submission_id))]
             if new:
+                self.catalogue = with_described(self.catalogue, new)
                 part = write_rows(self.folder, new, known, self)
                 self.parts.append(part)
                 self.n_submissions += len(new)
@@ -242,9 +243,8 @@ def write_rows(
 
     rows = derive_tables(documents, known)
     fresh = select_new(rows, known)
-    catalogue = with_described(using.catalogue, documents)
     tables = {name: ordered_table(name, some) for name, some in fresh.items() if some}
-    tables |= compute_tables(rows, fresh, catalogue)
+    tables |= compute_tables(rows, fresh, using.catalogue)
     return write_part(folder, tables, using.curated.catalogue_hash)
 
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import StoreError
 from registry.store.compose import compose_observations, compose_submissions
+from registry.store.curated import read_curated
 from registry.store.derive_tables import Document, derive_tables
+from registry.store.folder import Folder, curated_dir
 from registry.store.manifest import REPAIR, list_versions, manifest_name
 from registry.store.parts import hash_file
 from registry.submission.identity import canonical_json, document_id, observation_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
-
-    from registry.store.folder import Folder
 
 _PART = re.compile(r"submissions-([0-9a-f]{16})\.parquet")
 _ANY_FILE = re.compile(r"(ids|catalogue|[a-z]+)-[0-9a-f]{16}\.(parquet|bin|json)")
@@ -57,7 +57,7 @@ def read_legacy(folder: Folder, version: int | None = None) -> list[Document]:
     """
     manifest = _read_manifest(folder, version)
     parts = [_check_part(folder, part["tables"]) for part in manifest["parts"]]
-    return list(_read_parts(parts))
+    return list(_read_parts(folder, parts))
 
 
 def recover_legacy(folder: Folder) -> tuple[list[Document], dict[str, str]]:
@@ -72,7 +72,7 @@ def recover_legacy(folder: Folder) -> tuple[list[Document], dict[str, str]]:
             for table in (*_COMPOSED, "submissions")
         }
         parts.append({table: path for table, path in files.items() if path.is_file()})
-    documents = {document.submission_id: document for document in _read_parts(parts)}
+    documents = {document.submission_id: document for document in _read_parts(folder, parts)}
     return list(documents.values()), _map_ids(_read_rows(parts))
 
 
@@ -104,7 +104,7 @@ def _check_part(folder: Folder, tables: dict[str, Any]) -> dict[str, Path]:
     return found
 
 
-def _read_parts(parts: list[dict[str, Path]]) -> Iterator[Document]:
+def _read_parts(folder: Folder, parts: list[dict[str, Path]]) -> Iterator[Document]:
     import pyarrow.parquet as pq  # noqa: PLC0415 - heavy
 
     documents: list[Document] = []
@@ -118,7 +118,7 @@ def _read_parts(parts: list[dict[str, Path]]) -> Iterator[Document]:
                 documents.append(_parse_document(row, path))
     yield from documents
     if not is_complete:
-        yield from _compose_rest(parts, documents)
+        yield from _compose_rest(folder, parts, documents)
 
 
 def _parse_document(row: dict[str, Any], path: Path | None) -> Document:
@@ -129,15 +129,49 @@ def _parse_document(row: dict[str, Any], path: Path | None) -> Document:
     return Document(row["submission_id"], row["document"], json.loads(row["document"]))
 
 
-def _compose_rest(parts: list[dict[str, Path]], documents: list[Document]) -> Iterator[Document]:
+def _compose_rest(
+    folder: Folder, parts: list[dict[str, Path]], documents: list[Document]
+) -> Iterator[Document]:
     """Yield documents of the observations that no other document reports."""
+    described = _read_described(folder)
     there = {row["observation_id"] for row in derive_tables(documents)["observations"]}
     for plain in compose_submissions(_read_rows(parts)):
         source_id = plain["source"]["source_id"]
         rest = [o for o in plain["observations"] if observation_id(source_id, o) not in there]
         if rest:
-            text = canonical_json({**plain, "observations": rest})
-            yield Document(document_id(text), text, {**plain, "observations": rest})
+            whole = {**plain, "observations": rest, **_described_of(rest, described)}
+            text = canonical_json(whole)
+            yield Document(document_id(text), text, whole)
+
+
+def _read_described(folder: Folder) -> dict[str, dict[str, Any]]:
+    """Return the models and GPUs of the tables that the curated records do not know, by id."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - heavy
+
+    curated = read_curated(Folder(curated_dir())).catalogue
+    known: dict[str, Collection[str]] = {"models": curated.models, "gpus": curated.gpus}
+    described: dict[str, dict[str, Any]] = {"models": {}, "gpus": {}}
+    for path in legacy_files(folder):
+        table = path.name.partition("-")[0]
+        key = f"{table.removesuffix('s')}_id"
+        if table in described and path.suffix == ".parquet":
+            for row in pq.read_table(path, partitioning=None).to_pylist():
+                if row[key] not in known[table]:
+                    described[table][row[key]] = {k: v for k, v in row.items() if v is not None}
+    return described
+
+
+def _described_of(
+    observations: list[dict[str, Any]], described: dict[str, dict[str, Any]]
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the descriptions of the models and GPUs that observations refer to."""
+    found = {}
+    for table, rows in described.items():
+        key = f"{table.removesuffix('s')}_id"
+        ids = sorted({o["configuration"].get(key, "") for o in observations} & rows.keys())
+        if ids:
+            found[table] = [rows[one] for one in ids]
+    return found
 
 
 def _read_rows(parts: list[dict[str, Path]]) -> dict[str, list[dict[str, Any]]]:

@@ -14,11 +14,13 @@ from registry.store.ids import ERASED, KnownIds, row_key
 from registry.store.legacy import legacy_files, recover_legacy
 from registry.store.lock import table_lock
 from registry.store.manifest import list_versions, manifest_name, read_manifest
-from registry.store.parts import Part, read_part
+from registry.store.parts import DESCRIPTION, Part, read_part
 from registry.store.state import State, read_state
 from registry.submission.identity import observation_id
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from registry.store.derive_tables import Document
 
 
@@ -34,21 +36,21 @@ def prune(folder: Folder, *, keep: int = 1, wait_seconds: float = 60.0) -> list[
         for version in removed:
             folder.storage.delete(manifest_name(version))
         sync_folder(folder.tables)
-        remove_unnamed(folder)
+        remove_unnamed(folder, list_versions(folder))
     return removed
 
 
-def remove_unnamed(folder: Folder) -> None:
-    """Remove the parts that no version names, and tables of an earlier release."""
-    named = {
-        name for version in list_versions(folder) for name in read_manifest(folder, version).parts
-    }
+def remove_unnamed(folder: Folder, versions: Sequence[int]) -> None:
+    """Remove the parts that these versions do not name, and tables of an earlier release."""
+    manifests = [read_manifest(folder, version) for version in versions]
+    named = {name for manifest in manifests for name in manifest.parts}
     kept = [read_part(folder, name) for name in sorted(named)]
     for name in folder.storage.list("tables/parts"):
         if name not in named and _is_safe(folder, name, kept):
+            # without its description it is no part any more, should the removal be interrupted
+            folder.storage.delete(f"tables/parts/{name}/{DESCRIPTION}")
             shutil.rmtree(folder.parts / name)
-    versions = [read_manifest(folder, version) for version in list_versions(folder)]
-    if all(not State(manifest).is_legacy for manifest in versions):
+    if all(not State(manifest).is_legacy for manifest in manifests):
         _remove_legacy(folder, kept)
     for path in folder.tables.glob(f"{TEMPORARY_PREFIX}*"):
         path.unlink(missing_ok=True)
@@ -56,7 +58,7 @@ def remove_unnamed(folder: Folder) -> None:
 
 def _is_safe(folder: Folder, name: str, kept: list[Part]) -> bool:
     """Tell whether all documents of a part are elsewhere; an incomplete part has none."""
-    if not (folder.parts / name / "part.json").is_file():
+    if not (folder.parts / name / DESCRIPTION).is_file():
         return True
     documents = read_documents(read_part(folder, name))
     return _are_safe(list(documents), kept)

@@ -11,7 +11,7 @@ from registry.contract.descriptions import collect_comments
 from registry.contract.fingerprint import contract_hash
 from registry.query.model import Dataset, Digest, Relation, View
 from registry.store.derive_tables import Rows, count_later_citations, derive_tables, select_new
-from registry.store.ids import ID_BYTES, KnownIds
+from registry.store.ids import ID_BYTES, KnownIds, row_key
 from registry.store.snapshot import Snapshot, read_snapshot
 
 if TYPE_CHECKING:
@@ -82,6 +82,15 @@ class _Build:
         if documents := snapshot.pending:
             self._all = derive_tables(documents, snapshot.known)
             self._fresh = select_new(self._all, snapshot.known)
+            self._leave_out_known_descriptions()
+
+    def _leave_out_known_descriptions(self) -> None:
+        """Leave out pending models and GPUs that the catalogue has, also without its observations."""
+        part = self.snapshot.catalogue_part
+        known = KnownIds([part.ids] if part else [])
+        for table in _CATALOGUE:
+            rows = self._fresh[table]
+            self._fresh[table] = [r for r in rows if not known.contains(table, row_key(table, r))]
 
     def add_table(self, table: str) -> None:
         """Add one table: the files of both layers and the pending rows.
@@ -193,7 +202,7 @@ class _Build:
         for table in (*_FRESH_INPUTS, *_ALL_INPUTS):
             rows = self._fresh[table] if table in _FRESH_INPUTS else self._all[table]
             relation = Relation(
-                f"pending_{table}", columns=_columns(table), json_rows=_json_rows(rows)
+                f"pending_{table}", columns=_columns(table), json_rows=_json_rows(rows) or None
             )
             self.relations.append(relation)
         shadowed = ", ".join(

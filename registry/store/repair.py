@@ -114,20 +114,20 @@ class _Repair:
             moved = self.folder.storage.move_aside(f"tables/parts/{name}", QUARANTINE)
             self.notes.append(f"{self.folder.parts / name}: damaged; moved to {moved}")
 
-    def _is_part(self, name: str) -> bool:
-        """Tell whether a folder is a part, damaged or not; an incomplete one holds no rows."""
-        path = self.folder.parts / name
-        return (path / DESCRIPTION).is_file() or (path / "submissions.parquet").is_file()
-
     def _documents(self, folding: Folding) -> Iterator[Document]:
-        """Yield every document of a part: in the newest manifest's order, then by name."""
+        """Yield every document: first those of the newest manifest, then by the parts' names."""
         versions = list_versions(self.folder)
         newest = read_manifest(self.folder, versions[-1]) if versions else Manifest()
         there = self.folder.storage.list("tables/parts")
         for name in newest.parts:
             if name not in there:
                 self.notes.append(f"{self.folder.parts / name}: found no such part")
-        names = [name for name in dict.fromkeys((*newest.parts, *there)) if self._is_part(name)]
+        names = [
+            name
+            for name in dict.fromkeys((*newest.parts, *there))
+            if name in there
+            and (name in newest.parts or (self.folder.parts / name / DESCRIPTION).is_file())
+        ]
         paths = [self.folder.parts / name for name in names]
         for path in paths:
             n_notes = len(self.notes)

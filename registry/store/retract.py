@@ -102,12 +102,13 @@ def _erase(location: Location, identity: str) -> None:
         folding.take(_without(state, identity, given_up))
         folding.merge_all()
         commit(folder, state.manifest, folding.parts, anew=True)
+        # parts first: one that no manifest names would count as lost, should this be interrupted
+        remove_unnamed(folder, list_versions(folder)[-1:])
         for version in list_versions(folder)[:-1]:
             folder.storage.delete(manifest_name(version))
         for entry in list_entries(folder):
             if entry in given_up:
                 folder.storage.delete(entry_name(entry))
-        remove_unnamed(folder)
 
 
 def _without(state: State, identity: str, given_up: set[str]) -> Iterator[Document]:

@@ -42,7 +42,7 @@ def _document(number: int) -> dict[str, Any]:
 
 def _open(path: Path) -> Registry:
     folder = create_registry(path, curated=False)
-    return Registry(Location(folder, folder))
+    return Registry(Location(folder))
 
 
 TABLES = (

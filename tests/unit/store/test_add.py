@@ -1,0 +1,144 @@
+"""Adding: all or none, flat memory, frames as documents."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+
+from registry.errors import SubmissionError
+from registry.store.add import add_submissions
+from registry.store.journal import list_entries
+from registry.submission.prepare import Prepared
+from tests.unit.store.registries import (
+    add_numbers,
+    build_document,
+    count_runs,
+    make_registry,
+    read_content,
+    runs,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from registry.api import Registry
+
+
+def test_many_are_added_or_none(db: Registry) -> None:
+    good = [build_document(number) for number in range(5)]
+    bad = [build_document(7, outcome="banana"), build_document(8, failed_step=-1)]
+    with pytest.raises(SubmissionError) as caught:
+        db.add_many([*good[:3], *bad, *good[3:]])
+    places = [problem.split(":")[0] for problem in caught.value.problems]
+    assert places == ["submission 4", "submission 5"]
+    assert list(db.location.own.journal.iterdir()) == []
+    added = db.add_many(good)
+    assert [one.is_new for one in added] == [True] * 5
+    assert count_runs(db.location) == runs(*range(5))
+    assert not any(one.is_new for one in db.add_many(good))
+
+
+def test_the_same_twice_in_one_call_is_new_once(db: Registry) -> None:
+    added = db.add_many([build_document(1), build_document(1)])
+    assert [one.is_new for one in added] == [True, False]
+
+
+def test_a_dry_run_says_what_would_be_recorded_and_writes_nothing(db: Registry) -> None:
+    (added,) = add_submissions(db.location, [("a.json", build_document(1))], dry_run=True)
+    assert (added.is_new, added.origin) == (True, "a.json")
+    assert list_entries(db.location.own) == []
+
+
+class Document(dict[str, Any]):
+    """A document that can be counted as long as it lives."""
+
+
+def test_memory_does_not_grow_with_the_number_of_documents(
+    db: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive: weakref.WeakSet[Document] = weakref.WeakSet()
+    most = []
+
+    def documents() -> Iterator[Document]:
+        for number in range(40):
+            document = Document(build_document(number))
+            document.__class__.__hash__ = object.__hash__  # type: ignore[method-assign, assignment]
+            alive.add(document)
+            yield document
+            del document
+            gc.collect()
+            most.append(len(alive) + _count_prepared())
+
+    db.add_many(documents())
+    assert max(most[5:]) <= max(most[:5])
+
+
+def _count_prepared() -> int:
+    return sum(isinstance(one, Prepared) for one in gc.get_objects())
+
+
+def test_a_model_described_by_a_pending_submission_is_known(db: Registry) -> None:
+    add_numbers(db, 0)
+    document = build_document(1)
+    del document["models"], document["gpus"]
+    assert db.add(document).is_new
+
+
+FRAMES = ("sources", "configurations", "environments", "observations", "measurements")
+OWNED = ("citations", "samples", "models", "gpus")
+
+
+def load_frames(db: Registry) -> dict[str, pd.DataFrame]:
+    frames = {name: db.load(name) for name in (*FRAMES, *OWNED)}
+    frames["models"] = frames["models"][frames["models"]["model_id"] == "tiny"]
+    frames["gpus"] = frames["gpus"][frames["gpus"]["gpu_id"] == "gpu-a"]
+    return frames
+
+
+def test_frames_of_one_registry_give_the_same_ids_and_results_in_another(
+    db: Registry, tmp_path: Path
+) -> None:
+    add_numbers(db, 0, 1)
+    db.fold()
+    add_numbers(db, 2, outcome="oom", measurements=[])
+    other = make_registry(tmp_path / "other")
+    other.add_frames(load_frames(db))
+    expected, content = read_content(db.location), read_content(other.location)
+    for name in ("results", *FRAMES, *OWNED):
+        assert content[name] == expected[name], name
+
+
+def test_everything_that_is_wrong_with_frames_comes_at_once(db: Registry) -> None:
+    frames = {
+        "observation": pd.DataFrame(),
+        "configurations": pd.DataFrame(
+            {"configuration_id": ["0" * 32], "model_id": ["tiny"], "method": ["lora"]}
+        ).assign(seq_len=-1, colour="red"),
+        "samples": pd.DataFrame({"observation_id": ["0" * 32], "step": [-1]}),
+    }
+    with pytest.raises(SubmissionError) as caught:
+        db.add_frames(frames)
+    first, unknown, too_short, step, *rest = caught.value.problems
+    assert first == (
+        "observation: no such table; did you mean 'observations'?; expected some of models, gpus, "
+        "sources, environments, configurations, observations, measurements, citations, samples"
+    )
+    assert unknown.startswith("configurations: unknown column 'colour'; expected columns of ")
+    assert too_short.endswith("found seq_len = -1; expected at least 1")
+    assert step.endswith("found step = -1; expected at least 0")
+    assert rest == []
+    assert list_entries(db.location.own) == []
+
+
+def test_a_reference_to_a_row_that_no_frame_has_is_named(db: Registry) -> None:
+    frame = pd.DataFrame({"observation_id": ["0f" * 16], "step": [1]})
+    with pytest.raises(SubmissionError) as caught:
+        db.add_frames({"samples": frame})
+    assert caught.value.problems == [
+        f"samples.observation_id: found '{'0f' * 16}'; expected a row of observations"
+    ]

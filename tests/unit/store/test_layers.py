@@ -1,0 +1,251 @@
+"""Curated records and one's own are layers: each row once, and an upgrade reaches everybody."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from registry.api import Registry
+from registry.store import read as read_module
+from registry.store import snapshot as snapshot_module
+from registry.store.build import build_tables, check_tables
+from registry.store.check import check_registry
+from registry.store.curated import find_pending_sources
+from registry.store.curated_fold import file_submissions
+from registry.store.folder import Folder, Location, create_registry, find_registry
+from tests.unit.store.registries import add_numbers, build_document, count_runs, read_content, runs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RECORDS = Path(__file__).parents[3] / "records"
+
+
+def write_source(records: Path, number: int, **choices: Any) -> Path:
+    """Write a recorded submission as a source of curated records."""
+    folder = records / "sources" / f"src-{number}"
+    folder.mkdir(parents=True)
+    path = folder / "recorded.json"
+    document = build_document(number, source_id=f"src-{number}", **choices)
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Folder:
+    """Return small curated records of a checkout: two sources, built."""
+    folder = tmp_path / "records"
+    shutil.copytree(RECORDS / "catalogue", folder / "catalogue")
+    (folder / "tables").mkdir()
+    for number in (0, 1):
+        write_source(folder, number)
+    build_tables(folder)
+    return Folder(folder)
+
+
+@pytest.fixture
+def own(tmp_path: Path, records: Folder) -> Registry:
+    """Return a registry of one's own over them."""
+    return Registry(Location(create_registry(tmp_path / "own"), records))
+
+
+def test_both_layers_are_read(own: Registry) -> None:
+    add_numbers(own, 5)
+    assert count_runs(own.location) == runs(0, 1, 5)
+    own.fold()
+    assert count_runs(own.location) == runs(0, 1, 5)
+    assert len(read_content(own.location)["results"]) == 3
+
+
+@pytest.mark.parametrize("is_folded", [True, False])
+def test_rows_that_both_layers_hold_are_there_once(
+    own: Registry, records: Folder, *, is_folded: bool
+) -> None:
+    before = read_content(Location(records))
+    mine = Registry(Location(own.location.own))
+    mine.add(build_document(1, source_id="src-1"))
+    if is_folded:
+        mine.fold()
+    mixed = read_content(own.location)
+    for table in ("observations", "measurements", "citations", "samples", "sources", "models"):
+        assert mixed[table] == before[table], table
+    assert len(mixed["results"]) == len(before["results"])
+
+
+def test_the_curated_observations_can_be_left_out_and_their_models_stay(own: Registry) -> None:
+    add_numbers(own, 5)
+    alone = Location(own.location.own)
+    assert count_runs(alone) == runs(5)
+    content = read_content(alone)
+    assert len(content["models"]) > 40
+    assert len(content["results"]) == 1
+
+
+def test_a_pending_description_of_a_known_gpu_doubles_nothing(own: Registry) -> None:
+    document = build_document(5)
+    document["observations"][0]["configuration"]["gpu_id"] = "rtx-3090"
+    document["gpus"] = [{"gpu_id": "rtx-3090", "memory_bytes": 24 * 2**30}]
+    own.add(document)
+    for location in (own.location, Location(own.location.own)):
+        content = read_content(location)
+        assert len([text for text in content["gpus"] if '"rtx-3090"' in text]) == 1
+        assert len([text for text in content["results"] if '"rtx-3090"' in text]) == 1
+
+
+def test_an_upgrade_with_one_more_source_reaches_an_existing_registry(
+    own: Registry, tmp_path: Path, records: Folder
+) -> None:
+    add_numbers(own, 5)
+    own.fold()
+    newer = tmp_path / "newer"
+    shutil.copytree(records.path, newer)
+    write_source(newer, 2)
+    build_tables(newer)
+    shutil.rmtree(newer / "sources")  # a wheel holds the tables alone
+    upgraded = Location(own.location.own, Folder(newer))
+    assert count_runs(upgraded) == runs(0, 1, 2, 5)
+    assert check_registry(upgraded).problems == ()
+
+
+@pytest.fixture
+def curated(records: Folder) -> Location:
+    return Location(records)
+
+
+def add_source(records: Folder) -> None:
+    write_source(records.path, 2)
+
+
+def change_source(records: Folder) -> None:
+    path = records.path / "sources" / "src-1" / "recorded.json"
+    path.write_text(path.read_text(encoding="utf-8").replace('"run-1"', '"run-9"'))
+
+
+def remove_source(records: Folder) -> None:
+    shutil.rmtree(records.path / "sources" / "src-1")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "source"),
+    [
+        (add_source, runs(0, 1, 2), "src-2"),
+        (change_source, runs(0, 9), "src-1"),
+        (remove_source, runs(0), "src-1"),
+    ],
+)
+def test_a_checkout_answers_from_sources_that_are_not_built_yet(
+    own: Registry,
+    records: Folder,
+    change: Callable[[Folder], None],
+    expected: dict[str, int],
+    source: str,
+) -> None:
+    change(records)
+    assert count_runs(Location(records)) == expected
+    assert count_runs(own.location) == expected
+    assert find_pending_sources(records) == (source,)
+    report = check_registry(Location(records))
+    assert report.problems == ()
+    assert report.hints == (
+        f"{source}: not in the tables yet; run `registry build`, which makes the tables from the "
+        "sources",
+    )
+    assert check_tables(records.path).changed == ()
+    pending = read_content(Location(records))
+    assert build_tables(records.path).pending == (source,)
+    assert find_pending_sources(records) == ()
+    assert read_content(Location(records)) == pending
+    assert check_registry(Location(records)) == check_registry(Location(records))
+    assert check_registry(Location(records)).hints == ()
+
+
+def test_building_twice_changes_nothing(records: Folder) -> None:
+    assert build_tables(records.path).changed == ()
+
+
+@pytest.mark.parametrize("name", ["observations.parquet", "observations.ids", "manifest.json"])
+def test_damaged_curated_tables_are_named_and_built_anew(records: Folder, name: str) -> None:
+    before = read_content(Location(records))
+    (records.tables / name).write_bytes(b"damaged")
+    problem = str(check_registry(Location(records)).problems[0])
+    assert str(records.tables / name) in problem
+    assert "run `registry build`" in problem
+    (records.tables / name).unlink()
+    build_tables(records.path)
+    assert read_content(Location(records)) == before
+    assert check_registry(Location(records)).problems == ()
+
+
+def file_numbers(records: Folder, *numbers: int) -> None:
+    """Do as `registry add` and `registry fold` with ``--registry records`` do."""
+    db = Registry(Location(records))
+    for number in numbers:
+        db.add(build_document(number, source_id="measured"))
+    file_submissions(records)
+
+
+def test_folding_curated_records_files_text_under_the_source(records: Folder) -> None:
+    file_numbers(records, 7)
+    assert records.storage.list("journal") == []
+    (path,) = (records.path / "sources" / "measured").iterdir()
+    assert json.loads(path.read_text(encoding="utf-8"))["source"]["source_id"] == "measured"
+    assert count_runs(Location(records)) == runs(0, 1, 7)
+    build_tables(records.path)
+    assert count_runs(Location(records)) == runs(0, 1, 7)
+
+
+def git(folder: Path, *arguments: str) -> None:
+    command = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *arguments]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+
+def test_two_clones_that_both_file_submissions_merge_without_a_conflict(
+    tmp_path: Path, records: Folder
+) -> None:
+    root = records.path.parent
+    git(root, "init", "--initial-branch=main", ".")
+    git(root, "add", "records")
+    git(root, "commit", "-m", "start")
+    for name, numbers in (("ours", (7, 8)), ("theirs", (8, 9))):
+        git(root, "clone", ".", name)
+        clone = Folder(root / name / "records")
+        file_numbers(clone, *numbers)
+        write_source(clone.path, 20 + numbers[0])
+        git(root / name, "add", "records/sources")
+        git(root / name, "commit", "-m", name)
+    ours = root / "ours"
+    git(ours, "pull", "--no-rebase", "--no-edit", "../theirs", "main")
+    merged = Location(Folder(ours / "records"))
+    assert count_runs(merged) == runs(0, 1, 7, 8, 9, 27, 28)
+    assert check_registry(merged).problems == ()
+
+
+def test_a_checkout_is_written_only_where_it_is_named(
+    records: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(records.path.parent)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv("REGISTRY_PATH", raising=False)
+    location = find_registry()
+    assert location.curated == Folder(Path("records"))
+    assert location.own.path == tmp_path / "data" / "peft-registry" / "records"
+    add_numbers(Registry(location), 5)
+    assert records.storage.list("journal") == []
+    assert count_runs(location) == runs(0, 1, 5)
+    assert find_registry("records") == Location(Folder(Path("records")))
+    assert find_registry(curated=False) == Location(location.own)
+
+
+def test_a_package_without_tables_reads_as_no_curated_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: Folder
+) -> None:
+    monkeypatch.setattr(snapshot_module, "curated_dir", lambda: records.path)
+    create_registry(tmp_path / "alone", curated=False)
+    db = Registry(find_registry(tmp_path / "alone"))
+    assert count_runs(db.location) == {}
+    assert read_module.read_dataset(db.location)[1] == ()

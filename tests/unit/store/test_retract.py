@@ -1,0 +1,136 @@
+"""A retracted observation leaves every view; an erased one leaves every file."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from registry.errors import StoreError, SubmissionError
+from registry.store.check import check_registry
+from tests.unit.store.registries import (
+    add_numbers,
+    build_document,
+    count_runs,
+    read_content,
+    runs,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from registry.api import Registry
+
+REASON = "the card was shared"
+
+
+def find_id(db: Registry, run_id: str) -> str:
+    rows = [json.loads(text) for text in read_content(db.location)["observations"]]
+    (found,) = [row["observation_id"] for row in rows if row["run_id"] == run_id]
+    return str(found)
+
+
+def shown(db: Registry, at: int | None = None) -> int:
+    return len(read_content(db.location, at)["results"])
+
+
+@pytest.mark.parametrize("is_folded", [True, False])
+def test_a_retracted_observation_leaves_results_and_its_history_stays(
+    folded: Registry, *, is_folded: bool
+) -> None:
+    identity = find_id(folded, "run-1")
+    assert folded.retract(identity[:10], reason=REASON) == identity
+    if is_folded:
+        folded.fold()
+    assert shown(folded) == 2
+    assert count_runs(folded.location) == runs(0, 1, 2)
+    assert shown(folded, at=3) == 3
+    (text,) = read_content(folded.location)["retractions"]
+    row = json.loads(text)
+    assert (row["observation_id"], row["reason"]) == (identity, REASON)
+    assert row["retracted_at"]
+    assert check_registry(folded.location).problems == ()
+
+
+def test_a_pending_observation_is_retracted_too(db: Registry) -> None:
+    add_numbers(db, 1, 2)
+    db.retract(find_id(db, "run-1"), reason=REASON)
+    assert shown(db) == 1
+    db.fold()
+    assert shown(db) == 1
+
+
+@pytest.mark.parametrize("prefix", ["", "zzzz"])
+def test_an_id_that_means_none_or_several_is_refused(folded: Registry, prefix: str) -> None:
+    n_found = 3 if prefix == "" else 0
+    with pytest.raises(StoreError) as caught:
+        folded.retract(prefix, reason=REASON)
+    assert str(caught.value) == (
+        f"{prefix}: {n_found} observations' ids begin so; expected one; list them with "
+        "`registry ls`"
+    )
+
+
+def places(root: Path, secret: str) -> list[str]:
+    """Return the files below a registry that hold a text, packed documents among them."""
+    found = [p for p in root.rglob("*") if p.is_file() and secret.encode() in p.read_bytes()]
+    for path in root.rglob("*.parquet"):
+        if any(secret in str(row) for row in pq.read_table(path, partitioning=None).to_pylist()):
+            found.append(path)
+    return sorted(str(path.relative_to(root)) for path in found)
+
+
+@pytest.mark.parametrize("when", ["folded", "pending", "both"])
+def test_an_erased_observation_is_in_no_file_any_more(db: Registry, when: str) -> None:
+    secret = build_document(1, model_reported="acme-internal-7b", source_id="acme")
+    secret["observations"].append(build_document(2)["observations"][0])
+    add_numbers(db, 0)
+    db.fold()
+    db.add(secret)
+    if when != "pending":
+        db.fold()
+    if when == "both":
+        db.add({**secret, "observations": secret["observations"][:1]})
+    identity = find_id(db, "run-1")
+    assert places(db.path, "acme-internal-7b")
+    db.retract(identity, reason="a customer asked", erase=True)
+    assert places(db.path, "acme-internal-7b") == []
+    assert count_runs(db.location) == runs(0, 2)
+    row = json.loads(read_content(db.location)["retractions"][0])
+    assert (row["observation_id"], row["reason"]) == (identity, "a customer asked")
+    assert row["erased"]
+    assert row["retracted_at"]
+    assert check_registry(db.location).problems == ()
+
+
+def test_what_was_erased_is_not_added_again(folded: Registry) -> None:
+    identity = find_id(folded, "run-1")
+    folded.retract(identity, reason=REASON, erase=True)
+    document = build_document(1, flags=["figures_disagree"])
+    with pytest.raises(SubmissionError) as caught:
+        folded.add(document)
+    assert str(caught.value) == (
+        f"submission: observation {identity[:12]} was erased from this registry; expected other "
+        "observations; leave it out"
+    )
+    folded.fold()
+    assert count_runs(folded.location) == runs(0, 2)
+
+
+def test_erasing_again_changes_nothing(folded: Registry) -> None:
+    identity = find_id(folded, "run-1")
+    folded.retract(identity, reason=REASON, erase=True)
+    before = read_content(folded.location)
+    assert folded.retract(identity, reason=REASON, erase=True) == identity
+    assert read_content(folded.location) == before
+
+
+def test_curated_observations_are_not_erased() -> None:
+    import registry  # noqa: PLC0415 - only here
+
+    db = registry.Registry(registry.open(curated=True).location)
+    identity = json.loads(read_content(db.location)["results"][0])["observation_id"]
+    with pytest.raises(StoreError, match="is in the curated records, which nothing here can erase"):
+        db.retract(identity, reason=REASON, erase=True)
