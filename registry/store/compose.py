@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from registry.contract import TABLES, load_table
 from registry.store.derive_tables import Document
 from registry.submission.identity import canonical_json, document_id
-from registry.submission.schema import PartSpec, part_spec
+from registry.submission.spec import PartSpec, part_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -12,7 +12,6 @@ from registry.reading.json_reader import parse_json
 from registry.store.derive_tables import Document
 from registry.store.files import TEMPORARY_PREFIX
 from registry.submission.identity import document_id
-from registry.submission.prepare import prepare_submission
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -114,6 +113,10 @@ def validate_entries(raw: RawJournal, catalogue: Catalogue) -> Journal:
 
     ``catalogue`` holds the models and GPUs that are known otherwise; entries may describe more.
     """
+    if not raw.texts:
+        return Journal((), raw.bad)
+    from registry.submission.prepare import prepare_submission  # noqa: PLC0415 - loads pydantic-core, which a query with nothing pending does not need
+
     bad = list(raw.bad)
     plain: dict[str, object] = {}
     for submission_id, data in raw.texts.items():

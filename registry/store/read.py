@@ -85,7 +85,7 @@ class _Build:
             self._leave_out_known_descriptions()
 
     def _leave_out_known_descriptions(self) -> None:
-        """Leave out pending models and GPUs that the catalogue has, also without its observations."""
+        """Leave out pending models and GPUs that the curated catalogue has."""
         part = self.snapshot.catalogue_part
         known = KnownIds([part.ids] if part else [])
         for table in _CATALOGUE:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
-from registry.submission.schema import NestedSpec, part_spec
+from registry.submission.spec import NestedSpec, part_spec
 
 
 class SubmissionPart(BaseModel):

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 #: Hexadecimal digits of a row's id (128 bits).
 ROW_ID_DIGITS = 32
 
+_CANONICAL = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
+
 
 def canonical_json(document: Any) -> str:
     """Return the one canonical JSON text of a document: sorted keys, no white space.
@@ -29,9 +33,7 @@ def canonical_json(document: Any) -> str:
     >>> canonical_json({"b": 1.0, "a": [True, None]})
     '{"a":[true,null],"b":1.0}'
     """
-    return json.dumps(
-        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    return _CANONICAL.encode(document)
 
 
 def document_id(text: str) -> str:

@@ -9,13 +9,14 @@ from pydantic_core import ValidationError
 from registry.contract import vocabulary
 from registry.contract.tables import LARGEST_INTEGER
 from registry.errors import did_you_mean, excerpt
-from registry.submission.schema import column_validator, part_spec
+from registry.submission.schema import column_validator
+from registry.submission.spec import part_spec
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
     from registry.contract import Column
-    from registry.submission.schema import PartSpec
+    from registry.submission.spec import PartSpec
 
 _PLAIN_TEXT = "text without control characters and unpaired surrogates"
 

@@ -17,7 +17,8 @@ from registry.submission.facts import collect_facts, format_fact
 from registry.submission.identity import canonical_json, document_id
 from registry.submission.messages import check_value, format_problems
 from registry.submission.rules import check_rules, rule_names
-from registry.submission.schema import PartSpec, part_spec, submission_validator
+from registry.submission.schema import submission_validator
+from registry.submission.spec import PartSpec, part_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

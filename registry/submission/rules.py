@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import operator
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,9 @@ from registry.contract import CrossFieldRule, load_rules
 from registry.errors import ContractError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
+
+Evaluator = Callable[[Mapping[str, Any]], Any]
 
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
@@ -29,7 +32,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 def evaluate(rule: CrossFieldRule, facts: Mapping[str, Any]) -> Any:
     """Return whether a rule holds: True, False, or None where that is unknown."""
-    return _value(_expression(rule.require), facts)
+    return _evaluator(rule.require)(facts)
 
 
 def check_rules(facts: Mapping[str, Any]) -> Iterable[CrossFieldRule]:
@@ -50,38 +53,59 @@ def _expression(require: str) -> ast.expr:
     return ast.parse(require, mode="eval").body
 
 
-def _value(node: ast.expr, facts: Mapping[str, Any]) -> Any:
+@lru_cache(maxsize=128)
+def _evaluator(require: str) -> Evaluator:
+    return _build(_expression(require))
+
+
+def _build(node: ast.expr) -> Evaluator:
+    """Return an expression as a function of the facts: each rule is asked of every observation."""
     match node:
         case ast.Name(id=name):
-            return facts[name]
+            return operator.itemgetter(name)
         case ast.Constant(value=value):
-            return value
+            return lambda _: value
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            value = _value(operand, facts)
-            return None if value is None else not value
+            return _strict(operator.not_, _build(operand))
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            return _both_known(operator.mul, _value(left, facts), _value(right, facts))
+            return _strict(operator.mul, _build(left), _build(right))
         case ast.BoolOp(op=op, values=values):
-            return _join(op, [_value(item, facts) for item in values])
+            return _join(op, [_build(item) for item in values])
         case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return _compare(op, _value(left, facts), _value(right, facts))
+            return _compare(op, _build(left), _build(right))
     raise ContractError(f"schemas/rules.yaml: cannot evaluate {ast.unparse(node)!r}")
 
 
-def _both_known(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    return None if left is None or right is None else function(left, right)
+def _strict(function: Callable[..., Any], *operands: Evaluator) -> Evaluator:
+    """Return the function of some operands, unknown where one of them is."""
+
+    def evaluate_all(facts: Mapping[str, Any]) -> Any:
+        values = [operand(facts) for operand in operands]
+        return None if None in values else function(*values)
+
+    return evaluate_all
 
 
-def _join(op: ast.boolop, values: list[Any]) -> bool | None:
+def _join(op: ast.boolop, operands: list[Evaluator]) -> Evaluator:
     """Return the conjunction or disjunction; one value that decides it is enough."""
     deciding = isinstance(op, ast.Or)
-    if any(value is not None and bool(value) is deciding for value in values):
-        return deciding
-    return None if None in values else not deciding
+
+    def evaluate_some(facts: Mapping[str, Any]) -> bool | None:
+        is_unknown = False
+        for operand in operands:
+            value = operand(facts)
+            if value is None:
+                is_unknown = True
+            elif bool(value) is deciding:
+                return deciding
+        return None if is_unknown else not deciding
+
+    return evaluate_some
 
 
-def _compare(op: ast.cmpop, left: Any, right: Any) -> bool | None:
-    if isinstance(op, ast.Is | ast.IsNot):
-        return (left is None) is isinstance(op, ast.Is)
-    result: bool | None = _both_known(_COMPARISONS[type(op)], left, right)
-    return result
+def _compare(op: ast.cmpop, left: Evaluator, right: Evaluator) -> Evaluator:
+    if isinstance(op, ast.Is):
+        return lambda facts: left(facts) is right(facts)
+    if isinstance(op, ast.IsNot):
+        return lambda facts: left(facts) is not right(facts)
+    return _strict(_COMPARISONS[type(op)], left, right)
