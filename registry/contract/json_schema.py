@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from registry.contract import load_metrics, load_table
 from registry.contract.descriptions import Description, format_comment
 from registry.contract.resources import read_yaml
-from registry.submission.schema import part_spec, value_schema
+from registry.submission.schema import value_schema
+from registry.submission.spec import part_spec
 
 if TYPE_CHECKING:
     from registry.contract import Column
-    from registry.submission.schema import NestedSpec, PartSpec
+    from registry.submission.spec import NestedSpec, PartSpec
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
