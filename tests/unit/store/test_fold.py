@@ -105,14 +105,14 @@ def test_an_observation_reported_twice_is_one_observation_with_two_citations(db:
     assert problems(db) == ()
 
 
-def test_a_further_citation_of_a_folded_observation_is_counted_as_recited(db: Registry) -> None:
+def test_a_further_citation_of_a_folded_observation_is_counted_beside_it(db: Registry) -> None:
     add_numbers(db, 1, locator="table 1")
     db.fold()
     add_numbers(db, 1, locator="table 2")
     assert db.fold().n_observations == 0
     state = read_state(db.location.own)
     assert (state.rows("observations"), state.rows("citations")) == (1, 2)
-    assert state.rows("recited") == 1
+    assert state.rows("later_citations") == 1
     assert '"n_citations": 2' in read_content(db.location)["results"][0]
     assert problems(db) == ()
 
