@@ -61,8 +61,8 @@ def _cast_column(name: str, field: pa.Field, rows: Sequence[dict[str, Any]]) -> 
     except pa.ArrowException as error:
         raise ContractError(
             f"schemas/tables/{name}.yaml, {field.name}: recorded values cannot be of type "
-            f"{field.type} ({str(error).splitlines()[0]}); expected a type that they can have; give "
-            "the column another name"
+            f"{field.type} ({str(error).splitlines()[0]}); expected a type that they can have; "
+            "give the column another name"
         ) from None
 
 

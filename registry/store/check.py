@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from registry.errors import RegistryError, StoreError
 from registry.store.build import check_tables
 from registry.store.curated import REBUILD, read_curated
-from registry.store.folder import Folder
 from registry.store.legacy import read_legacy
 from registry.store.manifest import REPAIR
 from registry.store.parts import DESCRIPTION, Part, check_files, hash_file
@@ -24,7 +23,7 @@ from registry.store.state import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from registry.store.folder import Location
+    from registry.store.folder import Folder, Location
 
 
 @dataclass(frozen=True, slots=True)

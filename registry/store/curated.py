@@ -11,16 +11,16 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from registry.catalogue import Catalogue
 from registry.errors import StoreError
 from registry.store.catalogue_files import catalogue_text, hash_catalogue, parse_catalogue
-from registry.store.derive_tables import Document
 from registry.store.parts import CATALOGUE, Part, parse_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from registry.catalogue import Catalogue
+    from registry.store.derive_tables import Document
     from registry.store.folder import Folder
 
 MANIFEST = "tables/manifest.json"
@@ -95,7 +95,7 @@ def with_described(catalogue: Catalogue, documents: Iterable[Document]) -> Catal
 def _read_manifest(folder: Folder) -> dict[str, Any]:
     path = folder.storage.path(MANIFEST)
     try:
-        built = json.loads(folder.storage.get(MANIFEST))
+        built: dict[str, Any] = json.loads(folder.storage.get(MANIFEST))
         if not isinstance(built["sources"], dict) or not isinstance(built["files"], dict):
             raise TypeError("no sources or files")  # noqa: TRY301 - one message for all of them
     except FileNotFoundError:

@@ -76,7 +76,7 @@ class _Tables:
 
     def add(self, document: Document) -> None:
         plain = document.plain
-        source = plain.get("source")
+        source = plain.get("source") or {}
         observations = plain.get("observations", ())
         for table, rows in (
             ("sources", [source] if source else ()),
@@ -90,7 +90,7 @@ class _Tables:
             self._add_observation(source["source_id"], observation)
         submission = {
             "submission_id": document.submission_id,
-            "source_id": source and source["source_id"],
+            "source_id": source.get("source_id"),
             "n_observations": len(observations),
             "document": document.text,
         }

@@ -88,6 +88,7 @@ class Folding:
     bad: list[BadEntry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        """Take up what the parts and the curated records describe."""
         self.folder = self.location.own
         self.curated: Curated = read_curated(self.location.curated or Folder(curated_dir()))
         self.parts: list[Part] = list(self.before.parts)

@@ -58,9 +58,12 @@ def _check_references(frames: Mapping[str, pd.DataFrame]) -> list[str]:
 def _rows(name: str, frame: pd.DataFrame) -> list[dict[str, Any]]:
     types = {column.name: column.type for column in load_table(name).columns}
     return [
-        {key: _plain(types[key], value) for key, value in row.items() if not _is_missing(value)}
+        {
+            str(key): _plain(types[str(key)], value)
+            for key, value in row.items()
+            if not _is_missing(value)
+        }
         for row in frame.to_dict("records")
-        for row in [{str(key): value for key, value in row.items()}]
     ]
 
 

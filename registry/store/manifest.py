@@ -100,7 +100,8 @@ def _read(folder: Folder, version: int) -> Manifest:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = str(error) or type(error).__name__
         raise StoreError(
-            f"{path}: damaged manifest ({reason}); expected it as `registry fold` writes it; {REPAIR}"
+            f"{path}: damaged manifest ({reason}); expected it as `registry fold` writes it; "
+            f"{REPAIR}"
         ) from None
     if manifest.version != version:
         raise StoreError(

@@ -84,7 +84,7 @@ class _Build:
             self._leave_out_known_descriptions()
 
     def _leave_out_known_descriptions(self) -> None:
-        """Leave out pending models and GPUs that the catalogue has, also without its observations."""
+        """Leave out pending models and GPUs that the catalogue has, whatever else it shows."""
         part = self.snapshot.catalogue_part
         known = KnownIds([part.ids] if part else [])
         for table in _CATALOGUE:
@@ -126,7 +126,7 @@ class _Build:
             return ""
         key = load_table(counted).key[0]
         if counted in (*_CATALOGUE, "sources"):
-            return f"{key} not in (select {key} from curated_{table})"
+            return f"{key} not in (select {key} from curated_{table})"  # noqa: S608 - names of the contract
         known = ", ".join(f"'{identity.hex()}'" for identity in shared)
         return f"left({key}, {2 * ID_BYTES}) not in ({known})"
 
@@ -187,7 +187,7 @@ class _Build:
         return queries
 
     def _add_recited(self) -> bool:
-        """Add the citations that later parts, or pending documents, bring; tell if there are any."""
+        """Add the citations that later parts or pending documents bring; tell if there are any."""
         rows = count_recited(self._fresh) if self._fresh else []
         files = tuple(file for part in self.snapshot.parts if (file := part.file("recited")))
         if rows or files:

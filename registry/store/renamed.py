@@ -38,7 +38,7 @@ def read_folder(folder: Folder) -> dict[str, str]:
             f"{folder.path / RENAMED}: found no table of old ids; expected CSV with the columns "
             f"{', '.join(_COLUMNS)}; restore the file"
         )
-    return {old: new for old, new in rows[1:]}
+    return dict(rows[1:])
 
 
 def write_renamed(folder: Folder, renamed: Mapping[str, str]) -> None:

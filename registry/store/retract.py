@@ -13,7 +13,6 @@ from registry.store.ids import ERASED
 from registry.store.journal import entry_name, list_entries
 from registry.store.lock import table_lock
 from registry.store.manifest import Manifest, list_versions, manifest_name
-from registry.store.parts import Part
 from registry.store.prune import remove_unnamed
 from registry.store.renamed import follow, read_renamed
 from registry.store.snapshot import Snapshot, read_snapshot
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from registry.store.folder import Location
+    from registry.store.parts import Part
 
 
 def retract(location: Location, prefix: str, *, reason: str, erase: bool = False) -> str:

@@ -11,7 +11,6 @@ import contextlib
 import os
 import stat
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from registry.errors import StoreError
@@ -19,6 +18,7 @@ from registry.store.files import TEMPORARY_PREFIX, explained, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
 #: Largest file that is read whole: a journal entry, a manifest, the ids of a part.
 LARGEST_READ = 512 * 2**20
@@ -115,7 +115,7 @@ class Batch:
         """Return the batch itself."""
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_exception: object) -> None:
         """Remove what was not committed."""
         for temporary, _ in self._files:
             temporary.unlink(missing_ok=True)
