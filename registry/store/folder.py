@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import dataclass
@@ -129,9 +130,16 @@ def create_registry(path: Path, *, curated: bool = True) -> Folder:
             f"{path}: found something there already; expected no such folder, or an empty one; "
             "name another, or remove it"
         )
+    is_there = path.exists()
     settings = {"format": FORMAT_VERSION, "curated": curated}
-    folder.storage.put(SETTINGS, json.dumps(settings).encode() + b"\n")
-    folder.storage.put(".gitignore", _IGNORED)
+    try:
+        folder.storage.put(SETTINGS, json.dumps(settings).encode() + b"\n")
+        folder.storage.put(".gitignore", _IGNORED)
+    except StoreError:
+        if not is_there:
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        raise
     for part in (folder.journal, folder.tables):
         part.mkdir(exist_ok=True)
     return folder

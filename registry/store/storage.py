@@ -115,10 +115,11 @@ class Batch:
         """Return the batch itself."""
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_exception: object) -> None:
         """Remove what was not committed."""
-        for temporary, _path in self._files:
-            temporary.unlink(missing_ok=True)
+        for temporary, _ in self._files:
+            with contextlib.suppress(OSError):  # on a read-only disk there is none, nor a way
+                temporary.unlink()
 
     def add(self, name: str, data: bytes) -> None:
         """Write a file under a temporary name, flushed to the disk. Raises StoreError."""

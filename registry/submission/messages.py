@@ -72,9 +72,7 @@ def _format_problem(detail: ErrorDetails) -> str:
     return f"{path}: found {excerpt(detail.get('input'))}; {_expected(detail, column)}"
 
 
-def _expected(  # noqa: PLR0911 - a table of cases
-    detail: ErrorDetails, column: Column | None
-) -> str:
+def _expected(detail: ErrorDetails, column: Column | None) -> str:
     context = detail.get("ctx", {})
     match detail["type"]:
         case "literal_error" if column is not None and column.vocabulary:
@@ -84,14 +82,12 @@ def _expected(  # noqa: PLR0911 - a table of cases
             return f"expected text that matches {column.pattern} ({meaning})"
         case "string_pattern_mismatch":
             return f"expected {_PLAIN_TEXT}"
-        case "greater_than_equal":
-            return f"expected at least {_format_bound(context['ge'])}"
-        case "less_than_equal":
-            return f"expected at most {_format_bound(context['le'])}"
-        case "too_long":
-            return f"expected at most {context['max_length']} items"
-        case "string_too_long":
-            return f"expected at most {context['max_length']} characters"
+        case "greater_than_equal" | "less_than_equal" as kind:
+            side, key = ("least", "ge") if kind.startswith("greater") else ("most", "le")
+            return f"expected at {side} {_format_bound(context[key])}"
+        case "too_long" | "string_too_long" as kind:
+            unit = "items" if kind == "too_long" else "characters"
+            return f"expected at most {context['max_length']} {unit}"
     expected = _EXPECTED.get(detail["type"]) or detail["msg"].removeprefix("expected ")
     is_quoted = isinstance(detail["input"], str) and expected in _UNQUOTED
     return f"expected {expected}{'; write it without quotes' if is_quoted else ''}"

@@ -74,13 +74,12 @@ def _column_field(part: PartSpec, column: Column) -> dict[str, Any]:
     return _field(schema, required=column.required)
 
 
-def value_schema(column: Column) -> dict[str, Any]:  # noqa: PLR0911 - a case for each type
+def value_schema(column: Column) -> dict[str, Any]:
     """Return the schema of a column's values that are not null: type, range, words, pattern."""
     match column.type:
-        case "string":
-            return _text(column)
-        case "list<string>":
-            return {"type": "list", "items_schema": _text(column), "max_length": MOST_WORDS}
+        case "string" | "list<string>" as kind:
+            words = {"type": "list", "items_schema": _text(column), "max_length": MOST_WORDS}
+            return _text(column) if kind == "string" else words
         case "int64":
             low = -LARGEST_INTEGER if column.min is None else column.min
             high = LARGEST_INTEGER if column.max is None else column.max

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from registry.store.folder import create_registry
+from registry.api import Registry
+from registry.store.folder import create_registry, find_registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,9 +99,13 @@ def run(environment: dict[str, str], work: Path) -> Run:
 
 @pytest.fixture(scope="session")
 def curated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a registry with the curated records that nothing may be written to."""
+    """Return a registry over the curated records, with one version, that nobody may write to."""
     path = tmp_path_factory.mktemp("curated") / "registry"
     create_registry(path)
+    db = Registry(find_registry(path))
+    document = build_submission(0)
+    db.add({**document, "source": {"source_id": "older-runs"}})
+    db.fold()
     return path
 
 

@@ -182,8 +182,8 @@ def test_a_full_disk_leaves_no_half_registry(run: Run, full: Path, snapshot: Sna
     done = run("init", "mine/new")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "error: mine/new: cannot be written: No space left on device; nothing was written; "
-        "free space on the disk, then repeat the command\n"
+        "error: mine/new/registry.json: cannot be written: No space left on device; nothing was "
+        "recorded; free space on the disk, then repeat the command\n"
     )
     assert snapshot(full) == before
 
@@ -208,8 +208,8 @@ def test_a_registry_of_a_newer_release_is_refused(
     done = run(*arguments, *ALL)
     assert done.returncode == 1
     assert (
-        f"mine/tables/{path.name}: found format 99; expected at most 1: this registry was written "
-        "by a newer release; upgrade with `pip install -U peft-registry`"
+        f"mine/tables/{path.name}: found format 99; expected at most 2: a newer release wrote this "
+        "registry; upgrade with `pip install -U peft-registry`"
     ) in done.stdout + done.stderr
     assert snapshot(registry.parent) == before
 
@@ -237,15 +237,17 @@ def test_a_damaged_manifest_is_refused(
     done = run(*arguments, *ALL)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"error: mine/tables/{path.name}: damaged manifest (")
-    assert "restore the file from a backup" in done.stderr
+    assert "run `registry repair`" in done.stderr
     assert snapshot(registry.parent) == before
+    assert run("repair", *ALL).stdout == "version 2: 1 submissions, 1 observations\n"
+    assert run("check", *ALL).returncode == 0
 
 
-@pytest.mark.parametrize("pattern", ["catalogue-*.json", "ids-*.bin"])
+@pytest.mark.parametrize("name", ["part.json", "submissions.ids"])
 def test_a_missing_file_is_named_when_adding(
-    run: Run, registry: Path, snapshot: Snapshot, pattern: str
+    run: Run, registry: Path, snapshot: Snapshot, name: str
 ) -> None:
-    path = next((registry / "tables").glob(pattern))
+    path = next((registry / "tables" / "parts").glob(f"*/{name}"))
     path.unlink()
     before = snapshot(registry)
     done = run("add", "a.json", *ALL)
@@ -257,7 +259,7 @@ def test_a_missing_file_is_named_when_adding(
 
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_part_that_cannot_be_read_is_named(run: Run, registry: Path, *, is_there: bool) -> None:
-    path = next((registry / "tables").glob("observations-*.parquet"))
+    path = next((registry / "tables" / "parts").glob("*/observations.parquet"))
     path.unlink()
     if is_there:
         path.write_bytes(b"not a Parquet file")
@@ -277,12 +279,15 @@ def test_a_damaged_journal_entry_is_warned_of_and_the_others_are_read(
     path.write_text(path.read_text()[:100])
     done = run("query", "select count(*) from observations where source_id = 'my-runs'", *ALL)
     assert done.stdout.split()[1] == "1"
-    assert done.stderr.startswith(f"warning: mine/journal/{path.name}: damaged journal entry (")
+    assert done.stderr.startswith(
+        f"warning: journal/{path.name}: its content has another hash than its name; it is left out "
+    )
     assert run("check", *ALL).returncode == 1
     fold = run("fold", *ALL)
     assert fold.returncode == 1
     assert fold.stdout.startswith("folded 1 submission, 1 new observation;")
-    assert path.exists()
+    assert (registry / "quarantine" / path.name).is_file()
+    assert run("check", *ALL).returncode == 0
 
 
 def test_a_registry_that_another_process_folds_is_waited_for_so_long(

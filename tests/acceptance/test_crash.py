@@ -178,8 +178,8 @@ HOLD = """
 import signal, sys
 from pathlib import Path
 from registry.store.folder import Folder
-from registry.store.lock import fold_lock
-with fold_lock(Folder(Path(sys.argv[1]))):
+from registry.store.lock import table_lock
+with table_lock(Folder(Path(sys.argv[1]))):
     print("held", flush=True)
     signal.pause()
 """

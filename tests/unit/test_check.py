@@ -211,8 +211,10 @@ def test_another_contract_is_a_hint_that_a_fold_of_all_takes(
     report = check_registry(db.location)
     assert report.problems == ()
     assert report.hints == (
-        "some tables were written under another contract or with other models: `results` is "
-        "computed at every reading; `registry fold --all` rewrites them once",
+        (
+            "some tables were written under another contract or with other models: `results` is "
+            "computed at every reading; `registry fold --all` rewrites them once"
+        ),
     )
     fold(db.location, rebuild=True)
     prune(db.location.own)

@@ -59,7 +59,7 @@ class Document(dict[str, Any]):
 
 
 def test_memory_does_not_grow_with_the_number_of_documents(
-    db: Registry, monkeypatch: pytest.MonkeyPatch
+    db: Registry,
 ) -> None:
     alive: weakref.WeakSet[Document] = weakref.WeakSet()
     most = []
@@ -67,7 +67,7 @@ def test_memory_does_not_grow_with_the_number_of_documents(
     def documents() -> Iterator[Document]:
         for number in range(40):
             document = Document(build_document(number))
-            document.__class__.__hash__ = object.__hash__  # type: ignore[method-assign, assignment]
+            document.__class__.__hash__ = object.__hash__  # type: ignore[assignment]
             alive.add(document)
             yield document
             del document

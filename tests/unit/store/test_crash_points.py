@@ -158,7 +158,7 @@ def test_an_addition_killed_at_any_change_is_there_or_not(tmp_path: Path) -> Non
 def test_an_erasure_killed_at_any_change_is_finished_by_the_next(tmp_path: Path) -> None:
     origin = make_registry(tmp_path / "origin")
     for number in range(2):
-        add_numbers(origin, number, source_id=f"secret-{number}", **SMALL)
+        add_numbers(origin, number, model_reported=f"secret-{number}", **SMALL)
         origin.fold()
     observations = [json.loads(one) for one in read_content(origin.location)["observations"]]
     (identity,) = [o["observation_id"] for o in observations if o["run_id"] == "run-1"]

@@ -128,8 +128,10 @@ BAD = [
     (overflowing_counts, "grad_accum_steps: found 9000000000000000000; expected at most 100000000"),
     (
         overflowing_product,
-        "global_batch_size: found 10000000000000000, which follows from the others; expected at "
-        "most 100000000000",
+        (
+            "global_batch_size: found 10000000000000000, which follows from the others; "
+            "expected at most 100000000000"
+        ),
     ),
     (a_list, "the document: found [1]; expected "),
     (a_foreign_object, "a: unknown column; expected schema_version, source, models, "),
@@ -194,17 +196,17 @@ def test_an_entry_of_a_newer_release_is_named_and_stays(db: Registry) -> None:
     result = fold(db.location)
     assert result.n_submissions == 1
     assert result.problems == (
-        f"journal/{newer}.json: schema_version: found 2; expected version 1 of the submission "
-        "format; a newer one needs a newer peft-registry; it is left out until you upgrade",
+        (
+            f"journal/{newer}.json: schema_version: found 2; expected version 1 of the submission "
+            "format; a newer one needs a newer peft-registry; it is left out until you upgrade"
+        ),
     )
     assert list_entries(folder) == [newer]
     assert folder.storage.list("quarantine") == []
     assert count_runs(db.location) == runs(1)
 
 
-@pytest.mark.parametrize(
-    "harm", [lambda data: b"", lambda data: data[:-10], lambda data: data + b" "]
-)
+@pytest.mark.parametrize("harm", [lambda _: b"", lambda data: data[:-10], lambda data: data + b" "])
 def test_adding_the_same_again_restores_a_damaged_entry(
     db: Registry, harm: Callable[[bytes], bytes]
 ) -> None:

@@ -152,8 +152,10 @@ def test_a_checkout_answers_from_sources_that_are_not_built_yet(
     report = check_registry(Location(records))
     assert report.problems == ()
     assert report.hints == (
-        f"{source}: not in the tables yet; run `registry build`, which makes the tables from the "
-        "sources",
+        (
+            f"{source}: not in the tables yet; run `registry build`, which makes the tables from "
+            "the sources"
+        ),
     )
     assert check_tables(records.path).changed == ()
     pending = read_content(Location(records))
@@ -205,7 +207,7 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 def test_two_clones_that_both_file_submissions_merge_without_a_conflict(
-    tmp_path: Path, records: Folder
+    records: Folder,
 ) -> None:
     root = records.path.parent
     git(root, "init", "--initial-branch=main", ".")

@@ -1,7 +1,7 @@
 """Registries of earlier releases, and of another contract, answer at once and lose nothing.
 
-tests/fixtures/registry-0.1.0 was written by release 0.1.0 (commit 7f67462): three submissions folded
-in one part, two observations in another that were handed in as whole tables without a document, one pending.
+tests/fixtures/registry-0.1.0 was written by release 0.1.0 (commit 7f67462): three submissions in
+one part, two observations in another that came as whole tables without a document, one pending.
 """
 
 from __future__ import annotations
@@ -82,8 +82,10 @@ def test_an_old_registry_is_read_as_it_is(old: Registry) -> None:
     report = check_registry(old.location)
     assert report.problems == ()
     assert report.hints == (
-        "an earlier release wrote these tables: they are derived anew at every reading; "
-        "`registry fold` rewrites them once",
+        (
+            "an earlier release wrote these tables: they are derived anew at every reading; "
+            "`registry fold` rewrites them once"
+        ),
     )
 
 
@@ -247,7 +249,7 @@ print(json.dumps({"rows": [list(row.values()) for row in rows],
 
 @pytest.mark.parametrize("is_old", [True, False], ids=["0.1.0", "today"])
 def test_a_new_nullable_column_works_on_every_registry_without_a_refold(
-    tmp_path: Path, is_old: bool
+    tmp_path: Path, *, is_old: bool
 ) -> None:
     if is_old:
         shutil.copytree(OLD, tmp_path / "r")
@@ -260,7 +262,7 @@ def test_a_new_nullable_column_works_on_every_registry_without_a_refold(
         before = ["run-0", "run-2"]
     (tmp_path / "r" / "document.json").write_text(json.dumps(build_document(1)), encoding="utf-8")
     tree = change_contract(tmp_path, add_column)
-    expected = {
+    expected: dict[str, Any] = {
         "rows": sorted([*([run, None] for run in before), ["run-1", "delayed"]]),
         "n_results": len(before) + 1,
         "exported": len(before) + 1,

@@ -141,7 +141,7 @@ def test_a_damaged_state_is_refused_by_all_and_repair_brings_everything_back(
     files = sorted(folder.path.rglob("*"))
     for refused in (read_content, fold, lambda location: prune(location.own)):
         with pytest.raises(StoreError, match="registry repair"):
-            refused(folded.location)  # type: ignore[operator]
+            refused(folded.location)
     with pytest.raises(StoreError, match="registry repair"):
         add_numbers(folded, 10)
     assert any("registry repair" in str(p) for p in check_registry(folded.location).problems)
@@ -208,10 +208,18 @@ def test_where_the_documents_are_lost_the_rows_give_the_observations(
     assert path
     harm(path)
     assert repair(folded.location).notes[-4:] == (
-        f"{path.parent}: documents damaged or missing; their observations are composed from the "
-        "rows",
-        "tables/manifest-000002.json: names a damaged part; moved to quarantine/manifest-000002.json",
-        "tables/manifest-000003.json: names a damaged part; moved to quarantine/manifest-000003.json",
+        (
+            f"{path.parent}: documents damaged or missing; their observations are composed from "
+            "the rows"
+        ),
+        (
+            "tables/manifest-000002.json: names a damaged part; moved to quarantine/"
+            "manifest-000002.json"
+        ),
+        (
+            "tables/manifest-000003.json: names a damaged part; moved to quarantine/"
+            "manifest-000003.json"
+        ),
         f"{path.parent}: damaged; moved to quarantine/{path.parent.name}",
     )
     after = read_content(folded.location)
@@ -284,7 +292,7 @@ def test_a_registry_of_a_newer_release_is_left_alone(folded: Registry) -> None:
     path_of(folder, 4).write_text(json.dumps({"format": 99}), encoding="utf-8")
     for refused in (read_content, fold, repair):
         with pytest.raises(StoreError) as caught:
-            refused(folded.location)  # type: ignore[operator]
+            refused(folded.location)
         assert str(caught.value) == (
             f"{path_of(folder, 4)}: found format 99; expected at most 2: a newer release wrote "
             "this registry; upgrade with `pip install -U peft-registry`"

@@ -77,8 +77,8 @@ def places(root: Path, secret: str) -> list[str]:
     """Return the files below a registry that hold a text, packed documents among them."""
     found = [p for p in root.rglob("*") if p.is_file() and secret.encode() in p.read_bytes()]
     for path in root.rglob("*.parquet"):
-        if any(secret in str(row) for row in pq.read_table(path, partitioning=None).to_pylist()):
-            found.append(path)
+        rows = pq.read_table(path, partitioning=None).to_pylist()
+        found += [path] if secret in str(rows) else []
     return sorted(str(path.relative_to(root)) for path in found)
 
 

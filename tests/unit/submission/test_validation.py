@@ -15,7 +15,8 @@ from registry.catalogue import Catalogue
 from registry.contract import load_table
 from registry.errors import SubmissionError
 from registry.submission import Submission
-from registry.submission.prepare import Prepared, check_value, prepare_submission, read_figure
+from registry.submission.messages import check_value
+from registry.submission.prepare import Prepared, prepare_submission, read_figure
 
 CATALOGUE = Catalogue(
     models={"tiny": {"model_id": "tiny", "aliases": ["Tiny LM"]}},
