@@ -45,17 +45,20 @@ class Decoder:
     shares_norm: bool = False
 
 
-_LLAMA = Decoder(query_bias="attention_bias", output_bias="attention_bias", mlp_bias="mlp_bias")
+_FLAGGED = Decoder(query_bias="attention_bias", output_bias="attention_bias")
+_LLAMA = replace(_FLAGGED, mlp_bias="mlp_bias")
+_QWEN3 = replace(_FLAGGED, query_key_norm="head")
+_OLMO2 = replace(_FLAGGED, query_key_norm="all")
 _GPT2 = Decoder(
     gated_mlp=False, tied_embeddings=True, query_bias=True, output_bias=True, mlp_bias=True,
     norm_vectors=2, extra_positions=0,
 )  # fmt: skip
-_GEMMA = Decoder(tied_embeddings=True, query_bias="attention_bias", output_bias="attention_bias")
+_GEMMA = replace(_FLAGGED, tied_embeddings=True)
 
 DECODERS: Final[Mapping[str, Decoder]] = {
     "llama": _LLAMA,
     "granite": _LLAMA,
-    "granitemoe": Decoder(query_bias="attention_bias", output_bias="attention_bias"),
+    "granitemoe": _FLAGGED,
     "mistral": Decoder(),
     "mixtral": Decoder(),
     "phi3": Decoder(),
@@ -66,28 +69,17 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "qwen": Decoder(query_bias=True),
     "qwen2": Decoder(query_bias=True),
     "qwen2_moe": Decoder(query_bias=True),
-    "qwen3": Decoder(
-        query_bias="attention_bias", output_bias="attention_bias", query_key_norm="head"
-    ),
-    "qwen3_moe": Decoder(
-        query_bias="attention_bias", output_bias="attention_bias", query_key_norm="head"
-    ),
+    "qwen3": _QWEN3,
+    "qwen3_moe": _QWEN3,
     "gemma": _GEMMA,
     "gemma2": replace(_GEMMA, norms_per_layer=4),
     "gemma3_text": replace(_GEMMA, norms_per_layer=4, query_key_norm="head"),
-    "olmo": Decoder(query_bias="attention_bias", output_bias="attention_bias", norm_vectors=0),
-    "olmo2": Decoder(
-        query_bias="attention_bias", output_bias="attention_bias", query_key_norm="all"
-    ),
-    "olmoe": Decoder(
-        query_bias="attention_bias", output_bias="attention_bias", query_key_norm="all"
-    ),
+    "olmo": replace(_FLAGGED, norm_vectors=0),
+    "olmo2": _OLMO2,
+    "olmoe": _OLMO2,
     "cohere": Decoder(tied_embeddings=True, norms_per_layer=1),
     "stablelm": Decoder(query_bias="use_qkv_bias", norm_vectors=2),
-    "nemotron": Decoder(
-        gated_mlp=False, query_bias="attention_bias", output_bias="attention_bias",
-        mlp_bias="mlp_bias", norm_vectors=2,
-    ),
+    "nemotron": replace(_LLAMA, gated_mlp=False, norm_vectors=2),
     "starcoder2": Decoder(
         gated_mlp=False, tied_embeddings=True, biased_by_default=True, query_bias="use_bias",
         output_bias="use_bias", mlp_bias="use_bias", norm_vectors=2,

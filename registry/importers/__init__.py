@@ -115,20 +115,14 @@ def _read_runs(
     for run, members in runs.items():
         importer = found[run]
         if importer is not None:
-            beside = [] if len(main) > 1 else _loose(runs, found)
+            # settings that bear another prefix are those of the only run beside them
+            others = [name for name in runs if found[name] is None and len(main) == 1]
+            beside = [file for name in others for file in runs[name] if _is_settings(file)]
             yield _read_run([*members, *beside], importer, options)
         else:
             unused = [file for file in members if len(main) != 1 or not _is_settings(file)]
             refusals = (Refusal(file.path, explain_refusal(file)) for file in unused)
             yield Imported(refused=tuple(refusals))
-
-
-def _loose(
-    runs: dict[tuple[str, str], list[RunFile]], found: dict[tuple[str, str], Importer | None]
-) -> list[RunFile]:
-    """Return the settings that lie beside the only run and bear another prefix."""
-    rest = [file for run, members in runs.items() if found[run] is None for file in members]
-    return [file for file in rest if _is_settings(file)]
 
 
 def _is_settings(file: RunFile) -> bool:

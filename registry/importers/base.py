@@ -86,7 +86,7 @@ class Importer(Protocol):
     is_single_file: bool
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
-        """Return the files that figures come from, judged by their content; none is no run."""
+        """Return the files that figures come from, by their content; empty if there is no run."""
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return what the files hold; raise SubmissionError where nothing can be taken."""

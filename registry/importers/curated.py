@@ -18,7 +18,7 @@ from registry.submission.prepare import Prepared, prepare_submission
 from registry.tables.curated import SUBMISSIONS_NAME, load_curated_catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from registry.catalogue import Catalogue
 
@@ -60,12 +60,12 @@ def write_benchmark_records(samples: Path, records: Path) -> dict[str, int]:
     ``fms_acceleration``; ``records`` holds the catalogue and takes the result.
     """
     catalogue = load_curated_catalogue(records)
+    newer = ImportOptions(catalogue=catalogue, overrides={**_PEFT, "revision": "5d602fdb"})
+    earlier = ImportOptions(catalogue=catalogue, overrides=_PEFT_EARLIER)
     found = {
-        "peft-method-comparison": _read_peft(
-            samples / "peft_method_comparison", {**_PEFT, "revision": "5d602fdb"}, catalogue
-        ),
-        "peft-method-comparison-2025-06": _read_peft(
-            samples / "peft_method_comparison_2025-06", _PEFT_EARLIER, catalogue
+        "peft-method-comparison": _read([samples / "peft_method_comparison"], "peft", newer),
+        "peft-method-comparison-2025-06": _read(
+            [samples / "peft_method_comparison_2025-06"], "peft", earlier
         ),
         "fms-acceleration": _read_fms(samples / "fms_acceleration", catalogue),
     }
@@ -73,13 +73,6 @@ def write_benchmark_records(samples: Path, records: Path) -> dict[str, int]:
         source_id: _write(records / "sources" / source_id, source_id, documents, catalogue)
         for source_id, documents in found.items()
     }
-
-
-def _read_peft(
-    folder: Path, source: Mapping[str, str], catalogue: Catalogue
-) -> Iterator[dict[str, Any]]:
-    options = ImportOptions(catalogue=catalogue, overrides=source)
-    yield from _read([folder], "peft", options)
 
 
 def _read_fms(folder: Path, catalogue: Catalogue) -> Iterator[dict[str, Any]]:

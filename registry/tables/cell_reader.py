@@ -15,7 +15,7 @@ from registry.units.figure import TIME_OF, parse_quantity
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from registry.tables.mapping import ColumnSpec, FigureSpec, PatternSpec
+    from registry.tables.mapping import ColumnSpec, FigureSpec
     from registry.tables.values import Values
     from registry.units.memory import MemoryOptions
 
@@ -57,7 +57,10 @@ def read_values(cell: str, spec: ColumnSpec, *, where: str) -> Values:
     for pattern in spec.patterns:
         match = re.fullmatch(pattern.pattern, text)
         if match:
-            return _expand(pattern, match, where=where)
+            return {
+                name: _expand(name, stated, match, where=where)
+                for name, stated in pattern.set.items()
+            }
     if is_absent(cell, spec.absent):
         return {}
     if spec.to is None or spec.values:
@@ -73,15 +76,9 @@ def _listed(spec: ColumnSpec) -> str:
     return f": one of {', '.join(repr(text) for text in known)}"
 
 
-def _expand(pattern: PatternSpec, match: re.Match[str], *, where: str) -> Values:
-    """Put the groups of a match into the values of a pattern."""
-    return {
-        name: _expand_stated(name, stated, match, where=where)
-        for name, stated in pattern.set.items()
-    }
+def _expand(name: str, stated: Stated, match: re.Match[str], *, where: str) -> Stated:
+    """Put the groups of a match into one of a pattern's values."""
 
-
-def _expand_stated(name: str, stated: Stated, match: re.Match[str], *, where: str) -> Stated:
     def fill(text: Any) -> Any:
         if not isinstance(text, str):
             return text

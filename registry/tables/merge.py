@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from registry.errors import SourceError
 from registry.submission.identity import canonical_json
 from registry.tables.values import Stated, Values, split_parts
-from registry.units import Figure, RelatedFigures, check_related, figure_of
+from registry.units import Figure, check_related, figure_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -219,7 +219,7 @@ def _disagrees(group: Group, n_tokens: int | None) -> bool:
         figures["n_samples"] = Figure(n_samples.value * times, n_samples.half_width * times)
         if n_tokens is not None:
             figures["n_tokens"] = Figure(n_tokens * times)
-    return bool(check_related(RelatedFigures(**figures)))
+    return bool(check_related(figures))
 
 
 def _is_inverted(figure: ReportedFigure) -> bool:

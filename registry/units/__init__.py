@@ -12,14 +12,13 @@ from registry.units.figure import TIME_OF, format_figure, parse_figure, parse_qu
 from registry.units.glued import GLUED_PATTERNS, split_glued
 from registry.units.memory import parse_memory
 from registry.units.rate import parse_rate
-from registry.units.related import Figure, RelatedFigures, check_related, figure_of
+from registry.units.related import Figure, check_related, figure_of
 from registry.units.text import format_duration, format_memory
 
 __all__ = [
     "GLUED_PATTERNS",
     "TIME_OF",
     "Figure",
-    "RelatedFigures",
     "check_related",
     "figure_of",
     "format_duration",

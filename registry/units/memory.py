@@ -41,7 +41,7 @@ class UnitOptions(TypedDict, total=False):
 
 
 class MemoryOptions(UnitOptions, total=False):
-    """What it knows of memory besides.
+    """What it also knows about figures of memory.
 
     Attributes:
         capacity_bytes: memory of all cards the figure is about; no peak exceeds it.

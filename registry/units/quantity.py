@@ -56,7 +56,7 @@ class Quantity(Generic[Number]):
         reading: str | None = None,
         reason: str | None = None,
     ) -> Self:
-        """Return a quantity that has one reading: the label as written, unless it is said."""
+        """Return a quantity with no range, read as its label unless ``reading`` is given."""
         return cls(value, unit, raw, label, reading or label or unit, reason, value, value)
 
     @property

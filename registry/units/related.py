@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, prod
 from typing import TYPE_CHECKING
@@ -11,6 +11,8 @@ from registry.units.known import Dimension, units_by_symbol
 from registry.units.number import rounding_half_width
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from registry.units.quantity import Quantity
 
 # Clocks such as tqdm's cut the fraction of a second off, so they may be a whole second short.
@@ -40,20 +42,6 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class RelatedFigures:
-    """Figures of one observation; None where not stated. All GPUs together, in canonical units."""
-
-    n_samples: Figure | None = None
-    n_tokens: Figure | None = None
-    n_steps: Figure | None = None
-    total_seconds: Figure | None = None
-    samples_per_second: Figure | None = None
-    tokens_per_second: Figure | None = None
-    seconds_per_sample: Figure | None = None
-    seconds_per_step: Figure | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Disagreement:
     """Figures which contradict each other beyond rounding.
 
@@ -75,16 +63,14 @@ def figure_of(quantity: Quantity[int] | Quantity[float]) -> Figure:
     return Figure(float(quantity.value), _half_width(quantity))
 
 
-def check_related(figures: RelatedFigures) -> tuple[Disagreement, ...]:
+def check_related(figures: Mapping[str, Figure]) -> tuple[Disagreement, ...]:
     """Return the relations among the stated figures which do not hold within rounding.
 
-    Nothing is repaired; a relation of which one figure is missing or zero is not checked.
+    ``figures`` are those of one observation, all GPUs together, in canonical units, by the names
+    that ``RELATIONS`` has for them. Nothing is repaired; a relation of which one figure is missing
+    or zero is not checked.
     """
-    stated = {
-        item.name: figure
-        for item in fields(figures)
-        if (figure := getattr(figures, item.name)) is not None and figure.value > 0
-    }
+    stated = {name: figure for name, figure in figures.items() if figure.value > 0}
     checked = (
         _compare(stated, left, right)
         for left, right in RELATIONS

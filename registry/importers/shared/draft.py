@@ -170,7 +170,7 @@ def import_drafts(  # noqa: PLR0913 - who read what from where, and as what
     *,
     kind: str = "log",
 ) -> Imported:
-    """Return the observations that some files report as one submission, with what they lack.
+    """Return the observations in some files as one submission, and what the files lack.
 
     ``what`` says what the files were recognized as.
     """

@@ -7,7 +7,6 @@ import pytest
 from registry.errors import UnitError
 from registry.units import (
     Figure,
-    RelatedFigures,
     check_related,
     figure_of,
     parse_count,
@@ -64,29 +63,29 @@ def test_half_widths_are_in_the_canonical_unit(figure: Figure, half_width: float
     [("0.085 sample/s", "3:35:20"), ("2.609 sample/s", "07:01"), ("1.341 sample/s", "13:40")],
 )
 def test_figures_that_agree_within_rounding_give_no_problem(rate: str, time: str) -> None:
-    figures = RelatedFigures(
-        n_samples=Figure(1100),
-        samples_per_second=_rate(rate),
-        total_seconds=figure_of(parse_duration(time, where=PLACE)),
-    )
+    figures = {
+        "n_samples": Figure(1100),
+        "samples_per_second": _rate(rate),
+        "total_seconds": figure_of(parse_duration(time, where=PLACE)),
+    }
     assert check_related(figures) == ()
 
 
 def test_a_rounded_count_is_allowed_its_rounding() -> None:
-    figures = RelatedFigures(
-        n_samples=figure_of(parse_count("48.8k", where=PLACE)),
-        seconds_per_sample=figure_of(parse_duration("0.4118s", where=PLACE)),
-        total_seconds=figure_of(parse_duration("5h35min", where=PLACE)),
-    )
+    figures = {
+        "n_samples": figure_of(parse_count("48.8k", where=PLACE)),
+        "seconds_per_sample": figure_of(parse_duration("0.4118s", where=PLACE)),
+        "total_seconds": figure_of(parse_duration("5h35min", where=PLACE)),
+    }
     assert check_related(figures) == ()
 
 
 def test_tokens_that_disagree_with_the_time_are_reported() -> None:
-    figures = RelatedFigures(
-        n_tokens=Figure(797459),
-        tokens_per_second=_rate("991.86 token/s"),
-        total_seconds=figure_of(parse_duration("13:40", where=PLACE)),
-    )
+    figures = {
+        "n_tokens": Figure(797459),
+        "tokens_per_second": _rate("991.86 token/s"),
+        "total_seconds": figure_of(parse_duration("13:40", where=PLACE)),
+    }
     (problem,) = check_related(figures)
     assert problem.figures == ("tokens_per_second", "total_seconds", "n_tokens")
     assert problem.ratio == pytest.approx(1.0199, abs=1e-4)
@@ -94,14 +93,14 @@ def test_tokens_that_disagree_with_the_time_are_reported() -> None:
 
 
 def test_a_rate_against_the_time_of_one_is_checked() -> None:
-    figures = RelatedFigures(seconds_per_sample=Figure(0.5), samples_per_second=Figure(4.0))
+    figures = {"seconds_per_sample": Figure(0.5), "samples_per_second": Figure(4.0)}
     (problem,) = check_related(figures)
     assert problem.ratio == 2
 
 
 def test_what_is_not_stated_or_zero_is_not_checked() -> None:
-    assert check_related(RelatedFigures(n_samples=Figure(5), total_seconds=Figure(1))) == ()
-    zero = RelatedFigures(seconds_per_sample=Figure(0), samples_per_second=Figure(4))
+    assert check_related({"n_samples": Figure(5), "total_seconds": Figure(1)}) == ()
+    zero = {"seconds_per_sample": Figure(0), "samples_per_second": Figure(4)}
     assert check_related(zero) == ()
 
 
@@ -127,7 +126,7 @@ RELATIONS = [
 
 
 def test_eight_figures_of_one_run_agree_in_every_relation() -> None:
-    figures = RelatedFigures(**{name: Figure(value) for name, value in RELATED.items()})
+    figures = {name: Figure(value) for name, value in RELATED.items()}
     assert check_related(figures) == ()
 
 
@@ -135,7 +134,7 @@ def test_eight_figures_of_one_run_agree_in_every_relation() -> None:
 def test_each_relation_is_checked_where_its_figures_are_stated(relation: tuple[str, ...]) -> None:
     stated = {name: Figure(RELATED[name]) for name in relation}
     doubled = {**stated, relation[0]: Figure(2 * RELATED[relation[0]])}
-    (problem,) = check_related(RelatedFigures(**doubled))
+    (problem,) = check_related(doubled)
     assert problem.figures == relation
     assert problem.ratio == pytest.approx(2)
     assert problem.lowest == pytest.approx(2)
@@ -146,15 +145,15 @@ def test_each_relation_is_checked_where_its_figures_are_stated(relation: tuple[s
 def test_a_relation_of_which_a_figure_is_missing_is_not_checked(relation: tuple[str, ...]) -> None:
     for missing in relation:
         wrong = {name: Figure(7 * RELATED[name]) for name in relation if name != missing}
-        assert check_related(RelatedFigures(**wrong)) == ()
+        assert check_related(wrong) == ()
 
 
 def test_rounding_widens_the_interval_to_both_sides() -> None:
-    figures = RelatedFigures(
-        n_samples=Figure(90.0, 10.0),
-        samples_per_second=Figure(20.0, 5.0),
-        total_seconds=Figure(10.0, 2.0),
-    )
+    figures = {
+        "n_samples": Figure(90.0, 10.0),
+        "samples_per_second": Figure(20.0, 5.0),
+        "total_seconds": Figure(10.0, 2.0),
+    }
     (problem,) = check_related(figures)
     assert problem.ratio == pytest.approx(200 / 90)
     assert problem.lowest == pytest.approx(15 * 8 / 100)
@@ -163,26 +162,32 @@ def test_rounding_widens_the_interval_to_both_sides() -> None:
 
 @pytest.mark.parametrize("half_width", [1.0, 1.0 + 1e-10])
 def test_figures_that_touch_within_rounding_agree(half_width: float) -> None:
-    above = RelatedFigures(
-        seconds_per_step=Figure(11.0, half_width), n_steps=Figure(10), total_seconds=Figure(100)
-    )
-    below = RelatedFigures(
-        seconds_per_step=Figure(9.0, half_width), n_steps=Figure(10), total_seconds=Figure(100)
-    )
+    above = {
+        "seconds_per_step": Figure(11.0, half_width),
+        "n_steps": Figure(10),
+        "total_seconds": Figure(100),
+    }
+    below = {
+        "seconds_per_step": Figure(9.0, half_width),
+        "n_steps": Figure(10),
+        "total_seconds": Figure(100),
+    }
     assert check_related(above) == check_related(below) == ()
 
 
 def test_the_last_bits_of_a_float_are_no_disagreement() -> None:
-    figures = RelatedFigures(seconds_per_sample=Figure(0.1), samples_per_second=Figure(10 + 1e-9))
+    figures = {"seconds_per_sample": Figure(0.1), "samples_per_second": Figure(10 + 1e-9)}
     assert check_related(figures) == ()
-    apart = RelatedFigures(seconds_per_sample=Figure(0.1), samples_per_second=Figure(10 + 1e-6))
+    apart = {"seconds_per_sample": Figure(0.1), "samples_per_second": Figure(10 + 1e-6)}
     assert len(check_related(apart)) == 1
 
 
 def test_a_figure_that_may_be_zero_has_no_highest_ratio() -> None:
-    figures = RelatedFigures(
-        n_samples=Figure(0.4, 0.5), samples_per_second=Figure(5.0), total_seconds=Figure(10.0)
-    )
+    figures = {
+        "n_samples": Figure(0.4, 0.5),
+        "samples_per_second": Figure(5.0),
+        "total_seconds": Figure(10.0),
+    }
     (problem,) = check_related(figures)
     assert problem.highest == float("inf")
     assert problem.lowest == pytest.approx(50 / 0.9)
