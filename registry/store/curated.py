@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import StoreError
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from registry.catalogue import Catalogue
     from registry.store.derive_tables import Document
     from registry.store.folder import Folder
+
+#: A file as it was when its folder was listed: path, name in the folder, size, time of change.
+FileStamp = tuple[str, str, int, int]
 
 MANIFEST = "tables/manifest.json"
 
@@ -123,15 +128,30 @@ def _read_catalogue(folder: Folder, expected_hash: str) -> Catalogue:
 
 def hash_sources(records: Path) -> dict[str, str]:
     """Return the content hash of each source, and of the models and GPUs as ``catalogue.json``."""
-    folders = [path for path in (records / "sources").iterdir() if path.is_dir()]
-    hashes = {path.name: _hash_folder(path) for path in sorted(folders)}
-    return {**hashes, CATALOGUE: _hash_folder(records / "catalogue")}
+    with os.scandir(records / "sources") as entries:
+        names = sorted(entry.name for entry in entries if entry.is_dir())
+    folders = {name: records / "sources" / name for name in names}
+    folders[CATALOGUE] = records / "catalogue"
+    return {name: _hash_files(_list_files(folder)) for name, folder in folders.items()}
 
 
-def _hash_folder(folder: Path) -> str:
+def _list_files(folder: Path) -> tuple[FileStamp, ...]:
+    """Return the files of a folder as they are now: path, name in it, size and time of change."""
+    found: list[FileStamp] = []
+    for root, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(root, name)  # noqa: PTH118 - of many files, pathlib is slow
+            status = os.stat(path)  # noqa: PTH116 - likewise
+            found.append((path, path[len(str(folder)) + 1 :], status.st_size, status.st_mtime_ns))
+    return tuple(sorted(found))
+
+
+@lru_cache(maxsize=1024)
+def _hash_files(files: tuple[FileStamp, ...]) -> str:
+    """Return the hash of names and contents; within a process, a file is read when it changed."""
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            data = path.read_bytes()
-            digest.update(f"{path.relative_to(folder).as_posix()}\n{len(data)}\n".encode() + data)
+    for path, name, *_ in files:
+        with open(path, "rb") as file:  # noqa: PTH123 - likewise
+            data = file.read()
+        digest.update(f"{name}\n{len(data)}\n".encode() + data)
     return digest.hexdigest()
