@@ -10,7 +10,7 @@ from registry.contract import FORMAT_VERSION
 from registry.errors import StoreError
 from registry.store.ids import KnownIds
 from registry.store.journal import list_entries
-from registry.store.legacy import has_legacy_parts
+from registry.store.legacy import has_legacy_parts, read_legacy
 from registry.store.manifest import (
     REPAIR,
     Manifest,
@@ -100,6 +100,9 @@ def find_lost_parts(folder: Folder, state: State) -> Iterator[str]:
         yield str(folder.tables)
     unnamed = list_unnamed_parts(folder, state)
     pending = {bytes.fromhex(entry[:32]) for entry in list_entries(folder)} if unnamed else set()
+    if unnamed and state.is_legacy:  # a fold that would have rewritten it was killed
+        documents = read_legacy(folder, state.manifest.version)
+        pending |= {bytes.fromhex(document.submission_id[:32]) for document in documents}
     for name in unnamed:
         ids = read_part(folder, name).ids("submissions")
         found = (ids[place] for place in range(len(ids))) if ids else ()
