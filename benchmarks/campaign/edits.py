@@ -348,5 +348,9 @@ def _take_way_out(message: str, place: Path) -> None:
         fold(find_registry(place))
     if "write that" in message:
         path.write_text('{"format": 2, "curated": false}')
+    if "upgrade with" in message:  # the newer release that the message speaks of is not there
+        made = place.parents[1] / "made" / "tables"
+        for path_made in made.glob("manifest-*.json"):
+            shutil.copy(path_made, place / "tables" / path_made.name)
     if "restore the file" in message:
         shutil.copy(place.parents[1] / "made" / path.name, path)

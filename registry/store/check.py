@@ -9,6 +9,7 @@ from registry.errors import RegistryError, StoreError
 from registry.store.build import check_tables
 from registry.store.curated import REBUILD, read_curated
 from registry.store.legacy import read_legacy
+from registry.store.lock import LOCK
 from registry.store.manifest import REPAIR
 from registry.store.parts import DESCRIPTION, Part, check_files, hash_file
 from registry.store.renamed import read_folder
@@ -118,7 +119,10 @@ def _check_parts(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
 
 
 def _check_leftovers(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
-    """Yield files in the parts of the newest version that they do not name."""
+    """Yield files of the newest parts that these do not name, and a lock that is none."""
+    lock = folder.tables / LOCK
+    if lock.is_symlink() or (lock.exists() and not lock.is_file()):
+        yield Problem("files", "", f"{lock}: found no regular file; expected a lock; remove it")
     for part in snapshot.state.parts:
         names = folder.storage.list(f"tables/parts/{part.name}")
         for name in sorted(set(names) - set(part.files) - {DESCRIPTION}):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from registry.store.folder import Folder
 
-_NAME = ".lock"
+LOCK = ".lock"
 _POLL_SECONDS = 0.05
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -30,7 +30,7 @@ def table_lock(folder: Folder, *, wait_seconds: float = 60.0) -> Iterator[float]
     The kernel holds the lock for the process: a killed holder leaves nothing stale behind. Raises
     StoreError where another process still holds it after ``wait_seconds``.
     """
-    path = folder.tables / _NAME
+    path = folder.tables / LOCK
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = _open(path)

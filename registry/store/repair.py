@@ -17,7 +17,7 @@ from registry.store.manifest import (
     read_manifest,
     write_manifest,
 )
-from registry.store.parts import DESCRIPTION
+from registry.store.parts import DESCRIPTION, check_files, read_part
 from registry.store.recover import recover_part
 from registry.store.renamed import write_renamed
 from registry.store.state import State, find_damaged_manifests
@@ -62,7 +62,6 @@ class _Repair:
         self.folder = location.own
         self.location = location
         self.notes: list[str] = []
-        self.damaged: list[str] = []
 
     def run(self) -> RepairResult:
         last = max(list_versions(self.folder), default=0)
@@ -100,19 +99,33 @@ class _Repair:
             self.notes.append(f"{reason.split('; ')[0]}; moved to {place}")
 
     def _set_parts_aside(self, live: Collection[str]) -> None:
-        """Move parts whose documents are not whole to quarantine/, and the manifests naming them.
+        """Move parts that are not as they were written to quarantine/, and manifests naming them.
 
-        They are in the new parts as far as they could be read.
+        Their documents are in the new parts as far as they could be read.
         """
-        damaged = [name for name in self.damaged if name not in live]
-        for version in list_versions(self.folder) if damaged else ():
-            if not set(read_manifest(self.folder, version).parts).isdisjoint(damaged):
+        manifests = {name: read_manifest(self.folder, name) for name in list_versions(self.folder)}
+        named = {name for manifest in manifests.values() for name in manifest.parts}
+        there = self.folder.storage.list("tables/parts")
+        whole = {name for name in there if name in live or self._is_whole(name)}
+        for version, manifest in manifests.items():
+            if not whole.issuperset(manifest.parts):
                 place = manifest_name(version)
                 moved = self.folder.storage.move_aside(place, QUARANTINE)
                 self.notes.append(f"{place}: names a damaged part; moved to {moved}")
-        for name in damaged:
-            moved = self.folder.storage.move_aside(f"tables/parts/{name}", QUARANTINE)
-            self.notes.append(f"{self.folder.parts / name}: damaged; moved to {moved}")
+        for name in there:
+            if name not in whole and (name in named or self._is_described(name)):
+                moved = self.folder.storage.move_aside(f"tables/parts/{name}", QUARANTINE)
+                self.notes.append(f"{self.folder.parts / name}: damaged; moved to {moved}")
+
+    def _is_described(self, name: str) -> bool:
+        """Tell whether a part was complete once; another is what a killed process left."""
+        return (self.folder.parts / name / DESCRIPTION).exists()
+
+    def _is_whole(self, name: str) -> bool:
+        try:
+            return not any(check_files(read_part(self.folder, name)))
+        except StoreError:
+            return False
 
     def _documents(self, folding: Folding) -> Iterator[Document]:
         """Yield every document: first those of the newest manifest, then by the parts' names."""
@@ -125,15 +138,11 @@ class _Repair:
         names = [
             name
             for name in dict.fromkeys((*newest.parts, *there))
-            if name in there
-            and (name in newest.parts or (self.folder.parts / name / DESCRIPTION).is_file())
+            if name in there and (name in newest.parts or self._is_described(name))
         ]
         paths = [self.folder.parts / name for name in names]
         for path in paths:
-            n_notes = len(self.notes)
             yield from recover_part(path, paths, self.notes)
-            if len(self.notes) > n_notes:
-                self.damaged.append(path.name)
         if has_legacy_parts(self.folder) and (not versions or State(newest).is_legacy):
             documents, renamed = recover_legacy(self.folder)
             write_renamed(self.folder, renamed)
