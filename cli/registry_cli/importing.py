@@ -14,6 +14,9 @@ from registry_cli import console
 if TYPE_CHECKING:
     from registry.store.folder import Location
 
+#: Most files that are named of those that are no log.
+_MOST_REFUSED = 10
+
 
 def import_logs(
     location: Location,
@@ -31,8 +34,10 @@ def import_logs(
         console.hint(f"taken: {message}")
     for message in imported.missing:
         console.hint(f"not found: {message}")
-    for refusal in imported.refused:
+    for refusal in imported.refused[:_MOST_REFUSED]:
         console.warning(f"refused: {refusal.path}: {refusal.reason}")
+    if len(imported.refused) > _MOST_REFUSED:
+        console.warning(f"refused: {len(imported.refused) - _MOST_REFUSED} more files")
     if not imported.submissions:
         raise SubmissionError(
             "no training run found; nothing was recorded", origin=", ".join(files)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +43,7 @@ _TOP_LEVEL = ("observations", "schema_version", "source")
 
 _ID_DIGITS = 12
 
-Documents = list[tuple[str, Any]]
+Documents = Iterable[tuple[str, Any]]
 
 
 @click.command(name="add")
@@ -80,11 +82,11 @@ def command(
     as_json: bool,
     registry_path: Path | None,
 ) -> None:
-    """Record measurements: submissions, logs and results of frameworks, whole exports.
+    """Record measurements: submissions, logs and results of frameworks, exports.
 
-    A submission is a JSON document (or JSON lines); - reads it from standard input. Everything is
-    validated first: where something is wrong, nothing is recorded. Adding the same again changes
-    nothing.
+    A submission is a JSON document (or JSON lines), or a folder of them; - reads it from standard
+    input. Everything is validated first: where something is wrong, nothing is recorded. Adding the
+    same again changes nothing.
 
     \b
     Examples:
@@ -126,13 +128,13 @@ def _read_submissions(files: tuple[str, ...], kind: str) -> Documents | None:
     """Return the documents of the files, or None where they are something else to be imported."""
     if kind not in ("auto", "submission"):
         return None
-    documents: Documents = []
+    documents: list[Documents] = []
     for name in files:
         found = _read_file(name, is_submission=kind == "submission")
         if found is None:
             return None
-        documents += found
-    return documents
+        documents.append(found)
+    return chain.from_iterable(documents)
 
 
 def _read_file(name: str, *, is_submission: bool) -> Documents | None:
@@ -142,11 +144,21 @@ def _read_file(name: str, *, is_submission: bool) -> Documents | None:
     if not path.exists():
         raise click.BadParameter(f"{name}: no such file", param_hint="FILE")
     if path.is_dir():
-        return None
+        return _read_folder(path, is_submission=is_submission)
     text = read_text(path, origin=str(path), limit=LARGEST_DOCUMENT)
     if is_submission or _looks_like_submission(text):
         return _parse(text, name)
     return None
+
+
+def _read_folder(path: Path, *, is_submission: bool) -> Documents | None:
+    """Return the documents of a folder of submissions, read as they are asked for."""
+    files = sorted(path.glob("*.json*"))
+    found = _read_file(str(files[0]), is_submission=is_submission) if files else None
+    if found is None:
+        return None
+    texts = ((read_text(file, origin=str(file), limit=LARGEST_DOCUMENT), file) for file in files)
+    return (document for text, file in texts for document in _parse(text, str(file)))
 
 
 def _looks_like_submission(text: str) -> bool:
