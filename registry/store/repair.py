@@ -17,7 +17,7 @@ from registry.store.manifest import (
     read_manifest,
     write_manifest,
 )
-from registry.store.parts import DESCRIPTION
+from registry.store.parts import DESCRIPTION, read_part
 from registry.store.recover import recover_part
 from registry.store.renamed import write_renamed
 from registry.store.state import State, find_damaged_manifests
@@ -132,6 +132,10 @@ class _Repair:
         for path in paths:
             n_notes = len(self.notes)
             yield from recover_part(path, paths, self.notes)
+            try:
+                read_part(self.folder, path.name)
+            except StoreError as error:
+                self.notes.append(str(error).partition("; ")[0])
             if len(self.notes) > n_notes:
                 self.damaged.append(path.name)
         if has_legacy_parts(self.folder) and (not versions or State(newest).is_legacy):
