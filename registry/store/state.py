@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from registry.contract import FORMAT_VERSION
 from registry.errors import StoreError
-from registry.store.ids import KnownIds
+from registry.store.ids import ERASED, KnownIds
 from registry.store.journal import list_entries
 from registry.store.legacy import has_legacy_parts, read_legacy
 from registry.store.manifest import (
@@ -104,9 +104,12 @@ def find_lost_parts(folder: Folder, state: State) -> Iterator[str]:
         documents = read_legacy(folder, state.manifest.version)
         pending |= {bytes.fromhex(document.submission_id[:32]) for document in documents}
     for name in unnamed:
-        ids = read_part(folder, name).ids("submissions")
+        part = read_part(folder, name)
+        # an interrupted erasure leaves rewritten documents, whose observations are all known
+        table = "observations" if part.ids(ERASED) else "submissions"
+        ids = part.ids(table)
         found = (ids[place] for place in range(len(ids))) if ids else ()
-        if not all(key in pending or state.known.contains("submissions", key) for key in found):
+        if not all(key in pending or state.known.contains(table, key) for key in found):
             yield str(folder.parts / name)
 
 
