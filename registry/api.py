@@ -135,9 +135,15 @@ class Registry:
         return retract(self.location, observation_id, reason=reason, erase=erase)
 
     def fold(self) -> FoldResult:
-        """Fold what is pending into the tables. Raises StoreError."""
+        """Fold what is pending into the tables, or file it under its sources in curated records.
+
+        Raises StoreError.
+        """
+        from registry.store.curated_fold import file_submissions  # noqa: PLC0415 - heavy
         from registry.store.fold import fold  # noqa: PLC0415 - heavy
 
+        if self.location.own.is_curated:
+            return file_submissions(self.location.own)
         return fold(self.location)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from registry.errors import SubmissionError
 from registry.store.catalogue_files import read_part_catalogue
 from registry.store.curated import read_curated, with_described
-from registry.store.folder import Folder, curated_dir, ensure_writable
+from registry.store.folder import ensure_writable
 from registry.store.ids import ERASED, KnownIds
 from registry.store.journal import entry_name, is_recorded, read_entries, validate_entries
 from registry.store.legacy import read_legacy
@@ -43,7 +43,7 @@ class Door:
 
     def __init__(self, location: Location) -> None:
         self._own = location.own
-        self._curated = read_curated(location.curated or Folder(curated_dir()))
+        self._curated = read_curated(location.catalogue_folder)
         is_live = self._own.is_registry and not self._own.is_curated
         self._state: State | None = read_state(self._own) if is_live else None
         self._catalogue = self._read_catalogue()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from registry.store.catalogue_files import read_part_catalogue
 from registry.store.curated import read_curated, with_described
 from registry.store.derive_tables import derive_tables, select_new
-from registry.store.folder import Folder, Location, curated_dir
+from registry.store.folder import Folder, Location
 from registry.store.ids import KnownIds
 from registry.store.journal import (
     BadEntry,
@@ -90,7 +90,7 @@ class Folding:
     def __post_init__(self) -> None:
         """Read what is known before anything is folded."""
         self.folder = self.location.own
-        self.curated: Curated = read_curated(self.location.curated or Folder(curated_dir()))
+        self.curated: Curated = read_curated(self.location.catalogue_folder)
         self.parts: list[Part] = list(self.before.parts)
         self.catalogue = self.curated.catalogue
         for part in self.parts:

@@ -85,6 +85,13 @@ class Location:
     #: None where the curated records are left out, or are themselves the registry that was named.
     curated: Folder | None = None
 
+    @property
+    def catalogue_folder(self) -> Folder:
+        """The curated records whose models and GPUs are known, shown or not."""
+        if self.own.is_curated:
+            return self.own
+        return self.curated or Folder(curated_dir())
+
     def require(self) -> Location:
         """Return the location; raise MissingRegistryError where there is nothing to read."""
         if self.curated is None:

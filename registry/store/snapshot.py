@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from registry.store.catalogue_files import read_part_catalogue
 from registry.store.curated import Curated, read_curated, with_described
-from registry.store.folder import Folder, Location, curated_dir
+from registry.store.folder import Location
 from registry.store.ids import KnownIds
 from registry.store.journal import Journal, RawJournal, read_entries, validate_entries
 from registry.store.legacy import read_legacy
@@ -71,7 +71,7 @@ def read_snapshot(location: Location, at: int | None = None) -> Snapshot:
     location.require()
     own = location.own
     raw = read_entries(own) if at is None else RawJournal({})
-    curated = read_curated(location.curated or (own if own.is_curated else Folder(curated_dir())))
+    curated = read_curated(location.catalogue_folder)
     state = State(Manifest()) if own.is_curated else read_state(own, at)
     legacy = tuple(read_legacy(own, state.manifest.version)) if state.is_legacy else ()
     catalogue = curated.catalogue

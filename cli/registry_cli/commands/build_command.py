@@ -26,7 +26,7 @@ def command(*, check: bool, registry_path: Path | None) -> int:
     from registry.store.build import build_tables, check_tables  # noqa: PLC0415 - heavy
 
     location = locate(registry_path)
-    folder = location.own if location.own.is_curated else location.curated or location.own
+    folder = location.own if registry_path else location.curated or location.own
     result = check_tables(folder.path) if check else build_tables(folder.path)
     verdict = f"{len(result.changed)} files differ" if result.changed else "no file differs"
     click.echo(
