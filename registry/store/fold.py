@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from registry.store.catalogue_files import read_part_catalogue
 from registry.store.curated import read_curated, with_described
 from registry.store.derive_tables import derive_tables, select_new
-from registry.store.folder import Folder, Location
 from registry.store.ids import KnownIds
 from registry.store.journal import (
     BadEntry,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from registry.catalogue import Catalogue
     from registry.store.curated import Curated
     from registry.store.derive_tables import Document
+    from registry.store.folder import Folder, Location
 
 #: Parts of like size that are merged into one of the next size.
 FAN_OUT = 8

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from registry.store.catalogue_files import read_part_catalogue
 from registry.store.curated import Curated, read_curated, with_described
-from registry.store.folder import Location
 from registry.store.ids import KnownIds
 from registry.store.journal import Journal, RawJournal, read_entries, validate_entries
 from registry.store.legacy import read_legacy
@@ -18,6 +17,7 @@ from registry.store.state import State, read_state
 if TYPE_CHECKING:
     from registry.catalogue import Catalogue
     from registry.store.derive_tables import Document
+    from registry.store.folder import Location
     from registry.store.parts import Part
 
 
