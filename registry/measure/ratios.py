@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import SourceError
@@ -119,7 +119,7 @@ def compare_observations(
     seconds_a, seconds_b = measured_seconds(a), measured_seconds(b)
     if seconds_a and seconds_b:
         ratio = compare(seconds_a, seconds_b, confidence=confidence)
-        return Ratio(**{**_fields(ratio), "metric": "step_time"})
+        return replace(ratio, metric="step_time")
     for metric, more_is_slower in _METRICS:
         figure_a, figure_b = find_figure(a, metric), find_figure(b, metric)
         if figure_a and figure_b:
@@ -130,10 +130,6 @@ def compare_observations(
         "the two observations share no time and no rate; expected one of "
         + ", ".join(metric for metric, _ in _METRICS)
     )
-
-
-def _fields(ratio: Ratio) -> dict[str, Any]:
-    return {name: getattr(ratio, name) for name in ratio.__dataclass_fields__}
 
 
 def compare_memory(a: Mapping[str, Any], b: Mapping[str, Any]) -> Ratio | None:

@@ -20,7 +20,7 @@ from registry.query.output import Output
 Row = Sequence[Any]
 Batches = Iterator[Sequence[Row]]
 RowWriter = Callable[[Sequence[str], Batches, Output], None]
-ArrowWriter = Callable[[Any, Output], None]
+ArrowWriter = Callable[[Any, Iterator[Any], Output], None]
 
 
 _CSV_KINDS = {int, float, str, type(None)}  # what the csv module writes as `format_plain` does
@@ -155,24 +155,24 @@ def write_markdown(columns: Sequence[str], batches: Batches, output: Output) -> 
         output.write_text("".join(map(_format_markdown_row, lines)))
 
 
-def write_arrow(reader: Any, output: Output) -> None:
-    """Write an Arrow IPC stream of a ``pyarrow.RecordBatchReader``."""
+def write_arrow(schema: Any, batches: Iterator[Any], output: Output) -> None:
+    """Write an Arrow IPC stream of record batches."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, only this format needs it
 
-    with pa.ipc.new_stream(output, reader.schema) as writer:
-        for batch in reader:
+    with pa.ipc.new_stream(output, schema) as writer:
+        for batch in batches:
             writer.write_batch(batch)
 
 
-def write_parquet(reader: Any, output: Output) -> None:
-    """Write one Parquet file of a ``pyarrow.RecordBatchReader``, zstd compressed."""
+def write_parquet(schema: Any, batches: Iterator[Any], output: Output) -> None:
+    """Write one Parquet file of record batches, zstd compressed."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, only this format needs it
     from pyarrow import parquet  # noqa: PLC0415 - as above
 
     sink = pa.PythonFile(output, mode="w")
 
-    with parquet.ParquetWriter(sink, reader.schema, compression="zstd") as writer:
-        for batch in reader:
+    with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for batch in batches:
             writer.write_batch(batch)
 
 

@@ -14,6 +14,7 @@ import socket
 import sys
 import traceback
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError
@@ -25,7 +26,7 @@ from registry.query.params import bind_parameters
 from registry.query.statements import parse_statement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from registry.query.model import Job, Query
 
@@ -137,51 +138,35 @@ class Session:
         return relation.to_arrow_reader(_ARROW_BATCH_ROWS)
 
 
-class _Counter:
-    """Count rows on their way from the engine to a format."""
+class _Counted:
+    """Batches of rows on their way from the engine to a format, counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, batches: Iterable[Any]) -> None:
         self.rows = 0
-
-    def fetch(self, cursor: Any) -> Iterator[Sequence[Any]]:
-        while batch := cursor.fetchmany(_BATCH_ROWS):
-            self.rows += len(batch)
-            yield batch
-
-    def read(self, reader: Any) -> Iterator[Any]:
-        for batch in reader:
-            self.rows += batch.num_rows
-            yield batch
-
-
-@dataclass(frozen=True)
-class _CountedReader:
-    """A batch reader's schema and batches, counted."""
-
-    schema: Any
-    batches: Iterator[Any]
+        self._batches = batches
 
     def __iter__(self) -> Iterator[Any]:
-        return self.batches
+        for batch in self._batches:
+            self.rows += len(batch)
+            yield batch
 
 
 def write_result(query: Query, result: Any, output: Output) -> dict[str, Any]:
     """Write all rows in the query's format; return the columns and the number of rows."""
-    counter = _Counter()
     complete = True
     if query.format in ROW_FORMATS:
         columns = [column[0] for column in result.description or ()]
+        counted = _Counted(iter(partial(result.fetchmany, _BATCH_ROWS), []))
+        write = partial(ROW_FORMATS[query.format], columns)
     else:
         columns = list(result.schema.names)
+        counted = _Counted(result)
+        write = partial(ARROW_FORMATS[query.format], result.schema)
     try:
-        if query.format in ROW_FORMATS:
-            ROW_FORMATS[query.format](columns, counter.fetch(result), output)
-        else:
-            reader = _CountedReader(result.schema, counter.read(result))
-            ARROW_FORMATS[query.format](reader, output)
+        write(iter(counted), output)
     except BrokenPipeError:  # `| head` has seen enough
         complete = False
-    return {"event": "done", "columns": columns, "rows": counter.rows, "complete": complete}
+    return {"event": "done", "columns": columns, "rows": counted.rows, "complete": complete}
 
 
 def run_job(engine: Any, connection: Any, job: Job, output: Output) -> dict[str, Any]:

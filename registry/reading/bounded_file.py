@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from registry.errors import SourceError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from io import BufferedReader
     from pathlib import Path
 
 #: Opening a pipe without it waits for a writer, and a terminal would become the process's own.
@@ -37,18 +40,27 @@ class ReadingError(SourceError):
 def read_bytes(path: Path, *, limit: int, what: str, follow_links: bool = True) -> bytes:
     """Return the content of a regular file of at most ``limit`` bytes.
 
+    Raises ReadingError where it is longer, and as :func:`open_regular` does.
+    """
+    with open_regular(path, what=what, follow_links=follow_links) as file:
+        return read_stream(file, limit=limit, what=what, origin=str(path))
+
+
+@contextmanager
+def open_regular(path: Path, *, what: str, follow_links: bool = True) -> Iterator[BufferedReader]:
+    """Open a regular file to read it.
+
     ``what`` names in messages what the file should hold: ``a mapping``. With ``follow_links``
     false, a file whose last part is a symbolic link is not opened.
 
     Raises:
-        ReadingError: the file is missing, unreadable, longer than ``limit``, a folder, a pipe or a
-            device.
+        ReadingError: the file is missing, unreadable, a folder, a pipe or a device.
     """
     flags = _OPEN_FLAGS | (0 if follow_links else os.O_NOFOLLOW)
     try:
         with open(os.open(path, flags), "rb") as file:  # noqa: PTH123 - a path cannot take flags
             _validate_regular(file, str(path), what)
-            return read_stream(file, limit=limit, what=what, origin=str(path))
+            yield file
     except (OSError, ValueError) as error:  # a NUL in the name is a ValueError
         reason = getattr(error, "strerror", None) or error
         raise ReadingError(

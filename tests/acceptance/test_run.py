@@ -77,16 +77,14 @@ def test_a_plan_without_measure_is_refused_at_once(
 @pytest.mark.parametrize("options", [[], ["--dry-run"]])
 def test_endless_files_are_not_read(run: Run, write: Write, options: list[str]) -> None:
     done = run("run", "/dev/zero", *options)
-    assert (done.returncode, done.stderr) == (
-        1,
-        "error: /dev/zero: not a regular file; expected a plan\n",
-    )
+    way_out = "in a regular file; save it in one first\n"
+    plan = f"error: /dev/zero: found a device, expected a plan {way_out}"
+    assert (done.returncode, done.stderr) == (1, plan)
     write("p.toml", PLAN.format(""))
     done = run("run", "p.toml", "--dataset", "/dev/zero", *options)
-    assert (done.returncode, done.stderr) == (
-        1,
-        "error: /dev/zero: not a regular file; expected a JSONL file or a folder of datasets\n",
-    )
+    data = "a JSONL file or a folder of datasets"
+    message = f"error: /dev/zero: found a device, expected {data} {way_out}"
+    assert (done.returncode, done.stderr) == (1, message)
 
 
 def test_a_measured_command_is_recorded_with_its_own_exit_status(run: Run) -> None:
@@ -172,5 +170,5 @@ def test_a_pipe_is_no_plan(run: Run, work: Path) -> None:
     done = run("run", "p.toml", "--dry-run")
     assert (done.returncode, done.stderr) == (
         1,
-        "error: p.toml: not a regular file; expected a plan\n",
+        "error: p.toml: found a pipe, expected a plan in a regular file; save it in one first\n",
     )

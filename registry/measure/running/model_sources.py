@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from registry.catalogue.hf_config import format_hf_config
 from registry.errors import SourceError, did_you_mean, excerpt
-from registry.measure.record_files import read_bytes
 from registry.measure.trial_settings import check_keys
+from registry.reading.bounded_file import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from registry.errors import SourceError, excerpt
-from registry.measure.record_files import read_bytes
 from registry.measure.running.model_sources import check_config
 from registry.measure.trial_settings import LISTS, NAMES, check_keys, parse_setting
+from registry.reading.bounded_file import read_bytes
 from registry.units import parse_figure
 
 #: Keys of a plan beside the settings.

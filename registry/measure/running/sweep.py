@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
-import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +99,7 @@ def run_plan(  # noqa: PLR0913 - the options of the command, by keyword
     *,
     add: Callable[[dict[str, Any]], object],
     catalogue: Catalogue | None = None,
-    progress: Callable[[Progress], object] | None = None,
+    progress: Callable[[Progress], object] = lambda _: None,
     resume: bool = True,
     python: str | None = None,
 ) -> Sweep:
@@ -125,13 +125,13 @@ def run_plan(  # noqa: PLR0913 - the options of the command, by keyword
     clock = _Clock(len(trials))
     for index, trial in enumerate(trials, 1):
         place = Path(folder) / f"{trial.trial_id}-{environment_key(trial, python)}"
-        say = _Voice(progress, index, len(trials), trial)
+        now = partial(Progress, index=index, n_trials=len(trials), trial=trial)
         if resume and is_done(place):
             sweep.skipped.append(sweep.left.pop(0))
             clock.skip()
-            say("skipped")
+            progress(now("skipped"))
             continue
-        say("started", eta_seconds=clock.eta())
+        progress(now("started", eta_seconds=clock.eta()))
         try:
             with interrupted_by_signals():
                 result = run_trial(trial, place, catalogue=catalogue, python=python)
@@ -141,7 +141,7 @@ def run_plan(  # noqa: PLR0913 - the options of the command, by keyword
         sweep.left.pop(0)
         _hand_over(result, place, add, sweep)
         clock.finish(result.seconds)
-        say("finished", **_ending(result), eta_seconds=clock.eta())
+        progress(now("finished", **_ending(result), eta_seconds=clock.eta()))
     return sweep
 
 
@@ -162,31 +162,12 @@ def _ending(result: TrialResult) -> dict[str, Any]:
     return {"outcome": result.outcome, "detail": result.detail, "seconds": result.seconds}
 
 
-class _Voice:
-    """Reports the progress of one trial."""
-
-    def __init__(
-        self,
-        progress: Callable[[Progress], object] | None,
-        index: int,
-        n_trials: int,
-        trial: Trial,
-    ) -> None:
-        self._progress = progress
-        self._place = (index, n_trials, trial)
-
-    def __call__(self, event: str, **more: Any) -> None:
-        if self._progress is not None:
-            self._progress(Progress(event, *self._place, **more))
-
-
 class _Clock:
     """Estimates the time left from the mean of the trials so far."""
 
     def __init__(self, n_trials: int) -> None:
         self._left = n_trials
         self._seconds: list[float] = []
-        self.began = time.monotonic()
 
     def skip(self) -> None:
         self._left -= 1

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import SourceError
-from registry.measure.record_files import open_regular
 from registry.measure.running.model_sources import resolve_model
 from registry.measure.trial_settings import Settings
+from registry.reading.bounded_file import open_regular
 from registry.submission.identity import canonical_json
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from registry.predict.formula.peak_memory import PARTS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from registry.predict.calibration.gaussian_process import FitRow
+    from registry.predict.calibration.fit_rows import FitRow
     from registry.predict.calibration.intervals import Calibrated, Calibration, Interval
     from registry.predict.question import Question
 

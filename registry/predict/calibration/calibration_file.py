@@ -6,6 +6,8 @@ import json
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from registry.errors import QuestionError, StoreError
 from registry.predict.architecture import Accelerator, Architecture
 from registry.predict.calibration.fit_rows import MEMORY, TIME, memory_rows, time_rows
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from registry.api import Registry
-    from registry.predict.calibration.gaussian_process import FitRow, Prior
+    from registry.predict.calibration.fit_rows import FitRow, Prior
 
 #: Version of the file and of the formulas that its figures belong to.
 STATE_VERSION = 1
@@ -162,8 +164,6 @@ def _unpack_observation(
 
 
 def _unpack_fit(packed: dict[str, Any], rows: Sequence[FitRow], prior: Prior) -> Calibrated:
-    import numpy as np  # noqa: PLC0415 - heavy
-
     factors = np.array([packed["raised"].get(row.key, 1.0) for row in rows])
     values = np.array([packed["expected"].get(row.key, row.value) for row in rows])
     fitted = fit(rows, prior, start=Start(factors, values), rounds=0)

@@ -2,18 +2,59 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from registry.predict.calibration.gaussian_process import FitRow, Prior, Spread
 from registry.predict.formula.peak_memory import memory_terms
 from registry.predict.formula.step_time import time_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Mapping
 
     from registry.predict.calibration.runs import ObservedRun
+    from registry.predict.formula.peak_memory import Term
     from registry.predict.question import Question
+
+
+@dataclass(frozen=True)
+class FitRow:
+    """One figure to learn from, or to predict."""
+
+    key: str
+    terms: tuple[Term, ...]
+    #: What it shares with others, by level; None shares nothing.
+    groups: Mapping[str, Hashable]
+    #: Tokens of a micro-batch, by which neighbours of a series are near.
+    size: float
+    #: What was measured; for a run out of memory, what it exceeds.
+    value: float = 0.0
+    censored: bool = False
+
+    @cached_property
+    def formula(self) -> float:
+        """What the formula says."""
+        return sum(term.value for term in self.terms)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far a group may be off: in what stays, and in what grows with the tokens."""
+
+    stays: float
+    grows: float
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Standard deviations, relative to the formula, before anything is measured."""
+
+    levels: Mapping[str, Spread]
+    #: Deviation between neighbours of a series, and the ratio of sizes over which it fades.
+    local: float
+    reach: float
+    noise: float
+
 
 #: How far the formulas may be off before anything is measured: judgement, not fitted.
 MEMORY = Prior(

@@ -18,54 +18,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    import numpy as np
     import numpy.typing as npt
 
-    from registry.predict.formula.peak_memory import Term
+    from registry.predict.calibration.fit_rows import FitRow, Prior
 
     Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class FitRow:
-    """One figure to learn from, or to predict."""
-
-    key: str
-    terms: tuple[Term, ...]
-    #: What it shares with others, by level; None shares nothing.
-    groups: Mapping[str, Hashable]
-    #: Tokens of a micro-batch, by which neighbours of a series are near.
-    size: float
-    #: What was measured; for a run out of memory, what it exceeds.
-    value: float = 0.0
-    censored: bool = False
-
-    @cached_property
-    def formula(self) -> float:
-        """What the formula says."""
-        return sum(term.value for term in self.terms)
-
-
-@dataclass(frozen=True)
-class Spread:
-    """How far a group may be off: in what stays, and in what grows with the tokens."""
-
-    stays: float
-    grows: float
-
-
-@dataclass(frozen=True)
-class Prior:
-    """Standard deviations, relative to the formula, before anything is measured."""
-
-    levels: Mapping[str, Spread]
-    #: Deviation between neighbours of a series, and the ratio of sizes over which it fades.
-    local: float
-    reach: float
-    noise: float
 
 
 @dataclass(frozen=True)
@@ -95,8 +57,6 @@ class Design:
     @cached_property
     def doubts(self) -> Floats:
         """Deviation of each term: rows x names. Terms that nothing was learned of are left out."""
-        import numpy as np  # noqa: PLC0415 - heavy
-
         found = np.zeros((len(self.rows), len(self.places)))
         for i, row in enumerate(self.rows):
             for term in row.terms:
@@ -112,28 +72,20 @@ class Design:
     @cached_property
     def grows(self) -> Floats:
         """Sum of the terms that grow with the tokens."""
-        import numpy as np  # noqa: PLC0415 - heavy
-
         return np.array([sum(t.value for t in row.terms if t.transient) for row in self.rows])
 
     @cached_property
     def formula(self) -> Floats:
         """What the formula says."""
-        import numpy as np  # noqa: PLC0415 - heavy
-
         return np.array([row.formula for row in self.rows])
 
     @cached_property
     def log_sizes(self) -> Floats:
         """Logarithms of the tokens."""
-        import numpy as np  # noqa: PLC0415 - heavy
-
         return np.log([row.size for row in self.rows])
 
     def numbers(self, level: str, nothing: int) -> Floats:
         """Return each row's group as a number; ``nothing`` for none or one never met."""
-        import numpy as np  # noqa: PLC0415 - heavy
-
         known = self.codes.get(level, {})
         groups = [row.groups.get(level) for row in self.rows]
         return np.array([nothing if g is None else known.get(g, nothing) for g in groups])
@@ -141,8 +93,6 @@ class Design:
 
 def covariance(left: Design, right: Design, prior: Prior) -> Floats:
     """Return how the errors of the formula move together, row by row."""
-    import numpy as np  # noqa: PLC0415 - heavy
-
     found: Floats = left.doubts @ right.doubts.T
     found *= 0.5 + 0.5 * _same(left, right, "stack")
     stays = np.outer(left.stays, right.stays)
@@ -164,8 +114,6 @@ def _same(left: Design, right: Design, level: str) -> Floats:
 
 def variances(design: Design, prior: Prior) -> Floats:
     """Return the variance of each row for itself: the diagonal of `covariance`, and noise."""
-    import numpy as np  # noqa: PLC0415 - heavy
-
     rows = design.rows
     doubts = [sum((term.value * term.doubt) ** 2 for term in row.terms) for row in rows]
     found = np.array(doubts) + (prior.local**2 + prior.noise**2) * design.formula**2
@@ -202,8 +150,6 @@ class Fit:
 
     def predict_cross(self, design: Design, cross: Floats) -> tuple[Floats, Floats]:
         """Return means and deviations, given the rows' covariances with those of the fit."""
-        import numpy as np  # noqa: PLC0415 - heavy
-
         explained = np.sum((cross @ self.whitening.T) ** 2, axis=1)
         least = (self.prior.noise * design.formula) ** 2
         deviation = np.sqrt(np.maximum(variances(design, self.prior) - explained, least))
@@ -211,8 +157,6 @@ class Fit:
 
     def shares(self, row: FitRow) -> list[tuple[str, float]]:
         """Return the rows the answer rests on, and the share of each, the largest first."""
-        import numpy as np  # noqa: PLC0415 - heavy
-
         cross = covariance(self.design.like([row]), self.design, self.prior)
         pull = (cross @ self.whitening.T @ self.whitening)[0]
         return [(self.rows[i].key, float(pull[i])) for i in np.argsort(-np.abs(pull))]
@@ -223,8 +167,6 @@ class Fit:
         Formula: Rasmussen and Williams 2006, equation 5.12. The deviation is that of a plain row:
         the factor on the noise of a far-off row is taken out again.
         """
-        import numpy as np  # noqa: PLC0415 - heavy
-
         diagonal = _inverse_diagonal(self.whitening)
         noise = (self.prior.noise * self.design.formula) ** 2
         variance = 1 / diagonal - noise * (self.noise_factors - 1)
@@ -274,8 +216,6 @@ def _whitening(kernel: Floats, figures: _WeighedFigures) -> Floats:
     The covariance is positive definite, as every figure has noise of its own (Rasmussen and
     Williams 2006, algorithm 2.1).
     """
-    import numpy as np  # noqa: PLC0415 - heavy
-
     factor = np.linalg.cholesky(kernel + np.diag(figures.noise * figures.noise_factors))
     return np.asarray(np.linalg.solve(factor, np.eye(len(factor))), dtype=np.float64)
 
@@ -299,8 +239,6 @@ class _WeighedFigures:
 
     @classmethod
     def of(cls, design: Design, prior: Prior, start: Start | None) -> _WeighedFigures:
-        import numpy as np  # noqa: PLC0415 - heavy
-
         measured = np.array([row.value for row in design.rows])
         censored = np.array([row.censored for row in design.rows], dtype=bool)
         noise = (prior.noise * design.formula) ** 2
@@ -310,8 +248,6 @@ class _WeighedFigures:
 
     def revised(self, whitening: Floats) -> _WeighedFigures:
         """Believe far-off figures less, and put figures in the place of limits."""
-        import numpy as np  # noqa: PLC0415 - heavy
-
         own = _inverse_diagonal(whitening)
         off_by = self.values - self.design.formula
         expected = self.values - whitening.T @ (whitening @ off_by) / own

@@ -17,13 +17,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from registry.predict.calibration.fit_rows import MEMORY, TIME, memory_rows, time_rows
 from registry.predict.calibration.gaussian_process import Fit, Start, covariance, fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from registry.predict.calibration.gaussian_process import FitRow, Floats, Prior
+    from registry.predict.calibration.fit_rows import FitRow, Prior
+    from registry.predict.calibration.gaussian_process import Floats
     from registry.predict.calibration.runs import ObservedRun
 
 #: How near the nearest observation is, from near to far.
@@ -160,8 +163,6 @@ def _rows_held_out(fitted: Fit) -> list[HeldOut]:
 
 
 def _fold(fitted: Fit, kernel: Floats, level: str, group: Any) -> list[HeldOut]:
-    import numpy as np  # noqa: PLC0415 - heavy
-
     inside = np.array([row.groups[level] == group for row in fitted.rows])
     measured = np.array([not row.censored for row in fitted.rows])
     test, train = np.flatnonzero(inside & measured), np.flatnonzero(~inside)

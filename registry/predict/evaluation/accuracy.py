@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,67 +89,8 @@ def format_accuracy(scores: Sequence[Score]) -> str:
     judged = ", ".join(f"`{name}`" for name in JUDGED)
     adapted = "\n".join(f"- **{name}**: {text}." for name, text in ADAPTED.items())
     ladder = ", ".join(str(size) for size in LADDER)
-    return _PAGE.format(judged=judged, adapted=adapted, ladder=ladder, tables=format_scores(scores))
-
-
-_PAGE = """# Accuracy of the predictions
-
-Written by `python -m registry.predict.evaluation.accuracy` from the curated records; a test fails
-where the code gives other figures. `registry evaluate` prints the same tables for the registry in
-use.
-
-Judged are all measured rows of {judged}.
-Every row is predicted by a fit that has not seen it: the row itself is held out, or all rows of its
-architecture (whatever the model is called), or all rows of its source. The fit learns from the rows
-of the other sources of the registry too.
-
-- **error**: |predicted / measured - 1|; the median and the 90th percentile over the rows.
-- **coverage**: share of the 90 % intervals that hold the measured figure; 86 % to 94 % is asked.
-  The reach of an interval comes from rows of other folds only (cross-conformal prediction).
-- **half width**: median distance of the interval's upper end, over the prediction.
-- **false fits**: verdicts *fits* on a card that has less than was measured, over cards of
-  {ladder} GiB;
-  at most 0.5 % of the decided verdicts are asked. A predictor without an interval always decides.
-
-{tables}
-## How to read it
-
-*Calibrated* is what `registry fit` answers: the formula's terms, each with a doubt of its own, and
-what was measured nearby, weighed as a Gaussian process; where the same series was measured, that is
-the nearest observations plus the formula's difference. *Nearest alone* is one nearest run plus the
-formula's difference. *Formula alone* uses no measured figure at all.
-
-## What was decided when
-
-- Before the first comparison with a measured figure: all terms of the memory formula but one, the
-  deviations that the Gaussian process starts from (`registry/predict/calibration/fit_rows.py`), the
-  splits and the ladder. They were not changed after. They are not innocent of the records: that
-  logits and fragmentation weigh what they do was known from earlier trials on the same sources.
-- After: the memory of the adapters' fp32 inputs, which lowered the median with one source held out
-  by 0.1 points and raised that 90th percentile by 1; in the time formula the traffic of elementwise
-  operations, the speed of links and the hooks of sharded modules; intervals by the scores of the
-  own stack, where pooled ones held 96 %. Learning from all sources was compared with learning from
-  the judged ones alone (source held out: median 6.6 and 5.9 %, 90th percentile 21 and 25 %) and
-  kept because it is what a registry's calibration does. No figure of these was tuned, but that
-  they were looked for at all followed from residuals.
-- Settings that a source does not state but its published scripts do are in
-  `registry/predict/calibration/stacks.yaml`, each with its reason. The fp32 base of `lora(fp16)`
-  and the checkpointing of `llama2-lora-3090` follow from the measured figures themselves. Full
-  training of `qwen-finetune-profile` is taken as ZeRO-3, as the script of its time has it; taken as
-  ZeRO-2, as an earlier one has it, the 90th percentile with one model held out would be 16 %.
-
-## Where it falls short
-
-- Peak memory with one source held out: the 90th percentile. Of `llm-train-throughput` only a third
-  of the intervals hold the figure then (its runs take a fifth more than the formula with all that
-  other sources teach); the coverage of the whole rests on the other three.
-- Peak memory with one model held out: the median, by hundredths of a point.
-- Time with one source held out: intervals reach further than they should, and are wide.
-
-The comparisons, with what was adapted to questions of ours:
-
-{adapted}
-"""
+    page = (files("registry.predict.evaluation") / "accuracy_page.md").read_text(encoding="utf-8")
+    return page.format(judged=judged, adapted=adapted, ladder=ladder, tables=format_scores(scores))
 
 
 def write_accuracy(folder: Path) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from registry.predict.answer.nearest import aspects_of, between, transfer
 from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, judge
@@ -24,7 +25,7 @@ from registry.predict.formula.published import PUBLISHED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from registry.predict.calibration.gaussian_process import FitRow, Prior
+    from registry.predict.calibration.fit_rows import FitRow, Prior
     from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
 
@@ -114,7 +115,7 @@ def _calibrated(figure: str, rows: Sequence[FitRow], prior: Prior, split: str) -
     return replace(
         points,
         coverage=sum(inside) / len(inside),
-        half_width=_quantile(widths, 0.5),
+        half_width=float(np.median(widths)),
         verdicts=verdicts,
     )
 
@@ -152,10 +153,8 @@ def _score_points(
     errors = [abs(predicted / measured - 1) for predicted, measured in pairs]
     points = [Interval(predicted, predicted, predicted) for predicted, _ in pairs]
     verdicts = _verdicts(points, [measured for _, measured in pairs]) if ladder else None
-    return Score(
-        figure, predictor, split, len(pairs), _quantile(errors, 0.5), _quantile(errors, 0.9),
-        verdicts=verdicts,
-    )  # fmt: skip
+    median, p90 = map(float, np.quantile(errors, [0.5, 0.9]))
+    return Score(figure, predictor, split, len(pairs), median, p90, verdicts=verdicts)
 
 
 def _by_nearest(seen: Sequence[ObservedRun], split: str) -> list[tuple[float, float]]:
@@ -180,12 +179,3 @@ _FOLDS: dict[str, Callable[[ObservedRun], object]] = {
     "model": lambda one: one.question.model.shape,
     "source": lambda one: one.source_id,
 }
-
-
-def _quantile(values: Sequence[float], share: float) -> float:
-    """Return a quantile, linear between neighbours (as numpy has it)."""
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])

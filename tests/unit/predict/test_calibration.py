@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from registry.predict.calibration.gaussian_process import FitRow
+from registry.predict.calibration.fit_rows import FitRow
 from registry.predict.calibration.intervals import (
     NEARNESS,
     HeldOut,

@@ -8,15 +8,8 @@ from dataclasses import replace
 import pytest
 
 from registry.predict.calibration import gaussian_process
-from registry.predict.calibration.gaussian_process import (
-    Design,
-    FitRow,
-    Prior,
-    Spread,
-    covariance,
-    fit,
-    variances,
-)
+from registry.predict.calibration.fit_rows import FitRow, Prior, Spread
+from registry.predict.calibration.gaussian_process import Design, covariance, fit, variances
 from registry.predict.formula.peak_memory import Term
 
 PRIOR = Prior(

@@ -192,7 +192,7 @@ TOO_DEEP = "nested deeper than 16 levels; expected a plan, which has four"
         (b"a = " + b"[" * 20 + b"]" * 20, TOO_DEEP),
         (b"a." * 50_000 + b"a = 1", TOO_DEEP),
         (b"[" + b'"a" . ' * 50_000 + b"a]", TOO_DEEP),
-        (b"#" * (2**20 + 1), "longer than 1048576 bytes; expected a plan below that"),
+        (b"#" * (2**20 + 1), "longer than 1048576 bytes; expected a plan below that; split it"),
     ],
 )
 def test_a_file_that_is_no_plan_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
@@ -209,20 +209,27 @@ def test_a_plan_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as caught:
         read_plan(path)
     assert str(caught.value) == (
-        f"{path}: cannot be read: No such file or directory; expected a plan"
+        f"{path}: cannot be read: No such file or directory; expected a readable file"
     )
 
 
 def test_devices_pipes_and_folders_are_not_read(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    for path in (Path("/dev/zero"), pipe, tmp_path):
+    way_out = "in a regular file; save it in one first"
+    for path, found in ((Path("/dev/zero"), "a device"), (pipe, "a pipe")):
         with pytest.raises(SourceError) as caught:
             read_plan(path)
-        assert str(caught.value) == f"{path}: not a regular file; expected a plan"
+        assert str(caught.value) == f"{path}: found {found}, expected a plan {way_out}"
         with pytest.raises(SourceError) as caught:
-            plan(model="tiny", dataset=str(path)) if path != tmp_path else read_plan(path)
-        assert "not a regular file" in str(caught.value)
+            plan(model="tiny", dataset=str(path))
+        what = "a JSONL file or a folder of datasets"
+        assert str(caught.value) == f"{path}: found {found}, expected {what} {way_out}"
+    with pytest.raises(SourceError) as caught:
+        read_plan(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}: cannot be read: Is a directory; expected a readable file"
+    )
 
 
 def write_plan(folder: Path, text: str) -> Path:
