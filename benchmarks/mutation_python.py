@@ -24,10 +24,14 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.python_mutants import Mutant, list_mutants
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ROOT = Path(__file__).parents[1]
 LEAST_SHARE = 0.85
@@ -42,7 +46,46 @@ class Room:
 
     modules: tuple[str, ...]
     tests: tuple[str, ...]
+    #: Tests to run first, beside a module's own, by the name of the module.
+    first: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Tests that take too long to be run for each fault.
+    left_out: tuple[str, ...] = ()
 
+    def collect_first(self, module: str, tree: Path) -> tuple[str, ...]:
+        """Return the tests that are about a module, in a copy of the checkout."""
+        stem = Path(module).stem
+        own = sorted(str(p.relative_to(tree)) for p in tree.glob(f"tests/**/test_{stem}.py"))
+        inside = (name for name in own if any(Path(name).is_relative_to(t) for t in self.tests))
+        return tuple(dict.fromkeys((*inside, *self.first.get(stem, ()))))
+
+    def collect_rest(self, first: tuple[str, ...]) -> tuple[str, ...]:
+        """Return all tests but the first ones, as arguments of pytest."""
+        return (*self.tests, *(f"--ignore={name}" for name in (*first, *self.left_out)))
+
+
+def _by_module(tests: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the files of tests for each module, given as ``"test_a test_b": "module other"``."""
+    return {
+        module: tuple(f"tests/unit/{name}.py" for name in names.split())
+        for names, modules in tests.items()
+        for module in modules.split()
+    }
+
+
+#: Most modules of the store have no tests of their own: they are tested by what they do together.
+_STORE_FIRST = _by_module(
+    {
+        "store/test_repair": "parts manifest state repair recover documents",
+        "store/test_fold": "derive_tables ids parquet results fold lock",
+        "store/test_journal": "journal storage files",
+        "store/test_layers store/test_read": "read snapshot curated curated_fold folder",
+        "store/test_migration": "legacy compose renamed export exported",
+        "store/test_retract": "retract prune",
+        "store/test_add": "add frames catalogue_files",
+        "store/test_layers test_check": "build",
+        "test_check": "check check_rows",
+    }
+)
 
 ROOMS = {
     "units": Room(("registry/units/*.py",), ("tests/unit/units",)),
@@ -52,7 +95,9 @@ ROOMS = {
     ),
     "store": Room(
         ("registry/store/*.py",),
-        ("tests/unit/store",),
+        ("tests/unit/store", "tests/unit/test_check.py"),
+        _STORE_FIRST,
+        ("tests/unit/store/test_crash_points.py",),
     ),
 }
 
@@ -82,17 +127,15 @@ class Tree:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / name)
 
-    def is_noticed(self, placed: Placed, tests: tuple[str, ...], seconds: float) -> bool:
+    def is_noticed(self, placed: Placed, room: Room, seconds: float) -> bool:
         """Return whether the tests fail, or take too long, with this fault."""
         path = self.folder / placed.path
-        own = sorted(self.folder.glob(f"tests/**/test_{path.stem}.py"))
-        first = tuple(
-            str(p.relative_to(self.folder)) for p in own if _is_under(p, tests, self.folder)
-        )
+        first = room.collect_first(placed.path, self.folder)
+        rest = room.collect_rest(first)
         original = path.read_text(encoding="utf-8")
         try:
             self._write(path, placed.mutant.source)
-            return any(self.fails(chosen, seconds) for chosen in (first, tests) if chosen)
+            return any(self.fails(chosen, seconds) for chosen in (first, rest) if chosen)
         finally:
             self._write(path, original)
 
@@ -128,10 +171,6 @@ _PYTEST = (
     *(sys.executable, "-P", "-m", "pytest", "-x", "-q"),
     *("-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0"),
 )
-
-
-def _is_under(path: Path, tests: tuple[str, ...], folder: Path) -> bool:
-    return any(path.is_relative_to(folder / test) for test in tests)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -170,7 +209,7 @@ def try_room(room: Room, chosen: list[Placed]) -> list[Placed]:
         def is_noticed(placed: Placed) -> bool:
             tree = trees.get()
             try:
-                return tree.is_noticed(placed, room.tests, limit)
+                return tree.is_noticed(placed, room, limit)
             finally:
                 trees.put(tree)
 
@@ -182,7 +221,7 @@ def try_room(room: Room, chosen: list[Placed]) -> list[Placed]:
 def _time_limit(trees: queue.SimpleQueue[Tree], room: Room) -> float:
     """Return how long a run may take; raise SystemExit where it fails without any fault."""
     tree, begin = trees.get(), time.monotonic()
-    if tree.fails(room.tests, 3600):
+    if tree.fails(room.collect_rest(()), 3600):
         raise SystemExit(f"{' '.join(room.tests)}: fails without any fault; expected it to pass")
     trees.put(tree)
     return 30 + 4 * (time.monotonic() - begin)
