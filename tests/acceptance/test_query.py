@@ -244,7 +244,7 @@ def test_a_version_is_answered_as_of_then(
     done = run("query", count, "--registry", "mine", "--at", "9")
     assert (done.returncode, done.stderr) == (
         1,
-        "error: mine/tables: version 9 not found; expected one of those at hand: 1 to 2\n",
+        "error: mine/tables: version 9 not found; expected one of 1 to 2\n",
     )
     assert registry.is_dir()
 

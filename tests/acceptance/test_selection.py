@@ -63,14 +63,15 @@ def test_reading_needs_no_set_up_and_writes_nothing(run: Run, tmp_path: Path) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["work"]
 
 
-def test_the_first_write_creates_the_users_own_with_the_curated_records(
+def test_the_first_write_creates_the_users_own_beside_the_curated_records(
     run: Run, tmp_path: Path, write: Write, submission: Callable[..., Any]
 ) -> None:
     before = count(run)
     write("a.json", submission())
     assert run("add", "a.json").returncode == 0
     own = tmp_path / "data" / "peft-registry" / "records"
-    assert sorted(path.name for path in own.iterdir()) == ["journal", "tables"]
+    names = sorted(path.name for path in own.iterdir())
+    assert names == [".gitignore", "journal", "registry.json", "tables"]
     assert count(run) == before + 1
     assert run("check").stdout.startswith(f"{own}: sound")
 
