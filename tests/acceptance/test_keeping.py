@@ -63,7 +63,12 @@ def test_init_fills_an_empty_folder_that_a_shell_stands_in(run: Run, work: Path)
     inode = work.stat().st_ino
     assert run("init", ".").returncode == 0
     assert work.stat().st_ino == inode
-    assert sorted(path.name for path in work.iterdir()) == [".gitignore", "journal", "registry.json", "tables"]
+    assert sorted(path.name for path in work.iterdir()) == [
+        ".gitignore",
+        "journal",
+        "registry.json",
+        "tables",
+    ]
     assert run("check", "--registry", ".").returncode == 0
 
 
