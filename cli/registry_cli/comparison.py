@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError, SourceError
@@ -36,10 +36,6 @@ class Compared:
         """Return whether b is slower or larger than a by more than the factor."""
         ratios = (ratio for ratio in (self.time, self.memory) if ratio is not None)
         return any(ratio.exceeds(factor) for ratio in ratios)
-
-    def as_json(self) -> Row:
-        """Return the comparison as plain data."""
-        return asdict(self)
 
 
 def compare_sides(side_a: list[Row], side_b: list[Row]) -> list[Compared]:

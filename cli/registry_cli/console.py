@@ -6,9 +6,10 @@ files that others wrote.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -42,6 +43,11 @@ def hint(message: str) -> None:
 def answer(lines: Iterable[str]) -> None:
     """Show the lines of an answer on stdout."""
     click.echo("\n".join(map(escape_unprintable, lines)))
+
+
+def data(document: Any) -> None:
+    """Show an answer as JSON."""
+    click.echo(json.dumps(document, indent=1))
 
 
 def show_usage_error(problem: click.ClickException) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from registry.contract import TABLES, load_table
 from registry.errors import QueryError
 from registry.measure.running.plan import read_plan
 from registry.measure.running.trials import expand_trials
@@ -38,7 +40,7 @@ def read_recorded(
             f"{word}: selects no observation; expected the id of an observation, an environment or "
             "a source (4 digits at least), or the path of a plan that was run"
         )
-    return [_document(row) for row in found]
+    return [as_document(row) for row in found]
 
 
 def read_one(registry_path: Path | None, observation_id: str) -> Row:
@@ -60,34 +62,20 @@ def _trial_ids(path: str, catalogue: Catalogue | None) -> str:
     return ",".join(trial.trial_id for trial in expand_trials(read_plan(Path(path)), catalogue))
 
 
-#: JSON columns, by the part of an observation's document they stand in.
-_JSON_COLUMNS = {
-    "observation": ("inferences", "provenance"),
-    "configuration": ("peft_config",),
-    "environment": ("packages", "settings"),
-    "citation": ("cells",),
-}
+@cache
+def _json_columns() -> set[str]:
+    tables = (load_table(name) for name in TABLES)
+    return {column.name for table in tables for column in table.columns if column.type == "json"}
 
 
-def _document(row: Row) -> Row:
-    document = {name: without_nulls(value) for name, value in row.items() if value is not None}
-    open_json("observation", document)
-    open_json("configuration", document["configuration"])
-    open_json("environment", document["environment"])
-    return document
-
-
-def open_json(part: str, document: Row) -> None:
-    """Replace the JSON columns of a part by the objects they hold."""
-    for name in _JSON_COLUMNS[part]:
-        if isinstance(document.get(name), str):
-            document[name] = json.loads(document[name])
-
-
-def without_nulls(value: Any) -> Any:
-    """Return rows, or lists of rows, without what is not stated."""
-    if isinstance(value, dict):
-        return {name: item for name, item in value.items() if item is not None}
+def as_document(value: Any) -> Any:
+    """Return a row, or rows in it, without what is not stated, JSON columns as objects."""
     if isinstance(value, list):
-        return [without_nulls(item) for item in value]
-    return value
+        return [as_document(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: json.loads(item) if name in _json_columns() else as_document(item)
+        for name, item in value.items()
+        if item is not None
+    }

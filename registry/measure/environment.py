@@ -12,6 +12,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
+from registry.measure.memory_meter import find_in_proc
 from registry.measure.recording.loaded import cuda, loaded
 
 #: Columns of ``environments`` and the distributions whose versions they hold.
@@ -139,20 +140,13 @@ def _settings() -> dict[str, Any]:
 
 
 def _cpu_name() -> str | None:
-    with suppress(OSError):
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-        found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-        if found:
-            return " ".join(found[1].split())
-    return platform.processor() or platform.machine() or None
+    name = find_in_proc("cpuinfo", r"^model name\s*:\s*(.+)$")
+    return " ".join(name.split()) if name else platform.processor() or platform.machine() or None
 
 
 def _host_memory() -> int | None:
-    with suppress(OSError, ValueError):
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-        found = re.search(r"^MemTotal:\s*(\d+) kB$", text, re.MULTILINE)
-        return int(found[1]) * 1024 if found else None
-    return None
+    kibibytes = find_in_proc("meminfo", r"^MemTotal:\s*(\d+) kB$")
+    return int(kibibytes) * 1024 if kibibytes else None
 
 
 def collect_provenance() -> dict[str, Any]:

@@ -38,11 +38,16 @@ def read_host_memory() -> dict[str, int]:
 
 def count_oom_kills() -> int:
     """Return how often the kernel has killed for want of memory since it started."""
+    return int(find_in_proc("vmstat", r"^oom_kill (\d+)$") or 0)
+
+
+def find_in_proc(name: str, pattern: str) -> str | None:
+    """Return what the pattern's group matches in a file of /proc; None where it is not there."""
     with suppress(OSError):
-        text = Path("/proc/vmstat").read_text(encoding="ascii")
-        found = re.search(r"^oom_kill (\d+)$", text, re.MULTILINE)
-        return int(found[1]) if found else 0
-    return 0
+        text = Path("/proc", name).read_text(encoding="utf-8", errors="replace")
+        found = re.search(pattern, text, re.MULTILINE)
+        return found[1] if found else None
+    return None
 
 
 def reset_host_peak() -> bool:

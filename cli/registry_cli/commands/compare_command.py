@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -46,8 +46,7 @@ def command(
     found = compare_sides(side_a, side_b)
     worse = [compared for compared in found if compared.exceeds(factor)]
     if format_name == "json":
-        rows = [{**compared.as_json(), "worse": compared in worse} for compared in found]
-        click.echo(json.dumps(rows, indent=1))
+        console.data([{**asdict(compared), "worse": compared in worse} for compared in found])
     else:
         for compared in found:
             click.echo("\n".join(format_compared(compared)))

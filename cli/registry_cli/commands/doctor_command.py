@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -17,6 +16,7 @@ from registry.errors import RegistryError
 from registry.query.confine import landlock_abi
 from registry.store.folder import ENVIRONMENT_VARIABLE, Folder, Location
 from registry.store.snapshot import read_snapshot
+from registry_cli import console
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate, registry_option
 
@@ -48,7 +48,7 @@ def command(*, format_name: str, registry_path: Path | None) -> int:
     }
     problems += [f"{name} is not installed" for name in _PACKAGES if _version(name) is None]
     if format_name == "json":
-        click.echo(json.dumps({**report, "problems": problems}, indent=1))
+        console.data({**report, "problems": problems})
     else:
         _print_report(report)
         for problem in problems:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import asdict
 from pathlib import Path
@@ -84,7 +83,7 @@ def command(
     elif n_samples or price:
         raise click.UsageError("time and cost depend on the card: give --gpu")
     if as_json:
-        click.echo(json.dumps(_data(question, memory, cost), indent=1))
+        console.data(_data(question, memory, cost))
     else:
         console.answer(_lines(question, memory, cost))
 
@@ -102,7 +101,7 @@ def _show_rule(rule: str, asked: dict[str, Any], exact: int, *, as_json: bool) -
         "bytes_exact": total_exact,
     }
     if as_json:
-        click.echo(json.dumps(data, indent=1))
+        console.data(data)
         return
     click.echo(f"{rule}: {total / 1e9:g} GB for n = {n_params:g} ({RULES[rule].meaning})")
     if n_params != exact:

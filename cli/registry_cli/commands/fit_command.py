@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ def command(*, exit_code: bool, as_json: bool, registry_path: Path | None, **ask
     found = answer(question, calibration, all_gpus(catalogue))
     console.warn_all(found.warnings)
     if as_json:
-        click.echo(json.dumps(answer_data(found), indent=1))
+        console.data(answer_data(found))
     else:
         console.answer(format_answer(found))
     return 1 if exit_code and found.verdict != "fits" else 0

@@ -15,7 +15,7 @@ from registry_cli.group import HintedChoice
 from registry_cli.observation_text import format_observation
 from registry_cli.options import locate, registry_option
 from registry_cli.output import at_option, open_dataset, read_query, read_sql
-from registry_cli.recorded import open_json, without_nulls
+from registry_cli.recorded import as_document
 
 _SHORTEST_PREFIX = 4
 
@@ -39,7 +39,8 @@ def command(
     prefix = observation_id.strip().lower()
     if len(prefix) < _SHORTEST_PREFIX:
         raise click.UsageError(f"found {observation_id!r}; expected at least 4 digits of an id")
-    document = _tidy(_only(_find(registry_path, at, prefix), prefix))
+    row = _only(_find(registry_path, at, prefix), prefix)
+    document = {name: as_document(part) for name, part in row.items()}
     if format_name == "json":
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
@@ -67,13 +68,3 @@ def _only(found: list[dict[str, Any]], prefix: str) -> dict[str, Any]:
         ids = ", ".join(row["observation"]["observation_id"] for row in found)
         raise QueryError(f"{prefix}: {len(found)} observations' ids begin so ({ids}); say more")
     return found[0]
-
-
-def _tidy(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the document without nulls, its JSON columns as objects."""
-    parts = {name: without_nulls(value) for name, value in row.items()}
-    for name in ("observation", "configuration", "environment"):
-        open_json(name, parts[name])
-    for citation in parts["citations"] or ():
-        open_json("citation", citation)
-    return parts

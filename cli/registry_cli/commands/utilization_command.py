@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from registry.predict.formula.rules_of_thumb import (
 )
 from registry.predict.profiles import parse_flops_profile, parse_tensor_core_share
 from registry.predict.utilization import read_utilization
+from registry_cli import console
 from registry_cli.asking import find_gpu, open_catalogue, parse_number
 from registry_cli.calibrated import open_calibrated
 from registry_cli.options import registry_option
@@ -50,7 +50,7 @@ def command(observation_id: str | None, *, as_json: bool, **asked: Any) -> None:
     """  # noqa: D301 - \b keeps the examples' lines
     figures = _figures(observation_id, asked)
     if as_json:
-        click.echo(json.dumps(figures, indent=1))
+        console.data(figures)
         return
     for name, value in figures.items():
         is_share = name.endswith(("utilization", "share"))

@@ -69,14 +69,17 @@ class Session:
         self.options = options
         self.failure: Exception | None = None
         self.submission: dict[str, Any] | None = None
+        self.peaks = Peaks()
+        self.trainer: Any = None
+        self.n_runs = 0
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
         self.recording = Recording()
         self.batches = Batches()
-        self.peaks = Peaks()
-        self.sampler = DeviceSampler(self.peaks, options.device_sample_seconds)
+        self.sampler = DeviceSampler(self.peaks, self.options.device_sample_seconds)
         self.record: Record | None = None
-        self.trainer: Any = None
         self.parameters: Parameters | None = None
-        self.n_runs = 0
 
     def step_aside(self, error: Exception) -> None:
         """Record nothing further and say so once."""
@@ -97,11 +100,7 @@ class Session:
         """Begin with a trainer whose ``train`` was called."""
         self.trainer = trainer
         self.n_runs += 1
-        self.recording = Recording()
-        self.batches = Batches()
-        self.sampler = DeviceSampler(self.peaks, self.options.device_sample_seconds)
-        self.record = None
-        self.parameters = None
+        self._begin_anew()
         self.peaks.rank = read_rank()[0]
         guard_resets(self.peaks)
         if trainer.model is not None:

@@ -69,14 +69,18 @@ def build_random(settings: Settings, config: Any, device: str) -> Any:
 
 def _quantize_layers(model: Any, settings: Settings, device: str) -> None:
     """Replace linear layers one by one, so that one layer at a time exists unquantized."""
-    torch = import_module("torch")
-    linears = [
+    for name, linear in find_linears(model):
+        model.set_submodule(name, _quantized_linear(linear, settings, device))
+
+
+def find_linears(model: Any) -> list[tuple[str, Any]]:
+    """Return the linear layers that are quantized, by their names."""
+    linear = import_module("torch").nn.Linear
+    return [
         (name, module)
         for name, module in model.named_modules()
-        if type(module) is torch.nn.Linear and name.split(".")[-1] not in _NOT_QUANTIZED
+        if type(module) is linear and name.split(".")[-1] not in _NOT_QUANTIZED
     ]
-    for name, linear in linears:
-        model.set_submodule(name, _quantized_linear(linear, settings, device))
 
 
 def _quantized_linear(linear: Any, settings: Settings, device: str) -> Any:

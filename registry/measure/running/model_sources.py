@@ -107,11 +107,9 @@ def _check_fields(table: Row, where: str) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return value is None or type(value) is bool or _is_sensible(value)
-
-
-def _is_sensible(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) <= _LARGEST_NUMBER
+    if isinstance(value, int | float):
+        return abs(value) <= _LARGEST_NUMBER
+    return value is None
 
 
 def _is_word(value: Any) -> bool:

@@ -174,8 +174,7 @@ def _leading(records: list[Row]) -> list[Row]:
 
 
 def _distinct(records: list[Row], part: str, key: str) -> list[Row]:
-    rows = {row[key]: row for record in records for row in record.get(part, ())}
-    return list(rows.values())
+    return list({row[key]: row for record in records for row in record.get(part, ())}.values())
 
 
 def reason_without_record(notes: list[Row]) -> str:
@@ -229,10 +228,8 @@ def _unrecorded(ended: _Ended, notes: list[Row], note: str) -> Row:
 
 def _one_per_rank(notes: list[Row]) -> list[Row]:
     """Return of each rank the process that ran longest: others are its tools."""
-    longest: dict[int, Row] = {}
-    for note in sorted(notes, key=lambda each: float(each.get("seconds", 0))):
-        longest[int(note["rank"])] = note
-    return list(longest.values())
+    by_length = sorted(notes, key=lambda each: float(each.get("seconds", 0)))
+    return list({int(note["rank"]): note for note in by_length}.values())
 
 
 def _without_devices(submission: Row) -> Row:

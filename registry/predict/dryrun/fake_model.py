@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from registry.measure.running.model_builder import (
     add_adapters,
     build_random,
+    find_linears,
     load_config,
     peft_config,
     torch_dtype,
@@ -21,9 +22,6 @@ from registry.measure.running.model_builder import (
 if TYPE_CHECKING:
     from registry.measure.trial_settings import Settings
     from registry.predict.dryrun.result import Recipe
-
-#: Modules that stay unquantized, as transformers leaves them.
-_NOT_QUANTIZED = ("lm_head", "embed_out", "output_layer")
 
 
 def build_meta(settings: Settings, source: dict[str, Any], recipe: Recipe) -> Any:
@@ -66,14 +64,8 @@ def _with_adapters(model: Any, settings: Settings, recipe: Recipe) -> Any:
 
 
 def _quantize(model: Any, settings: Settings) -> None:
-    linear_class = import_module("torch").nn.Linear
-    linears = [
-        (name, module)
-        for name, module in model.named_modules()
-        if type(module) is linear_class and name.split(".")[-1] not in _NOT_QUANTIZED
-    ]
     quantized = _linear_int8 if settings.quantization == "int8" else _linear_4bit
-    for name, linear in linears:
+    for name, linear in find_linears(model):
         layer = quantized(linear, settings)
         layer.bias = linear.bias
         model.set_submodule(name, layer.requires_grad_(requires_grad=False))
