@@ -19,6 +19,7 @@ from registry.submission.identity import (
     configuration_id,
     document_id,
     environment_id,
+    float_columns,
     observation_id,
 )
 
@@ -176,6 +177,66 @@ def test_a_derived_figure_changes_no_id() -> None:
     derived = [*OBSERVATION["measurements"], {**rate, "origin": "derived"}]
     assert changed(measurements=derived) == IDENTITY
     assert changed(measurements=[*OBSERVATION["measurements"], rate]) != IDENTITY
+
+
+_CONFIGURATION_TEXT = (
+    '["configurations",{"gpus_per_node":4,"grad_accum_steps":4,"lora_rank":8,"method":"lora",'
+    '"micro_batch_size":2,"model_id":"tiny","n_nodes":2,"sharding":"zero2"}]'
+)
+_OBSERVATION_TEXT = (
+    r'["observations",{"configuration_id":"61d95df2d2c6e56e28a15b7e9610a8ea","environment_id":'
+    r'"aab9febb58c6d99bcd126e2ccf7d3c31","evidence":"measured","measurements":['
+    r'"{\"kind\":\"device\",\"metric\":\"peak_memory\",\"scope\":\"total\",'
+    r'\"statistic\":\"max\",\"value\":8000000000.0}",'
+    r'"{\"metric\":\"step_time\",\"scope\":\"total\",\"statistic\":\"value\",\"value\":2.0}"],'
+    r'"outcome":"ok","run_id":"run-1","source_id":"src"}]'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('["environments",{"framework":"trl"}]', environment_id(OBSERVATION["environment"])),
+        ('["environments",{}]', environment_id({})),
+        (_CONFIGURATION_TEXT, configuration_id(CONFIGURATION)),
+        ('["configurations",{"lora_alpha":16.0}]', configuration_id({"lora_alpha": 16})),
+        (_OBSERVATION_TEXT, IDENTITY),
+    ],
+    ids=["environment", "nothing", "configuration", "float", "observation"],
+)
+def test_an_id_is_the_first_half_of_the_sha256_of_table_and_row(text: str, found: str) -> None:
+    assert found == hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def test_ids_of_today_are_those_of_tomorrow() -> None:
+    assert configuration_id(CONFIGURATION) == "61d95df2d2c6e56e28a15b7e9610a8ea"
+    assert environment_id(OBSERVATION["environment"]) == "aab9febb58c6d99bcd126e2ccf7d3c31"
+    assert environment_id({}) == "e6a76aea64452f2efb3e21cde2c41706"
+    assert IDENTITY == "00809e40bcc7d054fa894d5bfb51b5c7"
+
+
+def test_minus_zero_is_zero_and_no_other_value() -> None:
+    zero = with_figure(value=0.0)
+    assert with_figure(value=-0.0) == zero
+    assert with_figure(value=0) == zero
+    assert with_figure(value=5e-324) != zero
+
+
+def test_an_observation_without_environment_or_figures_has_empty_ones() -> None:
+    bare = {"outcome": "ok", "configuration": CONFIGURATION}
+    stated = {**bare, "environment": {}, "measurements": []}
+    assert observation_id("src", bare) == observation_id("src", stated)
+
+
+def test_text_beyond_ascii_is_kept_as_it_is_in_canonical_json() -> None:
+    assert canonical_json({"b": [1, None], "a": "é"}) == '{"a":"é","b":[1,null]}'
+    assert document_id("é") == hashlib.sha256("é".encode()).hexdigest()
+
+
+def test_columns_of_floats_are_those_the_contract_calls_so() -> None:
+    assert float_columns("measurements") == {"value", "low", "high"}
+    assert float_columns("configurations") == {"lora_alpha", "lora_dropout", "n_epochs"}
+    assert float_columns("citations") == set()
 
 
 def test_the_environment_is_identified_by_what_it_states() -> None:
