@@ -113,8 +113,8 @@ def test_rows_without_documents_are_composed(out: Path) -> None:
     for part in ("samples", "measurements", "citations", "environment"):
         (found,) = (o[part] for o in document["observations"] if o["run_id"] == "run-1")
         assert len(found) >= len(original["observations"][0][part]), part
-    assert [row["model_id"] for row in document["models"]] == ["tiny"]
-    assert [row["gpu_id"] for row in document["gpus"]] == ["gpu-a"]
+    assert {"model_id": "tiny", "n_params": 1_000} in document["models"]
+    assert {"gpu_id": "gpu-a", "memory_bytes": 24 * 2**30} in document["gpus"]
     assert document["source"] == {"source_id": "src-a", "kind": "run"}
 
 
@@ -179,8 +179,10 @@ def test_files_other_than_the_manifest_says_are_named_together(
         "found no samples.parquet; expected it, because manifest.json names it; export it again",
         "found no gpus.parquet; expected it, because manifest.json names it; export it again",
         "models.parquet: found other content than manifest.json says; export it again",
-        f"submissions.parquet: unpacks to {size} bytes, expected a table below 8 GiB; export it "
-        "again",
+        (
+            f"submissions.parquet: unpacks to {size} bytes, expected a table below 8 GiB; export it "
+            "again"
+        ),
     ):
         assert problem in caught.value.problems
     assert len(caught.value.problems) == 4 + len(others)
