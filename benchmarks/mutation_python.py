@@ -75,15 +75,15 @@ def _by_module(tests: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 #: Most modules of the store have no tests of their own: they are tested by what they do together.
 _STORE_FIRST = _by_module(
     {
-        "store/test_repair": "parts manifest state repair recover documents",
-        "store/test_fold": "derive_tables ids parquet results fold lock",
-        "store/test_journal": "journal storage files",
-        "store/test_layers store/test_read": "read snapshot curated curated_fold folder",
-        "store/test_migration": "legacy compose renamed export exported",
+        "store/test_repair": "parts state repair recover documents",
+        "store/test_fold": "derive_tables parquet results fold lock",
+        "store/test_layers store/test_read": "read snapshot curated_fold",
+        "store/test_build store/test_layers": "curated catalogue_files",
+        "store/test_migration": "legacy compose renamed",
+        "store/test_exported": "export",
         "store/test_retract": "retract prune",
-        "store/test_add": "add frames catalogue_files",
-        "store/test_layers test_check": "build",
-        "test_check": "check check_rows",
+        "store/test_add": "add frames",
+        "test_check store/test_build": "check check_rows",
     }
 )
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.store.registries import add_numbers, make_registry
+from registry.store.build import build_tables
+from registry.store.folder import Folder
+from tests.unit.store.registries import RECORDS, add_numbers, make_registry, write_source
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from registry.api import Registry
-    from registry.store.folder import Folder
 
 
 @pytest.fixture
@@ -34,3 +36,15 @@ def folded(db: Registry) -> Registry:
         add_numbers(db, number)
         db.fold()
     return db
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Folder:
+    """Return small curated records of a checkout: two sources, built."""
+    folder = tmp_path / "records"
+    shutil.copytree(RECORDS / "catalogue", folder / "catalogue")
+    (folder / "tables").mkdir()
+    for number in (0, 1):
+        write_source(folder, number)
+    build_tables(folder)
+    return Folder(folder)

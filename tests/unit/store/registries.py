@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -16,9 +17,10 @@ from registry.store.snapshot import read_snapshot
 from registry.submission.identity import canonical_json, document_id
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from registry.store.folder import Folder
+
+#: The curated records of the checkout.
+RECORDS = Path(__file__).parents[3] / "records"
 
 Document = dict[str, Any]
 
@@ -73,6 +75,16 @@ def make_registry(path: Path) -> Registry:
 def add_numbers(db: Registry, *numbers: int, **choices: Any) -> list[str]:
     """Record small submissions; return their ids."""
     return [db.add(build_document(number, **choices)).submission_id for number in numbers]
+
+
+def write_source(records: Path, number: int, **choices: Any) -> Path:
+    """Write a recorded submission as a source of curated records."""
+    folder = records / "sources" / f"src-{number}"
+    folder.mkdir(parents=True)
+    path = folder / "recorded.json"
+    document = build_document(number, source_id=f"src-{number}", **choices)
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
 
 
 def write_entry(folder: Folder, document: Any) -> str:

@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,34 +18,17 @@ from registry.store.check import check_registry
 from registry.store.curated import find_pending_sources
 from registry.store.curated_fold import file_submissions
 from registry.store.folder import Folder, Location, create_registry, find_registry
-from tests.unit.store.registries import add_numbers, build_document, count_runs, read_content, runs
+from tests.unit.store.registries import (
+    add_numbers,
+    build_document,
+    count_runs,
+    read_content,
+    runs,
+    write_source,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-RECORDS = Path(__file__).parents[3] / "records"
-
-
-def write_source(records: Path, number: int, **choices: Any) -> Path:
-    """Write a recorded submission as a source of curated records."""
-    folder = records / "sources" / f"src-{number}"
-    folder.mkdir(parents=True)
-    path = folder / "recorded.json"
-    document = build_document(number, source_id=f"src-{number}", **choices)
-    path.write_text(json.dumps(document), encoding="utf-8")
-    return path
-
-
-@pytest.fixture
-def records(tmp_path: Path) -> Folder:
-    """Return small curated records of a checkout: two sources, built."""
-    folder = tmp_path / "records"
-    shutil.copytree(RECORDS / "catalogue", folder / "catalogue")
-    (folder / "tables").mkdir()
-    for number in (0, 1):
-        write_source(folder, number)
-    build_tables(folder)
-    return Folder(folder)
 
 
 @pytest.fixture

@@ -1,0 +1,173 @@
+"""Folders: which one is the registry, and what is said of one that is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from registry.errors import MissingRegistryError, StoreError
+from registry.store.folder import (
+    Folder,
+    Location,
+    create_registry,
+    curated_dir,
+    ensure_writable,
+    find_registry,
+    reads_curated,
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand in an empty folder, with a home of one's own; return the user's registry."""
+    monkeypatch.delenv("REGISTRY_PATH", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "data" / "peft-registry" / "records"
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(MissingRegistryError) as caught:
+        find_registry(path)
+    return str(caught.value)
+
+
+def test_a_new_registry_has_its_folders_and_settings(tmp_path: Path) -> None:
+    folder = create_registry(tmp_path / "r")
+    assert sorted(path.name for path in folder.path.iterdir()) == [
+        ".gitignore",
+        "journal",
+        "registry.json",
+        "tables",
+    ]
+    assert folder.storage.get("registry.json") == b'{"format": 2, "curated": true}\n'
+    assert folder.storage.get(".gitignore") == b".lock\n.tmp-*\n"
+    assert folder.parts == folder.path / "tables" / "parts"
+    assert folder.is_registry
+    assert not folder.is_curated
+
+
+@pytest.mark.parametrize("name", ["journal", "tables"])
+def test_one_of_the_two_folders_makes_a_registry(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    assert Folder(tmp_path).require() == Folder(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["sources/src-a/x.json", "tables/manifest.json"])
+def test_sources_or_one_manifest_make_curated_records(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / name).write_text("{}", encoding="utf-8")
+    assert Folder(tmp_path).is_curated
+
+
+def test_a_folder_that_is_no_registry_says_why(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    for name, found in (
+        ("missing", "no such folder"),
+        ("empty", "a folder without tables/ or journal/"),
+        ("file", "not a folder"),
+    ):
+        path = tmp_path / name
+        assert refusal(path) == (
+            f"{path}: {found}; expected a registry; create one with `registry init {path}`, or "
+            "name another with --registry or REGISTRY_PATH"
+        )
+
+
+def test_a_location_needs_a_registry_only_where_nothing_lies_below_it(tmp_path: Path) -> None:
+    missing = Folder(tmp_path / "missing")
+    over = Location(missing, Folder(curated_dir()))
+    assert over.require() is over
+    with pytest.raises(MissingRegistryError, match="missing: no such folder; expected a registry"):
+        Location(missing).require()
+
+
+def test_nothing_is_created_over_a_registry_or_other_files(tmp_path: Path) -> None:
+    create_registry(tmp_path / "r")
+    with pytest.raises(StoreError) as caught:
+        create_registry(tmp_path / "r")
+    assert str(caught.value) == (
+        f"{tmp_path / 'r'}: is a registry already; expected a folder to create; nothing to do"
+    )
+    (tmp_path / "full" / "sub").mkdir(parents=True)
+    (tmp_path / "file").touch()
+    for name in ("full", "file"):
+        with pytest.raises(StoreError) as caught:
+            create_registry(tmp_path / name)
+        assert str(caught.value) == (
+            f"{tmp_path / name}: found something there already; expected no such folder, or an "
+            "empty one; name another, or remove it"
+        )
+
+
+def test_an_empty_folder_becomes_a_registry(tmp_path: Path) -> None:
+    assert create_registry(tmp_path).is_registry
+
+
+def test_the_first_write_creates_the_registry_and_the_next_keeps_it(tmp_path: Path) -> None:
+    location = Location(Folder(tmp_path / "r"))
+    assert ensure_writable(location) == Folder(tmp_path / "r")
+    (tmp_path / "r" / "journal" / "x").touch()
+    assert ensure_writable(location).storage.list("journal") == ["x"]
+
+
+def test_a_registry_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="file: found something there already; expected no such "):
+        ensure_writable(Location(Folder(tmp_path / "file")))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("{}", True), ('{"curated": true}', True), ('{"curated": false}', False)]
+)
+def test_settings_say_whether_the_curated_records_are_read(
+    tmp_path: Path, text: str, *, expected: bool
+) -> None:
+    assert reads_curated(Folder(tmp_path)) is True
+    (tmp_path / "registry.json").write_text(text, encoding="utf-8")
+    assert reads_curated(Folder(tmp_path)) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "Expecting value: line 1 column 1 (char 0)"),
+        ("[]", "'list' object has no attribute 'get'"),
+    ],
+)
+def test_settings_that_are_none_are_refused(tmp_path: Path, text: str, reason: str) -> None:
+    (tmp_path / "registry.json").write_text(text, encoding="utf-8")
+    with pytest.raises(StoreError) as caught:
+        reads_curated(Folder(tmp_path))
+    assert str(caught.value) == (
+        f"{tmp_path / 'registry.json'}: found no valid settings ({reason}); expected a JSON object "
+        'such as {"format": 2, "curated": true}; write that'
+    )
+
+
+def test_without_a_name_it_is_the_users_own(home: Path) -> None:
+    assert find_registry() == Location(Folder(home), Folder(curated_dir()))
+    assert find_registry(curated=False) == Location(Folder(home))
+    create_registry(home, curated=False)
+    assert find_registry() == Location(Folder(home))
+
+
+def test_a_registry_called_records_in_this_folder_comes_before_the_users(home: Path) -> None:
+    create_registry(Path("records"))
+    assert find_registry() == Location(Folder(Path("records")), Folder(curated_dir()))
+    assert not home.exists()
+
+
+@pytest.mark.usefixtures("home")
+def test_the_variable_names_a_registry_and_an_argument_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        create_registry(tmp_path / name, curated=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("REGISTRY_PATH", str(tmp_path / "one"))
+    assert find_registry() == Location(Folder(tmp_path / "one"))
+    assert find_registry("~/two") == Location(Folder(tmp_path / "two"))
