@@ -7,7 +7,7 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from registry.contract.resources import read_yaml
+from registry.contract.resources import read_yaml, schemas_dir
 from registry.contract.tables import (
     FORMAT_VERSION,
     TABLES,
@@ -18,6 +18,30 @@ from registry.contract.tables import (
 )
 
 _HASH_DIGITS = 16
+
+
+def contract_stamp() -> str:
+    """Return what a part carries of the contract that writes it: its hash and that of its files."""
+    return f"{contract_hash()}.{_hash_schemas()}"
+
+
+def is_current(stamp: str) -> bool:
+    """Tell whether the contract of a stamp is today's.
+
+    The contract is parsed only where the bytes of its files are others than they were: that takes
+    longer than all else before a query.
+    """
+    contract, _, schemas = stamp.partition(".")
+    return schemas == _hash_schemas() or contract == contract_hash()
+
+
+@lru_cache(maxsize=1)
+def _hash_schemas() -> str:
+    digest = hashlib.sha256(f"{FORMAT_VERSION}\n".encode())
+    for path in sorted(schemas_dir().rglob("*.*")):
+        data = path.read_bytes()
+        digest.update(f"{path.name}\n{len(data)}\n".encode() + data)
+    return digest.hexdigest()[:_HASH_DIGITS]
 
 
 @lru_cache(maxsize=1)

@@ -6,8 +6,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from registry.errors import ContractError
 
 
@@ -40,6 +38,8 @@ def read_yaml(name: str) -> Any:
     Raises:
         ContractError: the file is missing, unreadable or not YAML.
     """
+    import yaml  # noqa: PLC0415 - slow to load, and most queries need no part of the contract
+
     path = schemas_dir() / name
     try:
         return parse_yaml(path.read_bytes())
@@ -54,5 +54,7 @@ def read_yaml(name: str) -> Any:
 
 def parse_yaml(text: bytes | str) -> Any:
     """Return the document in a YAML text; raise yaml.YAMLError where it is not valid."""
+    import yaml  # noqa: PLC0415 - as above
+
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders

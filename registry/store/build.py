@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from registry.contract.fingerprint import contract_hash
+from registry.contract.fingerprint import contract_stamp, is_current
 from registry.errors import StoreError
 from registry.store.catalogue_files import catalogue_text, hash_catalogue
 from registry.store.curated import (
@@ -81,7 +81,7 @@ def check_tables(records: Path) -> BuildResult:
     document = json.loads(files["manifest.json"])
     rows = document["files"]["observations.parquet"]["rows"]
     built = json.loads(_read(folder, "manifest.json") or b"{}")
-    if pending or built.get("contract") != contract_hash():
+    if pending or not is_current(built.get("contract", "")):
         return BuildResult(n_submissions, rows, (), pending or ("schemas",))
     changed = [name for name in files if not _is_alike(folder, name, files, built)]
     return BuildResult(n_submissions, rows, tuple(sorted(changed)), pending)
@@ -115,12 +115,12 @@ def format_tables(records: Path) -> tuple[int, dict[str, bytes]]:
     catalogue = with_described(catalogue, documents)
     text = catalogue_text(catalogue)
     tables = build_rows(derive_tables(documents), catalogue)
-    contents = format_part(tables)
+    contents = format_part(tables, complete=True)
     files = {name: data for name, (data, _) in contents.items() if name != CATALOGUE}
     files[CATALOGUE] = text.encode()
     manifest = {
         "format": 2,
-        "contract": contract_hash(),
+        "contract": contract_stamp(),
         "catalogue": hash_catalogue(text),
         "sources": hash_sources(records),
         "files": {
@@ -147,7 +147,7 @@ def build_rows(rows: Rows, catalogue: Catalogue) -> dict[str, pa.Table]:
         "models": list(catalogue.models.values()),
         "gpus": list(catalogue.gpus.values()),
     }
-    tables = {name: ordered_table(name, some) for name, some in every.items() if some}
+    tables = {name: ordered_table(name, some) for name, some in every.items()}
     return tables | compute_tables(rows, rows, catalogue)
 
 

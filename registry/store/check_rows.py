@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 
 from registry.contract import TABLES, load_table
-from registry.contract.fingerprint import contract_hash
+from registry.contract.fingerprint import is_current
 from registry.contract.frames import MOST_NAMED, check_frame
 from registry.errors import StoreError, excerpt
 from registry.store.derive_tables import derive_tables
@@ -40,7 +40,7 @@ def check_rows(parts: Sequence[Part], snapshot: Snapshot) -> Iterator[Found]:
     except StoreError as error:
         yield "documents", str(error).partition("; ")[0]
         return
-    if any(part.contract != contract_hash() for part in parts):
+    if not all(is_current(part.contract) for part in parts):
         return
     found = [*_check_contract(stored), *_check_derived(stored, derive_tables(documents))]
     yield from found

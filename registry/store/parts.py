@@ -12,8 +12,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from registry.contract import load_table
-from registry.contract.fingerprint import contract_hash
+from registry.contract import TABLES, load_table
+from registry.contract.fingerprint import contract_stamp, is_current
 from registry.errors import StoreError
 from registry.store.ids import ERASED, IDENTIFIED, IdFile, format_ids
 from registry.store.manifest import REPAIR
@@ -84,7 +84,7 @@ class Part:
 
     def is_current(self, catalogue: str) -> bool:
         """Tell whether what is computed in it is what would be computed today."""
-        return self.contract == contract_hash() and self.catalogue == catalogue
+        return self.catalogue == catalogue and is_current(self.contract)
 
 
 def describe_part(contract: str, catalogue: str, files: Mapping[str, PartFile]) -> bytes:
@@ -135,7 +135,7 @@ def write_part(folder: Folder, tables: Mapping[str, pa.Table], catalogue: str) -
     """
     contents = format_part(tables)
     files = {name: _describe_file(*content) for name, content in contents.items()}
-    description = describe_part(contract_hash(), catalogue, files)
+    description = describe_part(contract_stamp(), catalogue, files)
     name = part_name(description)
     place = f"tables/parts/{name}"
     with folder.storage.writing() as batch:
@@ -150,14 +150,19 @@ def _describe_file(data: bytes, rows: int | None) -> PartFile:
     return PartFile(len(data), hashlib.sha256(data).hexdigest(), rows)
 
 
-def format_part(tables: Mapping[str, pa.Table]) -> dict[str, tuple[bytes, int | None]]:
-    """Return the files of a part: content, and number of rows for Parquet."""
+def format_part(
+    tables: Mapping[str, pa.Table], *, complete: bool = False
+) -> dict[str, tuple[bytes, int | None]]:
+    """Return the files of a part: content, and number of rows for Parquet.
+
+    With ``complete`` also tables without rows have a file, which says their columns.
+    """
     from registry.store.parquet import format_parquet  # noqa: PLC0415 - loads pyarrow
 
     contents: dict[str, tuple[bytes, int | None]] = {
         f"{name}.parquet": (format_parquet(table), table.num_rows)
         for name, table in tables.items()
-        if table.num_rows
+        if table.num_rows or (complete and name in TABLES)
     }
     for name in IDENTIFIED:
         if name in tables and tables[name].num_rows:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.contract import TABLES, load_table, read_view, view_names
 from registry.contract.descriptions import collect_comments
-from registry.contract.fingerprint import contract_hash
+from registry.contract.fingerprint import is_current
 from registry.query.model import Dataset, Digest, Relation, View
 from registry.store.derive_tables import Rows, count_later_citations, derive_tables, select_new
 from registry.store.ids import ID_BYTES, KnownIds, row_key
@@ -142,13 +142,15 @@ class _Build:
     ) -> None:
         parts = tuple(parts)
         files, digests = _files(parts, table)
+        evolved = table in TABLES and not all(is_current(part.contract) for part in parts)
+        needs_columns = table in TABLES and (evolved or rows or not files)
         self.relations.append(
             Relation(
                 name,
                 files,
-                _columns(table) if table in TABLES else (),
+                _columns(table) if needs_columns else (),
                 json_rows=_json_rows(rows) if rows else None,
-                evolved=table in TABLES and any(part.contract != contract_hash() for part in parts),
+                evolved=evolved,
                 where=where,
                 digests=digests,
             )

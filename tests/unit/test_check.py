@@ -204,9 +204,8 @@ def test_a_further_file_in_a_part_is_named(db: Registry) -> None:
 def test_another_contract_is_a_hint_that_a_fold_of_all_takes(
     db: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("registry.store.parts.contract_hash", lambda: "0" * 16)
-    monkeypatch.setattr("registry.store.check_rows.contract_hash", lambda: "0" * 16)
-    monkeypatch.setattr("registry.store.read.contract_hash", lambda: "0" * 16)
+    monkeypatch.setattr("registry.contract.fingerprint.contract_hash", lambda: "0" * 16)
+    monkeypatch.setattr("registry.contract.fingerprint._hash_schemas", lambda: "0" * 16)
     before = read_content(db.location)
     report = check_registry(db.location)
     assert report.problems == ()
