@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,14 +42,6 @@ dataset_option = click.option(
 EXIT_INTERRUPTED = 130
 
 
-@dataclass
-class Swept:
-    """What came of a plan: the exit status, and the ids of what was recorded."""
-
-    status: int
-    observation_ids: list[str] = field(default_factory=list)
-
-
 def format_trials(plan: Plan, catalogue: Catalogue) -> Iterator[str]:
     """Yield the lines that say of each trial of a plan what would be run."""
     for number, trial in enumerate(expand_trials(plan, catalogue), start=1):
@@ -66,8 +57,13 @@ def _format_model(trial: Trial) -> str:
     return f"random weights of {json.dumps(trial.model['config'])}"
 
 
-def sweep_plan(location: Location, plan: Plan, catalogue: Catalogue, *, resume: bool) -> Swept:
-    """Run the trials of a plan and record each; show progress and a summary."""
+def sweep_plan(
+    location: Location, plan: Plan, catalogue: Catalogue, *, resume: bool
+) -> tuple[int, list[str]]:
+    """Run the trials of a plan and record each; show progress and a summary.
+
+    Return the exit status, and the ids of what was recorded.
+    """
     folder = ensure_writable(location)
     ids: list[str] = []
 
@@ -87,7 +83,7 @@ def sweep_plan(location: Location, plan: Plan, catalogue: Catalogue, *, resume: 
         click.echo(line)
     for message in sweep.refused:
         console.error(f"a trial's result was not recorded: {message}")
-    return Swept(_status(sweep), ids)
+    return _status(sweep), ids
 
 
 def _status(sweep: Sweep) -> int:
@@ -100,16 +96,13 @@ def _status(sweep: Sweep) -> int:
 def _show_progress(progress: Progress) -> None:
     place = f"[{progress.index}/{progress.n_trials}]"
     eta = f", about {format_duration(progress.eta_seconds)} to go" if progress.eta_seconds else ""
+    start = "\r\x1b[K" if sys.stderr.isatty() else ""
     if progress.event == "started":
-        text = f"{place} {progress.trial.label}{eta}"
-        click.echo(
-            f"\r\x1b[K{text}" if sys.stderr.isatty() else text, err=True, nl=not sys.stderr.isatty()
-        )
+        click.echo(f"{start}{place} {progress.trial.label}{eta}", err=True, nl=not start)
         return
     outcome = progress.outcome or "skipped: it has a result (repeat it with --no-resume)"
     seconds = f" in {format_duration(progress.seconds)}" if progress.seconds is not None else ""
     detail = f": {progress.detail}" if progress.detail else ""
-    start = "\r\x1b[K" if sys.stderr.isatty() else ""
     click.echo(f"{start}{place} {progress.trial.label}: {outcome}{seconds}{detail}", err=True)
 
 

@@ -47,10 +47,10 @@ def command(
         for line in format_trials(rerun.plan, catalogue):
             click.echo(line)
         return 0
-    swept = sweep_plan(location, rerun.plan, catalogue, resume=False)
-    if not swept.observation_ids:
-        return swept.status or 1
-    new = read_recorded(registry_path, swept.observation_ids[-1])
+    status, observation_ids = sweep_plan(location, rerun.plan, catalogue, resume=False)
+    if not observation_ids:
+        return status or 1
+    new = read_recorded(registry_path, observation_ids[-1])
     for compared in compare_sides([old], new):
         click.echo("\n".join(format_compared(compared)))
-    return swept.status
+    return status

@@ -89,7 +89,7 @@ def command(
         for line in format_trials(read, catalogue):
             click.echo(line)
         return 0
-    return sweep_plan(location, read, catalogue, resume=not no_resume).status
+    return sweep_plan(location, read, catalogue, resume=not no_resume)[0]
 
 
 def _find_plan(location: Location, path: Path) -> Path:
