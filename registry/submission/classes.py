@@ -6,12 +6,13 @@ are checked when the submission is added.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
+from registry.submission.schema import parse_timestamp
 from registry.submission.spec import NestedSpec, part_spec
 
 
@@ -21,10 +22,8 @@ class SubmissionPart(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-def _parse_time(value: object) -> object:
-    value = datetime.fromisoformat(value) if isinstance(value, str) else value
-    is_aware = isinstance(value, datetime) and value.tzinfo is not None
-    return value.astimezone(UTC) if is_aware else value  # type: ignore[attr-defined]
+def _parse_time(value: object) -> datetime:
+    return datetime.fromisoformat(parse_timestamp(value))
 
 
 _TYPES: dict[str, Any] = {

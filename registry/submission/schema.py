@@ -5,7 +5,7 @@ Importing pydantic itself would cost more than all the rest of `registry add`.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -120,15 +120,17 @@ def _figure(column: Column) -> dict[str, Any]:
 def _check_json(value: dict[str, Any]) -> dict[str, Any]:
     try:
         text = canonical_json(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        message = f"{str(error) or 'nested too deep'}; expected a JSON object"
-        raise PydanticCustomError("json", message.replace("{", "{{").replace("}", "}}")) from None
+    except RecursionError:
+        raise PydanticCustomError("json", "expected an object that is not nested so deep") from None
+    except (TypeError, ValueError):
+        raise PydanticCustomError("json", _JSON_VALUES) from None
     if len(text) > LONGEST_JSON:
         raise PydanticCustomError("json", f"expected at most {LONGEST_JSON} characters of JSON")
     column_validator(_ANY_JSON).validate_python(text)
     return value
 
 
+_JSON_VALUES = "expected text, finite numbers, true, false, null, and lists and objects of these"
 _ANY_JSON = Column("json", "string", "Any text.", max_length=LONGEST_JSON)
 
 
@@ -146,10 +148,15 @@ def parse_timestamp(value: object, column: Column | None = None) -> str:
         raise PydanticCustomError("timestamp", "expected an ISO 8601 timestamp")
     if value.tzinfo is None:
         raise PydanticCustomError("timestamp", "expected a time zone, such as a final Z")
-    if column and not (column.min or 1) <= value.year <= (column.max or 9999):
-        years = f"expected a year from {column.min} to {column.max}"
-        raise PydanticCustomError("timestamp", years)
-    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    low, high = (column.min or MINYEAR, column.max or MAXYEAR) if column else (MINYEAR, MAXYEAR)
+    years = PydanticCustomError("timestamp", f"expected a year from {low} to {high} in UTC")
+    try:
+        moment = value.astimezone(UTC)
+    except OverflowError:
+        raise years from None
+    if not low <= moment.year <= high:
+        raise years
+    return moment.isoformat().replace("+00:00", "Z")
 
 
 #: Each part states it: a typed dictionary does not take over the configuration around it.
