@@ -180,8 +180,8 @@ def test_files_other_than_the_manifest_says_are_named_together(
         "found no gpus.parquet; expected it, because manifest.json names it; export it again",
         "models.parquet: found other content than manifest.json says; export it again",
         (
-            f"submissions.parquet: unpacks to {size} bytes, expected a table below 8 GiB; export it "
-            "again"
+            f"submissions.parquet: unpacks to {size} bytes, expected a table below 8 GiB; export "
+            "it again"
         ),
     ):
         assert problem in caught.value.problems
