@@ -12,7 +12,6 @@ import pytest
 
 from registry.api import Registry
 from registry.store import read as read_module
-from registry.store import snapshot as snapshot_module
 from registry.store.build import build_tables, check_tables
 from registry.store.check import check_registry
 from registry.store.curated import find_pending_sources
@@ -229,7 +228,7 @@ def test_a_checkout_is_written_only_where_it_is_named(
 def test_a_package_without_tables_reads_as_no_curated_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: Folder
 ) -> None:
-    monkeypatch.setattr(snapshot_module, "curated_dir", lambda: records.path)
+    monkeypatch.setattr("registry.store.folder.curated_dir", lambda: records.path)
     create_registry(tmp_path / "alone", curated=False)
     db = Registry(find_registry(tmp_path / "alone"))
     assert count_runs(db.location) == {}
