@@ -64,7 +64,7 @@ class Case:
     @property
     def retracted(self) -> Collection[str]:
         """The runs that are withdrawn once they were handed in."""
-        return self.stated.get("retracted", ())
+        return list(self.stated.get("retracted", ()))
 
     def fails(self, route: str) -> str | None:
         """Why the case does not hold yet on a route; None where it does."""
