@@ -8,7 +8,7 @@ import pytest
 
 from registry.catalogue import Catalogue
 from registry.contract import load_metrics
-from registry.errors import SubmissionError, UnitError, excerpt
+from registry.errors import SubmissionError, UnitError
 from registry.submission.prepare import prepare_submission, read_figure
 
 CATALOGUE = Catalogue(
@@ -116,16 +116,16 @@ def test_no_metric_takes_a_text_without_a_figure(metric: str) -> None:
             "models",
             {"model_id": "tiny", "n_layers": 3},
             (
-                "models[1]: 'tiny' is known already, with n_layers = 2; found 3; leave the description "
-                "out, or give what you mean an id of its own"
+                "models[1]: 'tiny' is known already, with n_layers = 2; found 3; leave the "
+                "description out, or give what you mean an id of its own"
             ),
         ),
         (
             "gpus",
             {"gpu_id": "gpu-a", "memory_bytes": 1},
             (
-                "gpus[1]: 'gpu-a' is known already, with memory_bytes = 25769803776; found 1; leave "
-                "the description out, or give what you mean an id of its own"
+                "gpus[1]: 'gpu-a' is known already, with memory_bytes = 25769803776; found 1; "
+                "leave the description out, or give what you mean an id of its own"
             ),
         ),
     ],
@@ -216,8 +216,8 @@ def test_a_broken_rule_shows_what_is_known_of_it_in_its_order() -> None:
         ),
         (
             "observations[2]: found outcome = oom, failed_step = 1, has_step_time = true; expected "
-            "that an observation with outcome oom has no step time (unless failed_step says that steps "
-            "were done); remove the step time, or state outcome ok, or state failed_step"
+            "that an observation with outcome oom has no step time (unless failed_step says that "
+            "steps were done); remove the step time, or state outcome ok, or state failed_step"
         ),
     ]
 
@@ -228,8 +228,8 @@ def test_a_broken_rule_shows_what_is_known_of_it_in_its_order() -> None:
         (
             {"measurements": [*STEP_TIME, _figure("load_time", 1), _figure("step_time", 3)]},
             (
-                "measurements[2]: the same as measurements[0] (step_time, value, total); expected each "
-                "metric, statistic, scope, device_index, kind once; remove one"
+                "measurements[2]: the same as measurements[0] (step_time, value, total); expected "
+                "each metric, statistic, scope, device_index, kind once; remove one"
             ),
         ),
         (
@@ -292,8 +292,8 @@ def test_twenty_problems_are_told_and_the_others_counted(n_problems: int, last: 
             {**SOURCE, "sources": []},
             [
                 (
-                    "sources: unknown column; did you mean 'source'?; expected schema_version, source, "
-                    "models, gpus, observations, retractions; rename or remove it"
+                    "sources: unknown column; did you mean 'source'?; expected schema_version, "
+                    "source, models, gpus, observations, retractions; rename or remove it"
                 )
             ],
         ),
@@ -310,8 +310,8 @@ def test_twenty_problems_are_told_and_the_others_counted(n_problems: int, last: 
             {**SOURCE, "schema_version": 2},
             [
                 (
-                    "schema_version: found 2; expected version 1 of the submission format; a newer one "
-                    "needs a newer peft-registry"
+                    "schema_version: found 2; expected version 1 of the submission format; a newer "
+                    "one needs a newer peft-registry"
                 )
             ],
         ),
