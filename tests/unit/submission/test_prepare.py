@@ -339,7 +339,7 @@ def test_a_document_keeps_what_is_stated_and_no_more() -> None:
             _observation(
                 configuration={
                     "kernels": [],
-                    "lora_target_modules": ["v_proj", "q_proj", "v_proj"],
+                    "lora_target_modules": ["v", "q", "v"],
                 },
                 environment={"framework": "trl", "packages": {}},
                 measurements=STEP_TIME,
