@@ -64,7 +64,10 @@ def excerpt(value: object, width: int = 60) -> str:
     >>> excerpt(None), excerpt("abcdefgh", width=6)
     ('null', "'abcd…")
     """
-    text = "null" if value is None else repr(value)
+    try:
+        text = "null" if value is None else repr(value)
+    except RecursionError:
+        text = "a value nested too deep"
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
