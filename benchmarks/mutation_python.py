@@ -84,7 +84,8 @@ _STORE_FIRST = _by_module(
         "store/test_exported": "export",
         "store/test_retract": "retract prune",
         "store/test_add": "add frames",
-        "test_check store/test_build": "check check_rows",
+        "store/test_build test_check": "check",
+        "test_check": "check_rows",
     }
 )
 
