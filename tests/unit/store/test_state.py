@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from registry.errors import StoreError
+from registry.store.check import check_registry
+from registry.store.fold import fold
 from registry.store.manifest import Manifest, manifest_name, read_manifest, write_manifest
+from registry.store.repair import repair
 from registry.store.state import (
     find_damaged_manifests,
     find_left_out,
@@ -91,3 +94,32 @@ def test_manifests_of_another_chain_are_named(folder: Folder, folded: Registry) 
     ((name, message),) = find_damaged_manifests(folder)
     assert name == names[0]
     assert message.startswith(f"{path}: damaged manifest (Expecting value: line 1 column 1")
+
+
+def test_a_missing_part_is_noted_by_a_repair(folder: Folder, folded: Registry) -> None:
+    lost = folder.parts / read_manifest(folder).parts[1]
+    shutil.rmtree(lost)
+    assert repair(folded.location).notes[0] == f"{lost}: found no such part"
+
+
+def test_a_missing_part_of_an_earlier_version_is_a_problem_of_files(
+    folder: Folder, folded: Registry
+) -> None:
+    lost = folder.parts / read_manifest(folder).parts[1]
+    fold(folded.location, rebuild=True)
+    shutil.rmtree(lost)
+    assert [str(problem) for problem in check_registry(folded.location).problems] == [
+        (
+            f"files: {lost / 'part.json'}: found no such file; expected the part that a manifest "
+            f"names; {WAY_OUT}"
+        )
+    ]
+
+
+def test_a_lock_that_is_a_link_is_a_problem(folder: Folder, folded: Registry) -> None:
+    lock = folder.tables / ".lock"
+    lock.rename(folder.path / "elsewhere")
+    lock.symlink_to(folder.path / "elsewhere")
+    assert [str(problem) for problem in check_registry(folded.location).problems] == [
+        f"files: {lock}: found no regular file; expected a lock; remove it"
+    ]
