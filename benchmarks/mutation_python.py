@@ -85,7 +85,7 @@ _STORE_FIRST = _by_module(
         "store/test_exported": "export",
         "store/test_retract": "retract prune",
         "store/test_add": "add frames",
-        "store/test_build test_check": "check",
+        "store/test_build store/test_state test_check": "check",
         "test_check": "check_rows",
     }
 )
