@@ -56,7 +56,8 @@ class Room:
         stem = Path(module).stem
         own = sorted(str(p.relative_to(tree)) for p in tree.glob(f"tests/**/test_{stem}.py"))
         inside = (name for name in own if any(Path(name).is_relative_to(t) for t in self.tests))
-        return tuple(dict.fromkeys((*inside, *self.first.get(stem, ()))))
+        named = self.first.get(stem, ())
+        return (*(name for name in inside if name not in named), *named)
 
     def collect_rest(self, first: tuple[str, ...]) -> tuple[str, ...]:
         """Return all tests but the first ones, as arguments of pytest."""
@@ -75,7 +76,7 @@ def _by_module(tests: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 #: Most modules of the store have no tests of their own: they are tested by what they do together.
 _STORE_FIRST = _by_module(
     {
-        "store/test_repair": "parts state repair recover documents",
+        "store/test_recover store/test_repair": "parts state repair recover documents",
         "store/test_fold": "derive_tables parquet results fold lock",
         "store/test_layers store/test_read": "read snapshot curated_fold",
         "store/test_build store/test_layers": "curated",
@@ -84,7 +85,8 @@ _STORE_FIRST = _by_module(
         "store/test_exported": "export",
         "store/test_retract": "retract prune",
         "store/test_add": "add frames",
-        "test_check store/test_build": "check check_rows",
+        "store/test_build store/test_state test_check": "check",
+        "test_check": "check_rows",
     }
 )
 

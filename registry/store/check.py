@@ -159,9 +159,11 @@ def _check_curated(location: Location) -> CheckReport:
 
 
 def _check_built(part: Part | None) -> Iterator[str]:
-    for name, file in part.files.items() if part else ():
-        path = part.path / name if part else None
-        if path and (not path.is_file() or hash_file(path) != file.sha256):
+    if part is None:
+        return
+    for name, file in part.files.items():
+        path = part.path / name
+        if not path.is_file() or hash_file(path) != file.sha256:
             yield f"{path}: missing, or other than `registry build` wrote it; {REBUILD}"
 
 

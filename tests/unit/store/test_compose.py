@@ -80,3 +80,9 @@ def test_what_has_no_rows_is_left_out() -> None:
     assert document["source"] == {"source_id": "src-a"}
     (observation,) = document["observations"]
     assert not {"environment", "samples", "flags", "source_id"} & observation.keys()
+
+
+def test_a_submission_is_a_row_with_its_source_and_number_of_observations() -> None:
+    (row,) = derive(0)["submissions"]
+    assert (row["source_id"], row["n_observations"]) == ("src-a", 1)
+    assert row["submission_id"] == document_id(row["document"])

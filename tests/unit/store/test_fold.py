@@ -84,6 +84,22 @@ def test_parts_of_like_size_are_merged_in_tiers(db: Registry) -> None:
     assert problems(db) == ()
 
 
+def test_parts_beyond_a_size_are_merged_no_more(
+    db: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_numbers(db, 100, 101)
+    db.fold()
+    monkeypatch.setattr("registry.store.fold.LARGEST_MERGED", 1)
+    for number in range(FAN_OUT - 1):
+        add_numbers(db, number)
+        db.fold()
+    assert len(read_state(db.location.own).parts) == FAN_OUT
+    add_numbers(db, FAN_OUT)
+    db.fold()
+    parts = read_state(db.location.own).parts
+    assert [part.rows("observations") for part in parts] == [2, FAN_OUT]
+
+
 def test_deriving_all_anew_leaves_one_part_and_the_same_rows(folded: Registry) -> None:
     before = read_content(folded.location)
     assert len(read_state(folded.location.own).parts) == 3

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from registry.errors import MissingRegistryError, StoreError
+from registry.errors import ContractError, MissingRegistryError, StoreError
+from registry.store import folder as folder_module
 from registry.store.folder import (
     Folder,
     Location,
@@ -171,3 +172,19 @@ def test_the_variable_names_a_registry_and_an_argument_comes_first(
     monkeypatch.setenv("REGISTRY_PATH", str(tmp_path / "one"))
     assert find_registry() == Location(Folder(tmp_path / "one"))
     assert find_registry("~/two") == Location(Folder(tmp_path / "two"))
+
+
+def test_a_package_without_curated_records_is_to_be_installed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "registry"
+    monkeypatch.setattr(folder_module, "__file__", str(package / "store" / "folder.py"))
+    with pytest.raises(ContractError) as caught:
+        curated_dir.__wrapped__()
+    assert str(caught.value) == (
+        f"{package}: found no curated records inside or beside the package, expected them there; "
+        "install the package again"
+    )
+    for place in (tmp_path / "records", package / "curated"):
+        (place / "tables").mkdir(parents=True)
+        assert curated_dir.__wrapped__() == place

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from registry.errors import StoreError
-from registry.store.ids import IdFile, KnownIds
+from registry.store.ids import IdFile, KnownIds, format_ids, row_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,3 +47,11 @@ def test_missing_ids_are_refused(ids: IdFile, path: Path) -> None:
     assert str(caught.value) == (
         f"{path}: cannot be read (No such file or directory); run `registry repair`"
     )
+
+
+def test_the_id_of_a_row_is_16_bytes_of_its_hash() -> None:
+    assert row_key("observations", {"observation_id": "0f" * 32}) == b"\x0f" * 16
+    expected = hashlib.sha256(b"rtx-4090").digest()[:16]
+    assert row_key("gpus", {"gpu_id": "rtx-4090"}) == expected
+    rows = [{"observation_id": digits * 16} for digits in ("cd", "ab", "cd")]
+    assert format_ids("observations", rows) == b"\xab" * 16 + b"\xcd" * 16

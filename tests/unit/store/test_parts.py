@@ -147,7 +147,7 @@ def test_a_changed_catalogue_of_a_part_is_refused(folder: Folder, part: Part) ->
 
 
 def test_a_catalogue_is_stored_sorted_by_id() -> None:
-    models = {key: {"n_params": 1, "model_id": key} for key in ("b", "ä")}
+    models = {key: {"n_params": 1, "model_id": key} for key in ("ä", "b")}
     catalogue = Catalogue(models=models, gpus={"g": {"gpu_id": "g"}})
     text = catalogue_text(catalogue)
     rows = {

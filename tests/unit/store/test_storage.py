@@ -168,3 +168,19 @@ def test_contents_and_folders_are_flushed_before_a_commit_ends(
         batch.add("b/x.json", b"one")
         batch.commit()
     assert flushed == [".tmp-", ".tmp-", ".tmp-", "a", "b"]
+
+
+def test_a_commit_that_fails_names_the_first_file(
+    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_source: object, _target: object) -> None:
+        raise OSError(28, os.strerror(28))
+
+    with storage.writing() as batch:
+        batch.add("x.json", b"one")
+        batch.add("y.json", b"two")
+        monkeypatch.setattr(os, "replace", refuse)
+        with pytest.raises(StoreError) as caught:
+            batch.commit()
+    assert str(caught.value).startswith(f"{storage.path('x.json')}: cannot be written: No space ")
+    assert names(storage) == []

@@ -1,0 +1,135 @@
+"""A damaged part: its documents as far as they can be read, else its rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from registry.errors import StoreError
+from registry.store.documents import find_safe, read_documents
+from registry.store.parts import Part
+from registry.store.recover import recover_part
+from registry.store.state import read_state
+from tests.unit.store.registries import add_numbers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from registry.api import Registry
+
+COMPOSED = "documents damaged or missing; their observations are composed from the rows"
+WAY_OUT = "run `registry repair`, which rebuilds it from the parts and documents that are there"
+
+
+@pytest.fixture
+def parts(db: Registry) -> tuple[Part, ...]:
+    """Return two parts of two documents each; the second needs configurations of the first."""
+    for numbers in ((0, 1), (3, 2)):
+        add_numbers(db, *numbers)
+        db.fold()
+    return read_state(db.location.own).parts
+
+
+def read_table(part: Part, name: str) -> pa.Table:
+    return pq.read_table(part.path / f"{name}.parquet", partitioning=None)
+
+
+def recover(part: Part, *others: Part) -> tuple[list[str], list[str]]:
+    """Return the runs of the documents of a part, sorted, and the notes without its path."""
+    notes: list[str] = []
+    documents = list(recover_part(part.path, [other.path for other in others], notes))
+    found = [o["run_id"] for d in documents for o in d.plain["observations"]]
+    return sorted(found), [note.replace(str(part.path), "PART") for note in notes]
+
+
+def damage_first_document(part: Part, column: str, value: str | None) -> Path:
+    table = read_table(part, "submissions")
+    rows = table.to_pylist()
+    rows[0][column] = value
+    path = part.path / "submissions.parquet"
+    fields = [pa.field(field.name, field.type) for field in table.schema]
+    pq.write_table(pa.Table.from_pylist(rows, schema=pa.schema(fields)), path)
+    return path
+
+
+def test_documents_that_are_whole_are_taken_as_they_are(parts: tuple[Part, ...]) -> None:
+    notes: list[str] = []
+    found = list(recover_part(parts[0].path, [], notes))
+    assert found == list(read_documents(parts[0]))
+    assert len(found) == 2
+    assert notes == []
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("document", None), ("document", "{}"), ("submission_id", "0f" * 32)]
+)
+def test_one_damaged_document_is_composed_beside_those_that_are_whole(
+    parts: tuple[Part, ...], column: str, value: str | None
+) -> None:
+    damage_first_document(parts[0], column, value)
+    found, notes = recover(parts[0])
+    assert set(found) == {"run-0", "run-1"}
+    assert len(found) == 3
+    assert notes == [f"PART: {COMPOSED}"]
+
+
+def test_rows_that_parts_share_are_found_in_the_other(parts: tuple[Part, ...]) -> None:
+    (parts[1].path / "submissions.parquet").unlink()
+    assert recover(parts[1], parts[0])[0] == ["run-2", "run-3"]
+    found, notes = recover(parts[1])
+    assert found == ["run-2"]
+    rows = {row["run_id"]: row for row in read_table(parts[1], "observations").to_pylist()}
+    lost = rows["run-3"]
+    assert notes[1:] == [
+        f"PART: {COMPOSED}",
+        (
+            f"PART: observation {lost['observation_id']}: its configuration "
+            f"{lost['configuration_id']} is in no part; it is left out"
+        ),
+    ]
+    assert notes[0].startswith("PART/submissions.parquet: cannot be read (")
+
+
+def test_a_table_that_cannot_be_read_is_named_in_one_line(parts: tuple[Part, ...]) -> None:
+    for name in ("submissions", "samples"):
+        (parts[0].path / f"{name}.parquet").write_bytes(b"?")
+    found, notes = recover(parts[0])
+    assert found == ["run-0", "run-1"]
+    assert [note.partition(" (")[0] for note in notes] == [
+        "PART/submissions.parquet: cannot be read",
+        f"PART: {COMPOSED}",
+        "PART/samples.parquet: cannot be read",
+    ]
+    assert not any("\n" in note for note in notes)
+
+
+def test_a_document_of_another_hash_is_refused(parts: tuple[Part, ...]) -> None:
+    path = damage_first_document(parts[0], "document", "{}")
+    identity = read_table(parts[0], "submissions").to_pylist()[0]["submission_id"]
+    with pytest.raises(StoreError) as caught:
+        list(read_documents(parts[0]))
+    assert str(caught.value) == (
+        f"{path}: submission {identity[:12]} has another hash than its id; {WAY_OUT}"
+    )
+
+
+def test_documents_that_cannot_be_read_are_refused(parts: tuple[Part, ...]) -> None:
+    path = parts[0].path / "submissions.parquet"
+    path.write_bytes(b"?")
+    with pytest.raises(StoreError) as caught:
+        list(read_documents(parts[0]))
+    assert str(caught.value).startswith(f"{path}: cannot be read (")
+    assert str(caught.value).endswith(f"); {WAY_OUT}")
+
+
+def test_only_a_document_that_is_read_back_whole_is_safe(parts: tuple[Part, ...]) -> None:
+    ids = [row["submission_id"] for p in parts for row in read_table(p, "submissions").to_pylist()]
+    assert find_safe(parts, set(ids)) == set(ids)
+    assert find_safe(parts, {ids[1], "0f" * 32}) == {ids[1]}
+    assert find_safe(parts, set()) == set()
+    assert find_safe([Part("x", parts[0].path, "", "")], set(ids)) == set()
+    damage_first_document(parts[0], "document", "{}")
+    assert find_safe(parts, set(ids)) == set(ids[1:])

@@ -1,0 +1,52 @@
+"""Old ids lead to those of today, also after a second change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from registry.errors import StoreError
+from registry.store.folder import Folder, Location
+from registry.store.renamed import follow, read_folder, read_renamed, write_renamed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_an_id_that_was_renamed_twice_leads_to_the_last(folder: Folder) -> None:
+    write_renamed(folder, {"b": "b2", "a": "a2", "same": "same"})
+    assert folder.storage.get("ids.csv") == b"old_id,new_id\na,a2\nb,b2\n"
+    write_renamed(folder, {"a2": "a3"})
+    assert read_folder(folder) == {"a": "a3", "a2": "a3", "b": "b2"}
+
+
+def test_nothing_renamed_writes_nothing(folder: Folder) -> None:
+    write_renamed(folder, {"same": "same"})
+    assert "ids.csv" not in folder.storage.list(".")
+    assert read_folder(folder) == {}
+
+
+def test_both_layers_are_read(folder: Folder, tmp_path: Path) -> None:
+    below = Folder(tmp_path / "below")
+    write_renamed(below, {"a": "1"})
+    write_renamed(folder, {"b": "2"})
+    assert read_renamed(Location(folder, below)) == {"a": "1", "b": "2"}
+    assert read_renamed(Location(folder)) == {"b": "2"}
+
+
+def test_a_prefix_may_lead_to_several() -> None:
+    assert follow({"ab1": "x", "ab2": "y", "b": "z"}, "ab") == {"x", "y"}
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff", b"old_id,new_id\na\n", b"old_id,new_id\na,b,c\n", b"a,b\n"]
+)
+def test_a_damaged_table_is_refused(folder: Folder, data: bytes) -> None:
+    folder.storage.put("ids.csv", data)
+    with pytest.raises(StoreError) as caught:
+        read_folder(folder)
+    assert str(caught.value) == (
+        f"{folder.path / 'ids.csv'}: found no table of old ids; expected CSV with the columns "
+        "old_id, new_id; restore the file"
+    )

@@ -1,0 +1,125 @@
+"""The folded state: an answer that would leave rows out is refused."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from registry.errors import StoreError
+from registry.store.check import check_registry
+from registry.store.fold import fold
+from registry.store.manifest import Manifest, manifest_name, read_manifest, write_manifest
+from registry.store.repair import repair
+from registry.store.state import (
+    find_damaged_manifests,
+    find_left_out,
+    list_unnamed_parts,
+    read_state,
+)
+
+if TYPE_CHECKING:
+    from registry.api import Registry
+    from registry.store.folder import Folder
+
+WAY_OUT = "run `registry repair`, which rebuilds it from the parts and documents that are there"
+
+
+def refusal(folder: Folder) -> str:
+    with pytest.raises(StoreError) as caught:
+        read_state(folder)
+    return str(caught.value)
+
+
+@pytest.mark.usefixtures("folded")
+def test_a_state_counts_the_rows_of_its_parts(folder: Folder) -> None:
+    state = read_state(folder)
+    assert (state.rows("observations"), state.rows("samples"), state.rows("models")) == (3, 6, 1)
+    assert read_state(folder, 1).rows("observations") == 1
+    assert not state.is_legacy
+    assert list(find_left_out(folder, state)) == []
+    assert list_unnamed_parts(folder, state) == []
+
+
+@pytest.mark.usefixtures("folded")
+def test_a_part_that_no_manifest_names_any_more_is_named(folder: Folder) -> None:
+    lost = read_manifest(folder, 3).parts[-1]
+    folder.storage.delete(manifest_name(3))
+    assert refusal(folder) == (
+        f"{folder.parts / lost}: no manifest names this part, and its documents are nowhere else; "
+        f"expected a manifest that does; {WAY_OUT}"
+    )
+    state = read_state(folder, 2)
+    assert list_unnamed_parts(folder, state) == [lost]
+    (folder.parts / lost / "part.json").unlink()
+    assert list_unnamed_parts(folder, state) == []
+    assert read_state(folder) == state
+
+
+@pytest.mark.usefixtures("folded")
+def test_fewer_documents_than_before_are_refused_where_a_version_goes_on(folder: Folder) -> None:
+    newest = read_manifest(folder)
+    write_manifest(folder, Manifest(4, newest.parts[:2], newest.content_hash))
+    assert refusal(folder) == (
+        f"{folder.tables / 'manifest-000004.json'}: found 1 documents fewer than in the version "
+        f"before; expected all of them; {WAY_OUT}"
+    )
+    state = read_state(folder, 4)
+    assert list(find_left_out(folder, state)) == [str(folder.parts / newest.parts[2])]
+    folder.storage.delete(manifest_name(4))
+    write_manifest(folder, Manifest(4, newest.parts[:2]))
+    assert read_state(folder).rows("observations") == 2
+
+
+@pytest.mark.usefixtures("folded")
+def test_a_part_of_the_version_before_may_be_gone(folder: Folder) -> None:
+    newest = read_manifest(folder)
+    write_manifest(folder, Manifest(4, newest.parts[:2], newest.content_hash))
+    shutil.rmtree(folder.parts / newest.parts[2])
+    assert read_state(folder).rows("observations") == 2
+
+
+def test_manifests_of_another_chain_are_named(folder: Folder, folded: Registry) -> None:
+    assert list(find_damaged_manifests(folder)) == []
+    second = read_manifest(folder, 2)
+    folder.storage.delete(manifest_name(2))
+    write_manifest(folder, Manifest(2, second.parts, "0" * 64))
+    names = [manifest_name(version) for version in (2, 3)]
+    path = folded.path / names[0]
+    found = list(find_damaged_manifests(folder))
+    assert [name for name, _ in found] == names
+    assert found[0][1] == f"{path}: found another version 1 than it was made from; {WAY_OUT}"
+    folder.storage.put(names[0], b"damaged")
+    ((name, message),) = find_damaged_manifests(folder)
+    assert name == names[0]
+    assert message.startswith(f"{path}: damaged manifest (Expecting value: line 1 column 1")
+
+
+def test_a_missing_part_is_noted_by_a_repair(folder: Folder, folded: Registry) -> None:
+    lost = folder.parts / read_manifest(folder).parts[1]
+    shutil.rmtree(lost)
+    assert repair(folded.location).notes[0] == f"{lost}: found no such part"
+
+
+def test_a_missing_part_of_an_earlier_version_is_a_problem_of_files(
+    folder: Folder, folded: Registry
+) -> None:
+    lost = folder.parts / read_manifest(folder).parts[1]
+    fold(folded.location, rebuild=True)
+    shutil.rmtree(lost)
+    assert [str(problem) for problem in check_registry(folded.location).problems] == [
+        (
+            f"files: {lost / 'part.json'}: found no such file; expected the part that a manifest "
+            f"names; {WAY_OUT}"
+        )
+    ]
+
+
+def test_a_lock_that_is_a_link_is_a_problem(folder: Folder, folded: Registry) -> None:
+    lock = folder.tables / ".lock"
+    lock.rename(folder.path / "elsewhere")
+    lock.symlink_to(folder.path / "elsewhere")
+    assert [str(problem) for problem in check_registry(folded.location).problems] == [
+        f"files: {lock}: found no regular file; expected a lock; remove it"
+    ]
