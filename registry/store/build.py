@@ -127,7 +127,7 @@ def format_tables(records: Path) -> tuple[int, dict[str, bytes]]:
             name: {
                 "sha256": hashlib.sha256(data).hexdigest(),
                 "size": len(data),
-                **({"rows": rows} if (rows := contents.get(name, (b"", None))[1]) else {}),
+                **({} if (rows := contents.get(name, (b"", None))[1]) is None else {"rows": rows}),
             }
             for name, data in sorted(files.items())
             if name != CATALOGUE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from platformdirs import user_data_path
 
 from registry.contract import FORMAT_VERSION
 from registry.errors import ContractError, MissingRegistryError, StoreError
+from registry.store.files import filled_folder, require_empty
 from registry.store.storage import LocalStorage
 
 ENVIRONMENT_VARIABLE = "REGISTRY_PATH"
@@ -132,23 +132,13 @@ def create_registry(path: Path, *, curated: bool = True) -> Folder:
         raise StoreError(
             f"{path}: is a registry already; expected a folder to create; nothing to do"
         )
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise StoreError(
-            f"{path}: found something there already; expected no such folder, or an empty one; "
-            "name another, or remove it"
-        )
-    is_there = path.exists()
+    require_empty(path)
     settings = {"format": FORMAT_VERSION, "curated": curated}
-    try:
-        folder.storage.put(SETTINGS, json.dumps(settings).encode() + b"\n")
-        folder.storage.put(".gitignore", _IGNORED)
-    except StoreError:
-        if not is_there:
-            with contextlib.suppress(OSError):
-                path.rmdir()
-        raise
-    for part in (folder.journal, folder.tables):
-        part.mkdir(exist_ok=True)
+    with filled_folder(path, last="tables") as temporary:
+        for part in (Folder(temporary).journal, Folder(temporary).tables):
+            part.mkdir()
+        (temporary / SETTINGS).write_text(f"{json.dumps(settings)}\n", encoding="utf-8")
+        (temporary / ".gitignore").write_bytes(_IGNORED)
     return folder
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from registry.catalogue import Catalogue
 from registry.contract.arrow import table_schema
-from registry.contract.fingerprint import contract_hash
+from registry.contract.fingerprint import contract_stamp
 from registry.errors import StoreError
 from registry.store.catalogue_files import catalogue_text, hash_catalogue, read_part_catalogue
 from registry.store.manifest import read_manifest
@@ -45,7 +45,7 @@ def test_a_part_says_what_it_holds(folder: Folder, part: Part) -> None:
     description = (part.path / "part.json").read_bytes()
     assert part.name == part_name(description) == hashlib.sha256(description).hexdigest()[:24]
     document = json.loads(description)
-    assert part.contract == document["contract"] == contract_hash()
+    assert part.contract == document["contract"] == contract_stamp()
     assert part.path == folder.parts / part.name
     there = {path.name for path in part.path.iterdir()} - {"part.json"}
     assert set(document["files"]) == there
