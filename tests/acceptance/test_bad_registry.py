@@ -182,7 +182,7 @@ def test_a_full_disk_leaves_no_half_registry(run: Run, full: Path, snapshot: Sna
     done = run("init", "mine/new")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "error: mine/new/registry.json: cannot be written: No space left on device; nothing was "
+        "error: mine/new: cannot be written: No space left on device; nothing was "
         "recorded; free space on the disk, then repeat the command\n"
     )
     assert snapshot(full) == before
