@@ -183,7 +183,7 @@ def test_a_full_disk_leaves_no_half_registry(run: Run, full: Path, snapshot: Sna
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "error: mine/new: cannot be written: No space left on device; nothing was "
-        "recorded; free space on the disk, then repeat the command\n"
+        "written; free space on the disk, then repeat the command\n"
     )
     assert snapshot(full) == before
 
