@@ -31,6 +31,16 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+wait_option = click.option(
+    "--wait",
+    metavar="SECONDS",
+    type=Seconds(min=0),
+    default=60.0,
+    show_default=True,
+    help="How long to wait for another process that folds.",
+)
+
+
 def registry_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--registry`` and ``--no-curated``: what to read, and where to write."""
     function = click.option(

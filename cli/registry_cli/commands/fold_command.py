@@ -7,19 +7,12 @@ from pathlib import Path
 import click
 
 from registry_cli import console
-from registry_cli.options import Seconds, locate, registry_option
+from registry_cli.options import locate, registry_option, wait_option
 
 
 @click.command(name="fold")
 @click.option("--all", "rebuild", is_flag=True, help="Derive all tables anew from their documents.")
-@click.option(
-    "--wait",
-    metavar="SECONDS",
-    type=Seconds(min=0),
-    default=60.0,
-    show_default=True,
-    help="How long to wait for another process that folds.",
-)
+@wait_option
 @registry_option
 def command(*, rebuild: bool, wait: float, registry_path: Path | None) -> int:
     """Fold what is pending into the tables. Readers and writers go on meanwhile.

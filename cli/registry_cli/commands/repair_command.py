@@ -7,18 +7,11 @@ from pathlib import Path
 import click
 
 from registry_cli import console
-from registry_cli.options import Seconds, locate, registry_option
+from registry_cli.options import locate, registry_option, wait_option
 
 
 @click.command(name="repair")
-@click.option(
-    "--wait",
-    metavar="SECONDS",
-    type=Seconds(min=0),
-    default=60.0,
-    show_default=True,
-    help="How long to wait for another process that folds.",
-)
+@wait_option
 @registry_option
 def command(*, wait: float, registry_path: Path | None) -> None:
     """Rebuild the manifest and all tables from every document in the parts and the journal.
