@@ -15,6 +15,7 @@ from registry.measure.running.rerun import plan_of
 from registry.measure.running.sweep import run_plan
 from registry.measure.running.trials import expand_trials
 from registry.measure.running.wrapped_command import run_command
+from registry.submission.derive import complete_observation
 from registry.submission.prepare import prepare_submission
 
 # Looked for, not loaded: only the children need it.
@@ -60,7 +61,7 @@ def run_one(folder: Path, **document: Any) -> dict[str, Any]:
 
     def add(submission: dict[str, Any]) -> None:
         prepared = prepare_submission(submission, CATALOGUE, origin="trial")
-        rows.append(prepared.document["observations"][0])
+        rows.append(complete_observation(prepared.document["observations"][0]))
 
     run_plan(parse_plan(stated, origin="p.toml"), folder, add=add, catalogue=CATALOGUE)
     assert len(rows) == 1
