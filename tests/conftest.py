@@ -12,12 +12,17 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _ctrl_c_works() -> Iterator[None]:
-    """Have Ctrl-C raise KeyboardInterrupt here and end the children of the tests.
+def _signals_end_processes() -> Iterator[None]:
+    """Have Ctrl-C raise KeyboardInterrupt here, and it and SIGHUP end the children of the tests.
 
-    A shell starts jobs in the background with SIGINT ignored, and what is ignored is inherited over
-    exec; a handler is not, so that children begin with the default.
+    A shell starts jobs in the background with SIGINT ignored, nohup those with SIGHUP ignored, and
+    what is ignored is inherited over exec; a handler is not, so that children begin with the
+    default.
     """
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
+        signal.SIGHUP: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    }
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)

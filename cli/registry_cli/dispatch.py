@@ -85,7 +85,8 @@ def _flush(status: int) -> int:
         _drop_output()
     except OSError as error:
         _drop_output()
-        os.write(2, f"error: standard output: {error.strerror}\n".encode())
+        if not status:  # else it was said when the command wrote
+            os.write(2, f"error: standard output: {error.strerror}\n".encode())
         return status or EXIT_BAD_ANSWER
     return status
 

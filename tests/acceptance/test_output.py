@@ -271,6 +271,7 @@ def test_a_device_is_written_and_not_replaced(run: Run) -> None:
     )
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -282,14 +283,14 @@ def test_a_device_is_written_and_not_replaced(run: Run) -> None:
     ],
 )
 def test_a_full_standard_output_is_one_error(
-    command: Path, environment: dict[str, str], work: Path, arguments: list[str]
+    command: Path, environment: dict[str, str], work: Path, arguments: list[str], unbuffered: str
 ) -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [command, *arguments],
             stdout=full,
             stderr=subprocess.PIPE,
-            env=environment,
+            env={**environment, "PYTHONUNBUFFERED": unbuffered},
             cwd=work,
             check=False,
         )
