@@ -22,7 +22,7 @@ _NULLABLE: dict[pa.DataType, Callable[[], object]] = {
 
 def to_dataframe(table: pa.Table) -> pd.DataFrame:
     """Return an Arrow table as a DataFrame with nullable dtypes, categories, units and meanings."""
-    frame: pd.DataFrame = table.to_pandas(types_mapper=_nullable)
+    frame: pd.DataFrame = table.to_pandas(types_mapper=nullable)
     for field in table.schema:
         if pa.types.is_string(field.type):
             frame[field.name] = _as_text(frame[field.name], field.name)
@@ -33,7 +33,8 @@ def to_dataframe(table: pa.Table) -> pd.DataFrame:
     return frame
 
 
-def _nullable(arrow_type: pa.DataType) -> object | None:
+def nullable(arrow_type: pa.DataType) -> object | None:
+    """Return the pandas type that keeps nulls of an Arrow type apart; None where pandas has one."""
     dtype = _NULLABLE.get(arrow_type)
     return dtype() if dtype is not None else None
 

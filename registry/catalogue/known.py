@@ -21,6 +21,10 @@ class Catalogue:
     models: Mapping[str, Row] = field(default_factory=dict)
     gpus: Mapping[str, Row] = field(default_factory=dict)
 
+    def rows(self, table: str) -> list[Row]:
+        """Return the rows of ``models`` or ``gpus``."""
+        return list((self.models if table == "models" else self.gpus).values())
+
     def extended(self, models: Iterable[Row], gpus: Iterable[Row]) -> Catalogue:
         """Return a catalogue that has these rows too; a row whose id it has stays as it is."""
         return Catalogue(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import SubmissionError
-from registry.store.catalogue_files import read_part_catalogue
+from registry.store.catalogue_files import with_parts
 from registry.store.curated import read_curated, with_described
 from registry.store.folder import ensure_writable
 from registry.store.ids import ERASED, KnownIds
@@ -46,19 +46,12 @@ class Door:
         self._curated = read_curated(location.catalogue_folder)
         is_live = self._own.is_registry and not self._own.is_curated
         self._state: State | None = read_state(self._own) if is_live else None
-        self._catalogue = self._read_catalogue()
         self._knows_pending = False
         parts = self._state.parts if self._state else ()
+        self._catalogue = with_parts(self._curated.catalogue, self._own, parts)
         built = self._curated.part if location.curated or self._own.is_curated else None
         self._known = KnownIds([part.ids for part in (*parts, *([built] if built else ()))])
         self._seen: set[str] = set()
-
-    def _read_catalogue(self) -> Catalogue:
-        catalogue = self._curated.catalogue
-        for part in self._state.parts if self._state else ():
-            described = read_part_catalogue(self._own, part)
-            catalogue = catalogue.extended(described.models.values(), described.gpus.values())
-        return catalogue
 
     def prepare(self, document: Any, origin: str) -> Prepared:
         """Return the valid form of a document. Raises SubmissionError with all its problems."""

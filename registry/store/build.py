@@ -16,7 +16,7 @@ from registry.store.curated import (
     hash_sources,
     with_described,
 )
-from registry.store.derive_tables import derive_tables
+from registry.store.derive_tables import CATALOGUE_TABLES, derive_tables
 from registry.store.folder import Folder
 from registry.store.lock import table_lock
 from registry.store.parts import CATALOGUE, format_part
@@ -142,11 +142,7 @@ def build_rows(rows: Rows, catalogue: Catalogue) -> dict[str, pa.Table]:
     from registry.store.parquet import ordered_table  # noqa: PLC0415 - loads pyarrow
     from registry.store.results import compute_tables  # noqa: PLC0415 - loads DuckDB
 
-    every = {
-        **rows,
-        "models": list(catalogue.models.values()),
-        "gpus": list(catalogue.gpus.values()),
-    }
+    every = {**rows, **{name: catalogue.rows(name) for name in CATALOGUE_TABLES}}
     tables = {name: ordered_table(name, some) for name, some in every.items()}
     return tables | compute_tables(rows, rows, catalogue)
 

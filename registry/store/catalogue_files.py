@@ -11,8 +11,11 @@ from registry.errors import StoreError
 from registry.store.parts import CATALOGUE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from registry.store.folder import Folder
     from registry.store.parts import Part
+    from registry.store.storage import LocalStorage
 
 _HASH_DIGITS = 16
 
@@ -40,18 +43,37 @@ def parse_catalogue(document: Any) -> Catalogue:
     )
 
 
-def read_part_catalogue(folder: Folder, part: Part) -> Catalogue:
-    """Return the models and GPUs that the documents of a part describe."""
-    if CATALOGUE not in part.files:
-        return Catalogue()
-    place = f"{part.path.relative_to(folder.path).as_posix()}/{CATALOGUE}"
+def read_catalogue(
+    storage: LocalStorage, name: str, is_as_written: Callable[[bytes], bool], way_out: str
+) -> Catalogue:
+    """Return the models and GPUs of a file; raise StoreError where it is not as it was written."""
     try:
-        data = folder.storage.get(place)
-        if hashlib.sha256(data).hexdigest() != part.files[CATALOGUE].sha256:
+        data = storage.get(name)
+        if not is_as_written(data):
             raise ValueError("it is other than was written")  # noqa: TRY301 - one message for all
         return parse_catalogue(json.loads(data))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
-            f"{part.path / CATALOGUE}: cannot be read ({error}); expected the models and GPUs of "
-            "this part; run `registry repair`"
+            f"{storage.path(name)}: cannot be read ({error}); expected models and GPUs as they "
+            f"were written; {way_out}"
         ) from None
+
+
+def read_part_catalogue(folder: Folder, part: Part) -> Catalogue:
+    """Return the models and GPUs that the documents of a part describe."""
+    if CATALOGUE not in part.files:
+        return Catalogue()
+
+    def is_as_written(data: bytes) -> bool:
+        return hashlib.sha256(data).hexdigest() == part.files[CATALOGUE].sha256
+
+    place = f"{part.path.relative_to(folder.path).as_posix()}/{CATALOGUE}"
+    return read_catalogue(folder.storage, place, is_as_written, part.way_out)
+
+
+def with_parts(catalogue: Catalogue, folder: Folder, parts: Iterable[Part]) -> Catalogue:
+    """Return a catalogue with the models and GPUs that the documents of some parts describe."""
+    for part in parts:
+        described = read_part_catalogue(folder, part)
+        catalogue = catalogue.extended(described.rows("models"), described.rows("gpus"))
+    return catalogue

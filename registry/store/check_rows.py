@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pandas as pd
 import pyarrow as pa
 
 from registry.contract import TABLES, load_table
 from registry.contract.fingerprint import is_current
 from registry.contract.frames import MOST_NAMED, check_frame
+from registry.dataframe import nullable
 from registry.errors import StoreError, excerpt
-from registry.store.derive_tables import derive_tables
+from registry.store.derive_tables import CATALOGUE_TABLES, derive_tables
 from registry.store.documents import read_documents
 from registry.store.ids import IDENTIFIED, format_ids
 from registry.store.parquet import ordered_table, read_table
@@ -55,16 +55,8 @@ def _files(parts: Sequence[Part], name: str) -> list:  # type: ignore[type-arg]
 
 def _check_contract(stored: dict[str, pa.Table]) -> Iterator[Found]:
     for name, table in stored.items():
-        for text in check_frame(name, table.to_pandas(types_mapper=_nullable)):
+        for text in check_frame(name, table.to_pandas(types_mapper=nullable)):
             yield "contract", text
-
-
-def _nullable(kind: pa.DataType) -> object:
-    return {
-        pa.int64(): pd.Int64Dtype(),
-        pa.bool_(): pd.BooleanDtype(),
-        pa.float64(): pd.Float64Dtype(),
-    }.get(kind)
 
 
 def _check_derived(stored: dict[str, pa.Table], rows: dict[str, list]) -> Iterator[Found]:  # type: ignore[type-arg]
@@ -108,8 +100,7 @@ def _check_computed(
         return
     inputs = dict(stored)
     catalogue = snapshot.catalogue
-    inputs["models"] = ordered_table("models", list(catalogue.models.values()))
-    inputs["gpus"] = ordered_table("gpus", list(catalogue.gpus.values()))
+    inputs |= {name: ordered_table(name, catalogue.rows(name)) for name in CATALOGUE_TABLES}
     expected = compute_results(inputs)
     results = _recounted(parts)
     if not results.equals(expected.cast(results.schema)):

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import StoreError
-from registry.store.catalogue_files import catalogue_text, hash_catalogue, parse_catalogue
+from registry.store.catalogue_files import catalogue_text, hash_catalogue, read_catalogue
 from registry.store.derive_tables import Document
 from registry.store.parts import CATALOGUE, CURATED, REINSTALL, Part, parse_part
 
@@ -54,7 +54,14 @@ def read_curated(folder: Folder) -> Curated:
     part = parse_part(CURATED, folder.tables, built)
     changed, new = _compare_sources(folder, built)
     if not changed and not new:
-        return Curated(_read_catalogue(folder, built["catalogue"]), built["catalogue"], part)
+        expected = built["catalogue"]
+        catalogue = read_catalogue(
+            folder.storage,
+            f"tables/{CATALOGUE}",
+            lambda data: hash_catalogue(data) == expected,
+            REINSTALL,
+        )
+        return Curated(catalogue, expected, part)
     return _with_pending(folder, None if changed else part, changed | new)
 
 
@@ -110,20 +117,6 @@ def _read_manifest(folder: Folder) -> dict[str, Any]:
             f"{REINSTALL}"
         ) from None
     return built
-
-
-def _read_catalogue(folder: Folder, expected_hash: str) -> Catalogue:
-    path = folder.tables / CATALOGUE
-    try:
-        data = folder.storage.get(f"tables/{CATALOGUE}")
-        if hash_catalogue(data) != expected_hash:
-            raise ValueError("it is other than was written")  # noqa: TRY301 - one message for all
-        return parse_catalogue(json.loads(data))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(
-            f"{path}: cannot be read ({error}); expected the models and GPUs of the curated "
-            f"records; {REINSTALL}"
-        ) from None
 
 
 def hash_sources(records: Path) -> dict[str, str]:

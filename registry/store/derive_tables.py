@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Rows = dict[str, list[Row]]
 
+#: What `results` is computed from: the rows of observations that no part holds yet, all rows that
+#: they share with others, and the catalogue.
+FRESH_INPUTS = ("observations", "measurements", "citations")
+SHARED_INPUTS = ("configurations", "environments")
+CATALOGUE_TABLES = ("models", "gpus")
+
 #: Tables whose rows belong to an observation and come with it.
 _OWNED = ("measurements", "samples")
 

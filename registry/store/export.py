@@ -18,7 +18,6 @@ from registry.store.parts import hash_file
 from registry.store.read import read_dataset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from registry.store.folder import Location
@@ -37,18 +36,15 @@ def export_folder(location: Location, target: Path, at: int | None = None) -> di
     require_empty(target)
     dataset, _ = read_dataset(location, at)
     counts: dict[str, int] = {}
+    wanted = {*TABLES, *(relation.name for relation in dataset.relations)}
     with filled_folder(target, last=EXPORT_MANIFEST) as temporary:
         with duckdb.connect(":memory:", config={"temp_directory": str(temporary)}) as connection:
             connection.execute("set timezone = 'UTC'")
-            create_objects(connection, dataset, {*TABLES, *_internal(dataset.relations)})
+            create_objects(connection, dataset, wanted)
             for name in TABLES:
                 counts[name] = _write_table(connection, name, temporary / f"{name}.parquet")
         _write_manifest(temporary, counts)
     return counts
-
-
-def _internal(relations: object) -> Iterator[str]:
-    yield from (relation.name for relation in relations)  # type: ignore[attr-defined]
 
 
 def _write_table(connection: duckdb.DuckDBPyConnection, name: str, path: Path) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from registry.contract import FORMAT_VERSION
+from registry.contract import FORMAT_VERSION, TABLES
 from registry.errors import StoreError, SubmissionError
 from registry.store.compose import compose_submissions
 from registry.store.export import EXPORT_MANIFEST
@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 
 #: Largest Parquet file of an export that is read, unpacked: a small file can hold far more.
 LARGEST_UNPACKED = 8 * 2**30
-
-_COMPOSED = (
-    "sources",
-    "models",
-    "gpus",
-    "configurations",
-    "environments",
-    "observations",
-    "measurements",
-    "citations",
-    "samples",
-)
 
 
 def read_exported(path: Path) -> Iterator[tuple[str, Any]]:
@@ -49,7 +37,7 @@ def read_exported(path: Path) -> Iterator[tuple[str, Any]]:
             if document is not None and is_first is _describes(document):
                 yield f"{path}, submission {submission_id[:12]}", document
     if any(document is None for _, document in _read_documents(file)):
-        rows = {name: _read_rows(path, tables, name) for name in _COMPOSED}
+        rows = {name: _read_rows(path, tables, name) for name in TABLES if name != "submissions"}
         for plain in compose_submissions(rows):
             yield f"{path}, source {plain['source']['source_id']}", plain
 

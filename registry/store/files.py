@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 TEMPORARY_PREFIX = ".tmp-"
 
 
-def _temporary_name() -> str:
+def temporary_name() -> str:
+    """Return a name that no other process uses, for a file or folder that is not complete yet."""
     return f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
 
 
@@ -59,7 +60,7 @@ def filled_folder(target: Path, *, last: str) -> Iterator[Path]:
     home = place if place.is_dir() else place.parent
     with explained_output(target):
         home.mkdir(parents=True, exist_ok=True)
-        temporary = home / _temporary_name()
+        temporary = home / temporary_name()
         temporary.mkdir()
         try:
             yield temporary

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from registry.store.catalogue_files import read_part_catalogue
+from registry.store.catalogue_files import with_parts
 from registry.store.curated import read_curated, with_described
 from registry.store.derive_tables import derive_tables, select_new
 from registry.store.ids import KnownIds
@@ -33,7 +33,6 @@ from registry.store.state import State, read_state
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from registry.catalogue import Catalogue
     from registry.store.curated import Curated
     from registry.store.derive_tables import Document
     from registry.store.folder import Folder, Location
@@ -92,12 +91,7 @@ class Folding:
         self.folder = self.location.own
         self.curated: Curated = read_curated(self.location.catalogue_folder)
         self.parts: list[Part] = list(self.before.parts)
-        self.catalogue = self.curated.catalogue
-        for part in self.parts:
-            self._learn(read_part_catalogue(self.folder, part))
-
-    def _learn(self, described: Catalogue) -> None:
-        self.catalogue = self.catalogue.extended(described.models.values(), described.gpus.values())
+        self.catalogue = with_parts(self.curated.catalogue, self.folder, self.parts)
 
     def run(self, *, rebuild: bool) -> FoldResult:
         """Fold, commit, and only then remove what is safe in the parts."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from registry.contract import load_table
 from registry.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
 ID_BYTES = 16
@@ -101,6 +102,10 @@ class IdFile:
         """Return one id."""
         return self.data[place * ID_BYTES : (place + 1) * ID_BYTES]
 
+    def __iter__(self) -> Iterator[bytes]:
+        """Iterate over the ids in order."""
+        return (self[place] for place in range(len(self)))
+
     def __contains__(self, wanted: bytes) -> bool:
         """Tell whether an id is among them."""
         low, high = 0, len(self)
@@ -127,6 +132,10 @@ class KnownIds:
             self._files[table] = [file for file in found if file is not None]
         return self._files[table]
 
+    def keys(self, table: str) -> Iterator[bytes]:
+        """Iterate over the ids of a table, part by part."""
+        return chain.from_iterable(self.files(table))
+
     def contains(self, table: str, key: bytes) -> bool:
         """Tell whether some part holds the row with this key."""
         return any(key in file for file in self.files(table))
@@ -140,4 +149,4 @@ class KnownIds:
 
 def _common(first: IdFile, second: IdFile) -> list[bytes]:
     small, large = sorted((first, second), key=len)
-    return [small[place] for place in range(len(small)) if small[place] in large]
+    return [key for key in small if key in large]

@@ -10,6 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from registry.contract import TABLES
 from registry.errors import StoreError
 from registry.store.compose import compose_observations, compose_submissions
 from registry.store.curated import read_curated
@@ -28,15 +29,8 @@ _ANY_FILE = re.compile(r"(ids|catalogue|[a-z]+)-[0-9a-f]{16}\.(parquet|bin|json)
 _FILE = re.compile(r"[a-z]+-[0-9a-f]{16}\.parquet")
 
 #: Tables that rows without a document are composed from.
-_COMPOSED = (
-    "sources",
-    "configurations",
-    "environments",
-    "observations",
-    "measurements",
-    "citations",
-    "samples",
-)
+_NOT_COMPOSED = ("models", "gpus", "submissions", "retractions")
+_COMPOSED = [name for name in TABLES if name not in _NOT_COMPOSED]
 
 
 def has_legacy_parts(folder: Folder) -> bool:

@@ -10,7 +10,15 @@ from registry.contract import TABLES, load_table, read_view, view_names
 from registry.contract.descriptions import collect_comments
 from registry.contract.fingerprint import is_current
 from registry.query.model import Dataset, Digest, Relation, View
-from registry.store.derive_tables import Rows, count_later_citations, derive_tables, select_new
+from registry.store.derive_tables import (
+    CATALOGUE_TABLES,
+    FRESH_INPUTS,
+    SHARED_INPUTS,
+    Rows,
+    count_later_citations,
+    derive_tables,
+    select_new,
+)
 from registry.store.ids import ID_BYTES, KnownIds, row_key
 from registry.store.snapshot import Snapshot, read_snapshot
 
@@ -31,15 +39,8 @@ DUCKDB_TYPES = {
     "list<string>": "VARCHAR[]",
 }
 
-#: Tables whose rows of pending observations `results` is computed from; the second group holds
-#: all rows that they refer to, also those that a part holds.
-_FRESH_INPUTS = ("observations", "measurements", "citations")
-_ALL_INPUTS = ("configurations", "environments")
-
 #: Tables whose rows hang on an observation: they are hidden with it.
 _OF_OBSERVATIONS = ("observations", "measurements", "citations", "samples", "results")
-
-_CATALOGUE = ("models", "gpus")
 
 _LATER_CITATIONS = (("observation_id", "VARCHAR"), ("n", "BIGINT"))
 
@@ -88,7 +89,7 @@ class _Build:
         """Leave out pending models and GPUs that the curated catalogue has."""
         part = self.snapshot.catalogue_part
         known = KnownIds([part.ids] if part else [])
-        for table in _CATALOGUE:
+        for table in CATALOGUE_TABLES:
             rows = self._fresh[table]
             self._fresh[table] = [r for r in rows if not known.contains(table, row_key(table, r))]
 
@@ -99,11 +100,8 @@ class _Build:
         """
         condition = self._hidden(table)
         curated, rows = self._layer_below(table), self._fresh.get(table, [])
-        if table in _CATALOGUE and not curated:
-            known = self.snapshot.catalogue
-            self._add(
-                table, table, (), list((known.models if table == "models" else known.gpus).values())
-            )
+        if table in CATALOGUE_TABLES and not curated:
+            self._add(table, table, (), self.snapshot.catalogue.rows(table))
             return
         if not condition:
             self._add(table, table, (*curated, *self._own), rows)
@@ -115,7 +113,7 @@ class _Build:
     def _layer_below(self, table: str) -> tuple[Part, ...]:
         """Return the curated part; models and GPUs are read also where its rows are left out."""
         part = self.snapshot.catalogue_part
-        return (part,) if table in _CATALOGUE and part else self._curated
+        return (part,) if table in CATALOGUE_TABLES and part else self._curated
 
     def _hidden(self, table: str) -> str:
         """Return the condition on one's own rows that are not in the curated records too."""
@@ -126,7 +124,7 @@ class _Build:
         if not shared:
             return ""
         key = load_table(counted).key[0]
-        if counted in (*_CATALOGUE, "sources"):
+        if counted in (*CATALOGUE_TABLES, "sources"):
             return f"{key} not in (select {key} from curated_{table})"  # noqa: S608 - our own names
         known = ", ".join(f"'{identity.hex()}'" for identity in shared)
         return f"left({key}, {2 * ID_BYTES}) not in ({known})"
@@ -201,14 +199,14 @@ class _Build:
         """Return the SQL of the rows that are computed from pending documents."""
         if not self._fresh.get("observations"):
             return []
-        for table in (*_FRESH_INPUTS, *_ALL_INPUTS):
-            rows = self._fresh[table] if table in _FRESH_INPUTS else self._all[table]
+        for table in (*FRESH_INPUTS, *SHARED_INPUTS):
+            rows = self._fresh[table] if table in FRESH_INPUTS else self._all[table]
             relation = Relation(
                 f"pending_{table}", columns=_columns(table), json_rows=_json_rows(rows) or None
             )
             self.relations.append(relation)
         shadowed = ", ".join(
-            f"{name} as (from pending_{name})" for name in (*_FRESH_INPUTS, *_ALL_INPUTS)
+            f"{name} as (from pending_{name})" for name in (*FRESH_INPUTS, *SHARED_INPUTS)
         )
         return [f"from (with {shadowed} from ({read_view('results')}))"]
 

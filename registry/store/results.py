@@ -9,24 +9,18 @@ import pyarrow as pa
 
 from registry.contract import read_view
 from registry.contract.arrow import rows_table, table_schema
-from registry.store.derive_tables import count_later_citations
+from registry.store.derive_tables import (
+    CATALOGUE_TABLES,
+    FRESH_INPUTS,
+    SHARED_INPUTS,
+    count_later_citations,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from registry.catalogue import Catalogue
     from registry.store.derive_tables import Rows
-
-#: Tables that the view reads.
-INPUTS = (
-    "observations",
-    "configurations",
-    "environments",
-    "models",
-    "gpus",
-    "measurements",
-    "citations",
-)
 
 
 def compute_tables(rows: Rows, fresh: Rows, catalogue: Catalogue) -> dict[str, pa.Table]:
@@ -36,13 +30,9 @@ def compute_tables(rows: Rows, fresh: Rows, catalogue: Catalogue) -> dict[str, p
     ``results`` has a row for each new observation; ``later_citations`` counts the new citations of
     observations of earlier parts.
     """
-    inputs = {
-        name: rows_table(name, fresh[name])
-        for name in ("observations", "measurements", "citations")
-    }
-    inputs |= {name: rows_table(name, rows[name]) for name in ("configurations", "environments")}
-    inputs["models"] = rows_table("models", list(catalogue.models.values()))
-    inputs["gpus"] = rows_table("gpus", list(catalogue.gpus.values()))
+    inputs = {name: rows_table(name, fresh[name]) for name in FRESH_INPUTS}
+    inputs |= {name: rows_table(name, rows[name]) for name in SHARED_INPUTS}
+    inputs |= {name: rows_table(name, catalogue.rows(name)) for name in CATALOGUE_TABLES}
     later = pa.Table.from_pylist(count_later_citations(fresh), schema=_LATER_CITATIONS)
     return {"results": compute_results(inputs), "later_citations": later}
 
@@ -54,7 +44,7 @@ def compute_results(tables: Mapping[str, pa.Table]) -> pa.Table:
     """Return the rows of the view ``results`` over these tables, sorted by observation_id."""
     with duckdb.connect(":memory:") as database:
         database.execute("set timezone = 'UTC'")
-        for name in INPUTS:
+        for name in (*FRESH_INPUTS, *SHARED_INPUTS, *CATALOGUE_TABLES):
             database.register(name, tables[name])
         # what is withdrawn later is left out when it is read
         database.register("retractions", table_schema("retractions").empty_table())

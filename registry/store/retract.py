@@ -9,7 +9,7 @@ from registry.errors import StoreError
 from registry.store.add import Added, add_submissions
 from registry.store.derive_tables import Document, derive_tables
 from registry.store.fold import Folding, commit, fold, read_all_documents
-from registry.store.ids import ERASED
+from registry.store.ids import ERASED, KnownIds
 from registry.store.journal import entry_name, list_entries
 from registry.store.lock import table_lock
 from registry.store.manifest import Manifest, list_versions, manifest_name
@@ -66,15 +66,13 @@ def find_observation(location: Location, snapshot: Snapshot, prefix: str) -> str
 
 def _find_erased(snapshot: Snapshot, prefix: str) -> str | None:
     """Return the one erased id that begins so."""
-    files = snapshot.known.files(ERASED)
-    found = {file[place].hex() for file in files for place in range(len(file))}
+    found = {key.hex() for key in snapshot.known.keys(ERASED)}
     matching = [one for one in found if one.startswith(prefix)]
     return matching[0] if len(matching) == 1 else None
 
 
 def _ids_of(parts: Iterable[Part]) -> set[str]:
-    files = [ids for part in parts if (ids := part.ids("observations"))]
-    return {file[place].hex() for file in files for place in range(len(file))}
+    return {key.hex() for key in KnownIds([part.ids for part in parts]).keys("observations")}
 
 
 def _curated_parts(snapshot: Snapshot) -> list[Part]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from registry.store.catalogue_files import read_part_catalogue
+from registry.store.catalogue_files import with_parts
 from registry.store.curated import Curated, read_curated, with_described
 from registry.store.ids import KnownIds
 from registry.store.journal import Journal, RawJournal, read_entries, validate_entries
@@ -49,7 +49,7 @@ class Snapshot:
         """The ids of the rows of all parts."""
         return KnownIds([part.ids for part in self.parts])
 
-    @property
+    @cached_property
     def pending(self) -> list[Document]:
         """The documents whose rows may be in no part."""
         curated = self.curated.pending if self.curated else ()
@@ -74,11 +74,7 @@ def read_snapshot(location: Location, at: int | None = None) -> Snapshot:
     curated = read_curated(location.catalogue_folder)
     state = State(Manifest()) if own.is_curated else read_state(own, at)
     legacy = tuple(read_legacy(own, state.manifest.version)) if state.is_legacy else ()
-    catalogue = curated.catalogue
-    for part in state.parts:
-        described = read_part_catalogue(own, part)
-        catalogue = catalogue.extended(described.models.values(), described.gpus.values())
-    catalogue = with_described(catalogue, legacy)
+    catalogue = with_described(with_parts(curated.catalogue, own, state.parts), legacy)
     journal = validate_entries(raw, catalogue)
     catalogue = with_described(catalogue, journal.entries)
     is_shown = location.curated is not None or own.is_curated

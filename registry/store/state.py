@@ -107,8 +107,7 @@ def find_lost_parts(folder: Folder, state: State) -> Iterator[str]:
         part = read_part(folder, name)
         # an interrupted erasure leaves rewritten documents, whose observations are all known
         table = "observations" if part.ids(ERASED) else "submissions"
-        ids = part.ids(table)
-        found = (ids[place] for place in range(len(ids))) if ids else ()
+        found = KnownIds([part.ids]).keys(table)
         if not all(key in pending or state.known.contains(table, key) for key in found):
             yield str(folder.parts / name)
 
@@ -116,8 +115,7 @@ def find_lost_parts(folder: Folder, state: State) -> Iterator[str]:
 def find_left_out(folder: Folder, state: State) -> Iterator[str]:
     """Yield the parts of earlier versions that hold an observation which the newest lacks."""
     for name in sorted(_named_before(folder, state.manifest) - set(state.manifest.parts)):
-        ids = read_part(folder, name).ids("observations")
-        keys = (ids[place] for place in range(len(ids))) if ids else ()
+        keys = KnownIds([read_part(folder, name).ids]).keys("observations")
         if not all(state.known.contains("observations", key) for key in keys):
             yield str(folder.parts / name)
 

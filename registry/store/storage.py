@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from registry.errors import StoreError
-from registry.store.files import TEMPORARY_PREFIX, explained, sync_folder
+from registry.store.files import TEMPORARY_PREFIX, explained, sync_folder, temporary_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -124,7 +124,7 @@ class Batch:
     def add(self, name: str, data: bytes) -> None:
         """Write a file under a temporary name, flushed to the disk. Raises StoreError."""
         path = self._storage.root / name
-        temporary = path.with_name(f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}")
+        temporary = path.with_name(temporary_name())
         with explained(path):
             with contextlib.suppress(FileExistsError):
                 path.parent.mkdir(parents=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -201,17 +202,7 @@ def _parse_lines(text: str, origin: str) -> Iterator[tuple[str, Any]]:
 
 def _report(added: Added, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "origin": added.origin,
-                    "submission_id": added.submission_id,
-                    "observation_ids": added.observation_ids,
-                    "is_new": added.is_new,
-                    "dry_run": dry_run,
-                }
-            )
-        )
+        click.echo(json.dumps(asdict(added) | {"dry_run": dry_run}))
         return
     verb = ("would add" if dry_run else "added") if added.is_new else "already recorded:"
     ids = " ".join(identifier[:_ID_DIGITS] for identifier in added.observation_ids[:3])

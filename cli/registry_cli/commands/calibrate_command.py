@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from registry.api import Registry
 from registry.predict.calibration.calibration_file import recalibrate
 from registry_cli import console
-from registry_cli.calibrated import open_calibrated
-from registry_cli.options import registry_option
+from registry_cli.options import locate, registry_option
 
 
 @click.command(name="calibrate")
@@ -24,7 +24,7 @@ def command(*, registry_path: Path | None) -> None:
     Example:
       registry calibrate
     """  # noqa: D301 - \b keeps the example's lines
-    path, calibration = recalibrate(open_calibrated(registry_path))
+    path, calibration = recalibrate(Registry(locate(registry_path)))
     seen = calibration.observations
     memory = sum(one.measured_memory for one in seen)
     times = sum(one.measured_time for one in seen)

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from registry.api import Registry
 from registry.predict.answer.prediction import (
     Cost,
     Prediction,
@@ -29,9 +30,8 @@ from registry_cli.asking import (
     question_options,
     settle_stack,
 )
-from registry_cli.calibrated import open_calibrated
 from registry_cli.group import HintedChoice
-from registry_cli.options import registry_option
+from registry_cli.options import locate, registry_option
 
 
 @click.command(name="estimate")
@@ -67,7 +67,7 @@ def command(
     if rule is not None:
         _show_rule(rule, asked, build_architecture(asked, catalogue).n_params, as_json=as_json)
         return
-    calibration = read_calibration(open_calibrated(registry_path))
+    calibration = read_calibration(Registry(locate(registry_path)))
     question = settle_stack(build_question(asked, catalogue), calibration)
     console.warn_all(check_question(question))
     memory = predict_memory(question, calibration)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
+from registry.api import Registry
 from registry.predict.calibration.runs import read_observations
 from registry.predict.evaluation.accuracy import format_scores
 from registry.predict.evaluation.evaluate import evaluate
 from registry_cli import console
-from registry_cli.calibrated import open_calibrated
-from registry_cli.options import registry_option
+from registry_cli.options import locate, registry_option
 
 
 @click.command(name="evaluate")
@@ -23,5 +23,5 @@ def command(*, registry_path: Path | None) -> None:
     Example:
       registry evaluate
     """  # noqa: D301 - \b keeps the example's lines
-    scores = evaluate(read_observations(open_calibrated(registry_path)))
+    scores = evaluate(read_observations(Registry(locate(registry_path))))
     console.answer(format_scores(scores).split("\n"))

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from registry.api import Registry
 from registry.predict.answer.will_it_fit import answer
 from registry.predict.calibration.calibration_file import read_calibration
 from registry_cli import console
@@ -18,8 +19,7 @@ from registry_cli.asking import (
     question_options,
     settle_stack,
 )
-from registry_cli.calibrated import open_calibrated
-from registry_cli.options import registry_option
+from registry_cli.options import locate, registry_option
 
 
 @click.command(name="fit")
@@ -39,7 +39,7 @@ def command(*, exit_code: bool, as_json: bool, registry_path: Path | None, **ask
       registry fit --model llama-2-7b --method lora --seq-len 4096 --json
     """  # noqa: D301 - \b keeps the examples' lines
     catalogue = open_catalogue(registry_path)
-    calibration = read_calibration(open_calibrated(registry_path))
+    calibration = read_calibration(Registry(locate(registry_path)))
     question = settle_stack(build_question(asked, catalogue), calibration)
     found = answer(question, calibration, all_gpus(catalogue))
     console.warn_all(found.warnings)

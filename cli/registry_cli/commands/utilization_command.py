@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from registry.api import Registry
 from registry.errors import QuestionError
 from registry.predict.formula.rules_of_thumb import (
     flops_utilization,
@@ -18,8 +19,7 @@ from registry.predict.profiles import parse_flops_profile, parse_tensor_core_sha
 from registry.predict.utilization import read_utilization
 from registry_cli import console
 from registry_cli.asking import find_gpu, open_catalogue, parse_number
-from registry_cli.calibrated import open_calibrated
-from registry_cli.options import registry_option
+from registry_cli.options import locate, registry_option
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -78,7 +78,7 @@ def _figures(observation_id: str | None, asked: dict[str, Any]) -> dict[str, flo
 
 
 def _of_observation(registry_path: Path | None, observation_id: str) -> dict[str, float]:
-    found = read_utilization(open_calibrated(registry_path), observation_id)
+    found = read_utilization(Registry(locate(registry_path)), observation_id)
     if found is None:
         raise QuestionError(
             f"{observation_id}: its figures do not say the utilization; expected tokens per second "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -196,7 +195,7 @@ def _peft_class(method: str) -> Any:
     peft = import_module("peft")
     if method in ("lora", "dora"):
         return peft.LoraConfig
-    mapping = importlib.import_module("peft.mapping").PEFT_TYPE_TO_CONFIG_MAPPING
+    mapping = import_module("peft.mapping").PEFT_TYPE_TO_CONFIG_MAPPING
     known = {str(getattr(kind, "value", kind)).lower(): found for kind, found in mapping.items()}
     if method not in known:
         raise ValueError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from registry.importers.curated import write_benchmark_records
+from tests.unit.importers.benchmark_records import write_benchmark_records
 
 RECORDS = Path(__file__).parents[3] / "records"
 

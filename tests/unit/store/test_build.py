@@ -209,8 +209,8 @@ def test_a_damaged_catalogue_is_named(folder: Folder, text: str | None, reason: 
         path.write_text(text, encoding="utf-8")
     assert problems(folder) == [
         (
-            f"curated: {path}: cannot be read ({reason.format(path=path)}); expected the models "
-            f"and GPUs of the curated records; {REINSTALL}"
+            f"curated: {path}: cannot be read ({reason.format(path=path)}); expected models "
+            f"and GPUs as they were written; {REINSTALL}"
         )
     ]
 

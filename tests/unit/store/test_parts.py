@@ -141,8 +141,8 @@ def test_a_changed_catalogue_of_a_part_is_refused(folder: Folder, part: Part) ->
     with pytest.raises(StoreError) as caught:
         read_part_catalogue(folder, part)
     assert str(caught.value) == (
-        f"{path}: cannot be read (it is other than was written); expected the models and GPUs of "
-        "this part; run `registry repair`"
+        f"{path}: cannot be read (it is other than was written); expected models and GPUs as they "
+        "were written; run `registry repair`"
     )
 
 

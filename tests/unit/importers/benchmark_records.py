@@ -1,12 +1,13 @@
-"""Regenerate the curated records of two published benchmarks from a copy of their files.
+"""Write the curated records of two published benchmarks from copies of their files.
 
 Only figures and settings are recorded, with the place each is from; the files stay where they are
-published.
+published. ``python -m tests.unit.importers.benchmark_records COPIES`` writes them into ``records``.
 """
 
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -118,3 +119,7 @@ def _prepare(document: dict[str, Any], source_id: str, catalogue: Catalogue) -> 
     source = {key: text for key, text in document["source"].items() if key != "sha256"}
     document = {**document, "source": {**source, "source_id": source_id}}
     return prepare_submission(document, catalogue, origin=source_id)
+
+
+if __name__ == "__main__":
+    print(write_benchmark_records(Path(sys.argv[1]), Path("records")))  # noqa: T201 - its answer
