@@ -12,7 +12,7 @@ QUERYING = {"query", "ls", "show", "compare"}
 
 
 def main() -> None:
-    """Run the command and exit with its status."""
+    """Run the command and end the process with its status."""
     try:
         child = start_child() if QUERYING & {*sys.argv[1:2]} else None
         from registry_cli.dispatch import dispatch  # noqa: PLC0415 - the child loads meanwhile
@@ -25,4 +25,4 @@ def main() -> None:
         reason = f"cannot start a process: {error.strerror}; raise the limit (see ulimit -a)"
         os.write(2, f"error: {reason}\n".encode())
         status = 1
-    sys.exit(status)
+    os._exit(status)  # all is flushed; to take the interpreter down costs a tenth of a query
