@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from registry.store.derive_tables import Document
     from registry.store.folder import Folder
 
-#: A file as it was when its folder was listed: path, name in the folder, size, time of change.
-FileStamp = tuple[str, str, int, int]
+#: A file as it was when its folder was listed: path, size, time of change.
+FileStamp = tuple[str, int, int]
 
 MANIFEST = "tables/manifest.json"
 
@@ -49,7 +49,23 @@ class Curated:
 
 
 def read_curated(folder: Folder) -> Curated:
-    """Return the curated records of a folder. Raises StoreError where they are damaged."""
+    """Return the curated records of a folder. Raises StoreError where they are damaged.
+
+    Within a process, records of which no file has changed are read once.
+    """
+    return _read_curated(folder, _stamp_files(folder.path))
+
+
+def _stamp_files(records: Path) -> tuple[FileStamp, ...]:
+    """Return all files that curated records are read from, as they are now."""
+    tables = (f"{records}/{MANIFEST}", f"{records}/tables/{CATALOGUE}")
+    there = [path for path in tables if os.path.exists(path)]  # noqa: PTH110 - pathlib is slow
+    folders = (_list_files(f"{records}/{name}") for name in ("sources", "catalogue"))
+    return (*map(_stamp, there), *(stamp for listed in folders for stamp in listed))
+
+
+@lru_cache(maxsize=8)
+def _read_curated(folder: Folder, _files: tuple[FileStamp, ...]) -> Curated:
     built = _read_manifest(folder)
     part = parse_part(CURATED, folder.tables, built)
     changed, new = _compare_sources(folder, built)
@@ -125,26 +141,24 @@ def hash_sources(records: Path) -> dict[str, str]:
         names = sorted(entry.name for entry in entries if entry.is_dir())
     folders = {name: records / "sources" / name for name in names}
     folders[CATALOGUE] = records / "catalogue"
-    return {name: _hash_files(_list_files(folder)) for name, folder in folders.items()}
+    return {name: _hash_files(folder) for name, folder in folders.items()}
 
 
-def _list_files(folder: Path) -> tuple[FileStamp, ...]:
-    """Return the files of a folder as they are now: path, name in it, size and time of change."""
-    found: list[FileStamp] = []
-    for root, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.join(root, name)  # noqa: PTH118 - of many files, pathlib is slow
-            status = os.stat(path)  # noqa: PTH116 - likewise
-            found.append((path, path[len(str(folder)) + 1 :], status.st_size, status.st_mtime_ns))
-    return tuple(sorted(found))
-
-
-@lru_cache(maxsize=1024)
-def _hash_files(files: tuple[FileStamp, ...]) -> str:
-    """Return the hash of names and contents; within a process, a file is read when it changed."""
+def _hash_files(folder: Path) -> str:
+    """Return the hash of the names and contents of a folder's files."""
     digest = hashlib.sha256()
-    for path, name, *_ in files:
-        with open(path, "rb") as file:  # noqa: PTH123 - likewise
+    for path, *_ in _list_files(folder):
+        with open(path, "rb") as file:  # noqa: PTH123 - of many files, pathlib is slow
             data = file.read()
-        digest.update(f"{name}\n{len(data)}\n".encode() + data)
+        digest.update(f"{path[len(str(folder)) + 1 :]}\n{len(data)}\n".encode() + data)
     return digest.hexdigest()
+
+
+def _list_files(folder: Path | str) -> list[FileStamp]:
+    paths = [f"{root}/{name}" for root, _, names in os.walk(folder) for name in names]
+    return sorted(map(_stamp, paths))
+
+
+def _stamp(path: str) -> FileStamp:
+    status = os.stat(path)  # noqa: PTH116 - of many files, pathlib is slow
+    return path, status.st_size, status.st_mtime_ns

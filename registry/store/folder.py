@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from platformdirs import user_data_path
@@ -24,28 +24,28 @@ SETTINGS = "registry.json"
 _IGNORED = b".lock\n.tmp-*\n"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Folder:
     """A registry's folder: ``journal/`` holds what is not folded yet, ``tables/`` what is."""
 
     path: Path
 
-    @property
+    @cached_property
     def storage(self) -> LocalStorage:
         """What reads and writes its files."""
         return LocalStorage(self.path)
 
-    @property
+    @cached_property
     def journal(self) -> Path:
         """Folder of the pending submissions, one file each."""
         return self.path / "journal"
 
-    @property
+    @cached_property
     def tables(self) -> Path:
         """Folder of the manifests and of the parts they name."""
         return self.path / "tables"
 
-    @property
+    @cached_property
     def parts(self) -> Path:
         """Folder of the parts, one folder each."""
         return self.tables / "parts"
@@ -58,7 +58,8 @@ class Folder:
     @property
     def is_curated(self) -> bool:
         """Whether it holds curated records: one file for each table, made from sources."""
-        return (self.tables / "manifest.json").is_file() or (self.path / "sources").is_dir()
+        marks = (f"{self.path}/tables/manifest.json", f"{self.path}/sources")
+        return any(map(os.path.exists, marks))
 
     def require(self) -> Folder:
         """Return the folder; raise MissingRegistryError where it holds no registry."""
