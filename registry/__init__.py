@@ -99,6 +99,21 @@ def trainer_callback(**options: Any) -> Any:
     return measure.trainer_callback(**options)
 
 
+def _offer_reporting() -> None:
+    """Have ``report_to="registry"`` of transformers' training arguments mean the recorder."""
+    from registry.measure.recording.after_import import after_import  # noqa: PLC0415 - as above
+
+    def offer(integrations: Any) -> None:
+        from registry.measure.recording.callback import ReportingRecorder  # noqa: PLC0415 - loads transformers
+
+        integrations.INTEGRATION_TO_CALLBACK.setdefault("registry", ReportingRecorder)
+
+    after_import("transformers.integrations.integration_utils", offer)
+
+
+_offer_reporting()
+
+
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         import importlib  # noqa: PLC0415 - importing the package stays light

@@ -17,8 +17,9 @@ def trainer_callback(**options: Any) -> Any:
     """Return a callback for Hugging Face Trainer (and TRL's trainers) that records the job.
 
     Options are the fields of :class:`registry.measure.trial_settings.Options`. After training the
-    callback holds the submission in ``callback.submission``; it also writes it to ``out``, or, with
-    neither ``out`` nor ``on_record`` given, to the trainer's output folder.
+    callback holds the submission in ``callback.submission``. With ``add=True`` it is added to the
+    registry in use; else it is written to ``out``, or, with neither ``out`` nor ``on_record``
+    given, to the trainer's output folder, and a line on stderr says how to add it.
 
     A failure of the recorder never ends the training: it warns once and records nothing further.
 

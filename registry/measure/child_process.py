@@ -133,13 +133,13 @@ def run_in_foreground(command: Sequence[str], *, environment: Mapping[str, str])
     The command decides what it does on Ctrl-C, and when it ends. Raises OSError where it cannot be
     started.
     """
-    began = time.monotonic()
+    kills, began = count_oom_kills(), time.monotonic()
     with _no_one_left_behind(GRACE_SECONDS), _passing_on() as received:
         child = subprocess.Popen(list(command), env=dict(environment))
         received.begin(child)
         _wait_and_pass_on(child, received.signals)
         seconds = time.monotonic() - began
-    return Finished(child.returncode, seconds)
+    return Finished(child.returncode, seconds, kernel_oom_kills=count_oom_kills() - kills)
 
 
 class _Received:

@@ -63,15 +63,19 @@ _VARIABLES = re.compile(
 )
 
 
-def collect_environment() -> dict[str, Any]:
-    """Return a row of ``environments``; what cannot be found out is left out."""
-    framework = _framework()
+def collect_environment(*, installed: bool = False) -> dict[str, Any]:
+    """Return a row of ``environments``; what cannot be found out is left out.
+
+    Versions are those of the packages that this process has loaded; with ``installed``, of all that
+    it could load.
+    """
+    find = find_version if installed else _loaded_version
     row = {
-        **framework,
-        **{column: find_version(name) for column, name in _COLUMNS.items()},
+        **_framework(),
+        **{column: find(name) for column, name in _COLUMNS.items()},
         **_accelerator(),
         **collect_host(),
-        "packages": {name: found for name in _PACKAGES if (found := find_version(name))},
+        "packages": {name: found for name in _PACKAGES if (found := find(name))},
         "settings": _settings(),
     }
     return {name: value for name, value in row.items() if value not in (None, {}, "")}
@@ -97,6 +101,11 @@ def find_version(distribution: str) -> str | None:
     with suppress(metadata.PackageNotFoundError):
         return metadata.version(distribution)
     return None
+
+
+def _loaded_version(distribution: str) -> str | None:
+    name = distribution.replace("-", "_")
+    return find_version(distribution) if loaded(name) is not None else None
 
 
 def _framework() -> dict[str, str | None]:

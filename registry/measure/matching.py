@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from registry.contract import vocabulary
 from registry.measure.recording.catalogue_rows import SHAPE
 
 if TYPE_CHECKING:
@@ -34,11 +35,27 @@ def match_to_catalogue(document: Row, catalogue: Catalogue, *, prefer: str | Non
         "models": [row for row in document.get("models", ()) if not models[row["model_id"]]],
         "gpus": [row for row in document.get("gpus", ()) if not gpus[row["gpu_id"]]],
         "observations": [
-            {**each, "configuration": _renamed(each["configuration"], models, gpus)}
+            _in_known_words(
+                {**each, "configuration": _renamed(each["configuration"], models, gpus)}
+            )
             for each in document.get("observations", ())
         ],
     }
     return {name: value for name, value in matched.items() if value != []}
+
+
+def _in_known_words(observation: Row) -> Row:
+    """Return an observation whose method is a word of the contract; the word found stays beside."""
+    configuration = observation["configuration"]
+    method = configuration.get("method")
+    if method is None or method in vocabulary("method"):
+        return observation
+    provenance = {**observation.get("provenance", {}), "method": method}
+    return {
+        **observation,
+        "configuration": {**configuration, "method": "other"},
+        "provenance": provenance,
+    }
 
 
 def _other(known: str | None, own: str) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import re
 import threading
 from contextlib import suppress
@@ -12,6 +14,8 @@ from typing import Any
 from registry.measure.recording.loaded import cuda
 
 _STATUS = Path("/proc/self/status")
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 #: Writing this to clear_refs makes the kernel forget a process's peak resident size (proc(5)).
 _RESET_PEAK = "5"
@@ -36,6 +40,15 @@ def read_host_memory() -> dict[str, int]:
     return {name: int(kibibytes) * 1024 for name, kibibytes in found.items()}
 
 
+def read_resident() -> int | None:
+    """Return the resident bytes of this process (proc(5), field 2 of statm); None without /proc."""
+    try:
+        with open("/proc/self/statm", "rb", buffering=0) as file:  # noqa: PTH123 - in every step
+            return int(file.read(64).split()[1]) * _PAGE_BYTES
+    except (OSError, IndexError, ValueError):
+        return None
+
+
 def count_oom_kills() -> int:
     """Return how often the kernel has killed for want of memory since it started."""
     return int(find_in_proc("vmstat", r"^oom_kill (\d+)$") or 0)
@@ -57,6 +70,12 @@ def reset_host_peak() -> bool:
     except OSError:
         return False
     return True
+
+
+def return_freed_memory() -> None:
+    """Have the C library give what was freed back to the system, where it can (malloc_trim(3))."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class Peaks:
@@ -92,12 +111,14 @@ class Peaks:
                 now[kind] = max(now.get(kind, 0), current)
         return now
 
-    def observe_host(self) -> int | None:
-        """Read the host's peak; return the resident bytes now."""
+    def observe_host(self, *, peak: bool = True) -> int | None:
+        """Return the resident bytes now; read its peak too, which takes longer."""
+        if not peak:
+            return read_resident()
         memory = read_host_memory()
-        peak = memory.get("VmHWM", memory.get("VmRSS"))
-        if peak is not None:
-            self.observe("host_rss", self.rank, peak)
+        highest = memory.get("VmHWM", memory.get("VmRSS"))
+        if highest is not None:
+            self.observe("host_rss", self.rank, highest)
         return memory.get("VmRSS")
 
     def restart(self) -> None:

@@ -140,6 +140,7 @@ class Options:
         warmup_steps: First steps that the figures leave out; at least one step always remains.
         out: File to write the submission to.
         on_record: Called with the submission, such as a registry's ``add``.
+        add: Add the submission to the registry in use, found as everywhere.
         memory_from: ``start``: peaks cover the whole process; ``train``: they begin with the
             training, which resets the process's own peak counters.
         device_sample_seconds: Time between two samples of the device's memory in use.
@@ -151,6 +152,7 @@ class Options:
     warmup_steps: int = 2
     out: str | Path | None = None
     on_record: Callable[[dict[str, Any]], object] | None = None
+    add: bool = False
     memory_from: str = "start"
     device_sample_seconds: float = 0.1
     model_reported: str | None = None

@@ -44,6 +44,22 @@ OPTIMIZERS: Final = {
     "rmsprop": "rmsprop",
 }
 
+#: Classes of optimizers outside torch, and the contract's word.
+OPTIMIZER_CLASSES: Final[dict[str, str]] = {
+    "AdamW": "adamw",
+    "AdamW8bit": "adamw_8bit",
+    "PagedAdamW": "paged_adamw_32bit",
+    "PagedAdamW32bit": "paged_adamw_32bit",
+    "PagedAdamW8bit": "paged_adamw_8bit",
+    "Adafactor": "adafactor",
+    "SGD": "sgd",
+    "RMSprop": "rmsprop",
+    "Lion": "lion",
+    "Lion8bit": "lion_8bit",
+    "Muon": "muon",
+    "GaLoreAdamW": "galore_adamw",
+}
+
 #: Quantizations of bitsandbytes and the bits of a weight.
 BITS: Final = {"nf4": 4, "fp4": 4, "int8": 8}
 

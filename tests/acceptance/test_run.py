@@ -87,15 +87,55 @@ def test_endless_files_are_not_read(run: Run, write: Write, options: list[str]) 
     assert (done.returncode, done.stderr) == (1, message)
 
 
-def test_a_measured_command_is_recorded_with_its_own_exit_status(run: Run) -> None:
+NOTHING = "nothing was recorded: no training began in a Python process of the command\n"
+
+
+def test_a_command_without_a_training_keeps_its_exit_status(run: Run) -> None:
     done = run("run", "--", sys.executable, "-c", "print('out'); raise SystemExit(4)")
-    assert (done.returncode, done.stdout) == (4, "out\n")
-    sql = (
-        "select outcome from observations where json_extract_string(provenance, '$.exit') = "
-        "'exit status 4'"
-    )
-    rows = json.loads(run("query", sql, "-f", "json").stdout)
-    assert rows == [{"outcome": "error"}]
+    assert (done.returncode, done.stdout, done.stderr) == (4, "out\n", NOTHING)
+    done = run("run", "--", "no-such-command")
+    message = "error: no-such-command: cannot be started: No such file or directory; expected a "
+    assert (done.returncode, done.stderr) == (127, f"{message}command to measure\n")
+
+
+#: A job that leaves a record, as a training in it would.
+LEAVES = """
+import json, os, pathlib, sys
+folder = pathlib.Path(os.environ["REGISTRY_RECORD_FOLDER"])
+record = json.loads(pathlib.Path("record.json").read_text())
+(folder / "record-0-1-1.json").write_text(json.dumps(record))
+sys.exit(5)
+"""
+
+
+def test_a_record_that_cannot_be_added_is_kept_and_the_exit_is_the_jobs(
+    run: Run, write: Write, submission: Callable[..., dict[str, Any]], work: Path
+) -> None:
+    document = submission()
+    document["observations"][0]["configuration"]["seq_len"] = -7
+    write("record.json", document)
+    done = run("run", "--", sys.executable, "-c", LEAVES)
+    assert done.returncode == 5
+    message, kept = done.stderr.splitlines()
+    assert "seq_len: found -7" in message
+    (file,) = work.glob("registry-*.json")
+    way_out = f"when what is wrong is mended, add it with: registry add {file}"
+    assert kept == f"the record was not added, and is kept in {file}; {way_out}"
+    file.write_text(file.read_text().replace('"seq_len": -7', '"seq_len": 8'))
+    assert run("add", str(file)).returncode == 0
+
+
+def test_a_method_outside_the_vocabulary_is_recorded_as_it_was_found(
+    run: Run, write: Write, submission: Callable[..., dict[str, Any]]
+) -> None:
+    document = submission()
+    document["source"]["kind"] = "run"
+    document["observations"][0]["configuration"]["method"] = "brandnewlora"
+    write("record.json", document)
+    assert run("run", "--", sys.executable, "-c", LEAVES).returncode == 5
+    sql = "select method, provenance->>'method' as found from observations join configurations "
+    done = run("query", sql + "using (configuration_id) where method = 'other'", "-f", "json")
+    assert json.loads(done.stdout) == [{"method": "other", "found": "brandnewlora"}]
 
 
 def test_an_interrupt_sent_to_the_command_alone_ends_the_measured_program(
@@ -113,7 +153,7 @@ def test_an_interrupt_sent_to_the_command_alone_ends_the_measured_program(
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate()
     assert process.returncode == 7
-    assert b"recorded observation" in stderr
+    assert stderr.decode() == NOTHING
 
 
 def hand_in(run: Run, write: Write, submission: dict[str, Any], spec: Any) -> str:

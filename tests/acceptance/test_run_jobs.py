@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
+import statistics
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from registry.api import open_registry
 from registry.catalogue import Catalogue
+from registry.measure.matching import match_to_catalogue
 from registry.measure.running.plan import parse_plan
 from registry.measure.running.rerun import plan_of
 from registry.measure.running.sweep import run_plan
 from registry.measure.running.trials import expand_trials
-from registry.measure.running.wrapped_command import run_command
+from registry.measure.running.wrapped_command import WrappedRun, run_command
+from registry.store.folder import create_registry
 from registry.submission.derive import complete_observation
 from registry.submission.prepare import prepare_submission
 
@@ -164,13 +171,19 @@ def test_modules_in_the_current_folder_play_no_part_in_a_trial(
     assert (found["outcome"], found.get("outcome_detail")) == ("ok", None)
 
 
+def observations_of(done: WrappedRun) -> list[dict[str, Any]]:
+    assert done.submission is not None
+    prepared = prepare_submission(done.submission, CATALOGUE, origin="run")
+    return [complete_observation(each) for each in prepared.document["observations"]]
+
+
 def test_a_script_is_measured_without_a_word_about_us() -> None:
     script = ROOT / "examples" / "sft.py"
     assert "import registry" not in script.read_text()
-    done = run_command([sys.executable, str(script)], catalogue=CATALOGUE)
-    assert (done.returncode, done.outcome, done.note) == (0, "ok", None)
-    prepared = prepare_submission(done.submission, CATALOGUE, origin="run")
-    found = prepared.document["observations"][0]
+    done = run_command([sys.executable, str(script)])
+    assert done.returncode == 0
+    (found,) = observations_of(done)
+    assert found["outcome"] == "ok"
     assert found["provenance"]["wrapped"] == f"{Path(sys.executable).name} sft.py"
     assert len(found["samples"]) == 8
     assert found["configuration"]["method"] == "full"
@@ -179,8 +192,234 @@ def test_a_script_is_measured_without_a_word_about_us() -> None:
 
 def test_torchrun_is_measured_as_well() -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    done = run_command([*torchrun, str(ROOT / "examples" / "sft.py")], catalogue=CATALOGUE)
-    assert (done.returncode, done.outcome, done.note) == (0, "ok", None)
-    assert len(done.submission["observations"]) == 1
-    configuration = done.submission["observations"][0]["configuration"]
-    assert (configuration["gpus_per_node"], configuration["sharding"]) == (2, "ddp")
+    done = run_command([*torchrun, str(ROOT / "examples" / "sft.py")])
+    assert done.returncode == 0
+    (found,) = observations_of(done)
+    configuration = found["configuration"]
+    assert (configuration["n_gpus"], configuration["sharding"]) == (2, "ddp")
+
+
+#: A loop as people write it, with PEFT and torch alone; its own stopwatch goes to a file.
+LOOP = """
+import json, os, signal, sys, time
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, LlamaConfig
+
+torch.set_num_threads(1)
+config = LlamaConfig(vocab_size=256, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+                     num_attention_heads=4, num_key_value_heads=2)
+model = AutoModelForCausalLM.from_config(config)
+model = get_peft_model(model, LoraConfig(r=4, target_modules=["q_proj", "v_proj"],
+                                         task_type="CAUSAL_LM"))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+seconds = []
+for step in range(1, 25):
+    began = time.perf_counter()
+    for micro in range(2):
+        ids = torch.randint(0, 256, (3, 48))
+        model(input_ids=ids, labels=ids).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    seconds.append(time.perf_counter() - began)
+    if step == 10:
+        model.eval()
+        with torch.no_grad():
+            for _ in range(20):
+                model(input_ids=ids)
+        model.train()
+    if sys.argv[2:] == ["kill"] and step == 20:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if sys.argv[2:] == ["oom"] and step == 20:
+        torch.empty(1 << 60)
+json.dump(seconds, open(sys.argv[1], "w"))
+"""
+
+
+def run_loop(folder: Path, *arguments: str) -> WrappedRun:
+    script = folder / "nano.py"
+    script.write_text(LOOP)
+    return run_command([sys.executable, str(script), str(folder / "seconds.json"), *arguments])
+
+
+def test_a_loop_without_a_trainer_is_recorded_whole(tmp_path: Path) -> None:
+    done = run_loop(tmp_path)
+    assert done.returncode == 0
+    (found,) = observations_of(done)
+    stated = {
+        "model_id": "llama-h64-l2-i128-a4-kv2-v256",
+        "method": "lora",
+        "lora_rank": 4,
+        "lora_target_modules": ["q_proj", "v_proj"],
+        "optimizer": "adamw_torch",
+        "micro_batch_size": 3,
+        "grad_accum_steps": 2,
+        "global_batch_size": 6,
+        "seq_len": 48,
+        "length_distribution": "full",
+        "compute_dtype": "fp32",
+        "n_gpus": 1,
+    }
+    assert {name: found["configuration"].get(name) for name in stated} == stated
+    assert found["outcome"] == "ok"
+    assert {(row["samples"], row["tokens"]) for row in found["samples"]} == {(6, 6 * 48)}
+    assert total(found, "n_steps") == 24
+    assert total(found, "eval_time") > 0
+    own = json.loads((tmp_path / "seconds.json").read_text())
+    recorded = [row["seconds"] for row in found["samples"]]
+    assert statistics.median(recorded[2:]) == pytest.approx(statistics.median(own[2:]), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("how", "returncode", "outcome"), [("kill", 137, "interrupted"), ("oom", 1, "oom")]
+)
+def test_a_loop_that_ends_badly_keeps_its_steps(
+    how: str, returncode: int, outcome: str, tmp_path: Path
+) -> None:
+    done = run_loop(tmp_path, how)
+    assert done.returncode == returncode
+    (found,) = observations_of(done)
+    assert found["outcome"] == outcome
+    assert len(found["samples"]) == 20
+    assert found["configuration"]["seq_len"] == 48
+    assert total(found, "peak_memory") > 100 << 20
+
+
+#: Two trainings in one process, of which the first is released or kept.
+TWO = """
+import gc, sys
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, Trainer, TrainingArguments
+
+torch.set_num_threads(1)
+
+def train(batch, length, steps):
+    config = LlamaConfig(vocab_size=256, hidden_size=64, intermediate_size=128,
+                         num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2)
+    data = [{"input_ids": [1] * length, "labels": [1] * length}] * 64
+    arguments = TrainingArguments(output_dir=sys.argv[1], max_steps=steps, use_cpu=True,
+                                  per_device_train_batch_size=batch, report_to=[],
+                                  save_strategy="no", disable_tqdm=True)
+    trainer = Trainer(model=AutoModelForCausalLM.from_config(config), args=arguments,
+                      train_dataset=data)
+    trainer.train()
+    return trainer
+
+if sys.argv[2] != "alone":
+    kept = train(8, 512, 3)
+if sys.argv[2] == "release":
+    del kept
+train(2, 32, 7)
+"""
+
+
+@pytest.mark.parametrize("how", ["release", "keep"])
+def test_each_training_of_a_process_is_an_observation_of_its_own(how: str, tmp_path: Path) -> None:
+    script = tmp_path / "two.py"
+    script.write_text(TWO)
+    command = [sys.executable, str(script), str(tmp_path / "out")]
+    done = run_command([*command, how])
+    assert done.returncode == 0
+    first, second = observations_of(done)
+    shapes = [
+        (each["configuration"]["micro_batch_size"], each["configuration"]["seq_len"])
+        for each in (first, second)
+    ]
+    assert shapes == [(8, 512), (2, 32)]
+    assert [len(each["samples"]) for each in (first, second)] == [3, 7]
+    metrics = [{row["metric"] for row in each["measurements"]} for each in (first, second)]
+    assert ["load_time" in found for found in metrics] == [True, False]
+    assert ("shared_process" in second.get("flags", ())) is (how == "keep")
+    if how == "release":
+        (alone,) = observations_of(run_command([*command, "alone"]))
+        assert total(second, "peak_memory") == pytest.approx(total(alone, "peak_memory"), rel=0.1)
+        assert total(second, "peak_memory") < total(first, "peak_memory")
+
+
+#: A trainer with the recorder in its own code, killed after some steps.
+KILLED = """
+import os, signal, sys
+import registry
+import torch
+from transformers import (AutoModelForCausalLM, LlamaConfig, Trainer, TrainerCallback,
+                          TrainingArguments)
+
+torch.set_num_threads(1)
+
+class Kill(TrainerCallback):
+    def on_step_end(self, args, state, control, **_):
+        if state.global_step == 6 and sys.argv[2] == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+config = LlamaConfig(vocab_size=256, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+                     num_attention_heads=4, num_key_value_heads=2)
+data = [{"input_ids": [1] * 16, "labels": [1] * 16}] * 64
+report = {"report_to": "registry"} if sys.argv[2] == "report" else {"report_to": []}
+arguments = TrainingArguments(output_dir=sys.argv[1], max_steps=8, use_cpu=True,
+                              save_strategy="no", disable_tqdm=True, **report)
+callbacks = [registry.trainer_callback(), Kill()] if sys.argv[2] == "kill" else []
+Trainer(model=AutoModelForCausalLM.from_config(config), args=arguments, train_dataset=data,
+        callbacks=callbacks).train()
+"""
+
+
+def run_in_code(tmp_path: Path, how: str) -> subprocess.CompletedProcess[str]:
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    environment = {**os.environ, "REGISTRY_PATH": str(tmp_path / "own")}
+    return subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "out"), how],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+
+
+def read_own(tmp_path: Path) -> list[dict[str, Any]]:
+    db = open_registry(tmp_path / "own", curated=False)
+    sql = "select outcome, count(s.step) as n from results left join samples as s "
+    return db.query(f"{sql} using (observation_id) group by all").rows()
+
+
+def test_a_killed_training_is_found_in_its_output_folder(tmp_path: Path) -> None:
+    create_registry(tmp_path / "own", curated=False)
+    assert run_in_code(tmp_path, "kill").returncode == -9
+    assert len(list((tmp_path / "out").glob("registry-*.jsonl"))) == 1
+    add = Path(sys.executable).parent / "registry"
+    own = ["--registry", str(tmp_path / "own")]
+    subprocess.run([add, "add", str(tmp_path / "out"), *own], check=True)
+    assert read_own(tmp_path) == [{"outcome": "interrupted", "n": 6}]
+
+
+def test_report_to_adds_to_the_registry_in_use(tmp_path: Path) -> None:
+    create_registry(tmp_path / "own", curated=False)
+    done = run_in_code(tmp_path, "report")
+    assert done.returncode == 0
+    assert "registry: recorded observation" in done.stderr
+    assert read_own(tmp_path) == [{"outcome": "ok", "n": 8}]
+
+
+def test_every_method_of_peft_can_be_recorded() -> None:
+    peft = importlib.import_module("peft")
+    kinds = {str(kind.value).lower() for kind in peft.PeftType}
+    assert len(kinds) > 20
+    for kind in kinds:
+        document = minimal_submission(kind)
+        matched = match_to_catalogue(document, CATALOGUE)
+        prepare_submission(matched, CATALOGUE, origin=kind)
+
+
+def minimal_submission(method: str) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "source": {"source_id": "run-1", "title": "A run", "kind": "run"},
+        "models": [{"model_id": "tiny", "model_type": "llama"}],
+        "observations": [
+            {
+                "outcome": "ok",
+                "evidence": "measured",
+                "configuration": {"model_id": "tiny", "method": method, "gpu_id": "cpu"},
+            }
+        ],
+    }

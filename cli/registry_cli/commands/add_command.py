@@ -146,6 +146,8 @@ def _read_file(name: str, *, is_submission: bool) -> Documents | None:
         raise click.BadParameter(f"{name}: no such file", param_hint="FILE")
     if path.is_dir():
         return _read_folder(path, is_submission=is_submission)
+    if path.name.startswith("registry-") and path.suffix == ".jsonl":
+        return _read_recorded(path)
     text = read_text(path, origin=str(path), limit=LARGEST_DOCUMENT)
     if is_submission or _looks_like_submission(text):
         return _parse(text, name)
@@ -154,12 +156,28 @@ def _read_file(name: str, *, is_submission: bool) -> Documents | None:
 
 def _read_folder(path: Path, *, is_submission: bool) -> Documents | None:
     """Return the documents of a folder of submissions, read as they are asked for."""
+    recorded = sorted(path.glob("registry-*.json*"))
+    if recorded:  # what a recorder left in a training's output folder
+        return chain.from_iterable(map(_read_recorded, recorded))
     files = sorted(path.glob("*.json*"))
     found = _read_file(str(files[0]), is_submission=is_submission) if files else None
     if found is None:
         return None
     texts = ((read_text(file, origin=str(file), limit=LARGEST_DOCUMENT), file) for file in files)
     return (document for text, file in texts for document in _parse(text, str(file)))
+
+
+def _read_recorded(path: Path) -> Documents:
+    """Return the document of a record, also of one whose training never came to its end."""
+    if path.suffix == ".jsonl":
+        from registry.measure.recording.progress import (  # noqa: PLC0415 - only for these
+            assemble_all,
+            read_progress,
+        )
+
+        left = read_progress(path)
+        return [(str(path), document) for document in assemble_all([left] if left else [])]
+    return _parse(read_text(path, origin=str(path), limit=LARGEST_DOCUMENT), str(path))
 
 
 def _looks_like_submission(text: str) -> bool:

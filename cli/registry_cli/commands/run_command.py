@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import secrets
+import tempfile
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from registry.errors import RegistryError
+from registry.measure.matching import match_to_catalogue
+from registry.measure.record_files import write_json
 from registry.measure.running.plan import read_plan
-from registry.measure.running.wrapped_command import run_command
+from registry.measure.running.wrapped_command import CommandError, run_command
 from registry.measure.trial_settings import BOUNDS
 from registry.store.add import add_submissions
 from registry.store.snapshot import load_catalogue
@@ -100,13 +106,40 @@ def _find_plan(location: Location, path: Path) -> Path:
 
 def _measure(location: Location, words: list[str]) -> int:
     catalogue = load_catalogue(location)
-    found = run_command(words, catalogue=catalogue)
-    if found.note:
-        console.hint(f"recorded without steps, only the process itself: {found.note}")
-    (added,) = add_submissions(location, [("the measured run", found.submission)])
-    for observation_id in added.observation_ids:
+    try:
+        found = run_command(words)
+    except CommandError as error:
+        console.error(str(error))
+        return error.status
+    if found.submission is None:
+        console.hint("nothing was recorded: no training began in a Python process of the command")
+        return found.returncode
+    try:
+        submission = match_to_catalogue(found.submission, catalogue)
+        (added,) = add_submissions(location, [("the measured run", submission)])
+    except (RegistryError, LookupError, TypeError, AttributeError) as error:
+        console.error(f"{error}\n{_keep(found.submission)}")
+        return found.returncode
+    for identity, observation in zip(
+        added.observation_ids, found.submission["observations"], strict=True
+    ):
         console.hint(
-            f"recorded observation {observation_id[:12]} ({found.outcome}, {found.seconds:.1f} s); "
-            f"see it with: registry show {observation_id[:12]}"
+            f"recorded observation {identity[:12]} ({observation['outcome']}); see it with: "
+            f"registry show {identity[:12]}"
         )
+        for text in observation.get("provenance", {}).get("contradictions", ()):
+            console.warning(f"{identity[:12]}: flagged figures_disagree: {text}")
     return found.returncode
+
+
+def _keep(submission: dict[str, Any]) -> str:
+    """Write a record that could not be added to a file; return where it is and the way on."""
+    name = f"registry-{secrets.token_hex(4)}.json"
+    for folder in (Path.cwd(), Path(tempfile.gettempdir())):
+        with suppress(OSError):
+            write_json(folder / name, submission)
+            return (
+                f"the record was not added, and is kept in {folder / name}; when what is wrong is "
+                f"mended, add it with: registry add {folder / name}"
+            )
+    return "the record was not added and could not be kept: no folder to write to"

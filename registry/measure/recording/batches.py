@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,23 +19,39 @@ class Batches:
 
     widths: set[int] = field(default_factory=set)
     is_padded: bool = False
+    #: Whether some batch's sequences were laid end to end in one row.
+    is_flat: bool = False
+    #: How often a micro-batch had so many samples, and a step so many micro-batches.
+    sizes: Counter[int] = field(default_factory=Counter)
+    per_step: Counter[int] = field(default_factory=Counter)
     _waiting: list[tuple[int, int, Any]] = field(default_factory=list)
 
-    def add(self, inputs: Any) -> None:
-        """Note a micro-batch as it enters the model; the device is not waited for."""
-        ids = inputs.get("input_ids") if hasattr(inputs, "get") else None
-        if ids is None or getattr(ids, "ndim", 0) != _BATCH_DIMENSIONS:
+    def add(self, inputs: Any, n_samples: int | None = None) -> None:
+        """Note a micro-batch as it enters the model; the device is not waited for.
+
+        ``n_samples`` is how many samples it is meant to have: a batch of one row that holds them
+        all is flat, and one of twice as many rows holds pairs.
+        """
+        ids, mask = find_ids(inputs)
+        if ids is None:
             return
-        n_samples, width = (int(size) for size in ids.shape)
-        mask = inputs.get("attention_mask")
-        is_mask = mask is not None and getattr(mask, "shape", None) == ids.shape
+        n_rows, width = (int(size) for size in ids.shape[:_BATCH_DIMENSIONS])
+        n_found = n_rows
+        if n_samples is not None and n_samples > 1 and n_rows == 1:
+            n_found, self.is_flat = n_samples, True
+            width //= n_samples
+        elif n_samples is not None and n_rows == 2 * n_samples:
+            n_found = n_samples
         self.widths.add(width)
-        self._waiting.append((n_samples, n_samples * width, mask.sum() if is_mask else None))
+        self.sizes[n_found] += 1
+        n_positions = int(ids.shape[0]) * int(ids.shape[1])
+        self._waiting.append((n_found, n_positions, None if mask is None else mask.sum()))
 
     def take(self) -> tuple[int | None, int | None]:
         """Return tokens and samples since the last call; call it once the device has caught up."""
         if not self._waiting:
             return None, None
+        self.per_step[len(self._waiting)] += 1
         n_tokens = n_samples = 0
         for samples, positions, visible in self._waiting:
             tokens = positions if visible is None else int(visible)
@@ -44,15 +61,59 @@ class Batches:
         self._waiting.clear()
         return n_tokens, n_samples
 
-    def read_length(self, args: Any) -> dict[str, Any]:
-        """Return the columns ``seq_len`` and ``length_distribution``."""
+    def read_length(self, limit: int | None = None) -> dict[str, Any]:
+        """Return the columns ``seq_len``, ``length_distribution`` and ``padding_free``.
+
+        ``limit`` is the longest sequence that the job allows.
+        """
         if not self.widths:
             return {}
-        limit = getattr(args, "max_length", None) or getattr(args, "max_seq_length", None)
-        if getattr(args, "padding_free", False):
-            return {"seq_len": limit, "length_distribution": "variable"} if limit else {}
+        row: dict[str, Any] = {"padding_free": True} if self.is_flat else {}
         is_full = len(self.widths) == 1 and not self.is_padded
-        if is_full:
-            return {"seq_len": max(self.widths), "length_distribution": "full"}
-        longest = max(*self.widths, limit if isinstance(limit, int) else 0)
-        return {"seq_len": longest, "length_distribution": "variable"}
+        if is_full and not (self.is_flat and limit not in (None, *self.widths)):
+            return {**row, "seq_len": max(self.widths), "length_distribution": "full"}
+        longest = max(*self.widths, limit or 0)
+        if self.is_flat and limit is None:  # a row's share is no sequence's length
+            return {**row, "length_distribution": "variable"}
+        return {**row, "seq_len": longest, "length_distribution": "variable"}
+
+
+#: Names of token ids among a batch's parts, the most common first.
+_IDS = ("input_ids", "tokens", "idx", "input", "x", "inputs_embeds", "completion_input_ids")
+
+
+def find_ids(inputs: Any) -> tuple[Any, Any]:
+    """Return the token ids of a batch, and the mask over them where there is one.
+
+    ``inputs`` is a mapping by name, or what a model was called with, in order.
+    """
+    named = inputs if hasattr(inputs, "get") else {}
+    if not named and isinstance(inputs, list | tuple):
+        first = next((part for part in inputs if hasattr(part, "get")), None)
+        named = first if first is not None else dict(enumerate(inputs))
+    for name in (*_IDS, *named):
+        ids = named.get(name)
+        if ids is not None and _is_batch(ids, name):
+            mask = named.get("attention_mask")
+            is_mask = mask is not None and getattr(mask, "shape", None) == ids.shape
+            return ids, mask if is_mask else None
+    return _find_pairs(named)
+
+
+def _is_batch(value: Any, name: Any) -> bool:
+    """Return whether a value is whole numbers by sample and position, or embeddings of them."""
+    n_dimensions = getattr(value, "ndim", 0)
+    if name == "inputs_embeds":
+        return n_dimensions == _BATCH_DIMENSIONS + 1
+    if n_dimensions != _BATCH_DIMENSIONS or not hasattr(value, "is_floating_point"):
+        return False
+    return not value.is_floating_point() and not str(name).endswith("mask")
+
+
+def _find_pairs(named: Any) -> tuple[Any, Any]:
+    """Return the first ids of a batch of pairs, such as ``chosen_input_ids``."""
+    names = [name for name in named if str(name).endswith("input_ids")]
+    for name in names:
+        if getattr(named[name], "ndim", 0) == _BATCH_DIMENSIONS:
+            return named[name], named.get(str(name).replace("input_ids", "attention_mask"))
+    return None, None

@@ -59,3 +59,10 @@ class DefaultRecorder(RecorderCallback):
 
     def __init__(self) -> None:
         super().__init__(Options())
+
+
+class ReportingRecorder(RecorderCallback):
+    """The recorder that ``report_to="registry"`` names: it adds to the registry in use."""
+
+    def __init__(self) -> None:
+        super().__init__(Options(add=True))

@@ -100,9 +100,12 @@ class Recording:
         finally:
             self._depth -= 1
             if not self._depth:
-                seconds = self.clock() - began
-                self.seconds_apart[kind] = self.seconds_apart.get(kind, 0.0) + seconds
-                self._apart_in_step += seconds
+                self.note_apart(kind, self.clock() - began)
+
+    def note_apart(self, kind: str, seconds: float) -> None:
+        """Add time that was no training."""
+        self.seconds_apart[kind] = self.seconds_apart.get(kind, 0.0) + seconds
+        self._apart_in_step += seconds
 
     def total_seconds(self) -> float | None:
         """Return the seconds from the begin of the training to its end, or to now."""

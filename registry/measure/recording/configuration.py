@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from contextlib import suppress
 from typing import Any
 
@@ -25,16 +26,11 @@ _LORA_COLUMNS = {
 def read_configuration(trainer: Any, model: Any, parameters: Parameters) -> Row:
     """Return a row of ``configurations`` without model, GPU and sequence length."""
     args = trainer.args
+    mixed = "bf16" if args.bf16 else "fp16" if args.fp16 else None
     row = {
-        **read_method(model, parameters),
-        **read_quantization(model),
-        **read_precision(model, args, parameters),
+        **read_model(model, parameters, mixed),
         **read_batch(trainer),
         **read_devices(trainer, model),
-        "trainable_params": parameters.n_trainable,
-        "trains_embeddings": parameters.trains_embeddings,
-        "attention": read_attention(model),
-        "gradient_checkpointing": read_checkpointing(model),
         "optimizer": read_optimizer(args),
         "packing": getattr(args, "packing", None),
         "padding_free": getattr(args, "padding_free", None),
@@ -45,8 +41,17 @@ def read_configuration(trainer: Any, model: Any, parameters: Parameters) -> Row:
     return {name: value for name, value in row.items() if value is not None}
 
 
+def find_adapters(model: Any) -> Any:
+    """Return the module that carries PEFT's configurations, the model itself or one in it."""
+    if getattr(model, "peft_config", None):
+        return model
+    modules = model.modules() if hasattr(model, "modules") else ()
+    return next((module for module in modules if getattr(module, "peft_config", None)), None)
+
+
 def read_method(model: Any, parameters: Parameters) -> Row:
-    """Return the method and its settings."""
+    """Return the method, by PEFT's own word for it, and its settings."""
+    model = find_adapters(model)
     settings = getattr(model, "peft_config", None)
     if not settings:
         is_full = parameters.n_trainable == parameters.n_params
@@ -104,12 +109,19 @@ def _further_settings(config: Any) -> Row:
 
 
 def _jsonable(settings: Row) -> Row:
+    """Return what is numbers, switches and single words: a text may be a path, or the user's."""
     plain = {}
     for name, value in settings.items():
         with suppress(TypeError, ValueError):
             item = sorted(value) if isinstance(value, set | frozenset) else value
-            plain[name] = json.loads(json.dumps(item, allow_nan=False))
+            text = json.dumps(item, allow_nan=False)
+            if all(_WORD.fullmatch(found) for found in _TEXTS.findall(text)):
+                plain[name] = json.loads(text)
     return plain
+
+
+_TEXTS = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_WORD = re.compile(r"[\w.+-]{0,40}")
 
 
 def read_quantization(model: Any) -> Row:
@@ -146,24 +158,47 @@ def _quantization_of_config(config: Any) -> Row:
     return {"quant_method": method, **({"quant_bits": bits} if isinstance(bits, int) else {})}
 
 
-def read_precision(model: Any, args: Any, parameters: Parameters) -> Row:
-    """Return the number formats of the computation and of the unquantized base weights."""
-    for module in model.modules():
+def read_precision(model: Any, parameters: Parameters, mixed: str | None) -> Row:
+    """Return the number formats of the computation and of the unquantized base weights.
+
+    ``mixed`` is that of mixed precision, where there is any.
+    """
+    for module in () if mixed else model.modules():
         name = str(getattr(module, "compute_dtype", None))
-        if name.startswith("torch.") and not (args.bf16 or args.fp16):
+        if name.startswith("torch."):
             return {"compute_dtype": dtype_word(name), "param_dtype": parameters.param_dtype}
-    mixed = "bf16" if args.bf16 else "fp16" if args.fp16 else None
     return {
         "compute_dtype": mixed or parameters.param_dtype,
         "param_dtype": parameters.param_dtype,
     }
 
 
+def read_model(model: Any, parameters: Parameters, mixed: str | None) -> Row:
+    """Return what a live model says of its training: method, number formats, attention."""
+    return {
+        **read_method(model, parameters),
+        **read_quantization(model),
+        **read_precision(model, parameters, mixed),
+        "trainable_params": parameters.n_trainable,
+        "trains_embeddings": parameters.trains_embeddings,
+        "attention": read_attention(model),
+        "gradient_checkpointing": read_checkpointing(model),
+    }
+
+
+def micro_batch_size(trainer: Any) -> int:
+    """Return the samples of one device: what the trainer found to fit, else what it was told."""
+    found = getattr(trainer, "_train_batch_size", None)
+    if isinstance(found, int):
+        return max(found // max(int(getattr(trainer.args, "n_gpu", 1)), 1), 1)
+    return int(trainer.args.per_device_train_batch_size)
+
+
 def read_batch(trainer: Any) -> Row:
     """Return the batch and the length of the job."""
     args = trainer.args
     row: Row = {
-        "micro_batch_size": args.per_device_train_batch_size,
+        "micro_batch_size": micro_batch_size(trainer),
         "grad_accum_steps": args.gradient_accumulation_steps,
         "n_steps": args.max_steps if args.max_steps > 0 else None,
         "n_epochs": float(args.num_train_epochs) if args.max_steps <= 0 else None,

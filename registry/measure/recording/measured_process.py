@@ -1,30 +1,28 @@
 """Measure a process that knows nothing of it: started by the ``sitecustomize`` beside this package.
 
-Adds the recorder to every Hugging Face Trainer of the process and, at the process's end, leaves a
-note with the figures of the process itself.
+Adds the recorder to every Hugging Face Trainer of the process, and watches for optimizers that no
+Trainer makes.
 """
 
 from __future__ import annotations
 
 import atexit
-import importlib.abc
-import importlib.util
+import functools
 import os
 import sys
-import time
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.measure.failure import classify_failure
+from registry.measure.recording.after_import import after_import
 from registry.measure.trial_settings import RECORD_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from importlib.machinery import ModuleSpec
+    from collections.abc import Iterator
     from types import ModuleType, TracebackType
 
 _TRAINER_MODULE = "transformers.trainer"
+_OPTIMIZER_MODULE = "torch.optim.optimizer"
 
 #: The modules of this package while they are out of the job's sight.
 _hidden: dict[str, ModuleType] = {}
@@ -52,42 +50,6 @@ def _take_modules() -> dict[str, ModuleType]:
     return {name: sys.modules.pop(name) for name in names}
 
 
-class AfterImport(importlib.abc.MetaPathFinder):
-    """Calls a function with a module right after its import, and changes nothing else."""
-
-    def __init__(self, name: str, then: Any) -> None:
-        self._name = name
-        self._then = then
-        self._busy = False
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Return the module's own spec with a loader that calls the function afterwards."""
-        del path, target
-        if fullname != self._name or self._busy:
-            return None
-        self._busy = True
-        try:
-            spec = importlib.util.find_spec(fullname)
-        finally:
-            self._busy = False
-        if spec is not None and spec.loader is not None:
-            self._extend(spec.loader)
-        return spec
-
-    def _extend(self, loader: Any) -> None:
-        original = loader.exec_module
-        then = self._then
-
-        def exec_module(module: ModuleType) -> None:
-            original(module)
-            with suppress(Exception):  # the job's import has succeeded, and must
-                then(module)
-
-        loader.exec_module = exec_module
-
-
 def add_recorder(trainer_module: Any) -> None:
     """Add the recorder to the callbacks that every new Trainer starts with."""
     with own_modules():
@@ -97,67 +59,62 @@ def add_recorder(trainer_module: Any) -> None:
     trainer_module.DEFAULT_CALLBACKS.append(DefaultRecorder)
 
 
-class ProcessNote:
-    """The figures of the process itself, written at its end."""
+class LoopWatch:
+    """Has loops without a Trainer recorded, from the first optimizer of the process on."""
 
-    def __init__(self, folder: str) -> None:
-        self._folder = Path(folder)
-        self._began = time.monotonic()
+    def __init__(self) -> None:
+        self._recorder: Any = None
+        self._failure: Any = None
         self._owner = os.getpid()
-        self._failure: dict[str, Any] = {}
         self._excepthook = sys.excepthook
 
     def start(self) -> None:
-        """Have the note written at the end, and exceptions noted."""
+        """Have exceptions noted, and the record completed at the process's end."""
         sys.excepthook = self._note_exception
-        atexit.register(self.write)
+        atexit.register(self.finish)
+
+    def watch(self, optimizer_module: Any) -> None:
+        """Call the recorder with every optimizer that is made; it is loaded for the first one."""
+        optimizer_class = optimizer_module.Optimizer
+        original = optimizer_class.__init__
+
+        @functools.wraps(original)
+        def made(optimizer: Any, *arguments: Any, **named: Any) -> None:
+            original(optimizer, *arguments, **named)
+            with suppress(Exception):  # the job's optimizer is made, and must be
+                self._load(optimizer_module).expect(optimizer)
+
+        optimizer_class.__init__ = made
+
+    def _load(self, optimizer_module: Any) -> Any:
+        if self._recorder is None:
+            with own_modules():
+                from registry.measure.recording.loop_hooks import (  # noqa: PLC0415 - a process starts faster
+                    LoopRecorder,
+                )
+            self._recorder = LoopRecorder()
+            self._recorder.install(optimizer_module)
+        return self._recorder
 
     def _note_exception(
         self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
         with suppress(Exception):  # the job's own report comes first
-            failure = classify_failure(error, training=False)
-            self._failure = {"outcome": failure.outcome, "outcome_detail": failure.detail}
+            self._failure = classify_failure(error, training=True)
         self._excepthook(kind, error, traceback)
 
-    def write(self) -> None:
-        """Write the note; a forked child of the process writes none."""
-        if os.getpid() != self._owner:
-            return
-        with suppress(Exception):  # the job is over, and ended as it did
-            _write_note(self._folder, time.monotonic() - self._began, self._failure)
-
-
-def _write_note(folder: Path, seconds: float, failure: dict[str, Any]) -> None:
-    with own_modules():
-        from registry.measure.environment import (  # noqa: PLC0415 - a process starts faster
-            collect_environment,
-            collect_provenance,
-        )
-        from registry.measure.memory_meter import Peaks  # noqa: PLC0415 - likewise
-        from registry.measure.record_files import write_json  # noqa: PLC0415 - likewise
-    peaks = Peaks()
-    peaks.rank = int(os.environ.get("RANK", "0") or 0)
-    peaks.observe_allocator()
-    peaks.observe_host()
-    note = {
-        "seconds": seconds,
-        "rank": peaks.rank,
-        "is_rank": "RANK" in os.environ,
-        "peaks": peaks.rows(),
-        "environment": collect_environment(),
-        "provenance": collect_provenance(),
-        "has_torch": "torch" in sys.modules,
-        "has_trainer": _TRAINER_MODULE in sys.modules,
-        **failure,
-    }
-    write_json(folder / f"process-{os.getpid()}.json", note)
+    def finish(self) -> None:
+        """Complete the record of a loop; a forked child of the process has none."""
+        if self._recorder is not None and os.getpid() == self._owner:
+            with suppress(Exception):  # the job is over, and ended as it did
+                self._recorder.finish(self._failure)
 
 
 def activate() -> None:
     """Measure this process, where a record is asked for."""
-    folder = os.environ.get(RECORD_FOLDER)
-    if not folder:
+    if not os.environ.get(RECORD_FOLDER):
         return
-    sys.meta_path.insert(0, AfterImport(_TRAINER_MODULE, add_recorder))
-    ProcessNote(folder).start()
+    loops = LoopWatch()
+    after_import(_TRAINER_MODULE, add_recorder)
+    after_import(_OPTIMIZER_MODULE, loops.watch)
+    loops.start()

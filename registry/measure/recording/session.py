@@ -1,4 +1,4 @@
-"""One process's recording of one training after the other: what the callback tells, and when.
+"""One process's recording of one training after the other: what the adapters tell it, and when.
 
 Nothing here may break the job: every entry point is guarded, and the first failure ends the
 recording with one warning.
@@ -7,30 +7,42 @@ recording with one warning.
 from __future__ import annotations
 
 import functools
+import gc
+import itertools
 import os
 import secrets
 import sys
 import time
 import warnings
+import weakref
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from registry.errors import RegistryError
 from registry.measure.environment import (
     collect_environment,
     collect_interconnect,
     collect_provenance,
 )
 from registry.measure.failure import Failure, classify_failure
-from registry.measure.memory_meter import DeviceSampler, Peaks, guard_resets
+from registry.measure.memory_meter import (
+    DeviceSampler,
+    Peaks,
+    guard_resets,
+    return_freed_memory,
+)
 from registry.measure.record_files import write_json
 from registry.measure.recording.batches import Batches
 from registry.measure.recording.catalogue_rows import describe_gpu, describe_model
+from registry.measure.recording.checks import cross_check
 from registry.measure.recording.clock import Recording, mark_warmup
-from registry.measure.recording.configuration import read_configuration, read_rank
+from registry.measure.recording.configuration import read_rank
 from registry.measure.recording.loaded import cuda
 from registry.measure.recording.parameters import Parameters, count_parameters
+from registry.measure.recording.progress import SUFFIX, Progress, count_steps
 from registry.measure.recording.ranks import forfeit_part, gather_parts, merge_steps
 from registry.measure.recording.record import Record, build_submission
 from registry.measure.trial_settings import RECORD_FOLDER
@@ -42,6 +54,48 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+#: Seconds between two readings of the host's peak, which takes longer than that of its memory now.
+_PEAK_SECONDS = 0.5
+
+#: Numbers the trainings of this process, whatever records them.
+_numbers = itertools.count(1)
+
+#: The models of earlier trainings of this process, as long as they live.
+_earlier: list[weakref.ref[Any]] = []
+
+
+class Job(Protocol):
+    """A training as an adapter sees it."""
+
+    name: str
+
+    @property
+    def model(self) -> Any:
+        """The model, with its adapters and whatever wraps it."""
+        ...
+
+    @property
+    def config(self) -> Any:
+        """What says the model's shape."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """Kind of the device that it trains on, such as ``cuda``."""
+        ...
+
+    def read_configuration(self, parameters: Parameters) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return a row of ``configurations`` as far as it is known, and entries of provenance."""
+        ...
+
+    def read_length(self, batches: Batches) -> dict[str, Any]:
+        """Return the columns ``seq_len``, ``length_distribution`` and ``padding_free``."""
+        ...
+
+    def output_folder(self) -> Path | None:
+        """Return where the job itself writes, if it says so."""
+        ...
 
 
 def _guarded(
@@ -69,23 +123,33 @@ class Session:
         self.options = options
         self.failure: Exception | None = None
         self.submission: dict[str, Any] | None = None
-        self.peaks = Peaks()
-        self.trainer: Any = None
-        self.n_runs = 0
+        self.job: Job | None = None
+        self.number = 0
         self._begin_anew()
 
     def _begin_anew(self) -> None:
+        self.peaks = Peaks()
         self.recording = Recording()
         self.batches = Batches()
         self.sampler = DeviceSampler(self.peaks, self.options.device_sample_seconds)
         self.record: Record | None = None
+        self.progress: Progress | None = None
         self.parameters: Parameters | None = None
+        self.flags: list[str] = []
+        self._peaks_read = 0.0
+        self._length: dict[str, Any] = {}
+
+    @property
+    def is_training(self) -> bool:
+        """Whether a training is going on."""
+        recording = self.recording
+        return recording.train_began is not None and recording.train_ended is None
 
     def step_aside(self, error: Exception) -> None:
         """Record nothing further and say so once."""
         self.failure = error
         self.sampler.stop()
-        forfeit_part(self.n_runs)
+        forfeit_part(self.number)
         with warnings.catch_warnings():
             warnings.simplefilter("always")  # a warning must not become an exception of the job
             warnings.warn(
@@ -96,53 +160,64 @@ class Session:
             )
 
     @_guarded
-    def attach(self, trainer: Any) -> None:
-        """Begin with a trainer whose ``train`` was called."""
-        self.trainer = trainer
-        self.n_runs += 1
+    def attach(self, job: Job) -> None:
+        """Begin with a training that is about to start."""
+        self.job = job
+        self.number = next(_numbers)
         self._begin_anew()
         self.peaks.rank = read_rank()[0]
         guard_resets(self.peaks)
-        if trainer.model is not None:
-            self.parameters = count_parameters(trainer.model)
+        if job.model is not None:
+            self._part_from_earlier(job.model)
+            self.parameters = count_parameters(job.model)
+
+    def _part_from_earlier(self, model: Any) -> None:
+        """Give each training its own peak, or flag that memory of an earlier one is in it."""
+        if _earlier:
+            gc.collect()  # what an earlier training left in reference cycles is not this one's
+            return_freed_memory()
+            others = (reference() for reference in _earlier)
+            if any(other is not None and other is not model for other in others):
+                self.flags.append("shared_process")
+            self.peaks.restart()
+        _earlier.append(weakref.ref(model))
 
     @_guarded
     def begin_train(self) -> None:
-        """Read the configuration and start the clock."""
-        if self.trainer is None:
+        """Read the configuration and start the clock; a second call is a new attempt."""
+        if self.job is None:
             return
-        self.record = self._describe()
+        is_retry = self.record is not None
+        self.record = self._describe(self.job)
+        self.batches = Batches()
         self.sampler.start()
-        if self.options.memory_from == "train":
+        if self.options.memory_from == "train" or is_retry:
             self.peaks.restart()
-        self._write(
-            self._submission(Failure("interrupted", "the job ended without a word", "train"))
-        )
+        path = self._path()
+        if path is not None:
+            self.progress = Progress(path.with_suffix(SUFFIX), self.peaks.rank, self.record)
         self.recording.begin_train()
 
-    def _describe(self) -> Record:
-        trainer = self.trainer
-        model = trainer.model
-        parameters = self.parameters or count_parameters(model)
-        configuration = read_configuration(trainer, model, parameters)
-        gpu = describe_gpu(trainer.args.device.type)
+    def _describe(self, job: Job) -> Record:
+        parameters = self.parameters or count_parameters(job.model)
+        configuration, provenance = job.read_configuration(parameters)
         configuration["interconnect"] = collect_interconnect(configuration["gpus_per_node"])
         if self.options.weights:
             configuration["weights"] = self.options.weights
-        optimizer = str(getattr(trainer.args.optim, "value", trainer.args.optim))
         return Record(
             run_id=secrets.token_hex(8),
-            observed_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            observed_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             configuration={k: v for k, v in configuration.items() if v is not None},
             environment=collect_environment(),
-            model=describe_model(model.config, parameters.n_base_params),
-            gpu=gpu,
+            model=describe_model(job.config, parameters.n_base_params),
+            gpu=describe_gpu(job.device),
             counts={"trainable_params": parameters.n_trainable, "n_params": parameters.n_params},
             model_reported=self.options.model_reported,
+            flags=list(self.flags),
             provenance={
                 **collect_provenance(),
-                "trainer": type(trainer).__name__,
-                "optimizer": optimizer,
+                "trainer": job.name,
+                **provenance,
                 "warmup_steps": self.options.warmup_steps,
                 "memory_from": self.options.memory_from,
                 **self.options.provenance,
@@ -155,9 +230,9 @@ class Session:
         self.recording.begin_step(step)
 
     @_guarded
-    def count(self, inputs: Any) -> None:
-        """Note a micro-batch."""
-        self.batches.add(inputs)
+    def count(self, inputs: Any, n_samples: int | None = None) -> None:
+        """Note a micro-batch, of so many samples where the job says so."""
+        self.batches.add(inputs, n_samples)
 
     @_guarded
     def end_step(self, step: int) -> None:
@@ -169,13 +244,22 @@ class Session:
             module.synchronize()
         self.recording.count_batch(*self.batches.take())
         now = self.peaks.observe_allocator()
+        is_time = time.monotonic() - self._peaks_read >= _PEAK_SECONDS
         memory = {
             "memory_allocated_bytes": now.get("allocated"),
             "memory_reserved_bytes": now.get("reserved"),
             "memory_device_bytes": self.sampler.latest,
-            "host_rss_bytes": self.peaks.observe_host(),
+            "host_rss_bytes": self.peaks.observe_host(peak=is_time),
         }
-        self.recording.end_step(step, memory)
+        done = self.recording.end_step(step, memory)
+        known: dict[str, Any] = {}
+        if is_time:
+            self._peaks_read = time.monotonic()
+            known["peaks"] = self.peaks.rows()
+        if self.progress is not None and self.job is not None:
+            if (length := self.job.read_length(self.batches)) != self._length:
+                self._length = known["configuration"] = length
+            self.progress.add_step(done.as_sample(), **known)
 
     @_guarded
     def note_logs(self, step: int, logs: dict[str, Any]) -> None:
@@ -185,35 +269,58 @@ class Session:
 
     def apart(self, kind: str) -> AbstractContextManager[None]:
         """Return a context whose time is no training time."""
-        is_training = self.recording.train_began is not None and self.recording.train_ended is None
-        return self.recording.apart(kind) if is_training and not self.failure else nullcontext()
+        return (
+            self.recording.apart(kind) if self.is_training and not self.failure else nullcontext()
+        )
 
     @_guarded
-    def finish(self, output: Any) -> None:
-        """Complete the record of a training that ended well."""
+    def note_apart(self, kind: str, seconds: float) -> None:
+        """Note time that was no training time, after it has passed."""
+        self.recording.note_apart(kind, seconds)
+
+    @_guarded
+    def finish(self, loss: Any = None, n_samples: float | None = None) -> None:
+        """Complete the record of a training that ended well; its own counts where it has any."""
         self.recording.end_train()
         self.sampler.stop()
         if self.record is None:
             return
-        loss = getattr(output, "training_loss", None)
         if isinstance(loss, int | float):
             self.record.counts["train_loss"] = loss
-        parts = gather_parts(self._part(), self.n_runs)
+        if n_samples:
+            self.record.provenance["framework_samples"] = n_samples
+        parts = gather_parts(self._part(), self.number)
         if read_rank()[0] == 0:
             self._deliver(self._submission(None, parts))
-        elif (path := self._path()) is not None:
-            path.unlink(missing_ok=True)  # it said that the end was not known
+        if self.progress is not None:
+            self.progress.remove()
+
+    @_guarded
+    def finish_rank(self, failure: Failure | None = None) -> None:
+        """Leave this process's part where it is: the parent of the job puts the parts together."""
+        self.recording.end_train()
+        self.sampler.stop()
+        if self.progress is not None and self.job is not None:
+            part = self._part()
+            self.progress.end(
+                seconds=self._seconds(),
+                peaks=part["peaks"],
+                configuration=self.job.read_length(self.batches),
+                failure=asdict(failure) if failure else None,
+            )
 
     @_guarded
     def fail(self, error: BaseException) -> None:
         """Complete the record of a training that ended with an exception."""
         self.recording.end_train()
         self.sampler.stop()
-        if self.record is None and self.trainer is not None and self.trainer.model is not None:
-            self.record = self._describe()
+        if self.record is None and self.job is not None and self.job.model is not None:
+            self.record = self._describe(self.job)
         if self.record is not None:
             failure = classify_failure(error, training=self.recording.step_begun > 0)
             self._deliver(self._submission(failure))
+            if self.progress is not None:
+                self.progress.remove()
 
     def _part(self) -> dict[str, Any]:
         self.peaks.observe_allocator()
@@ -229,20 +336,20 @@ class Session:
         self, failure: Failure | None, parts: list[dict[str, Any]] | None = None
     ) -> dict[str, Any]:
         assert self.record is not None  # noqa: S101 - callers have made sure
+        assert self.job is not None  # noqa: S101 - likewise
         record = self.record
         record.parts = parts or [self._part()]
         record.steps = merge_steps(record.parts)
         record.seconds = self._seconds()
         record.failure = failure
         record.failed_step = (self.recording.step_begun or None) if failure else None
-        record.configuration |= self.batches.read_length(self.trainer.args)
+        record.configuration |= self.job.read_length(self.batches)
         n_ranks = read_rank()[1]
-        record.provenance.pop("ranks_missing", None)
         if parts is not None and len(record.parts) < n_ranks:
             record.provenance["ranks_missing"] = n_ranks - len(record.parts)
-        for name in ("tokens", "samples"):
-            record.counts[f"n_{name}"] = sum(step.get(name, 0) for step in record.steps)
-        record.counts["n_steps"] = len(record.steps)
+        count_steps(record)
+        if parts is not None:
+            cross_check(record)
         return build_submission(record)
 
     def _seconds(self) -> dict[str, float]:
@@ -252,22 +359,35 @@ class Session:
         if total is not None:
             seconds["train_time"] = max(total - sum(seconds.values()), 0.0)
             seconds["total_time"] = total
-        if recording.first_step_began is not None and "ipykernel" not in sys.modules:
+        is_first = self.number == 1 and "ipykernel" not in sys.modules
+        if recording.first_step_began is not None and is_first:
             age_at_first_step = _process_age() - (recording.clock() - recording.first_step_began)
             seconds["load_time"] = max(age_at_first_step, 0.0)
         return seconds
 
     def _deliver(self, submission: dict[str, Any]) -> None:
         self.submission = submission
-        self._write(submission)
-        if self.options.on_record is not None:
-            self.options.on_record(submission)
-
-    def _write(self, submission: dict[str, Any]) -> None:
         path = self._path()
+        if self.options.add:
+            from registry.store.add import (  # noqa: PLC0415 - a job's own environment may lack it
+                add_submissions,
+            )
+            from registry.store.folder import find_registry  # noqa: PLC0415 - likewise
+
+            try:
+                added = add_submissions(find_registry(), [("the training", submission)])[0]
+            except RegistryError as error:
+                _say(f"the record was not added: {error}")
+                path = path or self._own_path()
+            else:
+                _say(f"recorded observation {added.observation_ids[0][:12]}")
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_json(path, submission)
+            if RECORD_FOLDER not in os.environ and self.options.on_record is None:
+                _say(f"wrote {path}; add it with: registry add {path}")
+        if self.options.on_record is not None:
+            self.options.on_record(submission)
 
     def _path(self) -> Path | None:
         """Return where this process's record goes; other ranks than the first have their own."""
@@ -276,12 +396,21 @@ class Session:
             out = Path(self.options.out)
             return out if rank == 0 else out.with_name(f"{out.stem}.rank{rank}{out.suffix}")
         folder = os.environ.get(RECORD_FOLDER)
-        name = f"record-{rank}-{os.getpid()}-{self.n_runs}.json"
         if folder:
-            return Path(folder) / name
-        if self.options.on_record is not None or rank or self.record is None:
+            return Path(folder) / f"record-{rank}-{os.getpid()}-{self.number}.json"
+        is_handed_on = self.options.on_record is not None or self.options.add
+        return None if is_handed_on or rank else self._own_path()
+
+    def _own_path(self) -> Path | None:
+        """Return the place in the job's own folder."""
+        home = self.job.output_folder() if self.job is not None else None
+        if self.record is None or home is None:
             return None
-        return Path(self.trainer.args.output_dir) / f"registry-{self.record.run_id}.json"
+        return home / f"registry-{self.record.run_id}.json"
+
+
+def _say(text: str) -> None:
+    print(f"registry: {text}", file=sys.stderr)  # noqa: T201 - the job's user is to see it
 
 
 def _process_age() -> float:

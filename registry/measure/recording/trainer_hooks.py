@@ -9,12 +9,29 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from registry.measure.recording.configuration import micro_batch_size
+from registry.measure.recording.trainer_job import TrainerJob
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from registry.measure.recording.session import Session
 
 _MARK = "_registry_wrapped"
+
+#: The sessions whose trainer is training at this moment.
+_at_work: list[Session] = []
+
+
+def is_trainer_at_work() -> bool:
+    """Return whether a recorded trainer is training: what happens meanwhile is its own."""
+    return bool(_at_work)
+
+
+def _count_samples(metrics: dict[str, Any]) -> float | None:
+    """Return the samples that the trainer itself counted, from its rate and its time."""
+    rate, seconds = metrics.get("train_samples_per_second"), metrics.get("train_runtime")
+    return rate * seconds if rate and seconds else None
 
 
 def session_of(trainer: Any) -> Session | None:
@@ -46,13 +63,18 @@ def _wrap_train(original: Callable[..., Any]) -> Callable[..., Any]:
         session = session_of(self)
         if session is None:
             return original(self, *arguments, **named)
-        session.attach(self)
+        session.attach(TrainerJob(self))
+        _at_work.append(session)
         try:
             output = original(self, *arguments, **named)
         except BaseException as error:
             session.fail(error)
             raise
-        session.finish(output)
+        finally:
+            _at_work.remove(session)
+        metrics = getattr(output, "metrics", None) or {}
+        n_samples = _count_samples(metrics)
+        session.finish(getattr(output, "training_loss", None), n_samples)
         return output
 
     return train
@@ -63,7 +85,7 @@ def _wrap_step(original: Callable[..., Any]) -> Callable[..., Any]:
     def training_step(self: Any, model: Any, inputs: Any, *more: Any, **named: Any) -> Any:
         session = session_of(self)
         if session is not None:
-            session.count(inputs)
+            session.count(inputs, micro_batch_size(self))
         return original(self, model, inputs, *more, **named)
 
     return training_step

@@ -90,7 +90,7 @@ def plan_of(
     SourceError where the observation does not say enough, or says what no trial has.
     """
     configuration = observation["configuration"]
-    here = dict(environment) if environment is not None else collect_environment()
+    here = dict(environment) if environment is not None else collect_environment(installed=True)
     spec = observation.get("provenance", {}).get("spec")
     left_out: tuple[str, ...] = ()
     if spec is not None:

@@ -17,6 +17,7 @@ from registry.measure.child_process import (
 from registry.measure.failure import Failure, is_consequence, shorten, text_says_out_of_memory
 from registry.measure.matching import match_to_catalogue
 from registry.measure.record_files import read_json, write_json
+from registry.measure.recording.progress import SUFFIX, assemble_all, read_progress
 from registry.measure.running.unfinished import describe_unfinished
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def run_trial(
     folder = folder.resolve()  # the job runs in it
     folder.mkdir(parents=True, exist_ok=True)
     spec = trial.as_spec()
-    for stale in folder.glob("result*.json"):
+    for stale in folder.glob("result*.json*"):
         stale.unlink()
     write_json(folder / SPEC_NAME, spec)
     finished = run_process(
@@ -112,6 +113,8 @@ def read_results(folder: Path) -> Row | None:
     """Return the most telling record that the processes of a job left; None where none is one."""
     paths = sorted(folder.glob("result*.json"))
     documents: list[Row] = [found for path in paths if is_record(found := read_json(path))]
+    left = (read_progress(path) for path in sorted(folder.glob(f"result*{SUFFIX}")))
+    documents += assemble_all(one for one in left if one is not None)
     if not documents:
         return None
     if (folder / RESULT_NAME).exists() and _outcome(documents[0]) == "ok":

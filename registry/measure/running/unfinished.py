@@ -32,7 +32,7 @@ def describe_unfinished(spec: Row, failure: Failure) -> Row:
         run_id=secrets.token_hex(8),
         observed_at=datetime.now(UTC).isoformat(timespec="seconds"),
         configuration=configuration_of(settings),
-        environment=collect_environment(),
+        environment=collect_environment(installed="torch" not in sys.modules),
         model=model_of(spec["model"]),
         gpu=_gpu(settings),
         parts=[{"rank": 0, "steps": [], "peaks": peaks.rows()}],

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from registry.catalogue import Catalogue
-from registry.errors import SourceError
 from registry.measure.running.wrapped_command import (
+    CommandError,
     format_command,
     read_folder,
-    reason_without_record,
     run_command,
     wrapped_environment,
 )
@@ -25,41 +25,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+CATALOGUE = Catalogue(gpus={"cpu": {"gpu_id": "cpu"}})
+
+
 def run(*command: str, **environment: str) -> Any:
     return run_command(command, environment={**os.environ, **environment})
 
 
-def test_a_command_without_a_trainer_is_recorded_as_a_whole(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "seconds"
-    code = (
-        "import pathlib, time; began = time.perf_counter(); sum(range(10**6)); "
-        f"pathlib.Path({str(path)!r}).write_text(str(time.perf_counter() - began))"
-    )
-    done = run(sys.executable, "-c", code)
-    assert (done.returncode, done.outcome) == (0, "ok")
-    assert done.note == "the process loaded neither torch nor Hugging Face Trainer"
-    prepared = prepare_submission(done.submission, Catalogue(), origin="run")
-    observation = prepared.document["observations"][0]
-    figures = {row["metric"]: row["value"] for row in observation["measurements"]}
-    assert figures["total_time"] > float(path.read_text()) > 0
-    assert figures["peak_memory"] > 1 << 20
-    assert observation["provenance"]["note"] == done.note
-
-
 @pytest.mark.parametrize(
-    ("code", "returncode", "outcome"),
+    ("code", "returncode"),
     [
-        ("raise SystemExit(7)", 7, "error"),
-        ("raise MemoryError", 1, "oom"),
-        ("import os; os.kill(os.getpid(), 9)", 137, "interrupted"),
-        ("import os; os.kill(os.getpid(), 11)", 139, "error"),
+        ("pass", 0),
+        ("raise SystemExit(7)", 7),
+        ("raise MemoryError", 1),
+        ("import os; os.kill(os.getpid(), 9)", 137),
+        ("import os; os.kill(os.getpid(), 11)", 139),
     ],
 )
-def test_the_exit_is_passed_on_and_recorded(code: str, returncode: int, outcome: str) -> None:
+def test_a_command_that_trains_nothing_records_nothing(code: str, returncode: int) -> None:
     done = run(sys.executable, "-c", code)
-    assert (done.returncode, done.outcome) == (returncode, outcome)
+    assert (done.returncode, done.submission) == (returncode, None)
 
 
 def test_output_streams_through(capfd: pytest.CaptureFixture[str]) -> None:
@@ -68,15 +53,18 @@ def test_output_streams_through(capfd: pytest.CaptureFixture[str]) -> None:
     assert (captured.out, captured.err) == ("out\n", "err\n")
 
 
-def test_a_command_that_is_no_python_is_recorded_too() -> None:
-    done = run("true")
-    assert done.note is not None
-    assert done.note.startswith("no Python process left a note")
+def test_a_command_that_is_no_python_records_nothing() -> None:
+    assert run("true").submission is None
 
 
-def test_a_command_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(SourceError, match="no-such-command: cannot be started: No such file"):
-        run("no-such-command")
+def test_a_command_that_cannot_be_started_has_the_status_of_a_shell(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="no-such: cannot be started: No such file") as caught:
+        run("no-such")
+    assert caught.value.status == 127
+    (tmp_path / "plain").write_text("text")
+    with pytest.raises(CommandError) as caught:
+        run(str(tmp_path / "plain"))
+    assert caught.value.status == 126
 
 
 def test_another_sitecustomize_runs_as_well(tmp_path: Path) -> None:
@@ -104,9 +92,7 @@ def test_the_job_may_have_a_registry_of_its_own(tmp_path: Path) -> None:
         "import registry, registry.measure\n"
         "sys.exit(registry.OURS + registry.measure.OURS)\n"
     )
-    done = run(sys.executable, str(script))
-    assert (done.returncode, done.outcome) == (15, "error")
-    assert done.note == "the process loaded neither torch nor Hugging Face Trainer"
+    assert run(sys.executable, str(script)).returncode == 15
 
 
 def test_a_broken_recorder_does_not_break_the_job(tmp_path: Path) -> None:
@@ -118,14 +104,9 @@ def test_a_broken_recorder_does_not_break_the_job(tmp_path: Path) -> None:
 
 def test_garbage_in_the_folder_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "record-0-1-1.json").write_text('{"observations": "')
-    (tmp_path / "process-1.json").write_text("[1]")
-    assert read_folder(tmp_path) == ([], [])
-    (tmp_path / "process-2.json").write_text(json.dumps({"has_torch": True}))
-    records, notes = read_folder(tmp_path)
-    assert records == []
-    assert reason_without_record(notes) == (
-        "the process used torch without Hugging Face Trainer: steps cannot be told apart"
-    )
+    (tmp_path / "record-0-1-2.jsonl").write_text('{"rank": 0, "training": {}}\n{"step"')
+    (tmp_path / "record-0-1-3.jsonl").write_text("[1]")
+    assert list(read_folder(tmp_path)) == []
 
 
 #: A record as a process leaves it: the parts that are looked at before it is validated.
@@ -144,24 +125,24 @@ RECORD: dict[str, Any] = {
     ],
 }
 
-INVALID = "the record that a process of it left is not a valid submission"
 
-
-def run_and_leave(tmp_path: Path, name: str, content: str) -> Any:
+def run_and_leave(tmp_path: Path, name: str, content: str, last: str = "sys.exit(3)") -> Any:
     """Run a command that leaves a file in the folder of records."""
     (tmp_path / "content").write_text(content)
     code = (
-        f"import os, shutil; shutil.copy({str(tmp_path / 'content')!r}, "
-        f"os.path.join(os.environ[{RECORD_FOLDER!r}], {name!r})); raise SystemExit(3)"
+        f"import os, shutil, sys; shutil.copy({str(tmp_path / 'content')!r}, "
+        f"os.path.join(os.environ[{RECORD_FOLDER!r}], {name!r})); {last}"
     )
-    command = [sys.executable, "-c", code]
-    return run_command(command, environment=dict(os.environ), catalogue=Catalogue())
+    return run_command([sys.executable, "-c", code], environment=dict(os.environ))
 
 
 def test_a_record_of_a_process_is_what_is_recorded(tmp_path: Path) -> None:
     done = run_and_leave(tmp_path, "record-0-1-1.json", json.dumps(RECORD))
-    assert (done.returncode, done.note) == (3, None)
+    assert done.returncode == 3
     assert done.submission["models"] == RECORD["models"]
+    (observation,) = done.submission["observations"]
+    assert observation["outcome"] == "ok"  # a trainer knows how its training ended
+    assert observation["provenance"] == {"wrapped": "python -c", "exit": "exit status 3"}
 
 
 def changed(**observation: Any) -> str:
@@ -172,44 +153,139 @@ def changed(**observation: Any) -> str:
 @pytest.mark.parametrize(
     "content",
     [
-        json.dumps({"observations": RECORD["observations"]}),
-        json.dumps({**RECORD, "source": None}),
+        json.dumps({"observations": "none"}),
         json.dumps({**RECORD, "models": [1]}),
         json.dumps({**RECORD, "gpus": {"gpu_id": 1}}),
-        changed(configuration={}),
-        changed(measurements="none"),
-        changed(measurements=[{"metric": "total_time", "value": -1}]),
         changed(provenance=[1]),
-        changed(observed_at="yesterday"),
-        changed(run_id={"a": 1}),
+        changed(configuration=1),
     ],
 )
-def test_a_run_with_a_malformed_record_is_recorded_as_a_whole(content: str, tmp_path: Path) -> None:
+def test_a_malformed_record_never_changes_the_exit(content: str, tmp_path: Path) -> None:
     done = run_and_leave(tmp_path, "record-0-1-1.json", content)
-    assert (done.returncode, done.outcome, done.note) == (3, "error", INVALID)
-    prepared = prepare_submission(done.submission, Catalogue(), origin="run")
-    (observation,) = prepared.document["observations"]
-    assert observation["provenance"]["note"] == INVALID
-    assert {row["metric"] for row in observation["measurements"]} >= {"total_time"}
+    assert (done.returncode, done.submission) == (3, None)
 
 
-@pytest.mark.parametrize(
-    "note",
-    [
-        {"seconds": "x"},
-        {"seconds": 1.0},
-        {"rank": [], "seconds": 1.0, "peaks": []},
-        {"rank": 0, "seconds": 1e9, "peaks": [["host_rss"]]},
-        {"rank": 0, "seconds": 1e9, "peaks": [], "environment": {"banana": 1}},
-        {"rank": 0, "seconds": 1e9, "peaks": [], "provenance": 7},
-    ],
-)
-def test_a_run_with_a_malformed_note_is_recorded_all_the_same(
-    note: dict[str, Any], tmp_path: Path
-) -> None:
-    done = run_and_leave(tmp_path, "process-1.json", json.dumps(note))
-    assert (done.returncode, done.outcome) == (3, "error")
-    prepare_submission(done.submission, Catalogue(), origin="run")
+#: The first line of a loop's file, and two steps.
+LOOP: dict[str, Any] = {
+    "run_id": "0",
+    "observed_at": "2026-01-02T03:04:05.000+00:00",
+    "configuration": {
+        "method": "full",
+        "n_nodes": 1,
+        "gpus_per_node": 2,
+        "sharding": "ddp",
+        "micro_batch_size": 2,
+        "grad_accum_steps": 1,
+    },
+    "environment": {"torch_version": "2.13.0"},
+    "model": {"model_id": "tiny", "model_type": "llama"},
+    "gpu": {"gpu_id": "cpu"},
+    "provenance": {"trainer": "loop", "warmup_steps": 1},
+}
+
+
+def lines(*rows: dict[str, Any], rank: int = 0, **changes: Any) -> str:
+    first = {"rank": rank, "training": {**LOOP, **changes}}
+    return "".join(f"{json.dumps(row)}\n" for row in (first, *rows))
+
+
+def step(number: int, seconds: float = 0.5, samples: int = 2) -> dict[str, Any]:
+    return {"step": {"step": number, "seconds": seconds, "samples": samples, "tokens": 64}}
+
+
+END = {"end": {"seconds": {"train_time": 1.5}, "peaks": [["host_rss", 0, 5]], "failure": None}}
+
+
+def only(done: Any) -> dict[str, Any]:
+    prepare_submission(done.submission, CATALOGUE, origin="run")
+    (observation,) = done.submission["observations"]
+    assert isinstance(observation, dict)
+    return observation
+
+
+def total(observation: dict[str, Any], metric: str) -> float:
+    found = (
+        row["value"]
+        for row in observation["measurements"]
+        if row["metric"] == metric and row.get("scope", "total") == "total"
+    )
+    return float(next(found))
+
+
+def test_a_loop_that_was_killed_is_interrupted_with_its_steps(tmp_path: Path) -> None:
+    content = lines(step(1), step(2), step(3)) + '{"step": {"step": 4, "sec'
+    last = f"os.kill(os.getpid(), {int(signal.SIGKILL)})"
+    done = run_and_leave(tmp_path, "record-0-1-1.jsonl", content, last)
+    observation = only(done)
+    assert done.returncode == 137
+    assert observation["outcome"] == "interrupted"
+    assert observation["outcome_detail"] == "killed by signal 9 (SIGKILL)"
+    assert total(observation, "n_steps") == 3
+    assert [row["warmup"] for row in observation["samples"]] == [True, False, False]
+
+
+@pytest.mark.parametrize(("last", "outcome"), [("", "ok"), ("raise SystemExit(3)", "error")])
+def test_a_loop_ends_as_its_command_does(last: str, outcome: str, tmp_path: Path) -> None:
+    content = lines(step(1), step(2), END)
+    done = run_and_leave(tmp_path, "record-0-1-1.jsonl", content, last or "pass")
+    assert only(done)["outcome"] == outcome
+
+
+def test_the_processes_of_a_loop_are_one_observation(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        rows = (step(1, 0.5 + rank), step(2, 0.25 + rank), END)
+        (tmp_path / f"record-{rank}-{rank}-1.jsonl").write_text(lines(*rows, rank=rank))
+    (record,) = read_folder(tmp_path)
+    (observation,) = record["observations"]
+    assert [row["seconds"] for row in observation["samples"]] == [1.5, 1.25]
+    assert [row["samples"] for row in observation["samples"]] == [4, 4]
+    assert total(observation, "peak_memory") == 10
+    assert "flags" not in observation or observation["flags"] == ["short_run"]
+
+
+def test_a_later_rank_alone_is_recorded_by_its_first_one(tmp_path: Path) -> None:
+    (tmp_path / "record-3-1-1.jsonl").write_text(lines(step(1), END, rank=3))
+    assert list(read_folder(tmp_path)) == []
+
+
+def test_a_rank_that_knows_why_decides(tmp_path: Path) -> None:
+    gone = {"end": {**END["end"], "failure": {"outcome": "error", "detail": "Broken pipe"}}}
+    why = {"end": {**END["end"], "failure": {"outcome": "oom", "detail": "out of memory"}}}
+    for rank, end in enumerate((gone, why)):
+        name = f"record-{rank}-{rank}-1.jsonl"
+        (tmp_path / name).write_text(lines(step(1), end, rank=rank))
+    (record,) = read_folder(tmp_path)
+    observation = record["observations"][0]
+    assert (observation["outcome"], observation["outcome_detail"]) == ("oom", "out of memory")
+
+
+def test_samples_that_contradict_the_batch_are_flagged(tmp_path: Path) -> None:
+    (tmp_path / "record-0-1-1.jsonl").write_text(lines(step(1, samples=7), END))
+    (record,) = read_folder(tmp_path)
+    observation = record["observations"][0]
+    assert observation["flags"] == ["figures_disagree", "short_run"]
+    assert observation["provenance"]["contradictions"] == [
+        "samples per step: 7 counted, 4 by the configuration"
+    ]
+
+
+SECRETS = ("s3cr3t-one", "s3cr3t-two", "s3cr3t-three", "s3cr3t-four", "s3cr3t-five")
+
+
+def test_no_secret_of_the_command_is_recorded(tmp_path: Path) -> None:
+    one, two, three, four, five = SECRETS
+    failure = {"outcome": "error", "detail": f"ValueError: {one} {two}: {three}, {four}/{five}"}
+    content = lines(step(1), {"end": {**END["end"], "failure": failure}}, model_reported=None)
+    (tmp_path / "content").write_text(content)
+    code = (
+        f"import os, shutil; shutil.copy({str(tmp_path / 'content')!r}, "
+        f"os.path.join(os.environ[{RECORD_FOLDER!r}], 'record-0-1-1.jsonl')); raise SystemExit(1)"
+    )
+    command = [sys.executable, "-c", code, "--token", two, f"--key={three}", f"hf://x:{four}@y"]
+    done = run_command([*command, five], environment={**os.environ, "HF_TOKEN": one})
+    text = json.dumps(done.submission)
+    assert not [secret for secret in SECRETS if secret in text]
+    assert only(done)["outcome_detail"] == "ValueError: … …: …, …/…"
 
 
 def test_modules_of_the_current_folder_stay_out_of_reach(
@@ -237,7 +313,10 @@ def test_modules_of_the_current_folder_stay_out_of_reach(
         (["torchrun", "--nproc-per-node=2", "/data/train.py", "--key", "x"], "torchrun train.py"),
         (["python", "-m", "trainer.main", "--token=secret"], "python -m trainer.main"),
         (["/usr/bin/python3", "-c", "print('secret')"], "python3 -c"),
+        (["env", "T=secret", "trl", "sft", "secret", "--hub_token", "secret"], "env trl sft"),
+        (["accelerate", "launch", "--key", "secret.py", "a/b.py"], "accelerate launch b.py"),
+        (["/opt/tool", "secret"], "tool"),
     ],
 )
-def test_arguments_of_the_script_are_not_recorded(command: list[str], shown: str) -> None:
+def test_arguments_are_not_recorded(command: list[str], shown: str) -> None:
     assert format_command(command) == shown

@@ -1,0 +1,156 @@
+"""Tell a recording what a training loop without a Trainer does.
+
+Torch calls a hook after every step of any optimizer. A training is about to begin where an
+optimizer is made: from then on the next module that is called in training mode and holds the
+optimizer's parameters is the outermost one, and from then on only its own calls are watched.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from registry.measure.recording.loop_job import LoopJob
+from registry.measure.recording.session import Session
+from registry.measure.recording.trainer_hooks import is_trainer_at_work
+from registry.measure.trial_settings import Options
+
+if TYPE_CHECKING:
+    from registry.measure.failure import Failure
+
+#: Share of an optimizer's parameters that the outermost module holds at least.
+_LEAST_SHARE = 0.5
+
+
+class LoopRecorder:
+    """Records the loops of this process, one after the other."""
+
+    def __init__(self) -> None:
+        self.session = Session(Options())
+        self._optimizers: list[weakref.ref[Any]] = []
+        self._root: weakref.ref[Any] | None = None
+        self._global: Any = None
+        self._own: list[Any] = []
+        self._largest: tuple[int, weakref.ref[Any]] | None = None
+        self._n_forwards = 0
+        self._n_steps = 0
+        self._apart_since: float | None = None
+
+    def install(self, optimizer_module: Any) -> None:
+        """Have steps noted; ``optimizer_module`` is ``torch.optim.optimizer``."""
+        optimizer_module.register_optimizer_step_post_hook(self._after_step)
+
+    def expect(self, optimizer: Any) -> None:
+        """Look for the module that an optimizer trains."""
+        if is_trainer_at_work() or self.session.failure is not None:
+            return
+        if self._n_steps:  # of the training before: those made together belong together
+            self._optimizers.clear()
+            self._largest = None
+            self._n_steps = 0
+        self._optimizers.append(weakref.ref(optimizer))
+        if self._global is None:
+            modules = sys.modules["torch.nn.modules.module"]
+            self._global = modules.register_module_forward_pre_hook(self._before_any)
+
+    def _alive(self) -> list[Any]:
+        return [found for each in self._optimizers if (found := each()) is not None]
+
+    def _before_any(self, module: Any, arguments: Any) -> None:
+        """Take a module as the outermost one if it is; called before every module until then."""
+        if not module.training or not _gradients_are_on():
+            return
+        with suppress(Exception):  # never in the way of the job
+            if is_trainer_at_work():
+                self._stop_looking()
+            elif self._holds_parameters(module):
+                self._begin(module)
+                self._before_call(module, arguments, _named_arguments())
+
+    def _holds_parameters(self, module: Any) -> bool:
+        own = {id(parameter) for parameter in module.parameters() if parameter.requires_grad}
+        if not own:
+            return False
+        if self._largest is None or len(own) > self._largest[0]:
+            self._largest = (len(own), weakref.ref(module))
+        wanted = {
+            id(parameter)
+            for optimizer in self._alive()
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+            if parameter.requires_grad
+        }
+        return bool(wanted) and len(wanted & own) >= _LEAST_SHARE * len(wanted)
+
+    def _stop_looking(self) -> None:
+        if self._global is not None:
+            self._global.remove()
+            self._global = None
+
+    def _begin(self, module: Any) -> None:
+        """Begin to record the training of a module; one that goes on is over."""
+        self._stop_looking()
+        self.finish()
+        self._root = weakref.ref(module)
+        self._n_forwards = 0
+        self._own = [module.register_forward_pre_hook(self._before_call, with_kwargs=True)]
+        self.session.attach(LoopJob(module, self._alive()))
+        self.session.begin_train()
+
+    def _before_call(self, module: Any, arguments: Any, named: Any) -> None:
+        if not self.session.is_training:
+            return
+        if not module.training or not _gradients_are_on():
+            if self._apart_since is None and not self._n_forwards:
+                self._apart_since = time.perf_counter()
+            return
+        if self._apart_since is not None:
+            self.session.note_apart("eval", time.perf_counter() - self._apart_since)
+            self._apart_since = None
+        if not self._n_forwards:
+            self.session.begin_step(self._n_steps + 1)
+        self._n_forwards += 1
+        self.session.count(named or arguments)
+
+    def _after_step(self, *_: Any) -> None:
+        """Close a step: several optimizers that step after one forward pass are one step."""
+        with suppress(Exception):  # never in the way of the job
+            if is_trainer_at_work():
+                return
+            if self._global is not None and self._largest is not None:
+                module = self._largest[1]()
+                if module is not None:  # its parameters are not the optimizer's own tensors
+                    self._begin(module)
+                    self._n_forwards = 1
+            if self.session.is_training and self._n_forwards:
+                self._n_steps += 1
+                self._n_forwards = 0
+                self.session.end_step(self._n_steps)
+
+    def finish(self, failure: Failure | None = None) -> None:
+        """Complete the record of the training that goes on, if there is one."""
+        for hook in self._own:
+            hook.remove()
+        self._own = []
+        if self.session.is_training:
+            self.session.finish_rank(failure)
+
+
+def _gradients_are_on() -> bool:
+    return bool(sys.modules["torch"].is_grad_enabled())
+
+
+def _named_arguments() -> dict[str, Any] | None:
+    """Return what the module is called with by name: torch does not hand it to a global hook."""
+    frame: Any = sys._getframe(1)  # noqa: SLF001 - torch's own frame is the only place
+    for _ in range(6):
+        frame = frame.f_back
+        if frame is None:
+            return None
+        named = frame.f_locals.get("kwargs")
+        if isinstance(named, dict) and "self" in frame.f_locals:
+            return named
+    return None

@@ -1,0 +1,152 @@
+"""A training loop that somebody wrote, as a recording sees it: a model and its optimizers."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from registry.measure.recording.configuration import (
+    find_adapters,
+    read_model,
+    read_rank,
+)
+from registry.measure.recording.loaded import cuda, loaded
+from registry.measure.words import OPTIMIZER_CLASSES, dtype_word
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from registry.measure.recording.batches import Batches
+    from registry.measure.recording.parameters import Parameters
+
+#: What wrappers call the module they wrap.
+_INNER = ("module", "_orig_mod", "_fsdp_wrapped_module", "_forward_module")
+
+#: Classes that spread a model over processes, and the contract's word.
+_SHARDINGS = {
+    "DistributedDataParallel": "ddp",
+    "FullyShardedDataParallel": "fsdp",
+    "DataParallel": "dp",
+}
+
+
+class LoopJob:
+    """The training of the outermost module that a loop calls."""
+
+    name = "loop"
+
+    def __init__(self, model: Any, optimizers: list[Any]) -> None:
+        self._model = model
+        self._optimizers = optimizers
+        self._bare = unwrap(model)
+
+    @property
+    def model(self) -> Any:
+        """The outermost module."""
+        return self._model
+
+    @property
+    def config(self) -> Any:
+        """The model's configuration, its own or that of a model in it."""
+        found = _find_config(self._bare)
+        return {"model_type": type(self._bare).__name__.lower()} if found is None else found
+
+    @property
+    def device(self) -> str:
+        """Kind of the device that the parameters are on."""
+        return next((str(p.device.type) for p in self._model.parameters()), "cpu")
+
+    def read_configuration(self, parameters: Parameters) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return a row of ``configurations``, and the words as they were found."""
+        carrying = find_adapters(self._bare)
+        row = read_model(self._bare if carrying is None else carrying, parameters, _read_mixed())
+        row |= _read_devices(self._model)
+        classes = [type(optimizer) for optimizer in self._optimizers]
+        row["optimizer"] = _optimizer_word(self._optimizers[0]) if classes else None
+        row["torch_compile"] = hasattr(self._model, "_orig_mod")
+        provenance: dict[str, Any] = {"model_class": type(self._bare).__name__}
+        if classes:
+            provenance["optimizer"] = classes[0].__name__
+        return row, provenance
+
+    def read_length(self, batches: Batches) -> dict[str, Any]:
+        """Return lengths, batch and accumulation, as they were seen."""
+        row = batches.read_length()
+        row.pop("padding_free", None)
+        if batches.sizes:
+            row["micro_batch_size"] = batches.sizes.most_common(1)[0][0]
+        if batches.per_step:
+            row["grad_accum_steps"] = batches.per_step.most_common(1)[0][0]
+        return row
+
+    def output_folder(self) -> Path | None:
+        """Return None: a loop does not say where it writes."""
+        return None
+
+
+def unwrap(model: Any) -> Any:
+    """Return the module inside of what spreads, compiles or precision-wraps it."""
+    for _ in range(len(_INNER) + 2):
+        inner = (getattr(model, name, None) for name in _INNER)
+        found = next((module for module in inner if hasattr(module, "parameters")), None)
+        if found is None or found is model:
+            break
+        model = found
+    return model
+
+
+def _find_config(model: Any) -> Any:
+    """Return the configuration that says a model's shape."""
+    for module in model.modules():
+        config = getattr(module, "config", None)
+        if config is not None and not isinstance(config, str | int | float):
+            return config if isinstance(config, dict) or hasattr(config, "__dict__") else None
+    return None
+
+
+def _read_mixed() -> str | None:
+    """Return the number format that autocast computes in at this moment."""
+    torch = loaded("torch")
+    for kind in ("cuda", "cpu"):
+        if torch.is_autocast_enabled(kind):
+            return dtype_word(torch.get_autocast_dtype(kind))
+    return None
+
+
+def _read_devices(model: Any) -> dict[str, Any]:
+    world = read_rank()[1]
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", "0") or 0)
+    sharding = _read_sharding(model)
+    per_node = min(local, world) if local else world
+    if world == 1:
+        devices = {str(p.device) for p in model.parameters() if p.device.type == "cuda"}
+        if sharding == "dp":
+            module = cuda()
+            per_node = module.device_count() if module is not None else 1
+        elif len(devices) > 1:
+            per_node, sharding = len(devices), "device_map"
+    n_nodes = max(world // per_node, 1) if world > 1 else 1
+    return {"n_nodes": n_nodes, "gpus_per_node": per_node, "sharding": sharding}
+
+
+def _read_sharding(model: Any) -> str | None:
+    for module in (model, unwrap(model)):
+        names = {base.__name__ for base in type(module).__mro__}
+        found = next((word for name, word in _SHARDINGS.items() if name in names), None)
+        if found is not None:
+            return found
+        if "FSDPModule" in names:
+            return "fsdp"
+        if "DeepSpeedEngine" in names:
+            stage = int(module.zero_optimization_stage())
+            return f"zero{stage}" if stage else "ddp"
+    return "none" if read_rank()[1] == 1 else None
+
+
+def _optimizer_word(optimizer: Any) -> str:
+    """Return the contract's word for an optimizer by its class, ``other`` for an unknown one."""
+    settings = getattr(optimizer, "defaults", {})
+    name = type(optimizer).__name__
+    if name == "AdamW" and type(optimizer).__module__.startswith("torch."):
+        return "adamw_torch_fused" if settings.get("fused") else "adamw_torch"
+    return OPTIMIZER_CLASSES.get(name, "other")

@@ -1,0 +1,190 @@
+"""A record that grows with the training: one file for each process, a line for each step.
+
+Whatever ends the process, its file says what was measured until then. Lines that were cut short are
+passed over. The first line describes the training, the last one, where there is one, its end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from registry.measure.failure import Failure, is_consequence
+from registry.measure.record_files import LARGEST_RECORD
+from registry.measure.recording.checks import cross_check
+from registry.measure.recording.ranks import merge_steps
+from registry.measure.recording.record import Record, build_submission
+from registry.reading.bounded_file import ReadingError, read_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+Row = dict[str, Any]
+
+SUFFIX = ".jsonl"
+
+#: Seconds between two times that the steps are flushed to the disk.
+_FLUSH_SECONDS = 1.0
+
+#: Outcomes from the one that says most to the one that says least.
+_TELLING = ("oom", "error", "interrupted", "ok")
+
+_WITHOUT_AN_END = Failure("interrupted", "the job ended without a word", "train")
+
+
+class Progress:
+    """The growing file of one training of this process."""
+
+    def __init__(self, path: Path, rank: int, record: Record) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+        self.path = path
+        self._file = os.open(path, flags, 0o644)
+        self._stop = threading.Event()
+        self._write({"rank": rank, "training": asdict(record)})
+        flush = threading.Thread(target=self._flush, name="registry-progress", daemon=True)
+        flush.start()
+
+    def add_step(self, step: Row, **known: Any) -> None:
+        """Add a step, and the ``peaks`` and ``configuration`` that are known by now."""
+        self._write({"step": step, **known})
+
+    def end(self, **said: Any) -> None:
+        """Say how the training ended: ``seconds``, ``counts``, ``failure`` and the last peaks."""
+        self._write({"end": said})
+        self.close()
+
+    def close(self) -> None:
+        """Write nothing further."""
+        self._stop.set()
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def remove(self) -> None:
+        """Remove the file, because all it says stands elsewhere."""
+        self.close()
+        self.path.unlink(missing_ok=True)
+
+    def _write(self, line: Row) -> None:
+        if self._file >= 0:
+            os.write(self._file, json.dumps(line).encode() + b"\n")
+
+    def _flush(self) -> None:
+        while not self._stop.wait(_FLUSH_SECONDS):
+            with suppress(OSError):  # closed meanwhile
+                os.fdatasync(self._file)
+
+
+@dataclass
+class Left:
+    """What one process left of a training."""
+
+    rank: int
+    record: Record
+    steps: list[Row] = field(default_factory=list)
+    peaks: list[list[Any]] = field(default_factory=list)
+    end: Row | None = None
+
+    @property
+    def failure(self) -> Failure | None:
+        """How the training failed; None where it ended well."""
+        if self.end is None:
+            return _WITHOUT_AN_END
+        said = self.end.get("failure")
+        return Failure(**said) if said else None
+
+
+def read_progress(path: Path) -> Left | None:
+    """Return what a process left in its file; None where that is no such file."""
+    try:
+        lines = read_bytes(path, limit=LARGEST_RECORD, what="a record").splitlines()
+        first = json.loads(lines[0])
+        left = Left(int(first["rank"]), _parse_record(first["training"]))
+        for line in lines[1:]:
+            with suppress(ValueError):  # cut short
+                _take(left, json.loads(line))
+    except (ReadingError, OSError, LookupError, TypeError, ValueError, RecursionError):
+        return None
+    return left
+
+
+def _parse_record(said: Row) -> Record:
+    known = {item.name for item in fields(Record)}
+    return Record(**{name: value for name, value in said.items() if name in known})
+
+
+def _take(left: Left, line: Row) -> None:
+    if "step" in line:
+        left.steps.append(dict(line["step"]))
+    if "end" in line:
+        left.end = dict(line["end"])
+    said = line.get("end", line)
+    left.peaks = said.get("peaks", left.peaks)
+    left.record.configuration |= said.get("configuration", {})
+
+
+def assemble(parts: Sequence[Left]) -> Row:
+    """Return the submission of one training from what its processes left, the first rank's first.
+
+    It failed as the process says that knows most; without a word of the end it was interrupted.
+    """
+    parts = sorted(parts, key=lambda left: left.rank)
+    first = parts[0]
+    record = first.record
+    record.parts = [{"rank": p.rank, "steps": _marked(p), "peaks": p.peaks} for p in parts]
+    record.steps = merge_steps(record.parts)
+    record.failure = min((part.failure for part in parts), key=_says_little)
+    if record.failure is not None:
+        record.failed_step = len(record.steps) + 1
+    end = first.end or {"seconds": {"train_time": sum(step["seconds"] for step in record.steps)}}
+    record.seconds = {name: float(value) for name, value in end.get("seconds", {}).items()}
+    record.counts |= end.get("counts", {})
+    count_steps(record)
+    cross_check(record)
+    return build_submission(record)
+
+
+def _says_little(failure: Failure | None) -> tuple[int, bool]:
+    if failure is None:
+        return _TELLING.index("ok"), False
+    return _TELLING.index(failure.outcome), is_consequence(failure.detail)
+
+
+def _marked(left: Left) -> list[Row]:
+    """Return the steps with the first ones marked as warm-up; the last one never is."""
+    n_warmup = min(left.record.provenance.get("warmup_steps", 0), max(len(left.steps) - 1, 0))
+    return [{**step, "warmup": place < n_warmup} for place, step in enumerate(left.steps)]
+
+
+def count_steps(record: Record) -> None:
+    """State how many steps there were, and what they trained on where every step says so."""
+    if not record.steps:
+        return
+    record.counts["n_steps"] = len(record.steps)
+    for name in ("tokens", "samples"):
+        if all(name in step for step in record.steps):
+            record.counts[f"n_{name}"] = sum(step[name] for step in record.steps)
+
+
+def assemble_all(left: Iterable[Left]) -> list[Row]:
+    """Return the submissions of all trainings that processes left, in the order they began.
+
+    The n-th training of each process is the n-th of the others; one whose first rank ran on another
+    machine is recorded there.
+    """
+    by_rank: dict[int, list[Left]] = {}
+    for one in sorted(left, key=lambda each: each.record.observed_at):
+        by_rank.setdefault(one.rank, []).append(one)
+    if 0 not in by_rank:
+        return []
+    trainings = [
+        [ofrank[number] for ofrank in by_rank.values() if number < len(ofrank)]
+        for number in range(len(by_rank[0]))
+    ]
+    return [assemble(training) for training in trainings]

@@ -1,0 +1,52 @@
+"""Hugging Face Trainer, and the trainers made of it, as a recording sees them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from registry.measure.recording.configuration import read_configuration
+
+if TYPE_CHECKING:
+    from registry.measure.recording.batches import Batches
+    from registry.measure.recording.parameters import Parameters
+
+
+class TrainerJob:
+    """A training by a trainer whose ``train`` was called."""
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+        self.name = type(trainer).__name__
+
+    @property
+    def model(self) -> Any:
+        """The model as it is now: a trainer may build it only when it begins."""
+        return self._trainer.model
+
+    @property
+    def config(self) -> Any:
+        """The model's configuration."""
+        return self.model.config
+
+    @property
+    def device(self) -> str:
+        """Kind of the device."""
+        return str(self._trainer.args.device.type)
+
+    def read_configuration(self, parameters: Parameters) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return a row of ``configurations``, and the words as they were found."""
+        args = self._trainer.args
+        optimizer = str(getattr(args.optim, "value", args.optim))
+        configuration = read_configuration(self._trainer, self.model, parameters)
+        return configuration, {"optimizer": optimizer}
+
+    def read_length(self, batches: Batches) -> dict[str, Any]:
+        """Return the length of the sequences; the trainer's own limit is the longest."""
+        args = self._trainer.args
+        limit = getattr(args, "max_length", None) or getattr(args, "max_seq_length", None)
+        return batches.read_length(limit if isinstance(limit, int) else None)
+
+    def output_folder(self) -> Path:
+        """Return the trainer's output folder."""
+        return Path(self._trainer.args.output_dir)
