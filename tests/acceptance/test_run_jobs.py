@@ -267,7 +267,8 @@ def test_a_loop_without_a_trainer_is_recorded_whole(tmp_path: Path) -> None:
     assert total(found, "eval_time") > 0
     own = json.loads((tmp_path / "seconds.json").read_text())
     recorded = [row["seconds"] for row in found["samples"]]
-    assert statistics.median(recorded[2:]) == pytest.approx(statistics.median(own[2:]), rel=0.02)
+    apart = [abs(ours - theirs) for ours, theirs in zip(recorded[2:], own[2:], strict=True)]
+    assert statistics.median(apart) < 0.02 * statistics.median(own)
 
 
 @pytest.mark.parametrize(
@@ -420,6 +421,7 @@ def minimal_submission(method: str) -> dict[str, Any]:
                 "outcome": "ok",
                 "evidence": "measured",
                 "configuration": {"model_id": "tiny", "method": method, "gpu_id": "cpu"},
+                "measurements": [{"metric": "step_time", "value": 1.0}],
             }
         ],
     }

@@ -144,7 +144,7 @@ def _judge(observation: Row, finished: Finished) -> Failure | None:
 
 def _leading(records: list[Row]) -> list[Row]:
     """Return the records of rank 0, unless another rank knows why the job failed."""
-    started = sorted(records, key=lambda record: str(record["observations"][0]["observed_at"]))
+    started = sorted(records, key=lambda record: str(record["observations"][0].get("observed_at")))
     well = [r for r in started if r["observations"][0]["outcome"] == "ok"]
     telling = [r for r in started if r["observations"][0]["outcome"] in ("oom", "error")]
     if telling:
