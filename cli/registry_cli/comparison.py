@@ -1,12 +1,21 @@
-"""Compare observations pair by pair, and show the ratios."""
+"""Compare runs configuration by configuration, and show the ratios."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from registry.errors import QueryError, SourceError
-from registry.measure.ratios import Ratio, compare_memory, compare_observations, find_figure
+from registry.errors import QueryError
+from registry.measure.ratios import (
+    Noise,
+    Ratio,
+    choose_memory,
+    choose_time,
+    compare,
+    find_figure,
+    pool_noise,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,71 +27,123 @@ _TELLING = ("model_id", "method", "quant_bits", "lora_rank", "seq_len", "micro_b
 
 _ID_DIGITS = 12
 
+#: Outcomes that a run may have instead of ending well.
+_FAILED = ("oom", "error", "interrupted")
+
 
 @dataclass(frozen=True)
 class Compared:
     """One configuration on both sides."""
 
     label: str
-    a: str
-    b: str
-    time: Ratio | None
-    memory: Ratio | None
-    #: Run times of a and b in seconds, by metric.
-    totals: dict[str, tuple[float, float]]
+    #: Ids of the runs that ended well.
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+    time: Ratio | None = None
+    memory: Ratio | None = None
+    #: Run times of a and b in seconds, by metric, where each side is one run.
+    totals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    #: What ended well before and does not any more.
+    regression: str = ""
     note: str = ""
 
     def exceeds(self, factor: float) -> bool:
-        """Return whether b is slower or larger than a by more than the factor."""
+        """Return whether b fails, is slower, or is larger than a by more than the factor."""
         ratios = (ratio for ratio in (self.time, self.memory) if ratio is not None)
-        return any(ratio.exceeds(factor) for ratio in ratios)
+        return bool(self.regression) or any(ratio.exceeds(factor) for ratio in ratios)
 
 
 def compare_sides(side_a: list[Row], side_b: list[Row]) -> list[Compared]:
-    """Return the comparison of each configuration that both sides have.
+    """Return the comparison of each configuration that ended well in A, those that fail in B first.
 
-    Two single observations are compared whatever their configurations. Of several observations of
-    one configuration the samples are pooled. Raises QueryError where nothing is shared.
+    Two single observations are compared whatever their configurations. Raises QueryError where
+    nothing is shared.
     """
     if len(side_a) == 1 and len(side_b) == 1:
-        a, b = side_a[0], side_b[0]
-        return [_compared(a, b, note=_difference(a, b))]
-    pooled_a, pooled_b = _pooled(side_a), _pooled(side_b)
-    shared = [key for key in pooled_a if key in pooled_b]
-    if not shared:
+        note = _difference(side_a[0], side_b[0])
+        return [_compare_configuration(side_a, side_b, None, None, note)]
+    runs_a, runs_b = _by_configuration(side_a), _by_configuration(side_b)
+    if not runs_a.keys() & runs_b.keys():
         raise QueryError(
             f"{len(side_a)} and {len(side_b)} observations share no configuration; expected the "
             "same configuration on both sides; compare two single observations by their ids"
         )
-    return [_compared(pooled_a[key], pooled_b[key]) for key in shared]
+    wanted = [key for key, runs in runs_a.items() if _well(runs) or key in runs_b]
+    groups = [_well(runs) for side in (runs_a, runs_b) for runs in side.values()]
+    floors = _floor(groups, choose_time), _floor(groups, choose_memory)
+    found = [_compare_configuration(runs_a[key], runs_b.get(key, []), *floors) for key in wanted]
+    return sorted(found, key=lambda compared: not compared.regression)
 
 
-def _pooled(side: list[Row]) -> dict[str, Row]:
-    """Return one observation per configuration: the last that ended well, all their samples."""
-    pooled: dict[str, Row] = {}
+def _by_configuration(side: list[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
     for row in side:
-        if row["outcome"] != "ok":
-            continue
-        key = row["configuration"]["configuration_id"]
-        samples = [*pooled.get(key, {}).get("samples", []), *row.get("samples", [])]
-        pooled[key] = {**row, "samples": samples}
-    return pooled
+        found.setdefault(row["configuration"]["configuration_id"], []).append(row)
+    return found
 
 
-def _compared(a: Row, b: Row, note: str = "") -> Compared:
-    try:
-        time = compare_observations(a, b)
-    except SourceError as error:
-        time, note = None, f"{note}; {error}".removeprefix("; ")
+def _well(runs: list[Row]) -> list[Row]:
+    return [row for row in runs if row["outcome"] == "ok"]
+
+
+def _floor(groups: list[list[Row]], choose: Any) -> Noise | None:
+    """Return the noise between all repeats on both sides."""
+    figures = []
+    for runs in groups:
+        chosen = choose(runs) if len(runs) > 1 else None
+        if chosen is not None:
+            figures.append([chosen[1](run) for run in runs])
+    return pool_noise(figures)
+
+
+def _compare_configuration(
+    runs_a: list[Row],
+    runs_b: list[Row],
+    time_floor: Noise | None,
+    memory_floor: Noise | None,
+    note: str = "",
+) -> Compared:
+    a, b = _well(runs_a), _well(runs_b)
+    time = _ratio(a, b, choose_time, time_floor)
+    if a and b and time is None:
+        note = f"{note}; they share no time and no rate".removeprefix("; ")
     return Compared(
-        label=format_label(a["configuration"]),
-        a=a["observation_id"][:_ID_DIGITS],
-        b=b["observation_id"][:_ID_DIGITS],
+        label=format_label(runs_a[0]["configuration"]),
+        a=tuple(run["observation_id"][:_ID_DIGITS] for run in a),
+        b=tuple(run["observation_id"][:_ID_DIGITS] for run in b),
         time=time,
-        memory=compare_memory(a, b),
-        totals=_totals(a, b),
+        memory=_ratio(a, b, choose_memory, memory_floor),
+        totals=_totals(a[0], b[0]) if len(a) == len(b) == 1 else {},
+        regression=_regression(runs_a, runs_b),
         note=note,
     )
+
+
+def _ratio(a: list[Row], b: list[Row], choose: Any, floor: Noise | None) -> Ratio | None:
+    chosen = choose([*a, *b]) if a and b else None
+    if chosen is None:
+        return None
+    metric, read = chosen
+    return compare([read(run) for run in a], [read(run) for run in b], floor=floor, metric=metric)
+
+
+def _regression(runs_a: list[Row], runs_b: list[Row]) -> str:
+    """Return how a configuration that ended well in A fails in B; empty where it does not."""
+    failed_a, failed_b = (
+        Counter(run["outcome"] for run in runs if run["outcome"] in _FAILED)
+        for runs in (runs_a, runs_b)
+    )
+    if not _well(runs_a):
+        return ""
+    if not runs_b:
+        return "was ok, is missing"
+    worse = {
+        outcome: n for outcome, n in failed_b.items() if not failed_a[outcome] or not _well(runs_b)
+    }
+    if not worse:
+        return ""
+    counts = ", ".join(f"{outcome} in {n} of {len(runs_b)}" for outcome, n in worse.items())
+    return f"was ok, is {next(iter(worse))}" if len(runs_b) == 1 else f"was ok, is {counts} runs"
 
 
 def _totals(a: Row, b: Row) -> dict[str, tuple[float, float]]:
@@ -113,9 +174,10 @@ def format_label(configuration: Row) -> str:
 
 
 def format_compared(compared: Compared) -> Iterator[str]:
-    """Yield the lines of one comparison."""
-    yield compared.label
-    yield f"  a {compared.a}   b {compared.b}"
+    """Yield the lines of one comparison; a failure stands in the first."""
+    label = compared.label
+    yield f"{compared.regression.upper()}: {label}" if compared.regression else label
+    yield f"  a {_format_runs(compared.a)}   b {_format_runs(compared.b)}"
     if compared.time is not None:
         yield f"  time    b / a = {_format_ratio(compared.time)}"
     if compared.memory is not None:
@@ -126,10 +188,16 @@ def format_compared(compared: Compared) -> Iterator[str]:
         yield f"  note    {compared.note}"
 
 
+def _format_runs(ids: tuple[str, ...]) -> str:
+    if not ids:
+        return "none that ended well"
+    return ids[0] if len(ids) == 1 else f"{ids[0]} and {len(ids) - 1} more"
+
+
 def _format_ratio(ratio: Ratio) -> str:
     text = f"{ratio.value:.3f}"
     if ratio.low is not None and ratio.high is not None and ratio.confidence is not None:
         text += f"  ({ratio.confidence:.0%} interval {ratio.low:.3f} to {ratio.high:.3f}"
-        text += f", {ratio.n_a} and {ratio.n_b} samples)"
+        text += f", {ratio.n_a} and {ratio.n_b} runs)"
     details = ", ".join(word for word in (ratio.metric, ratio.note) if word)
     return f"{text}  [{details}]" if details else text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,25 +21,35 @@ Row = dict[str, Any]
 
 _SHORTEST_PREFIX = 4
 
+#: A package and the beginning of its version.
+_PACKAGE = re.compile(r"([a-z][a-z0-9_-]*)={1,2}(\d[\w.+]*)")
+
 
 def read_recorded(
     registry_path: Path | None, word: str, catalogue: Catalogue | None = None
 ) -> list[Row]:
     """Return the observations that a word selects.
 
-    An observation's or environment's id (or its first digits), a source's id, or the path of a
-    plan. Raises QueryError where it selects none.
+    An observation's or environment's id (or its first digits), a source's id, the version of a
+    package (``peft=0.21``), or the path of a plan. Raises QueryError where it selects none.
     """
     trial_ids = _trial_ids(word, catalogue) if word.endswith(".toml") else None
     too_short = len(word) < _SHORTEST_PREFIX
-    params = {"word": word if trial_ids is None else "-", "trial_ids": trial_ids}
+    package, version = match.groups() if (match := _PACKAGE.fullmatch(word)) else (None, None)
+    params = {
+        "word": word if trial_ids is None else "-",
+        "trial_ids": trial_ids,
+        "package": package,
+        "version": version,
+    }
     found = (
         [] if too_short else read_query(open_dataset(registry_path), read_sql("recorded"), params)
     )
     if not found:
         raise QueryError(
             f"{word}: selects no observation; expected the id of an observation, an environment or "
-            "a source (4 digits at least), or the path of a plan that was run"
+            "a source (4 digits at least), a package's version (peft=0.21), or the path of a plan "
+            "that was run"
         )
     return [as_document(row) for row in found]
 

@@ -1,20 +1,25 @@
-"""Compare two measurements of the same thing, with the noise of their samples."""
+"""Compare two sets of runs of the same thing, with the noise between runs.
+
+The unit of noise is the run: the steps of one run share its placement, its clock and its
+neighbours, so that their scatter says nothing of how another run would have come out.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+import statistics
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-#: Bootstrap resamples: the ends of a 95 % interval then move by well under 1 % of its width.
-_RESAMPLES = 9_999
+    Figure = Callable[[Mapping[str, Any]], float | None]
 
-#: Samples of each side below which an interval would be made of air.
-_FEWEST_SAMPLES = 3
+#: Confidence of all intervals.
+CONFIDENCE = 0.95
 
 #: Metrics that say how long a step of the same configuration takes, the finest first, and whether
 #: a larger figure is worse.
@@ -26,20 +31,36 @@ _METRICS = (
     ("tokens_per_second", False),
 )
 
+_KINDS = ("allocated", "reserved", "device", "unknown", "host_rss")
+
+#: Points by which the distribution of Student's t is integrated: quantiles to five digits.
+_GRID = 200_001
+
+#: Runs of which no deviation can be told.
+_TOO_FEW = 2
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Deviation of the logarithm of a run's figure from run to run, and its degrees of freedom."""
+
+    deviation: float
+    degrees: int
+
 
 @dataclass(frozen=True)
 class Ratio:
     """How many times ``b`` is ``a``.
 
     Attributes:
-        value: Ratio b / a of the medians (or of the two figures).
-        low: Lower end of the confidence interval; None where there are no samples.
+        value: Ratio b / a of the geometric means of the runs.
+        low: Lower end of the confidence interval; None where no noise is known.
         high: Upper end of it.
         confidence: Confidence of the interval, such as 0.95.
-        n_a: Samples of a.
-        n_b: Samples of b.
+        n_a: Runs of a.
+        n_b: Runs of b.
         metric: What was compared.
-        note: Why there is no interval, where there is none.
+        note: Where the noise is from, or why there is no interval.
     """
 
     value: float
@@ -52,94 +73,109 @@ class Ratio:
     note: str | None = None
 
     def exceeds(self, factor: float) -> bool:
-        """Return whether b is worse than a by more than ``factor``, noise taken into account.
+        """Return whether b is worse than a by more than ``factor``, and not by noise.
 
-        With an interval, its lower end must lie above the factor; without one, the ratio itself.
+        With an interval, that must lie above 1 as well.
         """
-        return (self.value if self.low is None else self.low) > factor
+        return self.value > factor and (self.low is None or self.low > 1)
 
 
 def compare(
-    samples_a: Sequence[float],
-    samples_b: Sequence[float],
-    *,
-    confidence: float = 0.95,
-    seed: int = 0,
+    a: Sequence[float], b: Sequence[float], *, floor: Noise | None = None, metric: str | None = None
 ) -> Ratio:
-    """Return the ratio of the medians b / a with a bootstrap confidence interval.
+    """Return the ratio b / a of the runs' figures with its confidence interval.
 
-    Percentile bootstrap with independent resampling of both sides (Efron and Tibshirani, An
-    Introduction to the Bootstrap, 1993, chapter 13). The samples are steps of one run each: the
-    interval holds the noise between steps, not the noise between runs.
+    Welch's t interval on the logarithms (Welch 1947, Biometrika 34), where each side has two runs
+    at least; else with the noise ``floor``, if there is one. Raises SourceError where a side has
+    no figure, or one that is not positive.
+    """
+    logs_a, logs_b = _logarithms(a, "a"), _logarithms(b, "b")
+    difference = statistics.fmean(logs_b) - statistics.fmean(logs_a)
+    n_a, n_b = len(logs_a), len(logs_b)
+    named = {"n_a": n_a, "n_b": n_b, "metric": metric}
+    if min(n_a, n_b) >= _TOO_FEW:
+        error, degrees = _welch(logs_a, logs_b)
+        note = None
+    elif floor is not None:
+        error, degrees = floor.deviation * math.sqrt(1 / n_a + 1 / n_b), float(floor.degrees)
+        note = "one run on a side: the noise is that of repeats of other runs"
+    else:
+        note = "one run on a side: no interval; repeat the runs for one"
+        return Ratio(math.exp(difference), note=note, **named)  # type: ignore[arg-type] # fields of Ratio
+    reach = t_quantile(0.5 + CONFIDENCE / 2, degrees) * error if error else 0.0
+    ends = (math.exp(difference - reach), math.exp(difference + reach))
+    return Ratio(math.exp(difference), *ends, CONFIDENCE, note=note, **named)  # type: ignore[arg-type] # fields of Ratio
 
-    Raises SourceError where a side has no sample, or one that is not positive.
+
+def _logarithms(figures: Sequence[float], name: str) -> list[float]:
+    if not len(figures) or not all(figure > 0 for figure in figures):
+        raise SourceError(f"runs of {name}: found {len(figures)}; expected positive figures")
+    return [math.log(figure) for figure in figures]
+
+
+def _welch(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
+    """Return the standard error of a difference of means and Welch's degrees of freedom."""
+    parts = [(statistics.variance(side) / len(side), len(side) - 1) for side in (a, b)]
+    squared = sum(part for part, _ in parts)
+    if not squared:
+        return 0.0, 1.0
+    return math.sqrt(squared), squared**2 / sum(part**2 / n for part, n in parts)
+
+
+def t_quantile(share: float, degrees: float) -> float:
+    """Return a quantile of Student's t distribution, by integrating its density.
+
+    With x = sqrt(n) tan(u) the density is cos(u) ** (n - 1) over an angle.
+
+    >>> round(t_quantile(0.975, 14), 3)
+    2.145
     """
     import numpy as np  # noqa: PLC0415 - heavy, and only needed here
 
-    _check_samples(samples_a, "a")
-    _check_samples(samples_b, "b")
-    a, b = np.asarray(samples_a, dtype=float), np.asarray(samples_b, dtype=float)
-    value = float(np.median(b) / np.median(a))
-    n_a, n_b = len(a), len(b)
-    if min(n_a, n_b) < _FEWEST_SAMPLES:
-        note = f"fewer than {_FEWEST_SAMPLES} samples on a side: no interval"
-        return Ratio(value, n_a=n_a, n_b=n_b, note=note)
-    generator = np.random.default_rng(seed)
-    ratios = _medians(generator, b) / _medians(generator, a)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(ratios, [tail, 1 - tail])
-    return Ratio(value, float(low), float(high), confidence, n_a, n_b)
+    angles = np.linspace(-np.pi / 2, np.pi / 2, _GRID)
+    density = np.cos(angles[1:-1]) ** (degrees - 1)
+    shares = np.cumsum(density)
+    shares = (shares - density / 2) / shares[-1]
+    return float(math.sqrt(degrees) * np.tan(np.interp(share, shares, angles[1:-1])))
 
 
-def _medians(generator: Any, samples: Any) -> Any:
-    """Return the medians of resamples, some at a time so that memory stays small."""
-    import numpy as np  # noqa: PLC0415 - heavy, and only needed here
-
-    at_once = max(1_000_000 // len(samples), 1)
-    medians = []
-    for start in range(0, _RESAMPLES, at_once):
-        shape = (min(at_once, _RESAMPLES - start), len(samples))
-        medians.append(np.median(samples[generator.integers(0, len(samples), shape)], axis=1))
-    return np.concatenate(medians)
-
-
-def _check_samples(samples: Sequence[float], name: str) -> None:
-    if not len(samples) or not all(sample > 0 for sample in samples):
-        raise SourceError(f"samples of {name}: found {len(samples)}; expected positive seconds")
+def pool_noise(groups: Iterable[Sequence[float]]) -> Noise | None:
+    """Return the noise between repeats, pooled over groups of them; None without any repeat."""
+    squares, degrees = 0.0, 0
+    for figures in groups:
+        if len(figures) >= _TOO_FEW:
+            logs = [math.log(figure) for figure in figures]
+            squares += statistics.variance(logs) * (len(logs) - 1)
+            degrees += len(logs) - 1
+    return Noise(math.sqrt(squares / degrees), degrees) if degrees else None
 
 
-def compare_observations(
-    a: Mapping[str, Any], b: Mapping[str, Any], *, confidence: float = 0.95
-) -> Ratio:
-    """Return how many times slower ``b`` is than ``a`` (two observations of submissions).
-
-    From the steps' seconds where both have samples outside the warm-up; else from the finest figure
-    that both have, without an interval. Raises SourceError where they share no figure.
-    """
-    seconds_a, seconds_b = measured_seconds(a), measured_seconds(b)
-    if seconds_a and seconds_b:
-        ratio = compare(seconds_a, seconds_b, confidence=confidence)
-        return replace(ratio, metric="step_time")
+def choose_time(runs: Iterable[Mapping[str, Any]]) -> tuple[str, Figure] | None:
+    """Return the finest metric of time that all runs have, and how to read seconds of it."""
+    runs = list(runs)
+    if all(measured_seconds(run) for run in runs):
+        return "step_time", lambda run: statistics.median(measured_seconds(run))
     for metric, more_is_slower in _METRICS:
-        figure_a, figure_b = find_figure(a, metric), find_figure(b, metric)
-        if figure_a and figure_b:
-            value = figure_b / figure_a if more_is_slower else figure_a / figure_b
-            note = "only totals are recorded: no interval"
-            return Ratio(value, metric=metric, note=note)
-    raise SourceError(
-        "the two observations share no time and no rate; expected one of "
-        + ", ".join(metric for metric, _ in _METRICS)
-    )
+        if all(find_figure(run, metric) for run in runs):
+            return metric, _reader(metric, more_is_slower=more_is_slower)
+    return None
 
 
-def compare_memory(a: Mapping[str, Any], b: Mapping[str, Any]) -> Ratio | None:
-    """Return how many times the peak memory of ``a`` that of ``b`` is; None where kinds differ."""
-    for kind in ("allocated", "reserved", "device", "unknown", "host_rss"):
-        figure_a = find_figure(a, "peak_memory", kind=kind)
-        figure_b = find_figure(b, "peak_memory", kind=kind)
-        if figure_a and figure_b:
-            return Ratio(
-                figure_b / figure_a, metric=f"peak_memory ({kind})", note="one figure each"
+def _reader(metric: str, *, more_is_slower: bool) -> Figure:
+    def read(run: Mapping[str, Any]) -> float | None:
+        figure = find_figure(run, metric)
+        return figure if more_is_slower or not figure else 1 / figure
+
+    return read
+
+
+def choose_memory(runs: Iterable[Mapping[str, Any]]) -> tuple[str, Figure] | None:
+    """Return the kind of peak memory that all runs have, and how to read it."""
+    runs = list(runs)
+    for kind in _KINDS:
+        if all(find_figure(run, "peak_memory", kind=kind) for run in runs):
+            return f"peak_memory ({kind})", lambda run, kind=kind: find_figure(
+                run, "peak_memory", kind=kind
             )
     return None
 

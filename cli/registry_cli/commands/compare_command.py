@@ -31,10 +31,13 @@ from registry_cli.recorded import read_recorded
 def command(
     a: str, b: str, *, factor: float, fail: bool, format_name: str, registry_path: Path | None
 ) -> int:
-    """Compare A with B: time and peak memory per configuration that both have.
+    """Compare A with B: outcome, time and peak memory of each configuration.
 
-    A and B are ids of observations, environments or sources (or their first digits), or paths of
-    plans that were run. The interval is a bootstrap over the steps' samples, where there are any.
+    A and B are ids of observations, environments or sources (or their first digits), versions of a
+    package (peft=0.21), or paths of plans that were run. What ended well in A and fails or is
+    missing in B comes first. The interval is one of runs: it needs two of each side, or repeats of
+    other configurations. B is worse where it fails, or where the ratio exceeds --factor and the
+    interval lies above 1.
 
     \b
     Example:

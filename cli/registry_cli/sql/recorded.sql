@@ -24,6 +24,16 @@ where starts_with(o.observation_id, $word)
     or starts_with(o.environment_id, $word)
     or o.source_id = $word
     or (
+        $package is not null
+        and starts_with(
+            coalesce(
+                json_extract_string(to_json(e), '$.' || $package || '_version'),
+                json_extract_string(e.packages, '$.' || $package)
+            ) || '.',
+            $version || '.'
+        )
+    )
+    or (
         $trial_ids is not null
         and list_contains(
             string_split($trial_ids, ','), json_extract_string(o.provenance, '$.spec.trial_id')
