@@ -45,6 +45,11 @@ def answer(lines: Iterable[str]) -> None:
     click.echo("\n".join(map(escape_unprintable, lines)))
 
 
+def say(line: str) -> None:
+    """Show one line of an answer on stdout."""
+    answer([line])
+
+
 def data(document: Any) -> None:
     """Show an answer as JSON."""
     click.echo(json.dumps(document, indent=1))

@@ -24,6 +24,8 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     observation = document["observation"]
     inferences = observation.get("inferences", {})
     yield f"observation {observation['observation_id']}"
+    for row in document.get("retractions") or ():
+        yield f"  WITHDRAWN {row['retracted_at']}: {row['reason']}"
     shown = {k: v for k, v in observation.items() if k not in (*_HIDDEN, "inferences")}
     yield from _section(shown, inferences)
     yield from ("", "configuration")

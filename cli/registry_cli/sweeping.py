@@ -80,7 +80,7 @@ def sweep_plan(
         resume=resume,
     )
     for line in _summary(sweep, ids):
-        click.echo(line)
+        console.say(line)
     for message in sweep.refused:
         console.error(f"a trial's result was not recorded: {message}")
     return _status(sweep), ids

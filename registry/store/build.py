@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from registry.contract.fingerprint import contract_stamp, is_current
 from registry.errors import StoreError
@@ -17,15 +19,15 @@ from registry.store.curated import (
     with_described,
 )
 from registry.store.derive_tables import CATALOGUE_TABLES, derive_tables
+from registry.store.documents import PLACES, match_ids, sign_observations
 from registry.store.folder import Folder
 from registry.store.lock import table_lock
-from registry.store.parts import CATALOGUE, format_part
+from registry.store.parts import CATALOGUE, CURATED, format_part, parse_part
+from registry.store.renamed import write_renamed
 from registry.tables.curated import load_curated_catalogue, read_source_documents
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pyarrow as pa
 
     from registry.catalogue import Catalogue
     from registry.store.derive_tables import Rows
@@ -40,6 +42,8 @@ class BuildResult:
     changed: tuple[str, ...]
     #: Sources that the tables do not hold as they are now, before anything was written.
     pending: tuple[str, ...]
+    #: Ids that corrected observations had, and what they are now.
+    renamed: dict[str, str] = field(default_factory=dict)
 
 
 def build_tables(records: Path) -> BuildResult:
@@ -51,6 +55,7 @@ def build_tables(records: Path) -> BuildResult:
     folder = _require_sources(records)
     with table_lock(folder):
         pending = find_pending_sources(folder)
+        before = _sign(folder)
         n_submissions, files = format_tables(records)
         changed = tuple(name for name, data in files.items() if _read(folder, name) != data)
         there = {name for name in folder.storage.list("tables") if not name.startswith(".")}
@@ -65,8 +70,19 @@ def build_tables(records: Path) -> BuildResult:
         for name in sorted(stale):
             if folder.storage.path(f"tables/{name}").is_file():
                 folder.storage.delete(f"tables/{name}")
+        renamed = match_ids(before, _sign(folder)) if changed else {}
+        write_renamed(folder, renamed)
     rows = json.loads(files["manifest.json"])["files"]["observations.parquet"]["rows"]
-    return BuildResult(n_submissions, rows, tuple(sorted({*changed, *stale})), pending)
+    return BuildResult(n_submissions, rows, tuple(sorted({*changed, *stale})), pending, renamed)
+
+
+def _sign(folder: Folder) -> dict[str, str]:
+    """Return what finds each observation of the tables again after a correction of its source."""
+    try:
+        part = parse_part(CURATED, folder.tables, json.loads(folder.storage.get(MANIFEST)))
+        return sign_observations([part], PLACES)
+    except (OSError, ValueError, KeyError, TypeError, StoreError, pa.ArrowException):
+        return {}  # no tables yet, or damaged ones
 
 
 def check_tables(records: Path) -> BuildResult:
@@ -101,7 +117,6 @@ def _is_alike(folder: Folder, name: str, files: dict[str, bytes], built: Any) ->
 
 def _rows_equal(stored: bytes, made: bytes) -> bool:
     """Compare rows: another version of the writer gives other bytes."""
-    import pyarrow as pa  # noqa: PLC0415 - heavy
     import pyarrow.parquet as pq  # noqa: PLC0415 - heavy
 
     tables = (pq.read_table(pa.BufferReader(data)) for data in (stored, made))

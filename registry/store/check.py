@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from registry.errors import RegistryError, StoreError
-from registry.store.build import check_tables
 from registry.store.curated import REBUILD, read_curated
+from registry.store.derive_tables import derive_tables
+from registry.store.ids import ERASED
 from registry.store.legacy import read_legacy
 from registry.store.lock import LOCK
 from registry.store.manifest import REPAIR
 from registry.store.parts import DESCRIPTION, Part, check_files, hash_file
-from registry.store.renamed import read_folder
+from registry.store.renamed import RENAMED, read_folder
 from registry.store.snapshot import Snapshot, read_snapshot
 from registry.store.state import (
     find_damaged_manifests,
@@ -83,6 +84,7 @@ def check_registry(location: Location) -> CheckReport:
     problems += _check_history(folder, snapshot)
     problems += _check_parts(folder, snapshot)
     problems += _check_leftovers(folder, snapshot)
+    problems += _check_renamed(folder, snapshot)
     problems += [Problem("journal", "", text) for text in snapshot.journal.problems]
     return CheckReport(_count(snapshot), tuple(problems), tuple(_hints(folder, snapshot)))
 
@@ -134,14 +136,34 @@ def _check_leftovers(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
             )
 
 
+def _check_renamed(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
+    """Yield old ids that lead to no observation."""
+    renamed = read_folder(folder)
+    pending = derive_tables(snapshot.pending)["observations"] if renamed else ()
+    known = {row["observation_id"] for row in pending}
+    for table in ("observations", ERASED) if renamed else ():
+        known |= {key.hex() for key in snapshot.known.keys(table)}
+    for old, new in renamed.items():
+        if new not in known:
+            yield Problem(
+                "ids",
+                str(folder.path / RENAMED),
+                f"old id {old[:12]} leads to {new[:12]}, which no observation has; expected one "
+                "of today; correct the line, or remove it where the observation was withdrawn",
+            )
+
+
 def _check_curated(location: Location) -> CheckReport:
     folder = location.own
     try:
         curated = read_curated(folder)
         read_folder(folder)
         problems = [Problem("files", "", text) for text in _check_built(curated.part)]
+        problems += [Problem("source", "", text) for text in curated.problems]
         hints = [f"{name}: not in the tables yet; {REBUILD}" for name in curated.pending_sources]
         if not problems and (folder.path / "sources").is_dir():
+            from registry.store.build import check_tables  # noqa: PLC0415 - loads pyarrow
+
             result = check_tables(folder.path)
             problems = [
                 Problem(
@@ -152,6 +174,7 @@ def _check_curated(location: Location) -> CheckReport:
             if result.pending == ("schemas",):
                 hints.append(f"the tables were made under another contract; {REBUILD}")
         snapshot = read_snapshot(location)
+        problems += _check_renamed(folder, snapshot)
     except RegistryError as error:
         return CheckReport({}, (Problem("curated", "", str(error)),))
     problems += [Problem("journal", "", text) for text in snapshot.journal.problems]

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from registry.errors import StoreError
+from registry.errors import SourceError, StoreError, SubmissionError
 from registry.store.catalogue_files import catalogue_text, hash_catalogue, read_catalogue
 from registry.store.derive_tables import Document
 from registry.store.parts import CATALOGUE, CURATED, REINSTALL, Part, parse_part
@@ -46,6 +47,8 @@ class Curated:
     pending: tuple[Document, ...] = ()
     #: Sources that are not in the tables as they are now.
     pending_sources: tuple[str, ...] = ()
+    #: Sources among them that cannot be read, and why: they are left out.
+    problems: tuple[str, ...] = ()
 
 
 def read_curated(folder: Folder) -> Curated:
@@ -103,11 +106,19 @@ def _with_pending(folder: Folder, part: Part | None, names: set[str]) -> Curated
     )
 
     catalogue = load_curated_catalogue(folder.path)
-    wanted = names if part else None
-    pending = tuple(read_source_documents(folder.path, catalogue, only=wanted))
+    wanted = names if part else hash_sources(folder.path).keys() - {CATALOGUE}
+    pending: list[Document] = []
+    problems = []
+    for name in sorted(wanted):
+        try:
+            pending += read_source_documents(folder.path, catalogue, only=[name])
+        except (SourceError, SubmissionError) as error:
+            reason = str(error).splitlines()[0]
+            problems.append(f"source {name}: {reason}; it is left out of all answers until then")
     catalogue = with_described(catalogue, pending)
     catalogue_hash = hash_catalogue(catalogue_text(catalogue))
-    return Curated(catalogue, catalogue_hash, part, pending, tuple(sorted(names)))
+    named = tuple(sorted(names))
+    return Curated(catalogue, catalogue_hash, part, tuple(pending), named, tuple(problems))
 
 
 def with_described(catalogue: Catalogue, documents: Iterable[Document]) -> Catalogue:
@@ -160,5 +171,9 @@ def _list_files(folder: Path | str) -> list[FileStamp]:
 
 
 def _stamp(path: str) -> FileStamp:
-    status = os.stat(path)  # noqa: PTH116 - of many files, pathlib is slow
+    status = os.lstat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise StoreError(
+            f"{path}: found no regular file; expected one of the curated records; remove it"
+        )
     return path, status.st_size, status.st_mtime_ns

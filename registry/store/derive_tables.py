@@ -17,13 +17,14 @@ from registry.submission.derive import complete_observation
 from registry.submission.identity import (
     canonical_json,
     configuration_id,
+    document_id,
     environment_id,
     float_columns,
     observation_id,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 Row = dict[str, Any]
 Rows = dict[str, list[Row]]
@@ -56,19 +57,42 @@ def derive_tables(documents: Iterable[Document], known: KnownIds | None = None) 
     citations. One that these documents, or parts in ``known``, say was erased leaves no row.
     """
     documents = list(documents)
-    tables = _Tables(_erased_ids(documents), known or KnownIds())
+    tables = _Tables(erased_ids(documents), known or KnownIds())
     for document in documents:
         tables.add(document)
     return tables.rows
 
 
-def _erased_ids(documents: Iterable[Document]) -> frozenset[str]:
+def erased_ids(documents: Iterable[Document]) -> frozenset[str]:
+    """Return the observations that documents erase."""
     return frozenset(
         row["observation_id"]
         for document in documents
         for row in document.plain.get("retractions", ())
         if row.get("erased")
     )
+
+
+def without_observations(
+    documents: Iterable[Document], erased: Collection[str], given_up: set[str]
+) -> Iterator[Document]:
+    """Yield documents without some observations; the ids of those that held one are added."""
+    for document in documents:
+        plain = document.plain
+        source_id = plain.get("source", {}).get("source_id", "")
+        observations = plain.get("observations", [])
+        kept = observations
+        if erased:
+            kept = [o for o in observations if observation_id(source_id, o) not in erased]
+        if len(kept) == len(observations):
+            yield document
+            continue
+        given_up.add(document.submission_id)
+        if kept or plain.get("models") or plain.get("gpus"):
+            rest = {name: value for name, value in plain.items() if name != "observations"}
+            rest |= {"observations": kept} if kept else {}
+            text = canonical_json(rest)
+            yield Document(document_id(text), text, rest)
 
 
 class _Tables:

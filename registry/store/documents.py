@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,11 +11,13 @@ import pyarrow.parquet as pq
 
 from registry.errors import StoreError
 from registry.store.derive_tables import Document
+from registry.store.files import require_regular
 from registry.store.manifest import REPAIR
+from registry.store.parquet import read_table
 from registry.submission.identity import document_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from registry.store.parts import Part
 
@@ -52,9 +55,47 @@ def _texts(part: Part) -> Iterator[tuple[str, str]]:
     path = part.file("submissions")
     if path is None:
         return
+    require_regular(path)
     try:
         file = pq.ParquetFile(path)
         for batch in file.iter_batches(batch_size=512, columns=["submission_id", "document"]):
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
     except (OSError, pa.ArrowInvalid) as error:
         raise StoreError(f"{path}: cannot be read ({error}); {REPAIR}") from None
+
+
+#: What is compared to find an observation again that has another id: across contracts, all that it
+#: states; after a correction, the places that report it.
+STATED = {
+    "observations": ("source_id", "run_id", "observed_at", "outcome"),
+    "measurements": ("metric", "statistic", "scope", "device_index", "kind", "value"),
+    "citations": ("locator",),
+}
+PLACES = {"observations": ("source_id",), "citations": ("source_id", "locator")}
+
+
+def match_ids(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
+    """Return the ids that only ``old`` has, and those that have the same signature in ``new``."""
+    by_signature = {signature: identity for identity, signature in new.items()}
+    return {
+        identity: by_signature[signature]
+        for identity, signature in old.items()
+        if identity not in new and signature in by_signature
+    }
+
+
+def sign_observations(parts: Iterable[Part], by: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """Return the signature of each observation that shares it with no other.
+
+    ``by`` names the columns of each table that it consists of.
+    """
+    parts = list(parts)
+    found: dict[str, list[str]] = {}
+    for table, columns in by.items():
+        files = [file for part in parts if (file := part.file(table))]
+        for row in read_table(table, files).select(["observation_id", *columns]).to_pylist():
+            identity = row.pop("observation_id")
+            found.setdefault(identity, []).append(json.dumps(row, default=str, sort_keys=True))
+    signed = {identity: "\n".join(sorted(rows)) for identity, rows in found.items()}
+    counts = Counter(signed.values())
+    return {identity: text for identity, text in signed.items() if counts[text] == 1}

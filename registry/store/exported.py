@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from registry.contract import FORMAT_VERSION, TABLES
@@ -17,6 +18,9 @@ from registry.store.parts import hash_file
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+#: Largest document of an export, in bytes.
+LARGEST_EXPORTED = 32 * 2**20
 
 #: Largest Parquet file of an export that is read, unpacked: a small file can hold far more.
 LARGEST_UNPACKED = 8 * 2**30
@@ -43,10 +47,20 @@ def read_exported(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _read_documents(path: Path) -> Iterator[tuple[str, Any]]:
-    file = pq.ParquetFile(path)
+    # as a dictionary, so that one long text that many rows repeat is held once
+    file = pq.ParquetFile(path, read_dictionary=["document"])
     for batch in file.iter_batches(batch_size=256, columns=["submission_id", "document"]):
-        for row in batch.to_pylist():
-            yield row["submission_id"], row["document"] and json.loads(row["document"])
+        texts = batch.column("document")
+        longest = pc.max(pc.binary_length(texts.dictionary)).as_py() or 0
+        if longest > LARGEST_EXPORTED:
+            raise SubmissionError(
+                f"{path.name}: holds a document of {longest} bytes; expected at most "
+                f"{LARGEST_EXPORTED}",
+                origin=str(path.parent),
+            )
+        for submission_id, text in zip(batch.column("submission_id"), texts, strict=True):
+            found = text.as_py()
+            yield submission_id.as_py(), None if found is None else json.loads(found)
 
 
 def _describes(document: Any) -> bool:

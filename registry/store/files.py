@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from typing import TYPE_CHECKING
 
 from registry.errors import StoreError
@@ -29,6 +30,16 @@ def sync_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def require_regular(path: Path) -> None:
+    """Raise StoreError where an existing file is no regular one: a pipe would never end."""
+    mode = path.lstat().st_mode
+    if not stat.S_ISREG(mode):
+        raise StoreError(
+            f"{path}: found no regular file; expected one that the registry wrote; run "
+            "`registry repair`"
+        )
 
 
 def require_empty(target: Path) -> None:

@@ -9,10 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from registry.errors import StoreError
 from registry.store.catalogue_files import with_parts
 from registry.store.curated import read_curated, with_described
-from registry.store.derive_tables import derive_tables, select_new
-from registry.store.ids import KnownIds
+from registry.store.derive_tables import (
+    derive_tables,
+    erased_ids,
+    select_new,
+    without_observations,
+)
+from registry.store.ids import ERASED, KnownIds
 from registry.store.journal import (
     BadEntry,
     Journal,
@@ -23,15 +29,15 @@ from registry.store.journal import (
     remove_leftovers,
     validate_entries,
 )
-from registry.store.legacy import map_legacy_ids, read_legacy
+from registry.store.legacy import map_legacy_ids, read_legacy, without_curated
 from registry.store.lock import table_lock
-from registry.store.manifest import Manifest, write_manifest
-from registry.store.parts import Part, write_part
+from registry.store.manifest import Manifest, list_versions, manifest_name, write_manifest
+from registry.store.parts import Part, check_files, write_part
 from registry.store.renamed import write_renamed
 from registry.store.state import State, read_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from registry.store.curated import Curated
     from registry.store.derive_tables import Document
@@ -46,6 +52,9 @@ LARGEST_MERGED = 100_000
 #: Observations that become one part before parts are merged, and journal entries read together.
 _CHUNK_OBSERVATIONS = 2_000
 _CHUNK_ENTRIES = 500
+
+#: Largest file of a part whose content a fold verifies before it goes on.
+_LARGEST_VERIFIED = 32 * 2**20
 
 #: Age at which a temporary file in the journal counts as left behind by a killed writer.
 _LEFTOVER_SECONDS = 3600.0
@@ -73,7 +82,11 @@ def fold(location: Location, *, rebuild: bool = False, wait_seconds: float = 60.
     folder = location.own.require()
     with table_lock(folder, wait_seconds=wait_seconds) as now:
         remove_leftovers(folder.journal, now=now, older_than_seconds=_LEFTOVER_SECONDS)
-        return Folding(location, read_state(folder)).run(rebuild=rebuild)
+        state = read_state(folder)
+        for part in state.parts:
+            for problem in check_files(part, largest=_LARGEST_VERIFIED):
+                raise StoreError(problem)
+        return Folding(location, state).run(rebuild=rebuild)
 
 
 @dataclass
@@ -85,6 +98,10 @@ class Folding:
     n_submissions: int = 0
     n_observations: int = 0
     bad: list[BadEntry] = field(default_factory=list)
+    #: Documents that held what was erased.
+    given_up: set[str] = field(default_factory=set)
+    #: Whether a part holds what was erased.
+    must_rewrite: bool = False
 
     def __post_init__(self) -> None:
         """Read what is known before anything is folded."""
@@ -92,22 +109,29 @@ class Folding:
         self.curated: Curated = read_curated(self.location.catalogue_folder)
         self.parts: list[Part] = list(self.before.parts)
         self.catalogue = with_parts(self.curated.catalogue, self.folder, self.parts)
+        known = self.before.known
+        self.erased = {key.hex() for key in known.keys(ERASED)}
+        self.must_rewrite = any(known.contains("observations", k) for k in known.keys(ERASED))
 
     def run(self, *, rebuild: bool) -> FoldResult:
         """Fold, commit, and only then remove what is safe in the parts."""
         if self.before.is_legacy:
             self._take_legacy()
         elif rebuild:
-            self.parts = []
-            self.take(read_all_documents(self.before.parts))
-            self.n_submissions = self.n_observations = 0
+            self.rewrite()
         entries = list_entries(self.folder)
         self.take_journal(entries)
-        if rebuild:
+        if self.must_rewrite:
+            self.rewrite()
+        if rebuild or self.must_rewrite:
             self.merge_all()
         self._merge_tiers()
-        manifest = commit(self.folder, self.before.manifest, self.parts)
-        remove_folded(self.folder, self.parts, entries)
+        if rebuild:
+            self._map_ids()
+        manifest = commit(self.folder, self.before.manifest, self.parts, anew=self.must_rewrite)
+        remove_folded(self.folder, self.parts, entries, self.given_up)
+        if self.must_rewrite:
+            remove_history(self.folder)
         problems = self.quarantine()
         return FoldResult(
             manifest.version,
@@ -116,6 +140,17 @@ class Folding:
             self.n_observations,
             problems,
         )
+
+    def _map_ids(self) -> None:
+        """Map the ids that a changed contract gives other values to, by all else they state."""
+        from registry.store.documents import (  # noqa: PLC0415 - loads pyarrow
+            STATED,
+            match_ids,
+            sign_observations,
+        )
+
+        before, today = (sign_observations(p, STATED) for p in (self.before.parts, self.parts))
+        write_renamed(self.folder, match_ids(before, today))
 
     def _take_legacy(self) -> None:
         """Take over the documents of an earlier release; curated copies among them stay behind."""
@@ -151,7 +186,9 @@ class Folding:
 
     def take(self, documents: Iterable[Document]) -> None:
         """Write parts with the rows of documents that no part holds yet."""
-        for chunk in _chunks(documents):
+        for every in _chunks(documents):
+            self._note_erased(every)
+            chunk = list(without_observations(every, self.erased, self.given_up))
             known = KnownIds([part.ids for part in self.parts])
             new = [d for d in chunk if not known.contains("submissions", _key(d.submission_id))]
             if new:
@@ -160,6 +197,20 @@ class Folding:
                 self.parts.append(part)
                 self.n_submissions += len(new)
                 self.n_observations += part.rows("observations")
+
+    def _note_erased(self, documents: Iterable[Document]) -> None:
+        """Note what documents erase; what a part holds of it has to be written anew without it."""
+        known = KnownIds([part.ids for part in self.parts])
+        found = erased_ids(documents) - self.erased
+        self.must_rewrite |= any(known.contains("observations", bytes.fromhex(i)) for i in found)
+        self.erased |= found
+
+    def rewrite(self) -> None:
+        """Write all parts anew."""
+        before, self.parts = self.parts, []
+        n_before = self.n_submissions, self.n_observations
+        self.take(read_all_documents(before))
+        self.n_submissions, self.n_observations = n_before
 
     def merge_all(self) -> None:
         """Merge all parts into one, or into some of bounded size."""
@@ -257,18 +308,6 @@ def read_all_documents(parts: Iterable[Part]) -> Iterator[Document]:
         yield from read_documents(part)
 
 
-def without_curated(curated: Curated, documents: Iterable[Document]) -> Iterator[Document]:
-    """Yield the documents that report an observation, model or GPU the curated records lack."""
-    known = KnownIds([curated.part.ids] if curated.part else [])
-    for document in documents:
-        if any(select_new(derive_tables([document]), known)[name] for name in _CONTENT):
-            yield document
-
-
-#: Tables that tell whether the curated records hold all that a document says.
-_CONTENT = ("observations", "models", "gpus")
-
-
 def commit(
     folder: Folder, before: Manifest, parts: Sequence[Part], *, anew: bool = False
 ) -> Manifest:
@@ -285,11 +324,23 @@ def commit(
     return manifest
 
 
-def remove_folded(folder: Folder, parts: Sequence[Part], entries: Sequence[str]) -> None:
-    """Remove the journal entries that were read back whole from one of the parts."""
+def remove_folded(
+    folder: Folder, parts: Sequence[Part], entries: Sequence[str], given_up: Collection[str] = ()
+) -> None:
+    """Remove the journal entries that were read back whole from one of the parts, or given up."""
     if not entries:
         return
     from registry.store.documents import find_safe  # noqa: PLC0415 - loads pyarrow
 
-    for submission_id in sorted(find_safe(parts, set(entries))):
+    for submission_id in sorted(find_safe(parts, set(entries)) | ({*entries} & {*given_up})):
         folder.storage.delete(entry_name(submission_id))
+
+
+def remove_history(folder: Folder) -> None:
+    """Remove all versions but the newest, and the parts that only they name."""
+    from registry.store.prune import remove_unnamed  # noqa: PLC0415 - loads pyarrow
+
+    # parts first: one that no manifest names would count as lost, should this be interrupted
+    remove_unnamed(folder, list_versions(folder)[-1:])
+    for version in list_versions(folder)[:-1]:
+        folder.storage.delete(manifest_name(version))

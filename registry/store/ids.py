@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.contract import load_table
 from registry.errors import StoreError
+from registry.store.files import require_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -41,7 +42,7 @@ IDENTIFIED = (
 ERASED = "erased"
 
 #: Tables whose key is a hash: its leading digits are the id.
-_HASHED = ("environments", "configurations", "observations", "retractions", "submissions")
+_HASHED = ("environments", "configurations", "observations", "submissions")
 
 
 def row_key(table: str, row: Mapping[str, Any]) -> bytes:
@@ -85,6 +86,7 @@ class IdFile:
 
     def _map(self) -> bytes | mmap.mmap:
         try:
+            require_regular(self._path)
             with self._path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""

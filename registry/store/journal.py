@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from registry.contract.resources import read_yaml
 from registry.errors import RegistryError, StoreError, SubmissionError
 from registry.reading.json_reader import parse_json
-from registry.store.derive_tables import Document
+from registry.store.derive_tables import Document, derive_tables
 from registry.store.files import TEMPORARY_PREFIX
 from registry.submission.identity import document_id
 
@@ -115,8 +115,6 @@ def validate_entries(raw: RawJournal, catalogue: Catalogue) -> Journal:
     """
     if not raw.texts:
         return Journal((), raw.bad)
-    from registry.submission.prepare import prepare_submission  # noqa: PLC0415 - loads pydantic-core, which a query with nothing pending does not need
-
     bad = list(raw.bad)
     plain: dict[str, object] = {}
     for submission_id, data in raw.texts.items():
@@ -127,14 +125,35 @@ def validate_entries(raw: RawJournal, catalogue: Catalogue) -> Journal:
     catalogue = _with_described(catalogue, plain.values())
     entries = []
     for submission_id, document in plain.items():
+        text = raw.texts[submission_id].decode()
         try:
-            ready = prepare_submission(document, catalogue, origin="", is_new=False)
+            entries.append(validate_document(submission_id, text, document, catalogue))
         except SubmissionError as error:
             bad.append(BadEntry(f"{submission_id}.json", _reason(error), _is_newer(document)))
-        else:
-            text = raw.texts[submission_id].decode()
-            entries.append(Document(submission_id, text, ready.document))
     return Journal(tuple(entries), tuple(sorted(bad, key=lambda entry: entry.name)))
+
+
+def validate_document(
+    submission_id: str, text: str, document: object, catalogue: Catalogue
+) -> Document:
+    """Return a document as it is derived from; raise SubmissionError where it is not valid.
+
+    A valid one in another form than it is recorded in is refused as well: what follows from its
+    text would differ from what follows from its form.
+    """
+    from registry.submission.prepare import prepare_submission  # noqa: PLC0415 - loads pydantic-core, which a query with nothing pending does not need
+
+    ready = prepare_submission(document, catalogue, origin="", is_new=False)
+    if ready.text != text:
+        stated = Document(submission_id, text, document)  # type: ignore[arg-type] # it is valid
+        recorded = Document(submission_id, text, ready.document)
+        try:
+            is_alike = derive_tables([stated]) == derive_tables([recorded])
+        except (KeyError, TypeError, ValueError, AttributeError):
+            is_alike = False
+        if not is_alike:
+            raise SubmissionError("it is not in the form in which `registry add` records it")
+    return Document(submission_id, text, ready.document)
 
 
 def _is_newer(document: object) -> bool:

@@ -14,15 +14,18 @@ from registry.contract import TABLES
 from registry.errors import StoreError
 from registry.store.compose import compose_observations, compose_submissions
 from registry.store.curated import read_curated
-from registry.store.derive_tables import Document, derive_tables
+from registry.store.derive_tables import Document, derive_tables, select_new
 from registry.store.folder import Folder, curated_dir
+from registry.store.ids import KnownIds
 from registry.store.manifest import REPAIR, list_versions, manifest_name
 from registry.store.parts import hash_file
 from registry.submission.identity import canonical_json, document_id, observation_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
+
+    from registry.store.curated import Curated
 
 _PART = re.compile(r"submissions-([0-9a-f]{16})\.parquet")
 _ANY_FILE = re.compile(r"(ids|catalogue|[a-z]+)-[0-9a-f]{16}\.(parquet|bin|json)")
@@ -191,3 +194,15 @@ def _map_ids(rows: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
         source_id = observation.pop("source_id")
         renamed[old["observation_id"]] = observation_id(source_id, observation)
     return renamed
+
+
+def without_curated(curated: Curated, documents: Iterable[Document]) -> Iterator[Document]:
+    """Yield the documents that report an observation, model or GPU the curated records lack."""
+    known = KnownIds([curated.part.ids] if curated.part else [])
+    for document in documents:
+        if any(select_new(derive_tables([document]), known)[name] for name in _CONTENT):
+            yield document
+
+
+#: Tables that tell whether the curated records hold all that a document says.
+_CONTENT = ("observations", "models", "gpus")

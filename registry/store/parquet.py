@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from registry.contract import TABLES
 from registry.contract.arrow import rows_table, sorted_table, table_schema
+from registry.store.files import require_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,6 +55,9 @@ def read_table(name: str, files: Iterable[Path]) -> pa.Table:
     Raises pyarrow.ArrowInvalid where a value cannot be of its column's type today.
     """
     schema = table_schema(name) if name in TABLES else None
+    files = list(files)
+    for file in files:
+        require_regular(file)
     tables = [pq.read_table(file, partitioning=None) for file in files]
     if schema is None:
         return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,10 @@ def read_part(folder: Folder, name: str) -> Part:
     """Return a part; raise StoreError where it is missing, incomplete or changed."""
     place = f"tables/parts/{name}/{DESCRIPTION}"
     path = folder.storage.path(place)
+    if path.parent.is_symlink():
+        raise StoreError(
+            f"{path.parent}: found a link; expected a folder of the registry; {REPAIR}"
+        )
     try:
         description = folder.storage.get(place)
     except FileNotFoundError:
@@ -170,7 +175,7 @@ def format_part(
             contents[f"{name}.ids"] = (format_ids(name, keys), None)
     retractions = tables["retractions"].to_pylist() if "retractions" in tables else []
     if erased := [row for row in retractions if row["erased"]]:
-        contents[f"{ERASED}.ids"] = (format_ids("retractions", erased), None)
+        contents[f"{ERASED}.ids"] = (format_ids("observations", erased), None)
     if described := _described(tables):
         contents[CATALOGUE] = (canonical_json(described).encode() + b"\n", None)
     return contents
@@ -188,13 +193,18 @@ def _described(tables: Mapping[str, pa.Table]) -> dict[str, Any]:
     }
 
 
-def check_files(part: Part) -> Iterable[str]:
-    """Yield what is wrong with the files of a part: missing, changed, or not its own."""
+def check_files(part: Part, largest: float = math.inf) -> Iterable[str]:
+    """Yield what is wrong with the files of a part: missing or changed.
+
+    Files of more than ``largest`` bytes are known by their size alone.
+    """
     for name, file in part.files.items():
         path = part.path / name
         if path.is_symlink() or not path.is_file():
             yield f"{path}: found no such file; {REPAIR}"
-        elif hash_file(path) != file.sha256:
+        elif path.stat().st_size != file.size or (
+            file.size <= largest and hash_file(path) != file.sha256
+        ):
             yield f"{path}: found other content than was written; {REPAIR}"
 
 

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 from registry.store.curated import read_curated
 from registry.store.documents import find_safe, read_documents
-from registry.store.files import TEMPORARY_PREFIX, sync_folder
-from registry.store.fold import without_curated
+from registry.store.files import TEMPORARY_PREFIX, sync_folder, temporary_name
 from registry.store.folder import Folder, curated_dir
 from registry.store.ids import ERASED, KnownIds, row_key
-from registry.store.legacy import legacy_files, recover_legacy
+from registry.store.journal import is_recorded
+from registry.store.legacy import legacy_files, recover_legacy, without_curated
 from registry.store.lock import table_lock
 from registry.store.manifest import list_versions, manifest_name, read_manifest
 from registry.store.parts import DESCRIPTION, Part, read_part
+from registry.store.recover import recover_part
 from registry.store.state import State, read_state
 from registry.submission.identity import observation_id
 
@@ -47,9 +48,10 @@ def remove_unnamed(folder: Folder, versions: Sequence[int]) -> None:
     kept = [read_part(folder, name) for name in sorted(named)]
     for name in folder.storage.list("tables/parts"):
         if name not in named and _is_safe(folder, name, kept):
-            # without its description it is no part any more, should the removal be interrupted
-            folder.storage.delete(f"tables/parts/{name}/{DESCRIPTION}")
-            shutil.rmtree(folder.parts / name)
+            # under another name it is no part any more, should the removal be interrupted
+            (folder.parts / name).rename(folder.parts / temporary_name())
+    for leftover in folder.parts.glob(f"{TEMPORARY_PREFIX}*"):
+        shutil.rmtree(leftover)
     if all(not State(manifest).is_legacy for manifest in manifests):
         _remove_legacy(folder, kept)
     for path in folder.tables.glob(f"{TEMPORARY_PREFIX}*"):
@@ -57,11 +59,15 @@ def remove_unnamed(folder: Folder, versions: Sequence[int]) -> None:
 
 
 def _is_safe(folder: Folder, name: str, kept: list[Part]) -> bool:
-    """Tell whether all documents of a part are elsewhere; an incomplete part has none."""
-    if not (folder.parts / name / DESCRIPTION).is_file():
-        return True
-    documents = read_documents(read_part(folder, name))
-    return _are_safe(list(documents), kept)
+    """Tell whether all documents of a part are elsewhere, those of an incomplete one as well."""
+    if (folder.parts / name / DESCRIPTION).is_file():
+        return _are_safe(list(read_documents(read_part(folder, name))), kept)
+    path = folder.parts / name
+    notes: list[str] = []
+    is_there = (path / "submissions.parquet").exists()
+    documents = list(recover_part(path, (), notes)) if is_there else []
+    pending = [one for one in documents if not is_recorded(folder, one.submission_id)]
+    return not notes and _are_safe(pending, kept)
 
 
 def _are_safe(documents: list[Document], kept: list[Part]) -> bool:

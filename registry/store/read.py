@@ -46,12 +46,13 @@ _LATER_CITATIONS = (("observation_id", "VARCHAR"), ("n", "BIGINT"))
 
 
 def read_dataset(location: Location, at: int | None = None) -> tuple[Dataset, tuple[str, ...]]:
-    """Return what a query may read, and what is wrong with the journal.
+    """Return what a query may read, and what is wrong with sources and the journal.
 
     With ``at``, the folded state of that version alone. Raises StoreError.
     """
     snapshot = read_snapshot(location, at)
-    return build_dataset(snapshot), snapshot.journal.problems
+    curated = snapshot.curated.problems if snapshot.curated else ()
+    return build_dataset(snapshot), (*curated, *snapshot.journal.problems)
 
 
 def build_dataset(snapshot: Snapshot) -> Dataset:

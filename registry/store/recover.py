@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from registry.contract import TABLES
+from registry.errors import StoreError
 from registry.store.compose import compose_documents
 from registry.store.derive_tables import Document
+from registry.store.files import require_regular
 from registry.submission.identity import document_id
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ def recover_part(path: Path, others: Sequence[Path], notes: list[str]) -> Iterat
     Rows that its observations share with those of ``others`` are in the first part that had them.
     What is wrong is added to ``notes``.
     """
-    rows = _read(path / "submissions.parquet", notes)
+    rows = read_rows(path / "submissions.parquet", notes)
     damaged = 0
     for row in rows or ():
         text = row.get("document")
@@ -59,13 +61,21 @@ def _compose(path: Path, others: Sequence[Path], notes: list[str]) -> Iterator[D
 
 def _read_rows(path: Path, name: str, notes: list[str]) -> list[dict[str, Any]]:
     file = path / f"{name}.parquet"
-    return (_read(file, notes) or []) if file.exists() else []
+    return (read_rows(file, notes) or []) if file.exists() else []
 
 
-def _read(path: Path, notes: list[str]) -> list[dict[str, Any]] | None:
+def read_rows(path: Path, notes: list[str]) -> list[dict[str, Any]] | None:
+    """Return the rows of a Parquet file; None, and a note, where it cannot be read."""
     try:
+        require_regular(path)
         rows: list[dict[str, Any]] = pq.read_table(path, partitioning=None).to_pylist()
-    except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
+    except (
+        OSError,
+        pa.ArrowInvalid,
+        pa.ArrowNotImplementedError,
+        UnicodeDecodeError,
+        StoreError,
+    ) as error:
         notes.append(f"{path}: cannot be read ({str(error).splitlines()[0]})")
         return None
     return rows

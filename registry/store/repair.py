@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from registry.errors import StoreError
-from registry.store.fold import Folding, remove_folded, without_curated
-from registry.store.journal import QUARANTINE, list_entries
-from registry.store.legacy import has_legacy_parts, recover_legacy
+from registry.errors import StoreError, SubmissionError
+from registry.store.curated import with_described
+from registry.store.fold import Folding, remove_folded, remove_history
+from registry.store.ids import KnownIds
+from registry.store.journal import QUARANTINE, list_entries, validate_document
+from registry.store.legacy import has_legacy_parts, recover_legacy, without_curated
 from registry.store.lock import table_lock
 from registry.store.manifest import (
     Manifest,
@@ -20,11 +22,12 @@ from registry.store.manifest import (
 from registry.store.parts import DESCRIPTION, check_files, read_part
 from registry.store.recover import recover_part
 from registry.store.renamed import write_renamed
-from registry.store.state import State, find_damaged_manifests
+from registry.store.state import State, find_damaged_manifests, list_headless_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
+    from registry.catalogue import Catalogue
     from registry.store.derive_tables import Document
     from registry.store.folder import Location
 
@@ -62,18 +65,24 @@ class _Repair:
         self.folder = location.own
         self.location = location
         self.notes: list[str] = []
+        #: Keys of the documents that are not valid.
+        self.invalid: set[bytes] = set()
 
     def run(self) -> RepairResult:
         last = max(list_versions(self.folder), default=0)
         self._set_manifests_aside()
         folding = Folding(self.location, State(Manifest()))
-        folding.take(self._documents(folding))
+        folding.take(self._valid(self._documents(folding), folding.catalogue))
         entries = list_entries(self.folder)
         folding.take_journal(entries)
+        if folding.must_rewrite:
+            folding.rewrite()
         folding.merge_all()
         version = self._commit(last, tuple(part.name for part in folding.parts))
         self._set_parts_aside({part.name for part in folding.parts})
-        remove_folded(self.folder, folding.parts, entries)
+        remove_folded(self.folder, folding.parts, entries, folding.given_up)
+        if folding.given_up:
+            remove_history(self.folder)
         moved = folding.quarantine()
         return RepairResult(
             version,
@@ -107,13 +116,15 @@ class _Repair:
         named = {name for manifest in manifests.values() for name in manifest.parts}
         there = self.folder.storage.list("tables/parts")
         whole = {name for name in there if name in live or self._is_whole(name)}
+        headless = list_headless_parts(self.folder)
         for version, manifest in manifests.items():
             if not whole.issuperset(manifest.parts):
                 place = manifest_name(version)
                 moved = self.folder.storage.move_aside(place, QUARANTINE)
                 self.notes.append(f"{place}: names a damaged part; moved to {moved}")
         for name in there:
-            if name not in whole and (name in named or self._is_described(name)):
+            is_part = name in named or self._is_described(name) or name in headless
+            if name not in whole and is_part:
                 moved = self.folder.storage.move_aside(f"tables/parts/{name}", QUARANTINE)
                 self.notes.append(f"{self.folder.parts / name}: damaged; moved to {moved}")
 
@@ -122,10 +133,43 @@ class _Repair:
         return (self.folder.parts / name / DESCRIPTION).exists()
 
     def _is_whole(self, name: str) -> bool:
+        """Return whether a part is as it was written, and holds nothing that is not valid."""
         try:
-            return not any(check_files(read_part(self.folder, name)))
+            part = read_part(self.folder, name)
+            keys = set(KnownIds([part.ids]).keys("submissions"))
+            return not any(check_files(part)) and keys.isdisjoint(self.invalid)
         except StoreError:
             return False
+
+    def _valid(self, documents: Iterable[Document], catalogue: Catalogue) -> Iterator[Document]:
+        """Yield the documents that could be added; others go to quarantine/.
+
+        One may name a model that another describes: what fails is tried again at the end.
+        """
+        again = []
+        for document in documents:
+            try:
+                valid = self._validate(document, catalogue)
+            except SubmissionError:
+                again.append(document)
+            else:
+                catalogue = with_described(catalogue, [valid])
+                yield valid
+        for document in again:
+            try:
+                yield self._validate(document, catalogue)
+            except SubmissionError as error:
+                name = f"{QUARANTINE}/{document.submission_id}.json"
+                self.folder.storage.put(name, document.text.encode())
+                self.invalid.add(bytes.fromhex(document.submission_id[:32]))
+                reason = "; ".join(error.problems[:3])
+                self.notes.append(
+                    f"document {document.submission_id[:12]}: {reason}; kept as {name}"
+                )
+
+    def _validate(self, document: Document, catalogue: Catalogue) -> Document:
+        identity, text = document.submission_id, document.text
+        return validate_document(identity, text, document.plain, catalogue)
 
     def _documents(self, folding: Folding) -> Iterator[Document]:
         """Yield every document: first those of the newest manifest, then by the parts' names."""
@@ -135,10 +179,11 @@ class _Repair:
         for name in newest.parts:
             if name not in there:
                 self.notes.append(f"{self.folder.parts / name}: found no such part")
+        known = {*newest.parts, *list_headless_parts(self.folder)}
         names = [
             name
             for name in dict.fromkeys((*newest.parts, *there))
-            if name in there and (name in newest.parts or self._is_described(name))
+            if name in there and (name in known or self._is_described(name))
         ]
         paths = [self.folder.parts / name for name in names]
         for path in paths:

@@ -7,20 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import StoreError
 from registry.store.add import Added, add_submissions
-from registry.store.derive_tables import Document, derive_tables
-from registry.store.fold import Folding, commit, fold, read_all_documents
+from registry.store.derive_tables import derive_tables
+from registry.store.fold import fold, remove_history
 from registry.store.ids import ERASED, KnownIds
-from registry.store.journal import entry_name, list_entries
 from registry.store.lock import table_lock
-from registry.store.manifest import Manifest, list_versions, manifest_name
-from registry.store.prune import remove_unnamed
 from registry.store.renamed import follow, read_renamed
 from registry.store.snapshot import Snapshot, read_snapshot
-from registry.store.state import State, read_state
-from registry.submission.identity import canonical_json, document_id, observation_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from registry.store.folder import Location
     from registry.store.parts import Part
@@ -36,7 +31,7 @@ def retract(location: Location, prefix: str, *, reason: str, erase: bool = False
     snapshot = read_snapshot(location)
     erased = _find_erased(snapshot, prefix)
     if erase and erased:  # by a command that may have been interrupted: finish its work
-        _erase(location, erased)
+        _erase(location)
         return erased
     identity = find_observation(location, snapshot, prefix)
     if erase and identity in _ids_of(_curated_parts(snapshot)):
@@ -44,9 +39,11 @@ def retract(location: Location, prefix: str, *, reason: str, erase: bool = False
             f"{identity}: is in the curated records, which nothing here can erase; retract it "
             "without --erase, or take its source out of records/sources in a checkout"
         )
+    if erase and location.own.is_curated:
+        raise StoreError(f"{location.own.path}: found curated records; edit their sources instead")
     _add_retraction(location, identity, reason, erase=erase)
     if erase:
-        _erase(location, identity)
+        _erase(location)
     return identity
 
 
@@ -81,47 +78,14 @@ def _curated_parts(snapshot: Snapshot) -> list[Part]:
 
 
 def _add_retraction(location: Location, identity: str, reason: str, *, erase: bool) -> Added:
-    now = datetime.now(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
+    now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
     row: dict[str, Any] = {"observation_id": identity, "reason": reason, "retracted_at": now}
     document = {"retractions": [{**row, **({"erased": True} if erase else {})}]}
     return add_submissions(location, [("retraction", document)])[0]
 
 
-def _erase(location: Location, identity: str) -> None:
-    """Rewrite every document without the observation, and remove all that held it."""
-    folder = location.own
-    if folder.is_curated:
-        raise StoreError(f"{folder.path}: found curated records; edit their sources instead")
+def _erase(location: Location) -> None:
+    """Write everything anew without what was erased, and remove all that held it."""
     fold(location)
-    with table_lock(folder):
-        state = read_state(folder)
-        folding = Folding(location, State(Manifest()))
-        given_up: set[str] = set()
-        folding.take(_without(state, identity, given_up))
-        folding.merge_all()
-        commit(folder, state.manifest, folding.parts, anew=True)
-        # parts first: one that no manifest names would count as lost, should this be interrupted
-        remove_unnamed(folder, list_versions(folder)[-1:])
-        for version in list_versions(folder)[:-1]:
-            folder.storage.delete(manifest_name(version))
-        for entry in list_entries(folder):
-            if entry in given_up:
-                folder.storage.delete(entry_name(entry))
-
-
-def _without(state: State, identity: str, given_up: set[str]) -> Iterator[Document]:
-    """Yield all documents without one observation; those that held it are ``given_up``."""
-    for document in read_all_documents(state.parts):
-        plain = document.plain
-        source_id = plain.get("source", {}).get("source_id", "")
-        observations = plain.get("observations", [])
-        kept = [o for o in observations if observation_id(source_id, o) != identity]
-        if len(kept) == len(observations):
-            yield document
-            continue
-        given_up.add(document.submission_id)
-        if kept or plain.get("models") or plain.get("gpus"):
-            rest = {name: value for name, value in plain.items() if name != "observations"}
-            rest |= {"observations": kept} if kept else {}
-            text = canonical_json(rest)
-            yield Document(document_id(text), text, rest)
+    with table_lock(location.own):
+        remove_history(location.own)

@@ -20,11 +20,16 @@ from registry.store.manifest import (
     read_manifest,
 )
 from registry.store.parts import DESCRIPTION, Part, read_part
+from registry.store.renamed import read_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from registry.store.folder import Folder
+
+
+#: The file of a part that holds its documents.
+_DOCUMENTS = "submissions.parquet"
 
 
 @dataclass(frozen=True)
@@ -64,12 +69,36 @@ def read_state(folder: Folder, version: int | None = None) -> State:
         lost = next(iter(find_lost_parts(folder, state)), None)
         if lost is None:
             _require_all_of_before(folder, state)
+            _require_one_history(folder, state)
             return state
         if list_versions(folder)[-1:] == [manifest.version] or not list_versions(folder):
             raise StoreError(
                 f"{lost}: no manifest names this part, and its documents are nowhere else; "
                 f"expected a manifest that does; {REPAIR}"
             )
+
+
+def _require_one_history(folder: Folder, state: State) -> None:
+    """Raise StoreError where an earlier version is of another history and holds more.
+
+    A merge in git brings the versions of two branches together without a conflict where each has
+    numbers that the other lacks. Along one history every version holds what the one before held.
+    """
+    if not set(folder.storage.list("tables/parts")) - set(state.manifest.parts):
+        return
+    versions = list_versions(folder)
+    after = state.manifest
+    is_one = versions == list(range(versions[0], versions[-1] + 1)) if versions else True
+    for version in reversed(versions[:-1]):
+        before = read_manifest(folder, version)
+        is_one = is_one and after.previous == before.content_hash
+        after = before
+    left_out = None if is_one else next(iter(find_left_out(folder, state)), None)
+    if left_out is not None:
+        raise StoreError(
+            f"{left_out}: holds observations that the newest version lacks, which was not made "
+            f"from the versions before it; expected one history; {REPAIR}"
+        )
 
 
 def _require_all_of_before(folder: Folder, state: State) -> None:
@@ -99,7 +128,10 @@ def find_lost_parts(folder: Folder, state: State) -> Iterator[str]:
     if not list_versions(folder) and has_legacy_parts(folder):
         yield str(folder.tables)
     unnamed = list_unnamed_parts(folder, state)
-    pending = {bytes.fromhex(entry[:32]) for entry in list_entries(folder)} if unnamed else set()
+    headless = list_headless_parts(folder)
+    pending: set[bytes] = set()
+    if unnamed or headless:
+        pending = {bytes.fromhex(entry[:32]) for entry in list_entries(folder)}
     if unnamed and state.is_legacy:  # a fold that would have rewritten it was killed
         documents = read_legacy(folder, state.manifest.version)
         pending |= {bytes.fromhex(document.submission_id[:32]) for document in documents}
@@ -110,14 +142,48 @@ def find_lost_parts(folder: Folder, state: State) -> Iterator[str]:
         found = KnownIds([part.ids]).keys(table)
         if not all(key in pending or state.known.contains(table, key) for key in found):
             yield str(folder.parts / name)
+    for name in headless:
+        found = _read_headless(folder, name)
+        if not all(key in pending or state.known.contains("submissions", key) for key in found):
+            yield str(folder.parts / name)
+
+
+def list_headless_parts(folder: Folder) -> list[str]:
+    """Return the parts that hold documents and no description, as a killed fold leaves them."""
+    names = folder.storage.list("tables/parts")
+    return [
+        name
+        for name in names
+        if (folder.parts / name / _DOCUMENTS).exists()
+        and not (folder.parts / name / DESCRIPTION).exists()
+    ]
+
+
+def _read_headless(folder: Folder, name: str) -> Iterator[bytes]:
+    """Yield the ids of the documents in such a part; one that none has where it cannot be read."""
+    from registry.store.recover import read_rows  # noqa: PLC0415 - loads pyarrow
+
+    rows = read_rows(folder.parts / name / _DOCUMENTS, [])
+    for row in [{}] if rows is None else rows:
+        yield bytes.fromhex(str(row.get("submission_id") or "ff")[:32])
 
 
 def find_left_out(folder: Folder, state: State) -> Iterator[str]:
-    """Yield the parts of earlier versions that hold an observation which the newest lacks."""
-    for name in sorted(_named_before(folder, state.manifest) - set(state.manifest.parts)):
+    """Yield the parts of earlier versions that hold an observation which the newest lacks.
+
+    What was erased is not lacking, nor what another contract gave another id.
+    """
+    names = sorted(_named_before(folder, state.manifest) - set(state.manifest.parts))
+    renamed = read_folder(folder) if names else {}
+    for name in names:
         keys = KnownIds([read_part(folder, name).ids]).keys("observations")
-        if not all(state.known.contains("observations", key) for key in keys):
+        if not all(_is_accounted_for(key, state.known, renamed) for key in keys):
             yield str(folder.parts / name)
+
+
+def _is_accounted_for(key: bytes, known: KnownIds, renamed: dict[str, str]) -> bool:
+    today = bytes.fromhex(renamed.get(key.hex(), key.hex()))
+    return any(known.contains(table, today) for table in ("observations", ERASED))
 
 
 def list_unnamed_parts(folder: Folder, state: State) -> list[str]:

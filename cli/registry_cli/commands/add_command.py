@@ -122,7 +122,7 @@ def _add_exports(location: Location, files: tuple[str, ...], *, dry_run: bool) -
         n_new = sum(len(added.observation_ids) for added in new)
         n_all = sum(len(added.observation_ids) for added in found)
         verb = "would add" if dry_run else "added"
-        click.echo(f"{verb} {n_new} of {n_all} observations of {name}, in {len(new)} submissions")
+        console.say(f"{verb} {n_new} of {n_all} observations of {name}, in {len(new)} submissions")
 
 
 def _read_submissions(files: tuple[str, ...], kind: str) -> Documents | None:
@@ -227,6 +227,6 @@ def _report(added: Added, *, dry_run: bool, as_json: bool) -> None:
     more = " …" if len(added.observation_ids) > 3 else ""  # noqa: PLR2004 - what fits on a line
     count = len(added.observation_ids)
     noun = "observation" if count == 1 else "observations"
-    click.echo(f"{verb} submission {added.submission_id[:_ID_DIGITS]}: {count} {noun} {ids}{more}")
+    console.say(f"{verb} submission {added.submission_id[:_ID_DIGITS]}: {count} {noun} {ids}{more}")
     if not added.is_new:
         console.hint(f"{added.origin}: nothing changed")

@@ -33,7 +33,9 @@ def command(*, check: bool, registry_path: Path | None) -> int:
         f"{result.n_submissions} submissions, {result.n_observations} observations; {verdict}"
     )
     for name in result.changed:
-        click.echo(f"  {name}")
+        console.say(f"  {name}")
+    if result.renamed:
+        console.hint(f"{len(result.renamed)} observations have another id now: ids.csv maps them")
     if check and result.pending:
         console.hint(f"pending: {', '.join(result.pending)}; `registry build` makes the tables")
     return 1 if check and result.changed else 0

@@ -37,12 +37,12 @@ def command(*, format_name: str, registry_path: Path | None) -> int:
         click.echo(json.dumps(document, indent=1))
     else:
         for problem in report.problems:
-            click.echo(str(problem))
+            console.say(str(problem))
         counts = ", ".join(f"{n} {table}" for table, n in report.counts.items())
         n_problems = len(report.problems)
         noun = "problem" if n_problems == 1 else "problems"
         verdict = "sound" if report.is_sound else f"{n_problems} {noun}"
-        click.echo(f"{location.own.path}: {verdict}{f' ({counts})' if counts else ''}")
+        console.say(f"{location.own.path}: {verdict}{f' ({counts})' if counts else ''}")
         for text in report.hints:
             console.hint(text)
     return 0 if report.is_sound else 1

@@ -52,7 +52,7 @@ def command(
         console.data([{**asdict(compared), "worse": compared in worse} for compared in found])
     else:
         for compared in found:
-            click.echo("\n".join(format_compared(compared)))
+            console.answer(format_compared(compared))
     if worse:
         console.hint(f"{len(worse)} of {len(found)} are worse by more than a factor of {factor}")
     return 1 if worse and fail else 0

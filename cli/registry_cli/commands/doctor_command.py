@@ -52,7 +52,7 @@ def command(*, format_name: str, registry_path: Path | None) -> int:
     else:
         _print_report(report)
         for problem in problems:
-            click.echo(f"problem: {problem}")
+            console.say(f"problem: {problem}")
     return 1 if problems else 0
 
 
@@ -114,8 +114,8 @@ def _check_disk(folder: Folder) -> list[str]:
 def _print_report(report: dict[str, Any]) -> None:
     for name, value in report.items():
         if isinstance(value, dict):
-            click.echo(f"{name}:")
+            console.say(f"{name}:")
             for key, item in value.items():
-                click.echo(f"  {key:<20} {'not installed' if item is None else item}")
+                console.say(f"  {key:<20} {'not installed' if item is None else item}")
         else:
-            click.echo(f"{name}: {value}")
+            console.say(f"{name}: {value}")

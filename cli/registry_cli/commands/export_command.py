@@ -8,9 +8,11 @@ import click
 
 from registry.contract import TABLES, view_names
 from registry.store.files import filled_folder, require_empty
+from registry_cli import console
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate, registry_option
 from registry_cli.output import Destination, at_option, open_dataset, write_query
+from registry_cli.output_file import validate_output
 
 
 @click.command(name="export")
@@ -34,6 +36,7 @@ def command(target: Path, *, format_name: str, at: int | None, registry_path: Pa
     Example:
       registry export my-export
     """  # noqa: D301 - \b keeps the example's lines
+    validate_output(target / "manifest.json", locate(registry_path))
     if format_name == "csv":
         counts = _export_csv(registry_path, target, at)
     else:
@@ -41,7 +44,7 @@ def command(target: Path, *, format_name: str, at: int | None, registry_path: Pa
 
         counts = export_folder(locate(registry_path), target, at)
     rows = ", ".join(f"{n} {table}" for table, n in counts.items())
-    click.echo(f"exported to {target}: {rows}")
+    console.say(f"exported to {target}: {rows}")
 
 
 def _export_csv(registry_path: Path | None, target: Path, at: int | None) -> dict[str, int]:

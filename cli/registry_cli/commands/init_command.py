@@ -22,5 +22,5 @@ def command(path: Path, *, empty: bool) -> None:
     """  # noqa: D301 - \b keeps the example's lines
     create_registry(path, curated=not empty)
     beside = "" if empty else "; the curated records are read beside it"
-    click.echo(f"created {path}{beside}")
+    console.say(f"created {path}{beside}")
     console.hint(f"use it with --registry {path}, or REGISTRY_PATH={path}")

@@ -32,4 +32,4 @@ def command(*, keep: int, registry_path: Path | None) -> None:
         return
     removed = prune(own, keep=keep)
     noun = "version" if len(removed) == 1 else "versions"
-    click.echo(f"removed {noun} {', '.join(map(str, removed))}" if removed else "nothing to prune")
+    console.say(f"removed {noun} {', '.join(map(str, removed))}" if removed else "nothing to prune")

@@ -12,6 +12,7 @@ from registry.contract import TABLES, view_names
 from registry.errors import QueryError, UnitError, did_you_mean
 from registry.query.model import Limits, default_memory_bytes
 from registry.query.params import parse_assignment
+from registry.reading.bounded_file import read_bytes, read_stream
 from registry_cli.options import Seconds, registry_option
 from registry_cli.output import (
     at_option,
@@ -21,6 +22,10 @@ from registry_cli.output import (
     read_sql,
     write_query,
 )
+
+#: Longest statement that is read, in bytes.
+_LONGEST_STATEMENT = 2**20
+_STATEMENT = "a SQL statement"
 
 
 @click.command(name="query")
@@ -97,8 +102,12 @@ def _read_statement(sql: str | None, sql_file: Path | None) -> str:
             "expected one statement: as an argument, as - for standard input, or with --file"
         )
     if sql_file is not None:
-        return _decode(sql_file.read_bytes(), str(sql_file))
-    return _decode(sys.stdin.buffer.read(), "standard input") if sql == "-" else str(sql)
+        data = read_bytes(sql_file, limit=_LONGEST_STATEMENT, what=_STATEMENT)
+        return _decode(data, str(sql_file))
+    if sql != "-":
+        return str(sql)
+    data = read_stream(sys.stdin.buffer, limit=_LONGEST_STATEMENT, what=_STATEMENT)
+    return _decode(data, "standard input")
 
 
 def _decode(data: bytes, origin: str) -> str:

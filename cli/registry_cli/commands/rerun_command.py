@@ -45,12 +45,12 @@ def command(
         console.warning(f"not repeated: {column}")
     if dry_run:
         for line in format_trials(rerun.plan, catalogue):
-            click.echo(line)
+            console.say(line)
         return 0
     status, observation_ids = sweep_plan(location, rerun.plan, catalogue, resume=False)
     if not observation_ids:
         return status or 1
     new = read_recorded(registry_path, observation_ids[-1])
     for compared in compare_sides([old], new):
-        click.echo("\n".join(format_compared(compared)))
+        console.answer(format_compared(compared))
     return status

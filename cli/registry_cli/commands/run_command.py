@@ -93,7 +93,7 @@ def command(
     catalogue = load_catalogue(location)
     if dry_run:
         for line in format_trials(read, catalogue):
-            click.echo(line)
+            console.say(line)
         return 0
     return sweep_plan(location, read, catalogue, resume=not no_resume)[0]
 

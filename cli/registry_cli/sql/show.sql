@@ -14,6 +14,11 @@ select
         from citations as k
         where k.observation_id = o.observation_id
     ) as citations,
+    (
+        select list(w order by w.retracted_at)
+        from retractions as w
+        where w.observation_id = o.observation_id
+    ) as retractions,
     (select count(*) from samples as p where p.observation_id = o.observation_id) as n_samples
 from observations as o
 inner join configurations as c on c.configuration_id = o.configuration_id

@@ -65,7 +65,7 @@ _numbers = itertools.count(1)
 _earlier: list[weakref.ref[Any]] = []
 
 
-class Job(Protocol):
+class RecordedJob(Protocol):
     """A training as an adapter sees it."""
 
     name: str
@@ -123,7 +123,7 @@ class Session:
         self.options = options
         self.failure: Exception | None = None
         self.submission: dict[str, Any] | None = None
-        self.job: Job | None = None
+        self.job: RecordedJob | None = None
         self.number = 0
         self._begin_anew()
 
@@ -160,7 +160,7 @@ class Session:
             )
 
     @_guarded
-    def attach(self, job: Job) -> None:
+    def attach(self, job: RecordedJob) -> None:
         """Begin with a training that is about to start."""
         self.job = job
         self.number = next(_numbers)
@@ -198,7 +198,7 @@ class Session:
             self.progress = Progress(path.with_suffix(SUFFIX), self.peaks.rank, self.record)
         self.recording.begin_train()
 
-    def _describe(self, job: Job) -> Record:
+    def _describe(self, job: RecordedJob) -> Record:
         parameters = self.parameters or count_parameters(job.model)
         configuration, provenance = job.read_configuration(parameters)
         configuration["interconnect"] = collect_interconnect(configuration["gpus_per_node"])
@@ -410,7 +410,7 @@ class Session:
 
 
 def _say(text: str) -> None:
-    print(f"registry: {text}", file=sys.stderr)  # noqa: T201 - the job's user is to see it
+    sys.stderr.write(f"registry: {text}\n")
 
 
 def _process_age() -> float:

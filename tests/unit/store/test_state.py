@@ -15,6 +15,7 @@ from registry.store.repair import repair
 from registry.store.state import (
     find_damaged_manifests,
     find_left_out,
+    list_headless_parts,
     list_unnamed_parts,
     read_state,
 )
@@ -54,6 +55,9 @@ def test_a_part_that_no_manifest_names_any_more_is_named(folder: Folder) -> None
     assert list_unnamed_parts(folder, state) == [lost]
     (folder.parts / lost / "part.json").unlink()
     assert list_unnamed_parts(folder, state) == []
+    assert list_headless_parts(folder) == [lost]
+    assert refusal(folder).startswith(f"{folder.parts / lost}: no manifest names this part")
+    shutil.rmtree(folder.parts / lost)
     assert read_state(folder) == state
 
 
@@ -69,7 +73,10 @@ def test_fewer_documents_than_before_are_refused_where_a_version_goes_on(folder:
     assert list(find_left_out(folder, state)) == [str(folder.parts / newest.parts[2])]
     folder.storage.delete(manifest_name(4))
     write_manifest(folder, Manifest(4, newest.parts[:2]))
-    assert read_state(folder).rows("observations") == 2
+    assert refusal(folder) == (
+        f"{folder.parts / newest.parts[2]}: holds observations that the newest version lacks, "
+        f"which was not made from the versions before it; expected one history; {WAY_OUT}"
+    )
 
 
 @pytest.mark.usefixtures("folded")

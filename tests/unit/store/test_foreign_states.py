@@ -1,0 +1,215 @@
+"""States that no command of ours makes: merges without a conflict, lost files, foreign parts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from registry.api import Registry
+from registry.errors import RegistryError, StoreError
+from registry.store.build import build_tables
+from registry.store.check import check_registry
+from registry.store.folder import Folder, Location, find_registry
+from registry.store.parquet import ordered_table
+from registry.store.parts import write_part
+from registry.store.prune import prune
+from registry.store.renamed import RENAMED, read_folder
+from registry.store.repair import repair
+from registry.submission.identity import document_id
+from tests.unit.store.registries import (
+    RECORDS,
+    add_numbers,
+    build_document,
+    count_runs,
+    make_registry,
+    read_content,
+    runs,
+    write_source,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NO_JSON = "documents are nowhere else"
+
+
+def test_parts_without_any_description_are_neither_overlooked_nor_removed(
+    folded: Registry, folder: Folder
+) -> None:
+    for path in list(folder.tables.rglob("*.json")):
+        path.unlink()
+    with pytest.raises(StoreError, match=NO_JSON):
+        read_content(folded.location)
+    with pytest.raises(StoreError, match=NO_JSON):
+        prune(folder)
+    assert [p.kind for p in check_registry(folded.location).problems] == ["state"]
+    repair(folded.location)
+    assert count_runs(folded.location) == runs(0, 1, 2)
+    prune(folder)
+    assert check_registry(folded.location).problems == ()
+
+
+@pytest.mark.parametrize("is_pruned", [True, False])
+def test_two_histories_that_git_merges_without_a_conflict_are_told_apart(
+    tmp_path: Path, *, is_pruned: bool
+) -> None:
+    ours = make_registry(tmp_path / "ours")
+    add_numbers(ours, 0)
+    ours.fold()
+    theirs = Registry(find_registry(shutil.copytree(ours.path, tmp_path / "theirs")))
+    add_numbers(theirs, 1)
+    theirs.fold()
+    for number in (2, 3):
+        add_numbers(ours, number)
+        ours.fold()
+    if is_pruned:
+        prune(ours.location.own)
+    else:  # `git checkout --theirs` of the one manifest that both have
+        (ours.path / "tables" / "manifest-000002.json").unlink()
+    for path in theirs.path.rglob("*"):
+        mine = ours.path / path.relative_to(theirs.path)
+        if path.is_file() and not mine.exists() and path.name != "manifest-000001.json":
+            mine.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, mine)
+    with pytest.raises(StoreError, match="expected one history; run `registry repair`"):
+        read_content(ours.location)
+    repair(ours.location)
+    assert count_runs(ours.location) == runs(0, 1, 2, 3)
+    assert check_registry(ours.location).problems == ()
+
+
+@pytest.mark.parametrize("text", ["[1]", '{"a":1}', '{"schema_version":1,"observations":[{}]}'])
+def test_a_foreign_part_with_documents_that_are_none_is_set_aside(
+    text: str, folded: Registry, folder: Folder
+) -> None:
+    row = {
+        "submission_id": document_id(text),
+        "source_id": "x",
+        "n_observations": 0,
+        "document": text,
+    }
+    write_part(folder, {"submissions": ordered_table("submissions", [row])}, "x")
+    with pytest.raises(StoreError, match=NO_JSON):
+        read_content(folded.location)
+    result = repair(folded.location)
+    assert any("kept as quarantine/" in note for note in result.notes)
+    assert count_runs(folded.location) == runs(0, 1, 2)
+    assert check_registry(folded.location).problems == ()
+
+
+def test_a_valid_submission_in_another_form_is_no_journal_entry(
+    db: Registry, folder: Folder
+) -> None:
+    document = build_document(1)
+    for figure in document["observations"][0]["measurements"]:
+        figure.pop("statistic", None)
+    text = json.dumps(document)
+    folder.storage.put(f"journal/{document_id(text)}.json", text.encode())
+    (problem,) = check_registry(db.location).problems
+    assert "it is not in the form in which `registry add` records it" in str(problem)
+    db.fold()
+    assert check_registry(db.location).problems == ()
+    assert db.add(document).is_new
+
+
+def test_what_was_retracted_can_still_be_erased(db: Registry) -> None:
+    add_numbers(db, 0)
+    add_numbers(db, 1, model_reported="secret-1")
+    db.fold()
+    rows = [json.loads(text) for text in read_content(db.location)["observations"]]
+    (identity,) = [row["observation_id"] for row in rows if row["run_id"] == "run-1"]
+    db.retract(identity, reason="shared card")
+    db.fold()
+    db.retract(identity, reason="private", erase=True)
+    files = [path for path in db.path.rglob("*") if path.is_file()]
+    assert not [path for path in files if b"secret-1" in path.read_bytes()]
+    assert count_runs(db.location) == runs(0)
+    assert check_registry(db.location).problems == ()
+
+
+def test_an_erasure_from_elsewhere_is_carried_out_at_the_fold(
+    folded: Registry, folder: Folder
+) -> None:
+    rows = [json.loads(text) for text in read_content(folded.location)["observations"]]
+    identity = rows[0]["observation_id"]
+    row = {
+        "erased": True,
+        "observation_id": identity,
+        "reason": "r",
+        "retracted_at": "2024-01-01T00:00:00Z",
+    }
+    text = json.dumps({"retractions": [row]}, separators=(",", ":"))
+    folder.storage.put(f"journal/{document_id(text)}.json", text.encode())
+    folded.fold()
+    assert len(read_content(folded.location)["observations"]) == 2
+    assert check_registry(folded.location).problems == ()
+
+
+@pytest.mark.parametrize("name", ["results", "observations", "measurements", "submissions"])
+@pytest.mark.parametrize("how", ["gone", "changed", "pipe"])
+def test_a_fold_does_not_go_on_over_damaged_parts(
+    name: str, how: str, folded: Registry, folder: Folder
+) -> None:
+    path = next(folder.parts.glob(f"*/{name}.parquet"))
+    data = bytearray(path.read_bytes())
+    path.unlink()
+    if how == "changed":
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    elif how == "pipe":
+        os.mkfifo(path)
+    add_numbers(folded, 7)
+    with pytest.raises(StoreError, match="run `registry repair`"):
+        folded.fold()
+    repair(folded.location)
+    assert check_registry(folded.location).problems == ()
+    assert count_runs(folded.location) == runs(0, 1, 2, 7)
+
+
+def test_a_source_that_cannot_be_read_is_left_out_and_named(tmp_path: Path) -> None:
+    shutil.copytree(RECORDS / "catalogue", tmp_path / "catalogue")
+    write_source(tmp_path, 0)
+    build_tables(tmp_path)
+    write_source(tmp_path, 1)
+    (tmp_path / "sources" / "bad").mkdir()
+    (tmp_path / "sources" / "bad" / "submissions.jsonl").write_text('{"a":1}\n')
+    location = Location(Folder(tmp_path))
+    assert len(read_content(location)["observations"]) == 2
+    (problem,) = check_registry(location).problems
+    assert str(problem).startswith("source: source bad: ")
+    with pytest.raises(RegistryError):
+        build_tables(tmp_path)
+
+
+def test_a_source_is_read_from_regular_files_alone(tmp_path: Path) -> None:
+    shutil.copytree(RECORDS / "catalogue", tmp_path / "catalogue")
+    write_source(tmp_path, 0)
+    build_tables(tmp_path)
+    (tmp_path / "sources" / "endless").mkdir()
+    (tmp_path / "sources" / "endless" / "mapping.yaml").symlink_to("/dev/zero")
+    with pytest.raises(StoreError, match=r"mapping.yaml: found no regular file"):
+        read_content(Location(Folder(tmp_path)))
+
+
+def test_a_corrected_reading_keeps_its_old_id_findable(tmp_path: Path) -> None:
+    shutil.copytree(RECORDS / "catalogue", tmp_path / "catalogue")
+    source = tmp_path / "sources" / "llama2-lora-3090"
+    shutil.copytree(RECORDS / "sources" / "llama2-lora-3090", source)
+    build_tables(tmp_path)
+    location = Location(Folder(tmp_path))
+    before = {json.loads(t)["observation_id"] for t in read_content(location)["observations"]}
+    for table in source.glob("*.csv"):  # one figure, which two tables report
+        table.write_text(table.read_text().replace("15.81GB", "15.83GB"))
+    result = build_tables(tmp_path)
+    after = {json.loads(t)["observation_id"] for t in read_content(location)["observations"]}
+    assert result.renamed == read_folder(location.own)
+    assert set(result.renamed) == before - after
+    assert set(result.renamed.values()) == after - before
+    assert check_registry(location).problems == ()
+    (tmp_path / RENAMED).write_text(f"old_id,new_id\n{'a' * 32},{'b' * 32}\n")
+    (problem,) = check_registry(location).problems
+    assert "old id aaaaaaaaaaaa leads to bbbbbbbbbbbb, which no observation has" in str(problem)
