@@ -43,7 +43,7 @@ def test_init_creates_a_registry_beside_which_the_curated_records_are_read(
     run: Run, work: Path
 ) -> None:
     done = run("init", "new")
-    assert done.stdout == "created new; the curated records are read beside it\n"
+    assert done.stdout == "created new; the curated records are read alongside it\n"
     assert done.stderr == "use it with --registry new, or REGISTRY_PATH=new\n"
     assert count(run, "new") > 200
     assert sorted(path.name for path in work.iterdir()) == ["new"]
