@@ -67,7 +67,7 @@ def excerpt(value: object, width: int = 60) -> str:
     try:
         text = "null" if value is None else repr(value)
     except RecursionError:
-        text = "a value nested too deep"
+        text = "a value nested too deeply"
     return text if len(text) <= width else text[: width - 1] + "…"
 
 

@@ -39,7 +39,9 @@ def validate_contents(relation: Relation) -> None:
     """Raise QueryError for a file of a relation that holds something else than was written."""
     for path, digest in zip(relation.files, relation.digests, strict=bool(relation.digests)):
         if not _is_as_written(path, digest):
-            raise QueryError(f"{path}: found other content than was written; {digest.way_out}")
+            raise QueryError(
+                f"{path}: found content that differs from what was written; {digest.way_out}"
+            )
 
 
 def _is_as_written(path: Path, digest: Digest) -> bool:
@@ -54,7 +56,7 @@ def _is_as_written(path: Path, digest: Digest) -> bool:
 def _find_problem(path: Path, folders: list[str]) -> str | None:
     parent = Path(os.path.realpath(path.parent))
     if not any(parent.is_relative_to(folder) for folder in folders):
-        return "lies outside of what a query may read"
+        return "lies outside what a query may read"
     if path.is_symlink():
         return "is a link"
     try:
@@ -62,6 +64,6 @@ def _find_problem(path: Path, folders: list[str]) -> str | None:
     except OSError as error:
         return error.strerror
     try:
-        return None if stat.S_ISREG(os.fstat(number).st_mode) else "is no regular file"
+        return None if stat.S_ISREG(os.fstat(number).st_mode) else "is not a regular file"
     finally:
         os.close(number)

@@ -50,7 +50,7 @@ def read_catalogue(
     try:
         data = storage.get(name)
         if not is_as_written(data):
-            raise ValueError("it is other than was written")  # noqa: TRY301 - one message for all
+            raise ValueError("it differs from what was written")  # noqa: TRY301 - one message for all
         return parse_catalogue(json.loads(data))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(

@@ -70,7 +70,7 @@ def check_registry(location: Location) -> CheckReport:
     if folder.is_curated:
         return _check_curated(location)
     if not folder.is_registry:
-        return CheckReport({}, (), ("nothing was added yet; the curated records are in use",))
+        return CheckReport({}, (), ("nothing has been added yet; the curated records are in use",))
     problems: list[Problem] = []
     try:
         problems += [Problem("manifest", "", text) for _, text in find_damaged_manifests(folder)]
@@ -122,7 +122,7 @@ def _check_leftovers(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
     """Yield files of the newest parts that these do not name, and a lock that is none."""
     lock = folder.tables / LOCK
     if lock.is_symlink() or (lock.exists() and not lock.is_file()):
-        yield Problem("files", "", f"{lock}: found no regular file; expected a lock; remove it")
+        yield Problem("files", "", f"{lock}: is not a regular file; expected a lock; remove it")
     for part in snapshot.state.parts:
         names = folder.storage.list(f"tables/parts/{part.name}")
         for name in sorted(set(names) - set(part.files) - {DESCRIPTION}):
@@ -145,7 +145,7 @@ def _check_curated(location: Location) -> CheckReport:
             result = check_tables(folder.path)
             problems = [
                 Problem(
-                    "tables", str(folder.tables / name), f"other than the sources give; {REBUILD}"
+                    "tables", str(folder.tables / name), f"not what the sources give; {REBUILD}"
                 )
                 for name in result.changed
             ]
@@ -164,7 +164,7 @@ def _check_built(part: Part | None) -> Iterator[str]:
     for name, file in part.files.items():
         path = part.path / name
         if not path.is_file() or hash_file(path) != file.sha256:
-            yield f"{path}: missing, or other than `registry build` wrote it; {REBUILD}"
+            yield f"{path}: missing, or not as `registry build` wrote it; {REBUILD}"
 
 
 def _count(snapshot: Snapshot) -> dict[str, int]:
@@ -181,13 +181,13 @@ def _count(snapshot: Snapshot) -> dict[str, int]:
 def _hints(folder: Folder, snapshot: Snapshot) -> Iterator[str]:
     if snapshot.state.is_legacy:
         yield (
-            "an earlier release wrote these tables: they are derived anew at every reading; "
-            "`registry fold` rewrites them once"
+            "an earlier release wrote these tables: they are derived again on every read; "
+            "`registry fold` rewrites them for good"
         )
     elif any(not part.is_current(snapshot.catalogue_hash) for part in snapshot.state.parts):
         yield (
             "some tables were written under another contract or with other models: `results` is "
-            "computed at every reading; `registry fold --all` rewrites them once"
+            "computed on every read; `registry fold --all` rewrites them for good"
         )
     for name in list_unnamed_parts(folder, snapshot.state):
         yield (

@@ -27,8 +27,8 @@ def read_documents(part: Part) -> Iterator[Document]:
     for submission_id, text in _texts(part):
         if document_id(text) != submission_id:
             raise StoreError(
-                f"{part.file('submissions')}: submission {submission_id[:12]} has another hash "
-                f"than its id; {REPAIR}"
+                f"{part.file('submissions')}: submission {submission_id[:12]} does not "
+                f"match its id; {REPAIR}"
             )
         yield Document(submission_id, text, json.loads(text))
 

@@ -131,7 +131,7 @@ def create_registry(path: Path, *, curated: bool = True) -> Folder:
     folder = Folder(path)
     if folder.is_registry:
         raise StoreError(
-            f"{path}: is a registry already; expected a folder to create; nothing to do"
+            f"{path}: is already a registry; expected a folder to create; nothing to do"
         )
     require_empty(path)
     settings = {"format": FORMAT_VERSION, "curated": curated}

@@ -79,7 +79,7 @@ class IdFile:
             if len(data) != self._size or (
                 is_small and hashlib.sha256(data).hexdigest() != self._sha256
             ):
-                raise self._damaged("found other ids than were written")
+                raise self._damaged("found content that differs from what was written")
             self._data = data
         return self._data
 

@@ -40,8 +40,8 @@ class BadEntry:
         if self.is_newer:
             return f"journal/{self.name}: {self.reason}; it is left out until you upgrade"
         return (
-            f"journal/{self.name}: {self.reason}; it is left out of all answers; hand the "
-            "submission in again with `registry add`, or have `registry fold` move the file to "
+            f"journal/{self.name}: {self.reason}; it is left out of all answers; submit it "
+            "again with `registry add`, or have `registry fold` move the file to "
             f"{QUARANTINE}/"
         )
 
@@ -97,7 +97,7 @@ def read_entries(folder: Folder, names: Iterable[str] | None = None) -> RawJourn
         match = _FILE.fullmatch(name)
         if match is None:
             if not name.startswith("."):
-                bad.append(BadEntry(name, "found no journal entry's name (64 digits and .json)"))
+                bad.append(BadEntry(name, "expected a journal entry's name (64 digits and .json)"))
             continue
         try:
             texts[match[1]] = folder.storage.get(f"journal/{name}")
@@ -144,7 +144,7 @@ def _is_newer(document: object) -> bool:
 
 def _parse(submission_id: str, data: bytes) -> object:
     if not _hash_is(submission_id, data):
-        raise StoreError("its content has another hash than its name")
+        raise StoreError("its content does not match its name")
     return parse_json(data.decode(), origin="")
 
 

@@ -93,7 +93,7 @@ def _check_part(folder: Folder, tables: dict[str, Any]) -> dict[str, Path]:
     for table, file in tables.items():
         path = folder.tables / file["name"]
         if not path.is_file() or hash_file(path) != file["sha256"]:
-            raise StoreError(f"{path}: missing, or other than it was written; {REPAIR}")
+            raise StoreError(f"{path}: missing, or not as it was written; {REPAIR}")
         found[table] = path
     return found
 
@@ -118,7 +118,7 @@ def _read_parts(folder: Folder, parts: list[dict[str, Path]]) -> Iterator[Docume
 def _parse_document(row: dict[str, Any], path: Path | None) -> Document:
     if document_id(row["document"]) != row["submission_id"]:
         raise StoreError(
-            f"{path}: submission {row['submission_id'][:12]} has another hash than its id; {REPAIR}"
+            f"{path}: submission {row['submission_id'][:12]} does not match its id; {REPAIR}"
         )
     return Document(row["submission_id"], row["document"], json.loads(row["document"]))
 

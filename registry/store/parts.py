@@ -114,7 +114,7 @@ def read_part(folder: Folder, name: str) -> Part:
         ) from None
     if part_name(description) != name:
         raise StoreError(
-            f"{path}: its content has another hash than the part's name says; expected it as "
+            f"{path}: its content does not match the part's name; expected it as "
             f"`registry fold` wrote it; {REPAIR}"
         )
     return parse_part(name, path.parent, json.loads(description))
@@ -195,7 +195,7 @@ def check_files(part: Part) -> Iterable[str]:
         if path.is_symlink() or not path.is_file():
             yield f"{path}: found no such file; {REPAIR}"
         elif hash_file(path) != file.sha256:
-            yield f"{path}: found other content than was written; {REPAIR}"
+            yield f"{path}: found content that differs from what was written; {REPAIR}"
 
 
 def hash_file(path: Path) -> str:

@@ -41,7 +41,7 @@ def retract(location: Location, prefix: str, *, reason: str, erase: bool = False
     identity = find_observation(location, snapshot, prefix)
     if erase and identity in _ids_of(_curated_parts(snapshot)):
         raise StoreError(
-            f"{identity}: is in the curated records, which nothing here can erase; retract it "
+            f"{identity}: is in the curated records, which this command cannot erase; retract it "
             "without --erase, or take its source out of records/sources in a checkout"
         )
     _add_retraction(location, identity, reason, erase=erase)
@@ -58,7 +58,7 @@ def find_observation(location: Location, snapshot: Snapshot, prefix: str) -> str
     found = found or (follow(read_renamed(location), prefix) & known)
     if len(found) != 1:
         raise StoreError(
-            f"{prefix}: {len(found)} observations' ids begin so; expected one; list them with "
+            f"{prefix}: {len(found)} observation ids begin like this; expected one; list them with "
             "`registry ls`"
         )
     return found.pop()

@@ -89,7 +89,7 @@ def _require_all_of_before(folder: Folder, state: State) -> None:
     if n_now < n_before:
         path = folder.storage.path(manifest_name(state.manifest.version))
         raise StoreError(
-            f"{path}: found {n_before - n_now} documents fewer than in the version before; "
+            f"{path}: found {n_before - n_now} fewer documents than in the version before; "
             f"expected all of them; {REPAIR}"
         )
 
@@ -155,7 +155,7 @@ def find_damaged_manifests(folder: Folder) -> Iterator[tuple[str, str]]:
             before = None
             continue
         if before and manifest.previous not in (None, before.content_hash):
-            message = f"found another version {before.version} than it was made from; {REPAIR}"
+            message = f"version {before.version} is not the one it was made from; {REPAIR}"
             yield (
                 manifest_name(version),
                 f"{folder.storage.path(manifest_name(version))}: {message}",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from registry.contract import Column
     from registry.submission.spec import PartSpec
 
-_PLAIN_TEXT = "text without control characters and unpaired surrogates"
+_PLAIN_TEXT = "text without control characters or unpaired surrogates"
 
 _EXPECTED = {
     "string_type": "text",

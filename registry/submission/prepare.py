@@ -70,7 +70,7 @@ def prepare_submission(
 def _raise_any(problems: list[str], origin: str) -> None:
     if len(problems) > _MOST_PROBLEMS:
         more = len(problems) - _MOST_PROBLEMS
-        problems = [*problems[:_MOST_PROBLEMS], f"and {more} more problems of this document"]
+        problems = [*problems[:_MOST_PROBLEMS], f"and {more} more problems in this document"]
     if problems:
         raise SubmissionError(problems, origin=origin)
 

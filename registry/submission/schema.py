@@ -121,7 +121,7 @@ def _check_json(value: dict[str, Any]) -> dict[str, Any]:
     try:
         text = canonical_json(value)
     except RecursionError:
-        raise PydanticCustomError("json", "expected an object that is not nested so deep") from None
+        raise PydanticCustomError("json", "expected an object nested less deeply") from None
     except (TypeError, ValueError):
         raise PydanticCustomError("json", _JSON_VALUES) from None
     if len(text) > LONGEST_JSON:

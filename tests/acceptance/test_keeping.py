@@ -89,7 +89,7 @@ def test_init_leaves_alone_what_is_there(
     again = run("init", registry.name)
     assert (again.returncode, again.stderr) == (
         1,
-        "error: mine: is a registry already; expected a folder to create; nothing to do\n",
+        "error: mine: is already a registry; expected a folder to create; nothing to do\n",
     )
     assert snapshot(work) == before
 

@@ -29,7 +29,7 @@ def command(*, rebuild: bool, wait: float, registry_path: Path | None) -> int:
 
     location = locate(registry_path)
     if not location.own.is_registry:
-        console.hint("nothing is pending: nothing has been added, and the curated records are in use")
+        console.hint("nothing is pending: nothing was added, and the curated records are in use")
         return 0
     if location.own.is_curated:
         result = file_submissions(location.own, wait_seconds=wait)
