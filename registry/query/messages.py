@@ -17,7 +17,7 @@ _FILE_OF_OTHER_TYPES = re.compile(
     r'Error while reading file "([^"]*)": failed to cast column "([^"]*)" from type (.+?) to (.+?):'
 )
 
-#: How a message about a file ends whose columns do not fit.
+#: How a message about a file whose columns do not fit ends.
 WRITTEN_OTHERWISE = (
     "was written under another contract than this release's; rewrite it with `registry fold --all`"
 )
@@ -79,7 +79,7 @@ def _format_reach(text: str) -> str | None:
 
 
 def format_engine_error(error: Exception, memory_bytes: int) -> str:
-    """Return what an error of the engine means to the one who wrote the query."""
+    """Return what an error of the engine means to whoever wrote the query."""
     text = str(error)
     if type(error).__name__ == "OutOfMemoryException" or "bad_alloc" in text:
         return format_memory_error(memory_bytes)
@@ -106,5 +106,5 @@ def _format_body(body: str) -> str:
 
 
 def is_unknown_name(engine: Any, error: Exception) -> bool:
-    """Tell whether an error may vanish once all tables and views exist."""
+    """Return whether an error may vanish once all tables and views exist."""
     return isinstance(error, engine.CatalogException | engine.BinderException)

@@ -1,6 +1,6 @@
 """Which SQL may run: one statement that only reads.
 
-This is the first belt, for clear messages. What a statement does behind its type (on 2.0.0 a
+This is the first safeguard, for clear messages. What a statement does behind its type (on 2.0.0 a
 COPY inside a CTE is a SELECT) is stopped by the confinement, not here.
 """
 

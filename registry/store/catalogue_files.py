@@ -46,7 +46,7 @@ def parse_catalogue(document: Any) -> Catalogue:
 def read_catalogue(
     storage: LocalStorage, name: str, is_as_written: Callable[[bytes], bool], way_out: str
 ) -> Catalogue:
-    """Return the models and GPUs of a file; raise StoreError where it is not as it was written."""
+    """Return the models and GPUs of a file; raise StoreError where it is not as written."""
     try:
         data = storage.get(name)
         if not is_as_written(data):

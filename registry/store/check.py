@@ -51,7 +51,7 @@ class CheckReport:
     #: Rows of each table, and ``journal`` for pending submissions.
     counts: dict[str, int]
     problems: tuple[Problem, ...]
-    #: What is not wrong and may be of interest.
+    #: What is not wrong but may be of interest.
     hints: tuple[str, ...] = ()
 
     @property
@@ -102,7 +102,7 @@ def _check_history(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
 
 
 def _check_parts(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
-    """Yield what is wrong with files; where these are right, with rows."""
+    """Yield what is wrong with files, or if they are right, with rows."""
     if snapshot.state.is_legacy:
         try:
             read_legacy(folder, snapshot.state.manifest.version)
@@ -119,7 +119,7 @@ def _check_parts(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
 
 
 def _check_leftovers(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
-    """Yield files of the newest parts that these do not name, and a lock that is none."""
+    """Yield files that the newest parts do not name, and a lock that is not a file."""
     lock = folder.tables / LOCK
     if lock.is_symlink() or (lock.exists() and not lock.is_file()):
         yield Problem("files", "", f"{lock}: is not a regular file; expected a lock; remove it")

@@ -32,7 +32,7 @@ def check_rows(parts: Sequence[Part], snapshot: Snapshot) -> Iterator[Found]:
     """Yield (kind, message) of everything wrong with the rows of some parts together.
 
     Parts that another contract wrote may differ from what would be written today: of these only
-    the documents are checked, beside the hashes of their files.
+    the documents are checked, and the hashes of their files.
     """
     stored = {name: read_table(name, _files(parts, name)) for name in TABLES}
     try:

@@ -32,7 +32,7 @@ class BadEntry:
 
     name: str
     reason: str
-    #: Whether a newer release wrote it: then it stays where it is.
+    #: Whether a newer release wrote it; if so, it stays where it is.
     is_newer: bool = False
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ def list_entries(folder: Folder) -> list[str]:
 
 
 def is_recorded(folder: Folder, submission_id: str) -> bool:
-    """Tell whether the journal holds a submission undamaged."""
+    """Return whether the journal holds a submission undamaged."""
     try:
         return _hash_is(submission_id, folder.storage.get(entry_name(submission_id)))
     except (FileNotFoundError, StoreError):
@@ -80,7 +80,7 @@ def is_recorded(folder: Folder, submission_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RawJournal:
-    """The files of the journal as they were read, before anything is said of them."""
+    """The files of the journal as they were read, before they are validated."""
 
     texts: dict[str, bytes]
     bad: tuple[BadEntry, ...] = ()

@@ -1,7 +1,7 @@
-"""Registries that releases before 0.2 wrote: read their documents, which is all that is needed.
+"""Registries that releases before 0.2 wrote: read their documents; nothing else is needed.
 
 Their tables, one set of Parquet files for each fold below ``tables/``, are derived anew. Rows that
-were handed in as whole tables have no document: it is composed from the rows.
+were added as whole tables have no document: it is composed from the rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _COMPOSED = [name for name in TABLES if name not in _NOT_COMPOSED]
 
 
 def has_legacy_parts(folder: Folder) -> bool:
-    """Tell whether there are tables of an earlier release."""
+    """Return whether there are tables of an earlier release."""
     return bool(_part_digests(folder))
 
 
@@ -57,7 +57,7 @@ def read_legacy(folder: Folder, version: int | None = None) -> list[Document]:
 def recover_legacy(folder: Folder) -> tuple[list[Document], dict[str, str]]:
     """Return the documents of all parts that lie there, whatever a manifest says of them.
 
-    Also the ids that their observations had, and what they are today.
+    Also return the ids that their observations had, and what they are today.
     """
     parts = []
     for digest in _part_digests(folder):

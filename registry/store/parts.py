@@ -1,8 +1,8 @@
 """Parts: the rows that one fold wrote, in a folder of their own that says what it holds.
 
-A part's name is the hash of its description, which holds the hashes of its files, so that a part
-cannot be changed without its name telling. The description is written last: a part is complete
-where it is there.
+A part's name is the hash of its description, which holds the hashes of its files, so that a
+changed part no longer matches its name. The description is written last: a part that has one is
+complete.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "part.json"
 
-#: Name of the curated tables, which no part.json describes but their own manifest.
+#: Name of the curated tables, which their own manifest describes instead of a part.json.
 CURATED = "curated"
 
 #: Models and GPUs that a part's documents describe, for looking up without loading an engine.
@@ -83,7 +83,7 @@ class Part:
         return IdFile(self.path / name, file.size, file.sha256, self.way_out) if file else None
 
     def is_current(self, catalogue: str) -> bool:
-        """Tell whether what is computed in it is what would be computed today."""
+        """Return whether its computed tables are what would be computed today."""
         return self.catalogue == catalogue and is_current(self.contract)
 
 
@@ -155,7 +155,7 @@ def format_part(
 ) -> dict[str, tuple[bytes, int | None]]:
     """Return the files of a part: content, and number of rows for Parquet.
 
-    With ``complete`` also tables without rows have a file, which says their columns.
+    With ``complete``, tables without rows have a file too, which gives their columns.
     """
     from registry.store.parquet import format_parquet  # noqa: PLC0415 - loads pyarrow
 

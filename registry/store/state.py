@@ -52,8 +52,8 @@ class State:
 def read_state(folder: Folder, version: int | None = None) -> State:
     """Return the newest folded state, or that of one version.
 
-    Raises StoreError where the manifest or a part is missing or damaged, also where parts show
-    that there was a newer manifest than the newest: an answer would leave rows out.
+    Raises StoreError where the manifest or a part is missing or damaged, or where parts show that
+    the newest manifest is lost: an answer would leave rows out.
     """
     while True:
         manifest = read_manifest(folder, version)
@@ -73,9 +73,9 @@ def read_state(folder: Folder, version: int | None = None) -> State:
 
 
 def _require_all_of_before(folder: Folder, state: State) -> None:
-    """Raise StoreError where there are fewer documents than one version before.
+    """Raise StoreError where there are fewer documents than in the previous version.
 
-    They only leave a registry where it begins anew, without naming the version before.
+    They leave a registry only where it starts afresh, without naming the version before.
     """
     if state.manifest.previous is None:
         return
@@ -134,7 +134,7 @@ def _named_before(folder: Folder, newest: Manifest) -> set[str]:
         if version < newest.version:
             try:
                 named.update(read_manifest(folder, version).parts)
-            except StoreError:  # a damaged old manifest names nothing; `check` tells
+            except StoreError:  # a damaged old manifest names nothing; `check` reports it
                 continue
     return named
 

@@ -44,7 +44,7 @@ def format_problems(error: ValidationError) -> list[str]:
 def check_value(column: Column, value: Any) -> str | None:
     """Return what the contract finds wrong with one value that is not null, or None.
 
-    Of a list also a single item may be asked.
+    For a list, a single item may be given too.
     """
     if column.type == "list<string>" and isinstance(value, str):
         value = [value]

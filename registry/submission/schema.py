@@ -159,5 +159,5 @@ def parse_timestamp(value: object, column: Column | None = None) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
-#: Each part states it: a typed dictionary does not take over the configuration around it.
+#: Each part states it: a typed dictionary does not inherit the configuration around it.
 _STRICT: CoreConfig = {"strict": True, "extra_fields_behavior": "forbid", "allow_inf_nan": False}
