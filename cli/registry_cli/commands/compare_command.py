@@ -35,9 +35,9 @@ def command(
 
     A and B are ids of observations, environments or sources (or their first digits), versions of a
     package (peft=0.21), or paths of plans that were run. What ended well in A and fails or is
-    missing in B comes first. The interval is over runs: it needs two on each side, or repeats of other
-    configurations. B is worse if it fails, or if the ratio exceeds --factor and the interval lies
-    above 1.
+    missing in B comes first. The interval is over runs: it needs two on each side, or repeats of
+    other configurations. B is worse if it fails, or if the ratio exceeds --factor and the interval
+    lies above 1.
 
     \b
     Example:
