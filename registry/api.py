@@ -53,15 +53,15 @@ class Result:
 
 @dataclass(frozen=True)
 class Registry:
-    """An open registry. It holds no file open and no lock; every call sees what is there then."""
+    """An open registry. It holds no lock and no open file; each call sees the current state."""
 
     location: Location
-    #: The folded version that queries see; None for all there is, the pending included.
+    #: The folded version that queries see; None for all there is, including pending.
     at: int | None = None
 
     @property
     def path(self) -> Path:
-        """Folder of one's own registry, which the first write creates."""
+        """Folder of the user's own registry, which the first write creates."""
         return self.location.own.path
 
     def query(
@@ -98,8 +98,8 @@ class Registry:
     def add(self, submission: Any) -> Added:
         """Record a submission and return its id and those of its observations.
 
-        It is a mapping as JSON would have it, or a ``registry.Submission``. Handing in the same
-        content again changes nothing. Raises SubmissionError where it is not valid, StoreError
+        It is a mapping in the form of JSON, or a ``registry.Submission``. Adding the same content
+        again changes nothing. Raises SubmissionError where it is not valid, StoreError
         where the registry cannot be written.
         """
         return add_submissions(self.location, [("submission", submission)])[0]
@@ -125,10 +125,10 @@ class Registry:
         return self.add_many(compose_frames(frames))
 
     def retract(self, observation_id: str, *, reason: str, erase: bool = False) -> str:
-        """Withdraw the observation whose id begins so, and return its id.
+        """Withdraw the observation whose id begins like this, and return its id.
 
         Views leave it out; its rows stay in the tables and in earlier versions, unless ``erase``
-        removes its content from all of them. Raises StoreError where no one observation is meant.
+        removes its content from all of them. Raises StoreError unless exactly one matches.
         """
         from registry.store.retract import retract  # noqa: PLC0415 - heavy
 
@@ -152,7 +152,7 @@ def open_registry(
 ) -> Registry:
     """Open a registry: ``path``, else REGISTRY_PATH, else ./records, else the user's own.
 
-    The curated records are read beside it, unless ``curated`` is false. Raises StoreError where a
-    named folder holds no registry.
+    The curated records are read alongside it, unless ``curated`` is false. Raises StoreError where
+    a named folder holds no registry.
     """
     return Registry(find_registry(path, curated=curated), at)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class RegistryError(Exception):
-    """Base of all errors that are the input's or the machine's fault, never a bug's."""
+    """Base of all errors that are the fault of the input or the machine, not of a bug."""
 
 
 class UnitError(RegistryError):
@@ -47,7 +47,7 @@ class MissingRegistryError(StoreError):
 
 
 class QueryError(RegistryError):
-    """A query is not valid, or reaches for what it may not have."""
+    """A query is not valid, or reaches for what it may not read."""
 
 
 class QueryTimeoutError(QueryError):
@@ -55,7 +55,7 @@ class QueryTimeoutError(QueryError):
 
 
 class QuestionError(RegistryError):
-    """A prediction is asked for what cannot be run, or for what is not known."""
+    """A prediction was asked for something that cannot be run or is not known."""
 
 
 def excerpt(value: object, width: int = 60) -> str:
@@ -67,14 +67,14 @@ def excerpt(value: object, width: int = 60) -> str:
     try:
         text = "null" if value is None else repr(value)
     except RecursionError:
-        text = "a value nested too deep"
+        text = "a value nested too deeply"
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the nearest known word, or an empty string.
 
-    Case does not keep words apart.
+    Case is ignored.
 
     >>> did_you_mean("quant_bit", ["quant_bits", "seq_len"])
     "; did you mean 'quant_bits'?"

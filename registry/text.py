@@ -1,4 +1,4 @@
-"""Text that was written by others, as a person may read it on a terminal."""
+"""Text that was written by others, made safe to read on a terminal."""
 
 from __future__ import annotations
 

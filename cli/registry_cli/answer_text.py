@@ -46,7 +46,7 @@ def format_answer(found: Answer) -> Iterator[str]:
     yield from ("", "nearest measured runs:")
     yield from _neighbours(found.nearest)
     if found.nearest_oom is not None:
-        yield "nearest run out of memory:"
+        yield "nearest run that ran out of memory:"
         yield from _neighbours((found.nearest_oom,))
     if found.rests_on:
         shares = ", ".join(f"{key[:_ID_DIGITS]} ({share:.0%})" for key, share in found.rests_on)

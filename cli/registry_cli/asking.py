@@ -38,18 +38,18 @@ QUANTIZED = {"qlora": ("lora", 4), "qdora": ("dora", 4)}
 _SCALES = {"": 1, "k": 1e3, "m": 1e6, "b": 1e9}
 
 _OPTIONS = (
-    click.option("--model", metavar="ID", help="Model of the catalogue (id or alias)."),
+    click.option("--model", metavar="ID", help="Model in the catalogue (id or alias)."),
     click.option(
         "--config",
         metavar="FILE",
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        help="config.json of a model that the catalogue does not know.",
+        help="config.json of a model that is not in the catalogue.",
     ),
     click.option("--params", metavar="N", help="Parameters of such a model, such as 8e9 or 8B."),
     click.option("--layers", type=click.IntRange(min=1), help="Its layers (with --params)."),
     click.option("--hidden", type=click.IntRange(min=1), help="Its width (with --params)."),
     click.option("--vocab", type=click.IntRange(min=1), help="Its vocabulary (with --params)."),
-    click.option("--gpu", metavar="ID", help="Accelerator of the catalogue (id or alias)."),
+    click.option("--gpu", metavar="ID", help="Accelerator in the catalogue (id or alias)."),
     click.option("--gpus", "n_gpus", type=int, default=1, show_default=True, help="How many."),
     click.option(
         "--method",
@@ -68,7 +68,7 @@ _OPTIONS = (
         "--batch", "micro_batch_size", type=int, default=1, show_default=True, help="Per device."
     ),
     click.option("--accum", "grad_accum_steps", type=int, help="Micro-batches per step."),
-    click.option("--lora-rank", type=int, help="Rank of the adapters (8 where not stated)."),
+    click.option("--lora-rank", type=int, help="Rank of the adapters (8 if not given)."),
     click.option(
         "--targets",
         metavar="A,B",
@@ -79,14 +79,14 @@ _OPTIONS = (
         "--checkpointing/--no-checkpointing",
         "gradient_checkpointing",
         default=None,
-        help="Gradient checkpointing (on where not stated).",
+        help="Gradient checkpointing (on if not given).",
     ),
     click.option("--attention", type=HintedChoice(list(vocabulary("attention"))), metavar="NAME"),
     click.option("--dtype", "compute_dtype", type=HintedChoice(list(vocabulary("dtype")))),
     click.option("--optimizer", type=HintedChoice(list(vocabulary("optimizer"))), metavar="NAME"),
     click.option("--sharding", type=HintedChoice(list(vocabulary("sharding"))), metavar="NAME"),
     click.option("--offload", type=HintedChoice(list(vocabulary("offload"))), metavar="NAME"),
-    click.option("--stack", metavar="NAME", help="Source or framework it is to be like."),
+    click.option("--stack", metavar="NAME", help="Assume the stack of this source or framework."),
 )
 
 

@@ -67,18 +67,18 @@ def _run(arguments: list[str], child: Child | None) -> int:
 
 
 def _describe(error: Exception) -> str:
-    """Return what to say of an error that no part of the program expects."""
+    """Return what to say about an error that no part of the program expects."""
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename is not None else ""
-        return f"{place}{error.strerror or error}; expected files and output that can be used"
+        return f"{place}{error.strerror or error}; expected usable files and output"
     return (
-        f"unexpected {type(error).__name__}: {error}; this is a fault of the command, please "
+        f"unexpected {type(error).__name__}: {error}; this is a bug in the command, please "
         f"report it with the traceback that {TRACEBACK_VARIABLE}=1 shows"
     )
 
 
 def _flush(status: int) -> int:
-    """Flush stdout; a reader that hung up (``| head``) is no error, a full disk is one."""
+    """Flush stdout; a reader that hung up (``| head``) is not an error, a full disk is."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""The group of commands: each is loaded when it is called, and a mistyped one gets a hint."""
+"""The group of commands: each is loaded when it is called; a mistyped one gets a hint."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMANDS = {
     "query": "Run a SQL SELECT over the registry.",
     "add": "Record measurements: submissions, logs and results of frameworks, exports.",
     "import": "Record the tables of a Markdown, HTML or CSV document.",
-    "show": "Show all there is of one observation: figures, raw cells, citations, reasons.",
+    "show": "Show one observation in full: figures, raw cells, citations, reasons.",
     "ls": "List observations.",
     "fit": "Answer whether a training configuration fits a card, with evidence.",
     "estimate": "Break down a run's memory, time and cost.",
@@ -31,7 +31,7 @@ COMMANDS = {
     "rerun": "Run an observation's configuration again and compare.",
     "compare": "Compare two observations, environments, sources or plans.",
     "retract": "Withdraw an observation.",
-    "fold": "Fold what is pending into the tables.",
+    "fold": "Fold pending submissions into the tables.",
     "init": "Create a registry.",
     "export": "Write all tables to a folder.",
     "doctor": "Show what is installed, which registry is in use, and what is wrong.",

@@ -14,7 +14,7 @@ from registry_cli import console
 if TYPE_CHECKING:
     from registry.store.folder import Location
 
-#: Most files that are named of those that are no log.
+#: Most files that are named as not being logs.
 _MOST_REFUSED = 10
 
 
@@ -25,7 +25,7 @@ def import_logs(
     overrides: tuple[str, ...],
     mapping: Path | None,
 ) -> list[tuple[str, Any]]:
-    """Return the submissions that logs hold; raise SubmissionError where there is none."""
+    """Return the submissions that logs hold; raise SubmissionError if there is none."""
     catalogue = load_catalogue(location)
     stated = {name: str(value) for name, value in map(parse_assignment, overrides)}
     options = ImportOptions(catalogue=catalogue, overrides=stated, mapping=mapping)

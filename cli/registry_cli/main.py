@@ -25,4 +25,4 @@ def main() -> None:
         reason = f"cannot start a process: {error.strerror}; raise the limit (see ulimit -a)"
         os.write(2, f"error: {reason}\n".encode())
         status = 1
-    os._exit(status)  # all is flushed; to take the interpreter down costs a tenth of a query
+    os._exit(status)  # all is flushed; taking the interpreter down costs a tenth of a query

@@ -37,7 +37,7 @@ wait_option = click.option(
     type=Seconds(min=0),
     default=60.0,
     show_default=True,
-    help="How long to wait for another process that folds.",
+    help="How long to wait for another process that is folding.",
 )
 
 
@@ -48,7 +48,7 @@ def registry_option(function: Callable[..., Any]) -> Callable[..., Any]:
         is_flag=True,
         expose_value=False,
         callback=_leave_out_curated,
-        help="Leave out the curated observations that are read beside your own.",
+        help="Leave out the curated observations that are read alongside your own.",
     )(function)
     return click.option(
         "--registry",

@@ -47,7 +47,7 @@ def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--output",
         metavar="FILE",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="Write to FILE; its ending implies the format.",
+        help="Write to FILE; its extension implies the format.",
     )(function)
     return click.option(
         "-f",
@@ -72,24 +72,24 @@ def at_option(function: Callable[..., Any]) -> Callable[..., Any]:
 def parse_destination(
     format_name: str | None, path: Path | None, registry_path: Path | None
 ) -> Destination:
-    """Return where rows go; without a format, the file's ending or the terminal decides."""
+    """Return where rows go; without a format, the file's extension or the terminal decides."""
     if path is not None:
         name = format_name or _SUFFIXES.get(path.suffix.lower())
         if name is None:
             raise click.UsageError(
-                f"{path}: its ending implies no format; expected one of {', '.join(_SUFFIXES)}, "
+                f"{path}: its extension implies no format; expected one of {', '.join(_SUFFIXES)}, "
                 "or a format with -f"
             )
         validate_output(path, locate(registry_path))
         return Destination(name, path)
     name = format_name or ("table" if sys.stdout.isatty() else "csv")
     if name in ("parquet", "arrow") and sys.stdout.isatty():
-        raise click.UsageError(f"{name} is no text for a terminal; name a file with -o")
+        raise click.UsageError(f"{name} is not text for a terminal; name a file with -o")
     return Destination(name)
 
 
 def open_dataset(registry_path: Path | None, at: int | None = None) -> Dataset:
-    """Return what a query reads; damaged journal entries are warned of."""
+    """Return what a query reads; warn of damaged journal entries."""
     dataset, problems = read_dataset(locate(registry_path), at)
     console.warn_all(problems)
     return dataset

@@ -1,4 +1,4 @@
-"""The file that rows are written to: there whole or not at all, and never one of a registry's."""
+"""The file that rows are written to: complete or absent, and never one of a registry's."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _holds_manifest(folder: Path) -> bool:
 def _refuse(path: Path, reason: str) -> None:
     raise click.UsageError(
         f"{path}: {reason}, whose files only its own commands write; nothing was written; "
-        "name a file outside of it"
+        "name a file outside it"
     )
 
 

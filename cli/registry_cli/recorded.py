@@ -48,14 +48,14 @@ def read_recorded(
     if not found:
         raise QueryError(
             f"{word}: selects no observation; expected the id of an observation, an environment or "
-            "a source (4 digits at least), a package's version (peft=0.21), or the path of a plan "
+            "a source (at least 4 digits), a package's version (peft=0.21), or the path of a plan "
             "that was run"
         )
     return [as_document(row) for row in found]
 
 
 def read_one(registry_path: Path | None, observation_id: str) -> Row:
-    """Return the one observation whose id begins so; raise QueryError for none or several."""
+    """Return the one observation with this prefix; raise QueryError for none or several."""
     found = [
         row
         for row in read_recorded(registry_path, observation_id)
@@ -63,8 +63,8 @@ def read_one(registry_path: Path | None, observation_id: str) -> Row:
     ]
     if len(found) != 1:
         raise QueryError(
-            f"{observation_id}: {len(found)} observations' ids begin so; expected one; say more "
-            "digits"
+            f"{observation_id}: {len(found)} observation ids begin like this; expected one; give "
+            "more digits"
         )
     return found[0]
 

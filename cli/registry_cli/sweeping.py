@@ -43,7 +43,7 @@ EXIT_INTERRUPTED = 130
 
 
 def format_trials(plan: Plan, catalogue: Catalogue) -> Iterator[str]:
-    """Yield the lines that say of each trial of a plan what would be run."""
+    """Yield the lines that say what each trial of a plan would run."""
     for number, trial in enumerate(expand_trials(plan, catalogue), start=1):
         yield f"{number:>4}  {trial.trial_id}  {trial.label}"
         yield f"      model    {_format_model(trial)}"

@@ -28,7 +28,7 @@ ARROW_TYPES = {
 
 @lru_cache(maxsize=len(TABLES))
 def table_schema(name: str) -> pa.Schema:
-    """Return the Arrow schema of a table; units and meanings stand in the fields' metadata."""
+    """Return the Arrow schema of a table; units and meanings are in the fields' metadata."""
     table = load_table(name)
     fields = [_field(column) for column in table.columns]
     return pa.schema(fields, metadata={"table": table.name, "meaning": table.meaning})

@@ -21,15 +21,15 @@ _HASH_DIGITS = 16
 
 
 def contract_stamp() -> str:
-    """Return what a part carries of the contract that writes it: its hash and that of its files."""
+    """Return the mark of the contract that a part carries: its hash and that of its files."""
     return f"{contract_hash()}.{_hash_schemas()}"
 
 
 def is_current(stamp: str) -> bool:
-    """Tell whether the contract of a stamp is today's.
+    """Return whether the contract of a stamp is today's.
 
-    The contract is parsed only where the bytes of its files are others than they were: that takes
-    longer than all else before a query.
+    The contract is parsed only if the bytes of its files have changed: that takes longer than
+    everything else before a query.
     """
     contract, _, schemas = stamp.partition(".")
     return schemas == _hash_schemas() or contract == contract_hash()
@@ -46,7 +46,7 @@ def _hash_schemas() -> str:
 
 @lru_cache(maxsize=1)
 def contract_hash() -> str:
-    """Return the hash of names, types, units, words and rules; wording of meanings is left out.
+    """Return the hash of names, types, units, words and rules; the wording of meanings is left out.
 
     The view ``results`` is part of it, because its rows are stored beside the tables.
     """

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _PLAIN_TEXT = re.compile(f"[^{FORBIDDEN_CHARACTERS}]*")
 
-#: Most rows that are named of those that break one rule.
+#: Most rows that are named for breaking one rule.
 MOST_NAMED = 20
 
 _DTYPES = {

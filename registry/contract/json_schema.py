@@ -2,7 +2,7 @@
 
 It says what editors and other languages need to know: parts, columns, types, ranges, patterns and
 vocabularies. What JSON Schema cannot say (the rules of ``schemas/rules.yaml``, references to the
-catalogue, figures given as text) is checked when a submission is handed in.
+catalogue, figures given as text) is checked when a submission is added.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the files of the contract lie, and how they are read."""
+"""Where the files of the contract are, and how they are read."""
 
 from __future__ import annotations
 

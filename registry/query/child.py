@@ -1,7 +1,7 @@
 """Start the interpreter that one query runs in, and end it.
 
-Little is imported here, so that the child can be started first of all: it loads the engine while
-the caller loads the rest of itself.
+Little is imported here, so that the child can be started first: it loads the engine while the
+caller loads the rest of itself.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Child:
 
     @property
     def is_running(self) -> bool:
-        """Whether it is still to be asked, or at work."""
+        """Whether it is waiting for its query or running it."""
         return self.process.returncode is None
 
     def close(self) -> None:
-        """Kill it and all that it started, if it still runs."""
+        """Kill it and all that it started, if it is still running."""
         if self.is_running:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
 """Confine the calling process by the operating system: files, network, memory, lifetime.
 
-Landlock binds the calling thread and the threads it starts later, never those that run already:
+Landlock binds the calling thread and the threads it starts later, never those already running:
 the engine must not have started one (its workers are started after `restrict_files`).
 Reference: the kernel's ``Documentation/userspace-api/landlock.rst`` and ``linux/landlock.h``.
 """
@@ -35,7 +35,7 @@ _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS, _SCOPE_ABI = 3, 6
 # What the interpreter, the engine and the stacks of its threads take besides the query's data.
 _SLACK_BYTES = 512 << 20
 _THREADS = Path("/proc/self/task")
-# How long a thread that ends may take to leave the kernel's list.
+# How long an ending thread may take to leave the kernel's list.
 _ENDING_SECONDS = 1.0
 
 
@@ -88,7 +88,7 @@ def _add_readable(libc: ctypes.CDLL, ruleset: int, path: Path) -> None:
 def _wait_for_one_thread() -> int:
     """Return the number of threads once it is 1, or after a while.
 
-    A thread that was joined still stands in the kernel's list for a moment, longer on a busy
+    A thread that was joined stays in the kernel's list for a moment, longer on a busy
     machine.
     """
     deadline = time.monotonic() + _ENDING_SECONDS
@@ -98,10 +98,10 @@ def _wait_for_one_thread() -> int:
 
 
 def restrict_files(readable: Iterable[Path]) -> None:
-    """Give up, for good, all files but reading ``readable``, TCP, and signals to others.
+    """Give up for good: all files but reading ``readable``, TCP, and signals to others.
 
     Raises:
-        RuntimeError: another thread runs already, which the kernel would leave unconfined.
+        RuntimeError: another thread is already running, which the kernel would leave unconfined.
         OSError: the kernel refuses, or a readable path is missing.
     """
     if (threads := _wait_for_one_thread()) != 1:
@@ -128,7 +128,7 @@ def forbid_new_privileges() -> None:
 
 
 def end_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends, however that ends."""
+    """Have the kernel kill this process when its parent ends, however it ends."""
     if sys.platform.startswith("linux"):
         _call_libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it ended before the line above

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from registry.query.model import Dataset, Limits, Relation
 
-# A query about the catalogue, or one that names tables inside of strings, needs all of them.
+# A query about the catalogue, or one that names tables inside strings, needs all of them.
 _WHOLE_CATALOGUE = re.compile(
     r"information_schema|duckdb_|pg_catalog|\bsqlite_master\b"
     r"|\b(describe|desc|show|summarize|query|query_table)\b",
@@ -26,7 +26,7 @@ _FIRST_VERSION_WITH_ASYNC_THREADS = 2
 
 
 def mentions_catalogue(sql: str) -> bool:
-    """Tell whether a query may ask about tables that it does not name as words."""
+    """Return whether a query may ask about tables that it does not name as words."""
     return bool(_WHOLE_CATALOGUE.search(sql))
 
 
@@ -39,7 +39,7 @@ def _quote_text(text: str) -> str:
 
 
 def is_first_version(engine: Any) -> bool:
-    """Tell DuckDB 1.x from 2.x, which differ in settings and in how Arrow is streamed."""
+    """Return whether this is DuckDB 1.x; 2.x has other settings and streams Arrow differently."""
     return int(engine.__version__.split(".")[0]) < _FIRST_VERSION_WITH_ASYNC_THREADS
 
 
@@ -112,7 +112,7 @@ def _json_column(name: str, kind: str) -> str:
 
 
 def _load_pending(connection: Any, relation: Relation) -> bool:
-    """Create the table of the pending rows; tell whether there are any."""
+    """Create the table of the pending rows; return whether there are any."""
     if relation.json_rows is None:
         return False
     connection.execute("CREATE SCHEMA IF NOT EXISTS pending")
@@ -138,7 +138,7 @@ def _read_files(relation: Relation) -> str:
 
 
 def _checked_cast(table: str, name: str, kind: str) -> str:
-    """Return a cast whose failure tells it from a cast that the user wrote."""
+    """Return a cast whose failure can be told from that of a cast the user wrote."""
     column = _quote_name(name)
     begin = _quote_text(f"table {table!r}, column {name!r}: found '")
     end = _quote_text(f"', expected {kind}; it {WRITTEN_OTHERWISE}")
@@ -182,7 +182,7 @@ def create_objects(
 
 
 def add_comments(connection: Any, dataset: Dataset, *, in_memory: bool = False) -> None:
-    """Write what each table and column means where ``duckdb_columns()`` and others show it."""
+    """Write what each table and column means to where ``duckdb_columns()`` and others show it."""
     tables = {relation.name for relation in dataset.relations} if in_memory else set()
     comments = dataset.comments() if callable(dataset.comments) else dataset.comments
     for name, column, text in comments:

@@ -1,4 +1,4 @@
-"""Results in the formats a query can be asked in, written in batches."""
+"""Results in the formats that a query can ask for, written in batches."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def _format_objects(columns: Sequence[str], rows: Sequence[Row]) -> Iterator[str
 
 
 def write_jsonl(columns: Sequence[str], batches: Batches, output: Output) -> None:
-    """Write one JSON object a line."""
+    """Write one JSON object per line."""
     for rows in batches:
         output.write_text("".join(f"{line}\n" for line in _format_objects(columns, rows)))
 
 
 def write_json(columns: Sequence[str], batches: Batches, output: Output) -> None:
-    """Write a JSON array of objects, one a line."""
+    """Write a JSON array of objects, one per line."""
     lead = "[\n"
     for rows in batches:
         objects = ",\n".join(_format_objects(columns, rows))
@@ -145,7 +145,7 @@ def _format_markdown_row(texts: Sequence[str]) -> str:
 
 
 def write_markdown(columns: Sequence[str], batches: Batches, output: Output) -> None:
-    """Write a Markdown table with pipes escaped; figures stand to the right."""
+    """Write a Markdown table with pipes escaped; figures are right-aligned."""
     first = next(batches, [])
     rules = ["--:" if figure else "---" for figure in _figure_columns(columns, first)]
     head = _format_markdown_row([format_for_people(name, None) for name in columns])

@@ -17,11 +17,11 @@ _FILE_OF_OTHER_TYPES = re.compile(
     r'Error while reading file "([^"]*)": failed to cast column "([^"]*)" from type (.+?) to (.+?):'
 )
 
-#: How a message about a file ends whose columns do not fit.
+#: How a message about a file whose columns do not fit ends.
 WRITTEN_OTHERWISE = (
     "was written under another contract than this release's; rewrite it with `registry fold --all`"
 )
-ONLY_TABLES = "a query reaches nothing but the registry's own tables (see them with: show tables)"
+ONLY_TABLES = "a query can reach only the registry's own tables (see them with: show tables)"
 
 
 def format_bytes(count: int) -> str:
@@ -56,7 +56,7 @@ def format_crash(reason: str, memory_bytes: int) -> str:
     return (
         f"query: the engine's process ended with {reason} before it answered;"
         f" it may have needed more than its {format_bytes(memory_bytes)} of memory,"
-        " or have met a fault of DuckDB: nothing but its output was touched, simplify the query"
+        " or have hit a bug in DuckDB: nothing but its output was touched; simplify the query"
     )
 
 
@@ -67,19 +67,19 @@ def _lower_first(text: str) -> str:
 def _format_reach(text: str) -> str | None:
     """Return a message where the statement reached for a file or an extension."""
     if extension := _EXTENSION.search(text):
-        return f"query: needs the extension {extension[1]!r}, and {ONLY_TABLES}"
+        return f"query: needs the extension {extension[1]!r}, but {ONLY_TABLES}"
     if path := _PATH_AS_TABLE.search(text):
-        return f"query: reaches for file {path[1]!r}, and {ONLY_TABLES}"
+        return f"query: reaches for file {path[1]!r}, but {ONLY_TABLES}"
     refused = "file system operations are disabled" in text or "Permission denied" in text
     if not refused and "has been disabled by" not in text:
         return None
     path = _QUOTED_PATH.search(text)
     what = f"file {path[1]!r}" if path else "a file"
-    return f"query: reaches for {what}, and {ONLY_TABLES}"
+    return f"query: reaches for {what}, but {ONLY_TABLES}"
 
 
 def format_engine_error(error: Exception, memory_bytes: int) -> str:
-    """Return what an error of the engine means to the one who wrote the query."""
+    """Return what an error of the engine means to whoever wrote the query."""
     text = str(error)
     if type(error).__name__ == "OutOfMemoryException" or "bad_alloc" in text:
         return format_memory_error(memory_bytes)
@@ -106,5 +106,5 @@ def _format_body(body: str) -> str:
 
 
 def is_unknown_name(engine: Any, error: Exception) -> bool:
-    """Tell whether an error may vanish once all tables and views exist."""
+    """Return whether an error may vanish once all tables and views exist."""
     return isinstance(error, engine.CatalogException | engine.BinderException)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 GIB = 1 << 30
 
-#: Formats that the engine's rows are written in by us, and those that Arrow writes.
+#: Formats that we write the engine's rows in, and those that Arrow writes.
 FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "arrow")
 
 Comment = tuple[str, str, str]
@@ -33,9 +33,9 @@ class Relation:
 
     ``columns`` holds (name, DuckDB type); it types the pending rows and an empty relation.
     ``json_rows``, a JSON array of objects, are the pending rows. ``evolved`` says that some files
-    have other columns or types than those: what a file lacks is null, what it has besides is left
-    out, and the rest is cast. ``where`` is an SQL condition that all rows must meet, our own and
-    never a user's; it may name relations that stand before this one in the dataset. ``digests``,
+    have other columns or types than those: what a file lacks is null, what it has in addition is
+    left out, and the rest is cast. ``where`` is an SQL condition that all rows must meet, ours and
+    never a user's; it may name relations that come before this one in the dataset. ``digests``,
     one for each file, say what the files must hold; without them their content is not verified.
     """
 
@@ -60,7 +60,7 @@ class View:
 class Dataset:
     """Everything within a query's reach.
 
-    ``views`` stand in the order of their dependencies. ``readable`` are the only folders that
+    ``views`` are in the order of their dependencies. ``readable`` are the only folders that
     the confined child can open. ``comments`` are (object, column or "", text), applied only for
     a query about the catalogue; a callable is asked only then.
     """

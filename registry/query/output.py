@@ -1,4 +1,4 @@
-"""The child's way out: bytes to one descriptor, telling the parent when its reader is slow."""
+"""The child's output: bytes to one descriptor, telling the parent when its reader is slow."""
 
 from __future__ import annotations
 

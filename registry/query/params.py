@@ -19,7 +19,7 @@ Value = int | float | bool | str | None
 
 
 def parse_parameter(text: str) -> Value:
-    """Return the value a text of the command line means; quotes keep a number a string.
+    """Return the value that a text of the command line means; quotes keep a number a string.
 
     >>> parse_parameter("8192"), parse_parameter("1e-4"), parse_parameter("true")
     (8192, 0.0001, True)
@@ -50,7 +50,7 @@ def parse_assignment(text: str) -> tuple[str, Value]:
 
 
 def validate_text(sql: str, params: Mapping[str, Any]) -> None:
-    """Raise QueryError for a text that is none, as an argument that is not UTF-8 comes out."""
+    """Raise QueryError for invalid text, which an argument that is not UTF-8 becomes."""
     for text in (sql, *params.values()):
         try:
             _ = isinstance(text, str) and text.encode()

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 
 class _Clock:
-    """The time a query has left; it stands still while the reader of the output is slow."""
+    """The time a query has left; the clock stops while the reader of the output is slow."""
 
     def __init__(self, seconds: float) -> None:
         self._left = seconds
         self._since: float | None = time.monotonic()
 
     def left(self) -> float | None:
-        """Return the seconds left, None while the clock stands still."""
+        """Return the seconds left, None while the clock is stopped."""
         if self._since is None:
             return None
         return self._left - (time.monotonic() - self._since)
@@ -108,14 +108,14 @@ class Worker:
             return file.read()
 
     def close(self) -> None:
-        """Kill the child, if it still runs, and reap it."""
+        """Kill the child, if it is still running, and reap it."""
         self._child.close()
 
     def _send(self, dataset: Dataset, query: Query, output: int) -> None:
         comments = dataset.comments if mentions_catalogue(query.sql) else ()
         dataset = replace(dataset, comments=comments() if callable(comments) else comments)
         query = replace(query, params=dict(query.params))
-        # a child that has died already is told from its silence
+        # a child that has already died is noticed by its silence
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             socket.send_fds(self._channel, [b"Q"], [output])
             self._channel.sendall(pickle.dumps(Job(dataset, query)))
@@ -175,7 +175,7 @@ def start_worker() -> Worker:
 
 
 def _open_memory_file() -> BinaryIO:
-    """Return a file that is in no folder, because a system may have none to write to."""
+    """Return a file that is in no folder, because there may be none to write to."""
     if sys.platform == "linux":
         return os.fdopen(os.memfd_create("registry-query"), "w+b")
     import tempfile  # noqa: PLC0415 - slow to load, and not needed on Linux

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
     from registry.query.model import Digest, Relation
 
-#: Largest file whose content is hashed before it is read; of a larger one the size must do.
+#: Largest file whose content is hashed before it is read; of larger ones the size is checked.
 LARGEST_HASHED = 32 * 2**20
 
 
 def validate_files(files: Iterable[Path], readable: Iterable[Path]) -> None:
-    """Raise QueryError for a file that is no regular one in the folders ``readable``.
+    """Raise QueryError for anything but a regular file in the folders ``readable``.
 
-    A second belt: where the kernel has no Landlock, a manifest that names a file elsewhere would
-    have it read.
+    A second safeguard: where the kernel has no Landlock, a manifest that names a file elsewhere
+    would have it read.
     """
     folders = [os.path.realpath(folder) for folder in readable]
     for path in files:
@@ -36,10 +36,12 @@ def validate_files(files: Iterable[Path], readable: Iterable[Path]) -> None:
 
 
 def validate_contents(relation: Relation) -> None:
-    """Raise QueryError for a file of a relation that holds something else than was written."""
+    """Raise QueryError for a file of a relation that is not as written."""
     for path, digest in zip(relation.files, relation.digests, strict=bool(relation.digests)):
         if not _is_as_written(path, digest):
-            raise QueryError(f"{path}: found other content than was written; {digest.way_out}")
+            raise QueryError(
+                f"{path}: found content that differs from what was written; {digest.way_out}"
+            )
 
 
 def _is_as_written(path: Path, digest: Digest) -> bool:
@@ -54,7 +56,7 @@ def _is_as_written(path: Path, digest: Digest) -> bool:
 def _find_problem(path: Path, folders: list[str]) -> str | None:
     parent = Path(os.path.realpath(path.parent))
     if not any(parent.is_relative_to(folder) for folder in folders):
-        return "lies outside of what a query may read"
+        return "lies outside what a query may read"
     if path.is_symlink():
         return "is a link"
     try:
@@ -62,6 +64,6 @@ def _find_problem(path: Path, folders: list[str]) -> str | None:
     except OSError as error:
         return error.strerror
     try:
-        return None if stat.S_ISREG(os.fstat(number).st_mode) else "is no regular file"
+        return None if stat.S_ISREG(os.fstat(number).st_mode) else "is not a regular file"
     finally:
         os.close(number)

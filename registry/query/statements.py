@@ -1,6 +1,6 @@
 """Which SQL may run: one statement that only reads.
 
-This is the first belt, for clear messages. What a statement does behind its type (on 2.0.0 a
+This is the first safeguard, for clear messages. What a statement does behind its type (on 2.0.0 a
 COPY inside a CTE is a SELECT) is stopped by the confinement, not here.
 """
 
@@ -61,7 +61,7 @@ def _check_tokens(words: list[str]) -> Iterator[str]:
         yield "a PRAGMA statement is not allowed"
     for first, second, third in zip(words, words[1:], [*words[2:], ""], strict=False):
         if first == "(" and _is_write(second, third):
-            yield f"a {second.upper()} inside of a query is not allowed"
+            yield f"a {second.upper()} inside a query is not allowed"
         if second == "(" and first.strip('"').lower() in _FORBIDDEN_FUNCTIONS:
             yield f"the function {first.strip(chr(34)).lower()} is not allowed"
 

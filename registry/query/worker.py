@@ -1,6 +1,6 @@
 """The child that runs one query: confined first, then the engine's threads, then the statement.
 
-Order is all: whatever must be read from the system (the engine, time zones, control groups) is
+Order matters: whatever must be read from the system (the engine, time zones, control groups) is
 read before the confinement, and no thread is started before it.
 Started by `registry.query.process`.
 """
@@ -92,7 +92,7 @@ class Session:
         self._shut()
 
     def load_rest(self) -> bool:
-        """Create all that is not there yet; tell whether there was something."""
+        """Create all that is not there yet; return whether there was anything."""
         names = database.all_names(self.job.dataset)
         if names == self.loaded:
             return False

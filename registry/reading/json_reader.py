@@ -52,7 +52,7 @@ def parse_json(text: str, *, origin: str) -> Any:
             "check that the file is complete"
         )
     except RecursionError:
-        problem = "nested too deep; expected a submission, which has five levels"
+        problem = "nested too deeply; expected a submission, which has five levels"
     except ValueError:  # an integer of more digits than Python converts
         digits = sys.get_int_max_str_digits()
         problem = (
@@ -75,7 +75,7 @@ class _Reject:
             seen: set[str] = set()
             twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
             raise SubmissionError(
-                f"key {twice!r} stands twice in one object; expected once; remove one",
+                f"key {twice!r} appears twice in one object; expected once; remove one",
                 origin=self.origin,
             )
         return document

@@ -70,7 +70,7 @@ def parse_yaml(data: bytes | str, *, origin: str) -> Any:
         place = f"{origin}, line {mark.line + 1}, column {mark.column + 1}" if mark else origin
         raise ReadingError(place, f"{error.problem}; expected YAML") from None
     except RecursionError:
-        raise ReadingError(origin, "nested too deep; expected a few levels") from None
+        raise ReadingError(origin, "nested too deeply; expected a few levels") from None
     except (yaml.YAMLError, ValueError) as error:
         raise ReadingError(origin, f"{str(error).splitlines()[0]}; expected YAML") from None
     except (ArithmeticError, AttributeError, LookupError, TypeError):

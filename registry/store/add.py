@@ -39,7 +39,7 @@ class Added:
 
 
 class Door:
-    """Validates documents one after the other, each against what was there before it."""
+    """Validates documents one after another, each against what was there before it."""
 
     def __init__(self, location: Location) -> None:
         self._own = location.own
@@ -110,7 +110,7 @@ def _named_as_known(document: Any, catalogue: Catalogue) -> Any:
     try:
         return match_to_catalogue(document, catalogue)
     except (AttributeError, KeyError, TypeError):
-        return document  # not of the form of a submission: validation says how
+        return document  # not in the form of a submission: validation says how
 
 
 def _refers_only_to(catalogue: Catalogue, document: Any) -> bool:

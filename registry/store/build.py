@@ -1,4 +1,4 @@
-"""Make the curated tables from their sources: one file for each table, under a stable name."""
+"""Make the curated tables from their sources: one file per table, under a stable name."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class BuildResult:
     n_submissions: int
     n_observations: int
     changed: tuple[str, ...]
-    #: Sources that the tables do not hold as they are now, before anything was written.
+    #: Sources whose current content the tables did not hold before anything was written.
     pending: tuple[str, ...]
     #: Ids that corrected observations had, and what they are now.
     renamed: dict[str, str] = field(default_factory=dict)
 
 
 def build_tables(records: Path) -> BuildResult:
-    """Make ``records/tables`` anew from ``records/sources`` and ``records/catalogue``.
+    """Rebuild ``records/tables`` from ``records/sources`` and ``records/catalogue``.
 
     Raises SourceError where a source cannot be read, StoreError where the folder cannot be
     written.
@@ -88,8 +88,8 @@ def _sign(folder: Folder) -> dict[str, str]:
 def check_tables(records: Path) -> BuildResult:
     """Return what a build would change, and write nothing.
 
-    Where sources are pending, or the contract is another than the tables were made with, a build
-    is still to come and nothing is compared.
+    Where sources are pending, or the tables were made with another contract, a build is still to
+    come and nothing is compared.
     """
     folder = _require_sources(records)
     pending = find_pending_sources(folder)
@@ -104,7 +104,7 @@ def check_tables(records: Path) -> BuildResult:
 
 
 def _is_alike(folder: Folder, name: str, files: dict[str, bytes], built: Any) -> bool:
-    """Tell whether a file has the content it should: its bytes, or for Parquet its rows."""
+    """Return whether a file has the content it should: its bytes, or for Parquet its rows."""
     stored = _read(folder, name)
     if name == "manifest.json":
         return set(built["files"]) == set(json.loads(files[name])["files"])

@@ -46,11 +46,11 @@ def parse_catalogue(document: Any) -> Catalogue:
 def read_catalogue(
     storage: LocalStorage, name: str, is_as_written: Callable[[bytes], bool], way_out: str
 ) -> Catalogue:
-    """Return the models and GPUs of a file; raise StoreError where it is not as it was written."""
+    """Return the models and GPUs of a file; raise StoreError where it is not as written."""
     try:
         data = storage.get(name)
         if not is_as_written(data):
-            raise ValueError("it is other than was written")  # noqa: TRY301 - one message for all
+            raise ValueError("it differs from what was written")  # noqa: TRY301 - one message for all
         return parse_catalogue(json.loads(data))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(

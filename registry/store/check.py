@@ -52,7 +52,7 @@ class CheckReport:
     #: Rows of each table, and ``journal`` for pending submissions.
     counts: dict[str, int]
     problems: tuple[Problem, ...]
-    #: What is not wrong and may be of interest.
+    #: What is not wrong but may be of interest.
     hints: tuple[str, ...] = ()
 
     @property
@@ -71,7 +71,7 @@ def check_registry(location: Location) -> CheckReport:
     if folder.is_curated:
         return _check_curated(location)
     if not folder.is_registry:
-        return CheckReport({}, (), ("nothing was added yet; the curated records are in use",))
+        return CheckReport({}, (), ("nothing has been added yet; the curated records are in use",))
     problems: list[Problem] = []
     try:
         problems += [Problem("manifest", "", text) for _, text in find_damaged_manifests(folder)]
@@ -104,7 +104,7 @@ def _check_history(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
 
 
 def _check_parts(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
-    """Yield what is wrong with files; where these are right, with rows."""
+    """Yield what is wrong with files, or if they are right, with rows."""
     if snapshot.state.is_legacy:
         try:
             read_legacy(folder, snapshot.state.manifest.version)
@@ -121,10 +121,10 @@ def _check_parts(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
 
 
 def _check_leftovers(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
-    """Yield files of the newest parts that these do not name, and a lock that is none."""
+    """Yield files that the newest parts do not name, and a lock that is not a file."""
     lock = folder.tables / LOCK
     if lock.is_symlink() or (lock.exists() and not lock.is_file()):
-        yield Problem("files", "", f"{lock}: found no regular file; expected a lock; remove it")
+        yield Problem("files", "", f"{lock}: is not a regular file; expected a lock; remove it")
     for part in snapshot.state.parts:
         names = folder.storage.list(f"tables/parts/{part.name}")
         for name in sorted(set(names) - set(part.files) - {DESCRIPTION}):
@@ -167,7 +167,7 @@ def _check_curated(location: Location) -> CheckReport:
             result = check_tables(folder.path)
             problems = [
                 Problem(
-                    "tables", str(folder.tables / name), f"other than the sources give; {REBUILD}"
+                    "tables", str(folder.tables / name), f"not what the sources give; {REBUILD}"
                 )
                 for name in result.changed
             ]
@@ -187,7 +187,7 @@ def _check_built(part: Part | None) -> Iterator[str]:
     for name, file in part.files.items():
         path = part.path / name
         if not path.is_file() or hash_file(path) != file.sha256:
-            yield f"{path}: missing, or other than `registry build` wrote it; {REBUILD}"
+            yield f"{path}: missing, or not as `registry build` wrote it; {REBUILD}"
 
 
 def _count(snapshot: Snapshot) -> dict[str, int]:
@@ -204,13 +204,13 @@ def _count(snapshot: Snapshot) -> dict[str, int]:
 def _hints(folder: Folder, snapshot: Snapshot) -> Iterator[str]:
     if snapshot.state.is_legacy:
         yield (
-            "an earlier release wrote these tables: they are derived anew at every reading; "
-            "`registry fold` rewrites them once"
+            "an earlier release wrote these tables: they are derived again on every read; "
+            "`registry fold` rewrites them for good"
         )
     elif any(not part.is_current(snapshot.catalogue_hash) for part in snapshot.state.parts):
         yield (
             "some tables were written under another contract or with other models: `results` is "
-            "computed at every reading; `registry fold --all` rewrites them once"
+            "computed on every read; `registry fold --all` rewrites them for good"
         )
     for name in list_unnamed_parts(folder, snapshot.state):
         yield (

@@ -32,7 +32,7 @@ def check_rows(parts: Sequence[Part], snapshot: Snapshot) -> Iterator[Found]:
     """Yield (kind, message) of everything wrong with the rows of some parts together.
 
     Parts that another contract wrote may differ from what would be written today: of these only
-    the documents are checked, beside the hashes of their files.
+    the documents are checked, and the hashes of their files.
     """
     stored = {name: read_table(name, _files(parts, name)) for name in TABLES}
     try:
@@ -108,7 +108,7 @@ def _check_computed(
             if results.num_rows != expected.num_rows or not results[name].equals(
                 expected[name].cast(results[name].type)
             ):
-                yield "results", f"table results: found other values of {name} than the view gives"
+                yield "results", f"table results: found values of {name} that are not the view's"
 
 
 def _recounted(parts: Sequence[Part]) -> pa.Table:
@@ -138,4 +138,4 @@ def _check_ids(parts: Sequence[Part]) -> Iterator[Found]:
                 continue
             rows = read_table(name, [file]).select(load_table(name).key).to_pylist()
             if ids is None or bytes(ids.data) != format_ids(name, rows):
-                yield "ids", f"{part.path / name}.ids: found other ids than those of the rows"
+                yield "ids", f"{part.path / name}.ids: found ids that differ from those of the rows"

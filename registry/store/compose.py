@@ -29,7 +29,7 @@ def compose_documents(tables: Mapping[str, Iterable[Row]]) -> Iterator[Document]
 
 
 def compose_submissions(tables: Mapping[str, Iterable[Row]]) -> Iterator[dict[str, Any]]:
-    """Yield the submissions themselves, as somebody would hand them in."""
+    """Yield the submissions themselves, as somebody would submit them."""
     rows = {name: list(tables.get(name, ())) for name in TABLES}
     by_source: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for observation in compose_observations(rows):

@@ -1,6 +1,6 @@
 """Curated records: one file for each table, made from sources that are kept as text.
 
-In a checkout the sources lie beside the tables. A source whose content the tables do not hold yet
+In a checkout the sources are next to the tables. A source whose content the tables do not hold yet
 is pending: readers derive its rows, as they do for the journal.
 """
 
@@ -45,7 +45,7 @@ class Curated:
     #: None where a source was changed or removed: all rows are derived then.
     part: Part | None
     pending: tuple[Document, ...] = ()
-    #: Sources that are not in the tables as they are now.
+    #: Sources whose current content is not in the tables.
     pending_sources: tuple[str, ...] = ()
     #: Sources among them that cannot be read, and why: they are left out.
     problems: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Curated:
 def read_curated(folder: Folder) -> Curated:
     """Return the curated records of a folder. Raises StoreError where they are damaged.
 
-    Within a process, records of which no file has changed are read once.
+    Within a process, records are read again only if one of their files changed.
     """
     return _read_curated(folder, _stamp_files(folder.path))
 
@@ -91,7 +91,7 @@ def find_pending_sources(folder: Folder) -> tuple[str, ...]:
 
 
 def _compare_sources(folder: Folder, built: dict[str, Any]) -> tuple[set[str], set[str]]:
-    """Return the names of sources that are other than they were built, and of new ones."""
+    """Return the names of sources that changed since they were built, and of new ones."""
     if not (folder.path / "sources").is_dir():
         return set(), set()
     hashes = hash_sources(folder.path)

@@ -1,6 +1,6 @@
 """In curated records, a fold files recorded submissions under their source, as text.
 
-Two branches that do so merge without a conflict; `registry build` makes the tables on one of them.
+Two branches that do so merge without conflicts; `registry build` makes the tables on one of them.
 """
 
 from __future__ import annotations

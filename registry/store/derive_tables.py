@@ -1,6 +1,6 @@
 """Documents are the only way in: this is how tables follow from them.
 
-The one function for it serves the fold, readers of what is pending, the build of the curated
+One function serves the fold, readers of what is pending, the build of the curated
 records, the check, migration and repair.
 """
 
@@ -54,7 +54,7 @@ def derive_tables(documents: Iterable[Document], known: KnownIds | None = None) 
     """Return the rows of all tables that follow from documents, each row once.
 
     Of an observation that several documents report, the first counts and the others add their
-    citations. One that these documents, or parts in ``known``, say was erased leaves no row.
+    citations. One that was erased, by these documents or parts in ``known``, leaves no row.
     """
     documents = list(documents)
     tables = _Tables(erased_ids(documents), known or KnownIds())

@@ -1,4 +1,4 @@
-"""The documents that parts hold: read them, and make sure that they are there before others go."""
+"""The documents that parts hold: read them, and verify them before others are removed."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 def read_documents(part: Part) -> Iterator[Document]:
     """Yield the documents of a part in the order in which they were folded.
 
-    Raises StoreError where one is not the document that its id says.
+    Raises StoreError where one does not match its id.
     """
     for submission_id, text in _texts(part):
         if document_id(text) != submission_id:
             raise StoreError(
-                f"{part.file('submissions')}: submission {submission_id[:12]} has another hash "
-                f"than its id; {REPAIR}"
+                f"{part.file('submissions')}: submission {submission_id[:12]} does not "
+                f"match its id; {REPAIR}"
             )
         yield Document(submission_id, text, json.loads(text))
 
 
 def find_safe(parts: Iterable[Part], wanted: Collection[str]) -> set[str]:
-    """Return those of some submissions that a part holds whole, read back from its file."""
+    """Return which of some submissions a part holds in full, read back from its file."""
     safe: set[str] = set()
     for part in parts:
         ids = part.ids("submissions")

@@ -29,7 +29,7 @@ EXPORT_MANIFEST = "manifest.json"
 def export_folder(location: Location, target: Path, at: int | None = None) -> dict[str, int]:
     """Write all tables to the folder ``target``, one file each, sorted by key; return their rows.
 
-    What is pending is part of it, unless a version is named by ``at``. The folder appears under
+    What is pending is included, unless ``at`` names a version. The folder appears under
     its name when it is complete. Raises StoreError where ``target`` exists and is not empty, or
     cannot be written.
     """

@@ -103,7 +103,7 @@ def _check_files(path: Path, tables: dict[str, Any]) -> None:
                 f"found no {entry['file']}; expected it, because {EXPORT_MANIFEST} names it"
             )
         elif hash_file(file) != entry["sha256"]:
-            problems.append(f"{entry['file']}: found other content than {EXPORT_MANIFEST} says")
+            problems.append(f"{entry['file']}: its content is not what {EXPORT_MANIFEST} says")
         elif (size := _unpacked_size(file)) > LARGEST_UNPACKED:
             problems.append(
                 f"{entry['file']}: unpacks to {size} bytes, expected a table below 8 GiB"

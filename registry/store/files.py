@@ -1,4 +1,4 @@
-"""Write files so that they are there whole or not at all, also after a crash."""
+"""Write files so that they are complete or absent, even after a crash."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def require_regular(path: Path) -> None:
 
 
 def require_empty(target: Path) -> None:
-    """Raise StoreError where something is at ``target`` that is no empty folder."""
+    """Raise StoreError where something is at ``target`` that is not an empty folder."""
     if not target.exists() and not target.is_symlink():
         return
     if not target.is_dir() or any(_is_complete(path) for path in target.iterdir()):
@@ -92,7 +92,7 @@ def _move_in(temporary: Path, place: Path, last: str) -> None:
 
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn the operating system's errors of a write into a StoreError that says the way out."""
+    """Turn the operating system's write errors into a StoreError that names the way out."""
     with _explained(path, "nothing was recorded", _WAYS_OUT, "name another folder with --registry"):
         yield
 

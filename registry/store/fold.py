@@ -1,7 +1,7 @@
 """Fold: turn what is pending into parts, committed by one small manifest.
 
 A crash at any instant leaves the state before or the state after. A document leaves the journal
-only when it was read back whole from a part that the newest manifest names.
+only after it was read back in full from a part that the newest manifest names.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from registry.store.derive_tables import Document
     from registry.store.folder import Folder, Location
 
-#: Parts of like size that are merged into one of the next size.
+#: Parts of similar size that are merged into one of the next size.
 FAN_OUT = 8
 
-#: Parts beyond this many observations are not merged any more, so that memory stays bounded.
+#: Parts beyond this many observations are no longer merged, so that memory stays bounded.
 LARGEST_MERGED = 100_000
 
 #: Observations that become one part before parts are merged, and journal entries read together.
@@ -231,7 +231,7 @@ class Folding:
         return tuple(quarantine(self.folder, self.bad))
 
     def _merge_tiers(self) -> None:
-        """Merge the latest parts while there are as many of like size as the fan-out.
+        """Merge the latest parts while there are as many of similar size as the fan-out.
 
         Only neighbours are merged: the order of the documents says which of two counts first.
         """

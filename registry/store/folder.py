@@ -1,4 +1,4 @@
-"""Which folders are the registry, and what lies where in them."""
+"""Which folders are the registry, and what is where in them."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A registry of one's own, and the curated records that are read beside it."""
+    """The user's own registry, and the curated records that are read alongside it."""
 
-    #: Where is written: one's own registry, or curated records that were named outright.
+    #: Where to write: the user's own registry, or curated records that were named outright.
     own: Folder
     #: None where the curated records are left out, or are themselves the registry that was named.
     curated: Folder | None = None
@@ -103,7 +103,7 @@ class Location:
 def find_registry(path: Path | str | None = None, *, curated: bool = True) -> Location:
     """Return the registry in use: ``path``, else REGISTRY_PATH, else ./records, else the user's.
 
-    The curated records are read beside it: those of ./records in a checkout, else those of the
+    The curated records are read alongside it: those of ./records in a checkout, else those of the
     installed package; with ``curated`` false they are left out. A checkout's records are written
     only where they are named. The user's own folder is created by the first write. Raises
     MissingRegistryError where a named folder holds no registry.
@@ -124,14 +124,14 @@ def find_registry(path: Path | str | None = None, *, curated: bool = True) -> Lo
 
 
 def create_registry(path: Path, *, curated: bool = True) -> Folder:
-    """Create an empty registry; with ``curated`` false the curated records are not read beside it.
+    """Create an empty registry; with ``curated`` false it reads no curated records.
 
     Raises StoreError where something is at ``path`` already, or it cannot be written.
     """
     folder = Folder(path)
     if folder.is_registry:
         raise StoreError(
-            f"{path}: is a registry already; expected a folder to create; nothing to do"
+            f"{path}: is already a registry; expected a folder to create; nothing to do"
         )
     require_empty(path)
     settings = {"format": FORMAT_VERSION, "curated": curated}
@@ -144,7 +144,7 @@ def create_registry(path: Path, *, curated: bool = True) -> Folder:
 
 
 def ensure_writable(location: Location) -> Folder:
-    """Return the folder to write to; one's own is created by its first write."""
+    """Return the folder to write to; the user's own is created by its first write."""
     if not location.own.is_registry:
         try:
             create_registry(location.own.path)
@@ -155,7 +155,7 @@ def ensure_writable(location: Location) -> Folder:
 
 
 def reads_curated(folder: Folder) -> bool:
-    """Tell whether the curated records are read beside a registry."""
+    """Return whether the curated records are read alongside a registry."""
     try:
         settings = json.loads(folder.storage.get(SETTINGS))
         return bool(settings.get("curated", True))

@@ -14,12 +14,12 @@ from registry.store.compose import compose_submissions
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-#: What nobody hands in: it is made from the rest.
+#: What nobody submits: it is made from the rest.
 _MADE = ("submissions", "retractions")
 
 
 def compose_frames(frames: Mapping[str, pd.DataFrame]) -> Iterator[dict[str, Any]]:
-    """Yield the submissions that say what tables of data frames say.
+    """Yield the submissions that hold what tables of data frames hold.
 
     Raises SubmissionError with every problem that the contract finds in any of them.
     """

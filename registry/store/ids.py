@@ -1,4 +1,4 @@
-"""Sorted ids of the rows of a part, for asking what is there without reading tables.
+"""Sorted ids of the rows of a part, for look-ups without reading tables.
 
 An id is 16 bytes: the leading digits of a hash. A file is their concatenation in ascending order;
 a look-up is a bisection on the mapped file, so its cost hardly grows with the registry.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ID_BYTES = 16
 
-#: Largest id file whose content is hashed when it is opened; of a larger one the size must do.
+#: Largest id file whose content is hashed when it is opened; of larger ones the size is checked.
 _LARGEST_HASHED = 2**20
 
 #: Tables whose rows are looked up; measurements and samples go with their observation.
@@ -59,9 +59,9 @@ def format_ids(table: str, rows: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 class IdFile:
-    """The sorted ids of one table of a part, mapped when first asked.
+    """The sorted ids of one table of a part, mapped when first needed.
 
-    Raises StoreError where the file is not as it was written: an answer would be wrong.
+    Raises StoreError where the file is not as written: an answer would be wrong.
     """
 
     def __init__(self, path: Path, size: int, sha256: str, way_out: str) -> None:
@@ -80,7 +80,7 @@ class IdFile:
             if len(data) != self._size or (
                 is_small and hashlib.sha256(data).hexdigest() != self._sha256
             ):
-                raise self._damaged("found other ids than were written")
+                raise self._damaged("found content that differs from what was written")
             self._data = data
         return self._data
 
@@ -109,7 +109,7 @@ class IdFile:
         return (self[place] for place in range(len(self)))
 
     def __contains__(self, wanted: bytes) -> bool:
-        """Tell whether an id is among them."""
+        """Return whether an id is among them."""
         low, high = 0, len(self)
         while low < high:
             middle = (low + high) // 2
@@ -139,7 +139,7 @@ class KnownIds:
         return chain.from_iterable(self.files(table))
 
     def contains(self, table: str, key: bytes) -> bool:
-        """Tell whether some part holds the row with this key."""
+        """Return whether some part holds the row with this key."""
         return any(key in file for file in self.files(table))
 
     def shared_with(self, other: KnownIds, table: str) -> list[bytes]:

@@ -32,7 +32,7 @@ class BadEntry:
 
     name: str
     reason: str
-    #: Whether a newer release wrote it: then it stays where it is.
+    #: Whether a newer release wrote it; if so, it stays where it is.
     is_newer: bool = False
 
     def __str__(self) -> str:
@@ -40,8 +40,8 @@ class BadEntry:
         if self.is_newer:
             return f"journal/{self.name}: {self.reason}; it is left out until you upgrade"
         return (
-            f"journal/{self.name}: {self.reason}; it is left out of all answers; hand the "
-            "submission in again with `registry add`, or have `registry fold` move the file to "
+            f"journal/{self.name}: {self.reason}; it is left out of all answers; submit it "
+            "again with `registry add`, or have `registry fold` move the file to "
             f"{QUARANTINE}/"
         )
 
@@ -71,7 +71,7 @@ def list_entries(folder: Folder) -> list[str]:
 
 
 def is_recorded(folder: Folder, submission_id: str) -> bool:
-    """Tell whether the journal holds a submission undamaged."""
+    """Return whether the journal holds a submission undamaged."""
     try:
         return _hash_is(submission_id, folder.storage.get(entry_name(submission_id)))
     except (FileNotFoundError, StoreError):
@@ -80,7 +80,7 @@ def is_recorded(folder: Folder, submission_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RawJournal:
-    """The files of the journal as they were read, before anything is said of them."""
+    """The files of the journal as they were read, before they are validated."""
 
     texts: dict[str, bytes]
     bad: tuple[BadEntry, ...] = ()
@@ -97,7 +97,7 @@ def read_entries(folder: Folder, names: Iterable[str] | None = None) -> RawJourn
         match = _FILE.fullmatch(name)
         if match is None:
             if not name.startswith("."):
-                bad.append(BadEntry(name, "found no journal entry's name (64 digits and .json)"))
+                bad.append(BadEntry(name, "expected a journal entry's name (64 digits and .json)"))
             continue
         try:
             texts[match[1]] = folder.storage.get(f"journal/{name}")
@@ -163,7 +163,7 @@ def _is_newer(document: object) -> bool:
 
 def _parse(submission_id: str, data: bytes) -> object:
     if not _hash_is(submission_id, data):
-        raise StoreError("its content has another hash than its name")
+        raise StoreError("its content does not match its name")
     return parse_json(data.decode(), origin="")
 
 

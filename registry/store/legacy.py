@@ -1,7 +1,7 @@
-"""Registries that releases before 0.2 wrote: read their documents, which is all that is needed.
+"""Registries that releases before 0.2 wrote: read their documents; nothing else is needed.
 
 Their tables, one set of Parquet files for each fold below ``tables/``, are derived anew. Rows that
-were handed in as whole tables have no document: it is composed from the rows.
+were added as whole tables have no document: it is composed from the rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COMPOSED = [name for name in TABLES if name not in _NOT_COMPOSED]
 
 
 def has_legacy_parts(folder: Folder) -> bool:
-    """Tell whether there are tables of an earlier release."""
+    """Return whether there are tables of an earlier release."""
     return bool(_part_digests(folder))
 
 
@@ -60,7 +60,7 @@ def read_legacy(folder: Folder, version: int | None = None) -> list[Document]:
 def recover_legacy(folder: Folder) -> tuple[list[Document], dict[str, str]]:
     """Return the documents of all parts that lie there, whatever a manifest says of them.
 
-    Also the ids that their observations had, and what they are today.
+    Also return the ids that their observations had, and what they are today.
     """
     parts = []
     for digest in _part_digests(folder):
@@ -96,7 +96,7 @@ def _check_part(folder: Folder, tables: dict[str, Any]) -> dict[str, Path]:
     for table, file in tables.items():
         path = folder.tables / file["name"]
         if not path.is_file() or hash_file(path) != file["sha256"]:
-            raise StoreError(f"{path}: missing, or other than it was written; {REPAIR}")
+            raise StoreError(f"{path}: missing, or not as it was written; {REPAIR}")
         found[table] = path
     return found
 
@@ -121,7 +121,7 @@ def _read_parts(folder: Folder, parts: list[dict[str, Path]]) -> Iterator[Docume
 def _parse_document(row: dict[str, Any], path: Path | None) -> Document:
     if document_id(row["document"]) != row["submission_id"]:
         raise StoreError(
-            f"{path}: submission {row['submission_id'][:12]} has another hash than its id; {REPAIR}"
+            f"{path}: submission {row['submission_id'][:12]} does not match its id; {REPAIR}"
         )
     return Document(row["submission_id"], row["document"], json.loads(row["document"]))
 

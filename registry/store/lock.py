@@ -48,7 +48,7 @@ def _open(path: Path) -> int:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise StoreError(
-            f"{path}: found no regular file; expected the registry's lock; remove it and repeat "
+            f"{path}: is not a regular file; expected the registry's lock; remove it and repeat "
             "the command"
         )
     return descriptor

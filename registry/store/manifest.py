@@ -118,7 +118,7 @@ def _parse_manifest(document: dict[str, Any]) -> Manifest:
         raise ValueError("its parts are not distinct plain names")
     manifest = Manifest(document["version"], parts, document["previous"])
     if manifest.content_hash != document["sha256"]:
-        raise ValueError("its content has another hash than it states")
+        raise ValueError("its content does not match the hash it states")
     return manifest
 
 

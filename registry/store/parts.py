@@ -1,8 +1,8 @@
 """Parts: the rows that one fold wrote, in a folder of their own that says what it holds.
 
-A part's name is the hash of its description, which holds the hashes of its files, so that a part
-cannot be changed without its name telling. The description is written last: a part is complete
-where it is there.
+A part's name is the hash of its description, which holds the hashes of its files, so that a
+changed part no longer matches its name. The description is written last: a part that has one is
+complete.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "part.json"
 
-#: Name of the curated tables, which no part.json describes but their own manifest.
+#: Name of the curated tables, which their own manifest describes instead of a part.json.
 CURATED = "curated"
 
 #: Models and GPUs that a part's documents describe, for looking up without loading an engine.
@@ -84,7 +84,7 @@ class Part:
         return IdFile(self.path / name, file.size, file.sha256, self.way_out) if file else None
 
     def is_current(self, catalogue: str) -> bool:
-        """Tell whether what is computed in it is what would be computed today."""
+        """Return whether its computed tables are what would be computed today."""
         return self.catalogue == catalogue and is_current(self.contract)
 
 
@@ -119,7 +119,7 @@ def read_part(folder: Folder, name: str) -> Part:
         ) from None
     if part_name(description) != name:
         raise StoreError(
-            f"{path}: its content has another hash than the part's name says; expected it as "
+            f"{path}: its content does not match the part's name; expected it as "
             f"`registry fold` wrote it; {REPAIR}"
         )
     return parse_part(name, path.parent, json.loads(description))
@@ -160,7 +160,7 @@ def format_part(
 ) -> dict[str, tuple[bytes, int | None]]:
     """Return the files of a part: content, and number of rows for Parquet.
 
-    With ``complete`` also tables without rows have a file, which says their columns.
+    With ``complete``, tables without rows have a file too, which gives their columns.
     """
     from registry.store.parquet import format_parquet  # noqa: PLC0415 - loads pyarrow
 
@@ -205,7 +205,7 @@ def check_files(part: Part, largest: float = math.inf) -> Iterable[str]:
         elif path.stat().st_size != file.size or (
             file.size <= largest and hash_file(path) != file.sha256
         ):
-            yield f"{path}: found other content than was written; {REPAIR}"
+            yield f"{path}: found content that differs from what was written; {REPAIR}"
 
 
 def hash_file(path: Path) -> str:

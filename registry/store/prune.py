@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def prune(folder: Folder, *, keep: int = 1, wait_seconds: float = 60.0) -> list[int]:
     """Remove all but the newest ``keep`` versions and the parts only they name; return them.
 
-    A part stays where one of its documents is not read back whole from a part that is kept.
+    A part stays if one of its documents cannot be read back in full from a part that is kept.
     """
     folder.require()
     with table_lock(folder, wait_seconds=wait_seconds):
@@ -48,7 +48,7 @@ def remove_unnamed(folder: Folder, versions: Sequence[int]) -> None:
     kept = [read_part(folder, name) for name in sorted(named)]
     for name in folder.storage.list("tables/parts"):
         if name not in named and _is_safe(folder, name, kept):
-            # under another name it is no part any more, should the removal be interrupted
+            # under another name it is no longer a part, should the removal be interrupted
             (folder.parts / name).rename(folder.parts / temporary_name())
     for leftover in folder.parts.glob(f"{TEMPORARY_PREFIX}*"):
         shutil.rmtree(leftover)
@@ -59,7 +59,7 @@ def remove_unnamed(folder: Folder, versions: Sequence[int]) -> None:
 
 
 def _is_safe(folder: Folder, name: str, kept: list[Part]) -> bool:
-    """Tell whether all documents of a part are elsewhere, those of an incomplete one as well."""
+    """Return whether all documents of a part are elsewhere, those of an incomplete one as well."""
     if (folder.parts / name / DESCRIPTION).is_file():
         return _are_safe(list(read_documents(read_part(folder, name))), kept)
     path = folder.parts / name
@@ -71,14 +71,14 @@ def _is_safe(folder: Folder, name: str, kept: list[Part]) -> bool:
 
 
 def _are_safe(documents: list[Document], kept: list[Part]) -> bool:
-    """Tell whether kept parts hold the documents, or all of them that was not erased."""
+    """Return whether kept parts hold the documents, or what was not erased of them."""
     known = KnownIds([part.ids for part in kept])
     wanted = {one.submission_id for one in documents if not _is_rewritten(one, known)}
     return find_safe(kept, wanted) == wanted
 
 
 def _is_rewritten(document: Document, known: KnownIds) -> bool:
-    """Tell whether observations of a document were erased and everything else in it is kept."""
+    """Return whether observations of a document were erased and everything else in it is kept."""
     source_id = document.plain.get("source", {}).get("source_id", "")
     ids = [
         bytes.fromhex(observation_id(source_id, observation))

@@ -39,7 +39,7 @@ DUCKDB_TYPES = {
     "list<string>": "VARCHAR[]",
 }
 
-#: Tables whose rows hang on an observation: they are hidden with it.
+#: Tables whose rows belong to an observation: they are hidden with it.
 _OF_OBSERVATIONS = ("observations", "measurements", "citations", "samples", "results")
 
 _LATER_CITATIONS = (("observation_id", "VARCHAR"), ("n", "BIGINT"))
@@ -97,7 +97,7 @@ class _Build:
     def add_table(self, table: str) -> None:
         """Add one table: the files of both layers and the pending rows.
 
-        Rows of one's own that the curated records hold too are hidden.
+        The user's own rows that the curated records hold too are hidden.
         """
         condition = self._hidden(table)
         curated, rows = self._layer_below(table), self._fresh.get(table, [])
@@ -112,12 +112,12 @@ class _Build:
         self.views.append(View(table, _union(f"from curated_{table}", f"from own_{table}")))
 
     def _layer_below(self, table: str) -> tuple[Part, ...]:
-        """Return the curated part; models and GPUs are read also where its rows are left out."""
+        """Return the curated part; models and GPUs are read even where its rows are left out."""
         part = self.snapshot.catalogue_part
         return (part,) if table in CATALOGUE_TABLES and part else self._curated
 
     def _hidden(self, table: str) -> str:
-        """Return the condition on one's own rows that are not in the curated records too."""
+        """Return the condition for the user's own rows that the curated records lack."""
         counted = "observations" if table in _OF_OBSERVATIONS else table
         below = self._layer_below(table)
         ours, theirs = (KnownIds([part.ids for part in parts]) for parts in (self._own, below))
@@ -185,7 +185,7 @@ class _Build:
         return queries
 
     def _add_later_citations(self) -> bool:
-        """Add the citations that later parts or pending documents bring; tell if there are any."""
+        """Add citations from later parts or pending documents; return whether there are any."""
         rows = count_later_citations(self._fresh) if self._fresh else []
         files, digests = _files(self.snapshot.parts, "later_citations")
         if rows or files:

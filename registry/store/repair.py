@@ -46,7 +46,7 @@ class RepairResult:
 def repair(location: Location, *, wait_seconds: float = 60.0) -> RepairResult:
     """Rebuild manifest and tables from every document in a part or the journal.
 
-    Parts that no manifest names are taken up, so that the states of two branches become one;
+    Parts that no manifest names are included, so that the states of two branches become one;
     damaged files move to ``quarantine/``. Nothing is removed. Raises StoreError where the folder
     cannot be written.
     """
@@ -92,7 +92,7 @@ class _Repair:
         )
 
     def _commit(self, last: int, parts: tuple[str, ...]) -> int:
-        """Write a manifest under a number that none had, unless the newest says the same."""
+        """Write a manifest under an unused number, unless the newest says the same."""
         versions = list_versions(self.folder)
         newest = read_manifest(self.folder, versions[-1]) if versions else None
         if newest and newest.parts == parts and not State(newest).is_legacy:
@@ -108,7 +108,7 @@ class _Repair:
             self.notes.append(f"{reason.split('; ')[0]}; moved to {place}")
 
     def _set_parts_aside(self, live: Collection[str]) -> None:
-        """Move parts that are not as they were written to quarantine/, and manifests naming them.
+        """Move damaged parts, and manifests that name them, to quarantine/.
 
         Their documents are in the new parts as far as they could be read.
         """
@@ -129,7 +129,7 @@ class _Repair:
                 self.notes.append(f"{self.folder.parts / name}: damaged; moved to {moved}")
 
     def _is_described(self, name: str) -> bool:
-        """Tell whether a part was complete once; another is what a killed process left."""
+        """Return whether a part was ever complete; others were left by a killed process."""
         return (self.folder.parts / name / DESCRIPTION).exists()
 
     def _is_whole(self, name: str) -> bool:

@@ -46,7 +46,7 @@ def compute_results(tables: Mapping[str, pa.Table]) -> pa.Table:
         database.execute("set timezone = 'UTC'")
         for name in (*FRESH_INPUTS, *SHARED_INPUTS, *CATALOGUE_TABLES):
             database.register(name, tables[name])
-        # what is withdrawn later is left out when it is read
+        # what is withdrawn later is left out when reading
         database.register("retractions", table_schema("retractions").empty_table())
         rows = database.execute(read_view("results")).to_arrow_table()
     return rows.sort_by("observation_id")

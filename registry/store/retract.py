@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def retract(location: Location, prefix: str, *, reason: str, erase: bool = False) -> str:
-    """Withdraw the observation whose id begins so, and return its id.
+    """Withdraw the observation whose id begins like this, and return its id.
 
-    With ``erase`` its content also leaves the journal, the tables and all old versions of one's
-    own registry; id, date and reason stay. Raises StoreError where none or several begin so, or
+    With ``erase`` its content also leaves the journal, the tables and all old versions of the
+    user's registry; id, date and reason stay. Raises StoreError where none or several match, or
     where the content to erase lies in the curated records.
     """
     snapshot = read_snapshot(location)
@@ -36,7 +36,7 @@ def retract(location: Location, prefix: str, *, reason: str, erase: bool = False
     identity = find_observation(location, snapshot, prefix)
     if erase and identity in _ids_of(_curated_parts(snapshot)):
         raise StoreError(
-            f"{identity}: is in the curated records, which nothing here can erase; retract it "
+            f"{identity}: is in the curated records, which this command cannot erase; retract it "
             "without --erase, or take its source out of records/sources in a checkout"
         )
     if erase and location.own.is_curated:
@@ -48,21 +48,21 @@ def retract(location: Location, prefix: str, *, reason: str, erase: bool = False
 
 
 def find_observation(location: Location, snapshot: Snapshot, prefix: str) -> str:
-    """Return the one id that begins so, or that an old id became. Raises StoreError."""
+    """Return the one id with this prefix, or that an old id became. Raises StoreError."""
     pending = derive_tables(snapshot.pending)["observations"]
     known = _ids_of(snapshot.parts) | {row["observation_id"] for row in pending}
     found = {one for one in known if one.startswith(prefix)}
     found = found or (follow(read_renamed(location), prefix) & known)
     if len(found) != 1:
         raise StoreError(
-            f"{prefix}: {len(found)} observations' ids begin so; expected one; list them with "
+            f"{prefix}: {len(found)} observation ids begin like this; expected one; list them with "
             "`registry ls`"
         )
     return found.pop()
 
 
 def _find_erased(snapshot: Snapshot, prefix: str) -> str | None:
-    """Return the one erased id that begins so."""
+    """Return the one erased id with this prefix."""
     found = {key.hex() for key in snapshot.known.keys(ERASED)}
     matching = [one for one in found if one.startswith(prefix)]
     return matching[0] if len(matching) == 1 else None

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The layers of a registry, read in the order in which nothing can be missed."""
+    """The layers of a registry, read in an order in which nothing can be missed."""
 
     #: Models and GPUs, the pending ones included.
     catalogue: Catalogue
-    #: Hash of the curated models and GPUs, with which parts were computed.
+    #: Hash of the curated models and GPUs that parts were computed with.
     catalogue_hash: str
     #: Where the curated models and GPUs are; None where they are derived from changed sources.
     catalogue_part: Part | None
@@ -63,7 +63,7 @@ class Snapshot:
 
 
 def read_snapshot(location: Location, at: int | None = None) -> Snapshot:
-    """Return what there is to read; with ``at`` the folded state of that version alone.
+    """Return all there is to read; with ``at``, the folded state of that version alone.
 
     The journal is read before the manifest: an entry that a fold takes in between is then in the
     manifest, so that nothing is missed; what both hold counts once. Raises StoreError.

@@ -57,8 +57,8 @@ class State:
 def read_state(folder: Folder, version: int | None = None) -> State:
     """Return the newest folded state, or that of one version.
 
-    Raises StoreError where the manifest or a part is missing or damaged, also where parts show
-    that there was a newer manifest than the newest: an answer would leave rows out.
+    Raises StoreError where the manifest or a part is missing or damaged, or where parts show that
+    the newest manifest is lost: an answer would leave rows out.
     """
     while True:
         manifest = read_manifest(folder, version)
@@ -102,9 +102,9 @@ def _require_one_history(folder: Folder, state: State) -> None:
 
 
 def _require_all_of_before(folder: Folder, state: State) -> None:
-    """Raise StoreError where there are fewer documents than one version before.
+    """Raise StoreError where there are fewer documents than in the previous version.
 
-    They only leave a registry where it begins anew, without naming the version before.
+    They leave a registry only where it starts afresh, without naming the version before.
     """
     if state.manifest.previous is None:
         return
@@ -118,7 +118,7 @@ def _require_all_of_before(folder: Folder, state: State) -> None:
     if n_now < n_before:
         path = folder.storage.path(manifest_name(state.manifest.version))
         raise StoreError(
-            f"{path}: found {n_before - n_now} documents fewer than in the version before; "
+            f"{path}: found {n_before - n_now} fewer documents than in the version before; "
             f"expected all of them; {REPAIR}"
         )
 
@@ -200,7 +200,7 @@ def _named_before(folder: Folder, newest: Manifest) -> set[str]:
         if version < newest.version:
             try:
                 named.update(read_manifest(folder, version).parts)
-            except StoreError:  # a damaged old manifest names nothing; `check` tells
+            except StoreError:  # a damaged old manifest names nothing; `check` reports it
                 continue
     return named
 
@@ -221,7 +221,7 @@ def find_damaged_manifests(folder: Folder) -> Iterator[tuple[str, str]]:
             before = None
             continue
         if before and manifest.previous not in (None, before.content_hash):
-            message = f"found another version {before.version} than it was made from; {REPAIR}"
+            message = f"version {before.version} is not the one it was made from; {REPAIR}"
             yield (
                 manifest_name(version),
                 f"{folder.storage.path(manifest_name(version))}: {message}",

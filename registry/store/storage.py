@@ -1,7 +1,7 @@
 """How a registry reaches its folder: put if absent, put, get, list, delete.
 
-All that the store writes goes through here, so that another kind of storage is one more class.
-A file is there whole or not at all, also after a crash: it is written under a temporary name,
+Everything the store writes goes through here, so another kind of storage is one more class.
+A file is complete or absent, even after a crash: it is written under a temporary name,
 flushed to the disk, and then given its own name.
 """
 
@@ -40,7 +40,7 @@ class LocalStorage:
     def get(self, name: str) -> bytes:
         """Return the content of a regular file.
 
-        Raises FileNotFoundError where there is none, StoreError where it is no regular file (a
+        Raises FileNotFoundError where there is none, StoreError where it is not a regular file (a
         link, a pipe, a device) or too large to be read.
         """
         path = self.root / name
@@ -60,7 +60,7 @@ class LocalStorage:
             return file.read()
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
-        """Write a file unless one of its name is there; tell whether it was written."""
+        """Write a file unless one of its name is there; return whether it was written."""
         with self.writing() as batch:
             batch.add(name, data)
             return batch.commit(replace=False) == 1
@@ -105,7 +105,7 @@ class LocalStorage:
 
 
 class Batch:
-    """Files that are all on the disk before the first of them gets its name."""
+    """Files that are all on disk before the first of them gets its name."""
 
     def __init__(self, storage: LocalStorage) -> None:
         self._storage = storage

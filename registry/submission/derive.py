@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 #: Ways of spreading state over ranks in which every rank takes its own micro-batch.
 DATA_PARALLEL = ("ddp", "dp", "zero1", "zero2", "zero3", "fsdp", "fsdp_grad_op", "hsdp")
 
-#: Statistics that stand for a typical sample, the first that is stated counts.
+#: Statistics that stand for a typical sample; the first that is stated counts.
 _TYPICAL_STATISTICS = ("median", "value", "mean")
 
 Figure = dict[str, Any]

@@ -1,4 +1,4 @@
-"""Content hashes: what was stated alike has the same id, wherever and whenever it is handed in.
+"""Content hashes: equal statements have the same id, wherever and whenever they are submitted.
 
 An id is SHA-256 over canonical JSON. Nulls are left out, so that a new nullable column changes no
 id; so is what a reader notes (flags, reasons, provenance) and what follows from other columns.
@@ -67,7 +67,7 @@ def observation_id(source_id: str, observation: Mapping[str, Any]) -> str:
 
 
 def _figures(measurements: Any) -> list[str]:
-    """Return the reported figures as sorted texts: their order says nothing."""
+    """Return the reported figures as sorted texts: their order has no meaning."""
     return sorted(
         canonical_json(_typed("measurements", _identifying("measurements", figure)))
         for figure in measurements
@@ -85,7 +85,7 @@ def _row_id(table: str, row: Mapping[str, Any]) -> str:
 
 
 def _typed(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a row states, each value in the one form of its type: 1 and 1.0 are alike."""
+    """Return what a row states, each value in the one form of its type: 1 equals 1.0."""
     floats = float_columns(table)
     return {
         name: float(value) + 0.0 if name in floats else value

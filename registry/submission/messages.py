@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from registry.contract import Column
     from registry.submission.spec import PartSpec
 
-_PLAIN_TEXT = "text without control characters and unpaired surrogates"
+_PLAIN_TEXT = "text without control characters or unpaired surrogates"
 
 _EXPECTED = {
     "string_type": "text",
@@ -44,7 +44,7 @@ def format_problems(error: ValidationError) -> list[str]:
 def check_value(column: Column, value: Any) -> str | None:
     """Return what the contract finds wrong with one value that is not null, or None.
 
-    Of a list also a single item may be asked.
+    For a list, a single item may be given too.
     """
     if column.type == "list<string>" and isinstance(value, str):
         value = [value]

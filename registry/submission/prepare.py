@@ -1,4 +1,4 @@
-"""From a document somebody hands in to a canonical submission, or to a list of what is wrong.
+"""From a submitted document to a canonical submission, or to a list of what is wrong.
 
 All problems of a document are collected and reported together, each with its place.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from registry.catalogue import Catalogue
     from registry.contract import CrossFieldRule
 
-#: Most problems that are reported of one document.
+#: Most problems that are reported for one document.
 _MOST_PROBLEMS = 20
 
 #: Columns of a configuration and metrics of figures that may follow from what is stated.
@@ -50,8 +50,8 @@ def prepare_submission(
     """Return the canonical form of a document (plain data, or a ``Submission``).
 
     It holds what was stated; what follows from that is derived when tables are made. Of a document
-    that is recorded already (``is_new`` false) models and GPUs may be described otherwise than the
-    catalogue does today. Raises SubmissionError with every problem found: structure, types and
+    that is recorded already (``is_new`` false) models and GPUs may be described differently from
+    the catalogue of today. Raises SubmissionError with every problem found: structure, types and
     values first; where these are right, references to the catalogue and the cross-field rules.
     """
     if hasattr(document, "model_dump"):
@@ -70,7 +70,7 @@ def prepare_submission(
 def _raise_any(problems: list[str], origin: str) -> None:
     if len(problems) > _MOST_PROBLEMS:
         more = len(problems) - _MOST_PROBLEMS
-        problems = [*problems[:_MOST_PROBLEMS], f"and {more} more problems of this document"]
+        problems = [*problems[:_MOST_PROBLEMS], f"and {more} more problems in this document"]
     if problems:
         raise SubmissionError(problems, origin=origin)
 
@@ -143,7 +143,7 @@ def read_figure(metric: str, text: str, *, where: str) -> dict[str, Any]:
 
 
 def _check_descriptions(plain: Plain, catalogue: Catalogue) -> Iterator[str]:
-    """Yield models and GPUs that are described otherwise than they are known."""
+    """Yield models and GPUs that are not described as they are known."""
     for part in ("models", "gpus"):
         for index, row in enumerate(plain.get(part, ())):
             problem = catalogue.contradiction(part, row)
@@ -216,7 +216,7 @@ def _format_facts(rule: CrossFieldRule, facts: Plain) -> str:
 
 
 def _check_keys(observation: Plain, path: str) -> Iterator[str]:
-    """Yield what stands twice in one observation although it may stand once."""
+    """Yield what appears twice in one observation although it may appear only once."""
     for part in ("measurements", "citations", "samples"):
         key = [n for n in load_table(part).key if n not in ("observation_id", "source_id")]
         seen: dict[tuple[Any, ...], int] = {}

@@ -121,7 +121,7 @@ def _check_json(value: dict[str, Any]) -> dict[str, Any]:
     try:
         text = canonical_json(value)
     except RecursionError:
-        raise PydanticCustomError("json", "expected an object that is not nested so deep") from None
+        raise PydanticCustomError("json", "expected an object nested less deeply") from None
     except (TypeError, ValueError):
         raise PydanticCustomError("json", _JSON_VALUES) from None
     if len(text) > LONGEST_JSON:
@@ -159,5 +159,5 @@ def parse_timestamp(value: object, column: Column | None = None) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
-#: Each part states it: a typed dictionary does not take over the configuration around it.
+#: Each part states it: a typed dictionary does not inherit the configuration around it.
 _STRICT: CoreConfig = {"strict": True, "extra_fields_behavior": "forbid", "allow_inf_nan": False}

@@ -38,7 +38,7 @@ class NestedSpec:
     part: PartSpec
     many: bool = False
     required: bool = False
-    #: Whether a part that is left out stays out; else it is an empty one.
+    #: Whether a part that is left out stays out; otherwise it is an empty one.
     optional: bool = False
     max_items: int | None = None
 

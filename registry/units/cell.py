@@ -75,7 +75,7 @@ def split_cell(text: str, parts: int, *, where: str, separator: str = "/") -> tu
 
 
 def parse_outcome_word(text: str) -> OutcomeWord:
-    """Tell whether a cell holds an outcome or no figure at all. It never fails.
+    """Return whether a cell holds an outcome or no figure at all. It never fails.
 
     ``No OOM`` is no OOM, ``N/A`` neither. A figure beside the word (``24G, OOM at 4096``) makes
     the cell ``other``: which of them counts is the mapping's to say.

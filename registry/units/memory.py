@@ -150,7 +150,7 @@ def _validate_reading(
         )
     if options.get("read_as") is None and _is_printed_in_binary(figure, reading):
         raise UnitError(
-            f"{where}: found {figure.raw!r}, which in {written.symbol} is no whole number of "
+            f"{where}: found {figure.raw!r}, which in {written.symbol} is not a whole number of "
             f"memory blocks and in {written.also} is one, expected a stated reading; read it as "
             f"{written.also!r} and give the reason"
         )

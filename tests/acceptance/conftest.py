@@ -91,7 +91,7 @@ def run(environment: dict[str, str], work: Path) -> Run:
         )
         stdout, stderr = done.stdout.decode(), done.stderr.decode()
         assert "Traceback" not in stderr, stderr
-        assert "a fault of the command" not in stderr, stderr
+        assert "a bug in the command" not in stderr, stderr
         return subprocess.CompletedProcess(done.args, done.returncode, stdout, stderr)
 
     return run_command

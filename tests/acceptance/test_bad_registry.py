@@ -280,7 +280,7 @@ def test_a_damaged_journal_entry_is_warned_of_and_the_others_are_read(
     done = run("query", "select count(*) from observations where source_id = 'my-runs'", *ALL)
     assert done.stdout.split()[1] == "1"
     assert done.stderr.startswith(
-        f"warning: journal/{path.name}: its content has another hash than its name; it is left out "
+        f"warning: journal/{path.name}: its content does not match its name; it is left out "
     )
     assert run("check", *ALL).returncode == 1
     fold = run("fold", *ALL)

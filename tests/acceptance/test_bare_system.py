@@ -67,7 +67,7 @@ def test_a_query_is_still_confined(run_bare: RunBare, command: Path, curated: Pa
         str(command), "query", "from read_text('/etc/passwd')", "--registry", str(curated)
     )
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.startswith(b"error: query: reaches for file '/etc/passwd', and a query")
+    assert done.stderr.startswith(b"error: query: reaches for file '/etc/passwd', but a query")
 
 
 def test_memory_is_still_limited(run_bare: RunBare, command: Path, curated: Path) -> None:

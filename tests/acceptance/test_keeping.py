@@ -43,7 +43,7 @@ def test_init_creates_a_registry_beside_which_the_curated_records_are_read(
     run: Run, work: Path
 ) -> None:
     done = run("init", "new")
-    assert done.stdout == "created new; the curated records are read beside it\n"
+    assert done.stdout == "created new; the curated records are read alongside it\n"
     assert done.stderr == "use it with --registry new, or REGISTRY_PATH=new\n"
     assert count(run, "new") > 200
     assert sorted(path.name for path in work.iterdir()) == ["new"]
@@ -89,7 +89,7 @@ def test_init_leaves_alone_what_is_there(
     again = run("init", registry.name)
     assert (again.returncode, again.stderr) == (
         1,
-        "error: mine: is a registry already; expected a folder to create; nothing to do\n",
+        "error: mine: is already a registry; expected a folder to create; nothing to do\n",
     )
     assert snapshot(work) == before
 

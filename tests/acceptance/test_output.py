@@ -151,7 +151,7 @@ def test_the_ending_of_the_output_implies_its_format(
 def test_an_unknown_ending_is_refused(run: Run, work: Path) -> None:
     done = run("query", PAIRS, "-o", "x.foo")
     assert done.returncode == 2
-    assert "error: x.foo: its ending implies no format; expected one of " in done.stderr
+    assert "error: x.foo: its extension implies no format; expected one of " in done.stderr
     assert done.stderr.endswith("or a format with -f\n")
     assert list(work.iterdir()) == []
 
@@ -189,7 +189,7 @@ def test_an_output_that_is_a_link_stays_one(run: Run, work: Path) -> None:
 
 REFUSED = (
     "error: {path}: {reason}, whose files only its own commands write; nothing was written; "
-    "name a file outside of it\n"
+    "name a file outside it\n"
 )
 
 

@@ -77,7 +77,7 @@ def test_an_unknown_id_is_an_error(run: Run) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (
         1,
         "",
-        "error: zzzz: no observation's id begins so; expected one that `registry ls` lists\n",
+        "error: zzzz: no observation id begins like this; expected one that `registry ls` lists\n",
     )
 
 
@@ -100,8 +100,8 @@ def test_an_ambiguous_prefix_names_the_candidates(
     (row,) = json.loads(run("query", sql, "-f", "json", "--registry", "mine").stdout)
     done = run("show", row["prefix"], "--registry", "mine")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "observations' ids begin so (" in done.stderr
-    assert done.stderr.endswith("); say more\n")
+    assert "observation ids begin like this (" in done.stderr
+    assert done.stderr.endswith("); give more digits\n")
 
 
 def test_quotes_in_an_id_are_no_sql(run: Run) -> None:
@@ -133,7 +133,7 @@ def test_ls_lists_what_a_filter_leaves(run: Run, arguments: list[str], condition
 def test_ls_says_that_there_is_more(run: Run) -> None:
     done = run("ls", "--limit", "2")
     assert len(done.stdout.splitlines()) == 3
-    assert done.stderr == "the first 2; more with --limit\n"
+    assert done.stderr == "only the first 2 are shown; raise --limit for more\n"
 
 
 def test_ls_writes_a_file(run: Run, work: Path) -> None:

@@ -165,7 +165,7 @@ def test_a_document_of_another_hash_is_named(db: Registry) -> None:
     edit(db, "submissions", "document", old["document"].replace("2.5.1", "2.5.2"))
     (problem,) = check_registry(db.location).problems
     assert problem.kind == "documents"
-    assert "has another hash than its id" in problem.message
+    assert "does not match its id" in problem.message
 
 
 @pytest.mark.parametrize(("column", "value"), [("seconds_per_step", 99.0), ("n_citations", 5)])
@@ -175,7 +175,7 @@ def test_results_that_the_view_does_not_give_are_named(
     edit(db, "results", column, value)
     (problem,) = check_registry(db.location).problems
     assert str(problem).startswith(
-        f"results: table results: found other values of {column} than the view gives; run "
+        f"results: table results: found values of {column} that are not the view's; run "
     )
     repair(db.location)
     assert found(db) == []
@@ -186,7 +186,7 @@ def test_ids_other_than_those_of_the_rows_are_named(db: Registry) -> None:
     rewrite(db, "observations.ids", (part.path / "observations.ids").read_bytes()[16:])
     (problem,) = check_registry(db.location).problems
     assert problem.kind == "ids"
-    assert "observations.ids: found other ids than those of the rows" in problem.message
+    assert "observations.ids: found ids that differ from those of the rows" in problem.message
 
 
 def test_a_further_file_in_a_part_is_named(db: Registry) -> None:
@@ -212,7 +212,7 @@ def test_another_contract_is_a_hint_that_a_fold_of_all_takes(
     assert report.hints == (
         (
             "some tables were written under another contract or with other models: `results` is "
-            "computed at every reading; `registry fold --all` rewrites them once"
+            "computed on every read; `registry fold --all` rewrites them for good"
         ),
     )
     fold(db.location, rebuild=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from registry.store.folder import Location
 
-#: What ``--from`` can name; a test holds it to the importers there are.
+#: What ``--from`` can name; a test checks that it matches the importers.
 KINDS = (
     "auto",
     "submission",
@@ -68,7 +68,7 @@ Documents = Iterable[tuple[str, Any]]
     "--mapping",
     metavar="M.yaml",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Mapping of a CSV of your own (with --from csv).",
+    help="Mapping for your own CSV file (with --from csv).",
 )
 @click.option("--dry-run", is_flag=True, help="Validate and say what would be recorded.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON lines.")
@@ -86,8 +86,8 @@ def command(
     """Record measurements: submissions, logs and results of frameworks, exports.
 
     A submission is a JSON document (or JSON lines), or a folder of them; - reads it from standard
-    input. Everything is validated first: where something is wrong, nothing is recorded. Adding the
-    same again changes nothing.
+    input. Everything is validated first: if anything is wrong, nothing is recorded. Adding the same
+    document again changes nothing.
 
     \b
     Examples:
@@ -126,7 +126,7 @@ def _add_exports(location: Location, files: tuple[str, ...], *, dry_run: bool) -
 
 
 def _read_submissions(files: tuple[str, ...], kind: str) -> Documents | None:
-    """Return the documents of the files, or None where they are something else to be imported."""
+    """Return the documents of the files, or None if they are something else to be imported."""
     if kind not in ("auto", "submission"):
         return None
     documents: list[Documents] = []

@@ -11,7 +11,7 @@ from registry_cli.options import locate, registry_option
 
 
 @click.command(name="build")
-@click.option("--check", is_flag=True, help="Write nothing; exit 1 where a file is wrong.")
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 if a file is wrong.")
 @registry_option
 def command(*, check: bool, registry_path: Path | None) -> int:
     """Regenerate records/tables from records/sources and records/catalogue.

@@ -18,8 +18,8 @@ from registry_cli.options import locate, registry_option
 def command(*, format_name: str, registry_path: Path | None) -> int:
     """Check the registry's integrity; exit 1 if something is wrong.
 
-    Manifests, files and their hashes; every row against the contract and against what its document
-    gives; the computed tables; the pending submissions.
+    It covers manifests, files and their hashes; every row, against the contract and its document;
+    the computed tables; and the pending submissions.
 
     \b
     Example:

@@ -25,7 +25,7 @@ from registry_cli.recorded import read_recorded
     show_default=True,
     help="How much slower or larger B may be than A.",
 )
-@click.option("--fail", is_flag=True, help="Exit 1 where B is worse than that.")
+@click.option("--fail", is_flag=True, help="Exit 1 if B is worse than that.")
 @click.option("-f", "--format", "format_name", type=HintedChoice(["text", "json"]), default="text")
 @registry_option
 def command(
@@ -35,9 +35,9 @@ def command(
 
     A and B are ids of observations, environments or sources (or their first digits), versions of a
     package (peft=0.21), or paths of plans that were run. What ended well in A and fails or is
-    missing in B comes first. The interval is one of runs: it needs two of each side, or repeats of
-    other configurations. B is worse where it fails, or where the ratio exceeds --factor and the
-    interval lies above 1.
+    missing in B comes first. The interval is over runs: it needs two on each side, or repeats of
+    other configurations. B is worse if it fails, or if the ratio exceeds --factor and the interval
+    lies above 1.
 
     \b
     Example:

@@ -81,7 +81,7 @@ def _describe_registry(path: Path | None, problems: list[str]) -> dict[str, Any]
     described = {
         "path": str(location.own.path),
         "chosen by": _reason(path, location),
-        "curated records": str(location.curated.path) if location.curated else "none beside it",
+        "curated records": str(location.curated.path) if location.curated else "none",
         "version": manifest.version,
         "manifest": manifest.content_hash if manifest.version else "none",
         "observations": sum(part.rows("observations") for part in snapshot.parts),

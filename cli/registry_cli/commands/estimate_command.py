@@ -36,10 +36,10 @@ from registry_cli.options import locate, registry_option
 
 @click.command(name="estimate")
 @question_options
-@click.option("--rule", type=HintedChoice(list(RULES)), help="A rule of thumb instead.")
-@click.option("--samples", "n_samples", type=click.IntRange(min=1), help="Samples of an epoch.")
+@click.option("--rule", type=HintedChoice(list(RULES)), help="Use a rule of thumb instead.")
+@click.option("--samples", "n_samples", type=click.IntRange(min=1), help="Samples per epoch.")
 @click.option("--epochs", type=float, default=1.0, show_default=True)
-@click.option("--price", type=float, help="Price of one GPU for an hour.")
+@click.option("--price", type=float, help="Price of one GPU per hour.")
 @click.option(
     "--dry-run", is_flag=True, help="Run the training graph on fake tensors (needs torch)."
 )
@@ -109,7 +109,7 @@ def _show_rule(rule: str, asked: dict[str, Any], exact: int, *, as_json: bool) -
 
 
 def _spoken_params(asked: dict[str, Any], exact: int) -> float:
-    """Return n as the rules speak of it: the size in the model's name, else the exact number."""
+    """Return n as the rules use it: the size in the model's name, else the exact number."""
     match = re.search(r"(\d+(?:\.\d+)?)b(?![a-z0-9])", asked["model"] or "", re.IGNORECASE)
     if asked["params"] is not None or asked["config"] is not None or match is None:
         return float(exact)

@@ -17,7 +17,7 @@ from registry_cli.options import locate, registry_option
 @click.command(name="evaluate")
 @registry_option
 def command(*, registry_path: Path | None) -> None:
-    """Hold measured rows out, predict them, and print the errors and the intervals' coverage.
+    """Hold out measured rows, predict them, and print the errors and the intervals' coverage.
 
     \b
     Example:

@@ -28,10 +28,10 @@ from registry_cli.options import locate, registry_option
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @registry_option
 def command(*, exit_code: bool, as_json: bool, registry_path: Path | None, **asked: Any) -> int:
-    """Answer whether a training configuration fits a card, with the observations it rests on.
+    """Answer whether a training configuration fits a card, with the observations behind it.
 
-    Without --gpu: which cards of the catalogue do. A verdict is given where the whole 90 % interval
-    lies on one side of the card's memory; between, it is undecided.
+    Without --gpu, list the cards of the catalogue that it fits. The verdict is undecided unless the
+    whole 90 % interval lies on one side of the card's memory.
 
     \b
     Examples:

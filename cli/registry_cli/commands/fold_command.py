@@ -11,14 +11,14 @@ from registry_cli.options import locate, registry_option, wait_option
 
 
 @click.command(name="fold")
-@click.option("--all", "rebuild", is_flag=True, help="Derive all tables anew from their documents.")
+@click.option("--all", "rebuild", is_flag=True, help="Derive all tables from the documents again.")
 @wait_option
 @registry_option
 def command(*, rebuild: bool, wait: float, registry_path: Path | None) -> int:
-    """Fold what is pending into the tables. Readers and writers go on meanwhile.
+    """Fold pending submissions into the tables. Readers and writers are not blocked.
 
-    In the curated records of a checkout (--registry records) the recorded submissions are filed
-    under sources/, as text; `registry build` makes the tables.
+    In the curated records of a checkout (--registry records), submissions are filed under
+    sources/, as text; `registry build` makes the tables.
 
     \b
     Example:
@@ -29,7 +29,7 @@ def command(*, rebuild: bool, wait: float, registry_path: Path | None) -> int:
 
     location = locate(registry_path)
     if not location.own.is_registry:
-        console.hint("nothing is pending: the curated records are in use and nothing was added yet")
+        console.hint("nothing is pending: nothing was added, and the curated records are in use")
         return 0
     if location.own.is_curated:
         result = file_submissions(location.own, wait_seconds=wait)

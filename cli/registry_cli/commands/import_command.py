@@ -30,7 +30,7 @@ from registry_cli.options import locate, registry_option
 def command(
     document: Path, *, mapping: Path, dry_run: bool, prints: bool, registry_path: Path | None
 ) -> None:
-    """Record the tables of a Markdown, HTML or CSV document, as a mapping says what they mean.
+    """Record the tables of a Markdown, HTML or CSV document, as a mapping describes them.
 
     DOC is the document, or a folder of CSV files. The mappings in records/sources are examples.
 

@@ -56,7 +56,7 @@ def command(
     at: int | None,
     registry_path: Path | None,
 ) -> None:
-    """List observations in short, one line each.
+    """List observations briefly, one line each.
 
     \b
     Example:
@@ -81,7 +81,7 @@ def command(
         for kind, names in known.items():
             _hint_unknown(kind, params[kind], names)
     elif summary.rows == limit:
-        console.hint(f"the first {limit}; more with --limit")
+        console.hint(f"only the first {limit} are shown; raise --limit for more")
 
 
 def _known_words(dataset: Dataset) -> dict[str, set[str]]:

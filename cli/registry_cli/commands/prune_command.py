@@ -16,9 +16,9 @@ from registry_cli.options import locate, registry_option
 )
 @registry_option
 def command(*, keep: int, registry_path: Path | None) -> None:
-    """Remove all but the newest versions; results can no longer be asked as of those (--at).
+    """Remove all but the newest versions; --at can no longer name the others.
 
-    A document that is nowhere else is never removed.
+    A document that exists nowhere else is never removed.
 
     \b
     Example:

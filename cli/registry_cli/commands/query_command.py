@@ -52,12 +52,12 @@ _STATEMENT = "a SQL statement"
     type=Seconds(min=0, min_open=True),
     default=60.0,
     show_default=True,
-    help="End the query after so long (exit 124).",
+    help="End the query after this long (exit 124).",
 )
 @click.option(
     "--memory",
     metavar="SIZE",
-    help="Memory the query may use, such as 8GiB (else 4 GiB, or half of what there is).",
+    help="Memory the query may use, such as 8GiB (else 4 GiB, or half the memory if less).",
 )
 @output_options
 @at_option
@@ -77,8 +77,8 @@ def command(
 ) -> None:
     """Run one SQL SELECT over the registry's tables and views.
 
-    SQL is the statement, or - to read it from standard input. The statement reaches nothing but
-    the registry: no file, network, setting or write.
+    SQL is the statement, or - to read it from standard input. The statement can reach nothing
+    but the registry: no file, network or setting, and it cannot write.
 
     \b
     Examples:

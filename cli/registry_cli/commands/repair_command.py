@@ -16,7 +16,7 @@ from registry_cli.options import locate, registry_option, wait_option
 def command(*, wait: float, registry_path: Path | None) -> None:
     """Rebuild the manifest and all tables from every document in the parts and the journal.
 
-    Parts that no manifest names are taken up, so that two branches that both folded become one
+    Parts that no manifest names are included, so that two branches that both folded become one
     state. Damaged files are moved to quarantine/; nothing is removed.
 
     \b
@@ -27,7 +27,7 @@ def command(*, wait: float, registry_path: Path | None) -> None:
 
     location = locate(registry_path)
     if not location.own.is_registry:
-        console.hint("nothing to repair: nothing was added yet")
+        console.hint("nothing to repair: nothing has been added yet")
         return
     result = repair(location, wait_seconds=wait)
     click.echo(

@@ -25,10 +25,10 @@ from registry_cli.sweeping import dataset_option, format_trials, sweep_plan
 def command(
     observation_id: str, *, dry_run: bool, dataset: Path | None, registry_path: Path | None
 ) -> int:
-    """Run the configuration of a recorded observation again, and show old against new.
+    """Run the configuration of a recorded observation again, and compare old with new.
 
-    What is different in the environment is said first. The ratio takes the noise of the recorded
-    steps into account. A data set is read only where --dataset names it.
+    Differences in the environment are shown first. The ratio takes the noise of the recorded
+    steps into account. A data set is read only if --dataset names it.
 
     \b
     Example:

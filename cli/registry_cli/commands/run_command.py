@@ -30,10 +30,10 @@ _COMMAND = "registry_cli.command"
 
 
 class RunCommand(click.Command):
-    """A command that leaves all after ``--`` as it is."""
+    """A command that leaves everything after ``--`` as it is."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse what stands before ``--``; keep the rest."""
+        """Parse what comes before ``--``; keep the rest."""
         if "--" in args:
             place = args.index("--")
             ctx.meta[_COMMAND] = args[place + 1 :]
@@ -49,12 +49,12 @@ class RunCommand(click.Command):
     type=click.Path(path_type=Path, dir_okay=False),
 )
 @click.option("--dry-run", is_flag=True, help="List the trials: model, data and command of each.")
-@click.option("--no-resume", is_flag=True, help="Run all trials, also those that have a result.")
+@click.option("--no-resume", is_flag=True, help="Run all trials, even those that have a result.")
 @click.option(
     "--timeout",
     metavar="SECONDS",
     type=click.FloatRange(*BOUNDS["timeout_seconds"]),
-    help="End a trial after so long, whatever the plan says.",
+    help="End a trial after this long, whatever the plan says.",
 )
 @dataset_option
 @registry_option
@@ -69,12 +69,12 @@ def command(
     dataset: Path | None,
     registry_path: Path | None,
 ) -> int:
-    """Run a plan of training jobs and record each, or measure any training script unedited.
+    """Run a plan of training jobs and record each, or measure any unmodified training script.
 
-    A plan is a file, or the name of one in the registry (plans/cpu-smoke.toml). It is run trial by
-    trial, each in a process of its own. What ended ok or out of memory is not run again; what
-    failed is. After --, any command: its output streams through and its exit status is passed on.
-    Processes that it leaves behind are ended.
+    A plan is a file, or the name of one in the registry (plans/cpu-smoke.toml). Its trials
+    run one by one, each in its own process. Those that ended ok or out of memory are not run again;
+    failed ones are. After -- comes any command: its output streams through and its exit status is
+    passed on. Processes that it leaves behind are ended.
 
     \b
     Examples:
@@ -99,7 +99,7 @@ def command(
 
 
 def _find_plan(location: Location, path: Path) -> Path:
-    """Return the plan's path: as it is given, or within the registry's folder."""
+    """Return the plan's path: as given, or within the registry's folder."""
     within = (location.curated or location.own).path / path
     return within if within.is_file() and not path.exists() else path
 

@@ -28,7 +28,7 @@ _SHORTEST_PREFIX = 4
 def command(
     observation_id: str, *, format_name: str, at: int | None, registry_path: Path | None
 ) -> None:
-    """Show one observation whole: figures, raw cells, citations, and how each value was derived.
+    """Show one observation in full: figures, raw cells, citations, and how values were derived.
 
     ID is an observation's id, or its first digits.
 
@@ -48,7 +48,7 @@ def command(
 
 
 def _find(registry_path: Path | None, at: int | None, prefix: str) -> list[dict[str, Any]]:
-    """Return the observations whose ids begin so; else those that old ids became."""
+    """Return the observations whose ids begin like this; else those that old ids became."""
     dataset = open_dataset(registry_path, at)
     found = read_query(dataset, read_sql("show"), {"id": prefix})
     if found:
@@ -62,9 +62,11 @@ def _find(registry_path: Path | None, at: int | None, prefix: str) -> list[dict[
 def _only(found: list[dict[str, Any]], prefix: str) -> dict[str, Any]:
     if not found:
         raise QueryError(
-            f"{prefix}: no observation's id begins so; expected one that `registry ls` lists"
+            f"{prefix}: no observation id begins like this; expected one that `registry ls` lists"
         )
     if len(found) > 1:
         ids = ", ".join(row["observation"]["observation_id"] for row in found)
-        raise QueryError(f"{prefix}: {len(found)} observations' ids begin so ({ids}); say more")
+        raise QueryError(
+            f"{prefix}: {len(found)} observation ids begin like this ({ids}); give more digits"
+        )
     return found[0]

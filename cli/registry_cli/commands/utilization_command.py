@@ -29,7 +29,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--flops-profile", type=_FILE, help="Text of DeepSpeed's flops profiler.")
 @click.option("--trace", type=_FILE, help="Trace of PyTorch's profiler (JSON).")
 @click.option("--flops", metavar="N", help="Measured FLOP/s of one card, such as 100e12.")
-@click.option("--gpu", metavar="ID", help="Card whose dense peak they are held against.")
+@click.option("--gpu", metavar="ID", help="Card whose dense peak they are compared with.")
 @click.option("--dtype", default="bf16", show_default=True, help="Number format of the peak.")
 @click.option("--samples-per-second", type=float, help="Measured rate, all cards together.")
 @click.option("--seq-len", type=click.IntRange(min=1), help="Tokens per sample.")
@@ -40,8 +40,8 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 def command(observation_id: str | None, *, as_json: bool, **asked: Any) -> None:
     """Show how much of a card's peak performance a run used.
 
-    Of an observation (model-FLOP/s utilization from the architecture), of a profile, of measured
-    FLOP/s, or of a rate against a reference. The view utilization has all observations.
+    The run is an observation (model-FLOP/s utilization from the architecture), a profile, measured
+    FLOP/s, or a rate and its reference. The view utilization has all observations.
 
     \b
     Examples:
@@ -81,7 +81,7 @@ def _of_observation(registry_path: Path | None, observation_id: str) -> dict[str
     found = read_utilization(Registry(locate(registry_path)), observation_id)
     if found is None:
         raise QuestionError(
-            f"{observation_id}: its figures do not say the utilization; expected tokens per second "
+            f"{observation_id}: its figures give no utilization; expected tokens per second "
             "(or full sequences), a known model and a card whose peak is known"
         )
     figures = {
@@ -104,7 +104,7 @@ def _measured_flops(asked: dict[str, Any]) -> float | None:
 
 def _of_flops(measured: float, asked: dict[str, Any]) -> dict[str, float]:
     if asked["gpu"] is None:
-        raise click.UsageError("FLOP/s are held against a card's peak: give --gpu")
+        raise click.UsageError("FLOP/s are compared with a card's peak: give --gpu")
     gpu = find_gpu(asked["gpu"], open_catalogue(asked["registry_path"]))
     peak = gpu.peak_flops(asked["dtype"])
     if peak is None:

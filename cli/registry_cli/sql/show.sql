@@ -1,4 +1,4 @@
--- Everything about the observations whose id begins so.
+-- Everything about the observations whose id begins like this.
 select
     o as observation,
     c as configuration,

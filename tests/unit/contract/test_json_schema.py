@@ -52,7 +52,7 @@ def _fields(part: str) -> Mapping[str, FieldInfo]:
 
 
 def _is_taken(value: Any, part: str, name: str) -> bool:
-    """Tell whether the model takes a value for one field, whatever the others are."""
+    """Return whether the model takes a value for one field, whatever the others are."""
     result = _model(part).__pydantic_validator__
     try:
         result.validate_python({name: value})
@@ -226,7 +226,7 @@ _BEYOND = ("expected that", "the same as", "unknown model", "unknown gpu", "foun
 
 
 def _structure_is_valid(document: Any) -> bool:
-    """Tell whether the registry's own validation finds no fault that a schema could find."""
+    """Return whether the registry's own validation finds no fault that a schema could find."""
     try:
         prepare_submission(document, CATALOGUE, origin="x")
     except SubmissionError as error:

@@ -103,7 +103,7 @@ def _stored(column: Column, value: Any) -> Any:
 
 
 def _is_valid_in_table(table: str, column: Column, value: Any) -> bool:
-    """Tell whether a table's validation has nothing against a value, whatever the others are."""
+    """Return whether a table's validation has nothing against a value, whatever the others are."""
     values = _conform_column(column, pd.Series([value], dtype="object"))
     schema = frame_schema(table).columns[column.name]
     try:

@@ -37,7 +37,7 @@ REFUSED = {
         "," * 100_000 + "\n" + "1\n" * 20,
         "found more than 2000000 cells; split the table",
     ),
-    "nested.yaml": ("- " * 900, "nested too deep; expected a few levels"),
+    "nested.yaml": ("- " * 900, "nested too deeply; expected a few levels"),
     "digits.yaml": (
         "a: " + "9" * 5_000,
         "found a number of 5000 characters, expected at most 64; expected YAML",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-OUTSIDE = "lies outside of what a query may read"
+OUTSIDE = "lies outside what a query may read"
 
 
 def test_a_view_brings_what_it_builds_on(dataset: Dataset) -> None:
@@ -102,7 +102,7 @@ def _fifo(path: Path, _outside: Path) -> Path:
         (lambda _, outside: outside, OUTSIDE),
         (lambda folder, outside: _link(folder / "up", outside.parent) / outside.name, OUTSIDE),
         (lambda folder, outside: _link(folder / "b.parquet", outside), "is a link"),
-        (lambda folder, outside: _fifo(folder / "b.parquet", outside), "is no regular file"),
+        (lambda folder, outside: _fifo(folder / "b.parquet", outside), "is not a regular file"),
         (lambda folder, _: folder, OUTSIDE),
         (lambda folder, _: folder / "no.parquet", "No such file or directory"),
     ],

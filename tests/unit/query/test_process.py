@@ -96,8 +96,8 @@ def test_a_child_that_crashed_is_an_error_with_its_signal(dataset: Dataset) -> N
             worker.run(dataset, Query("select 1", limits=LIMITS), file.fileno())
     assert str(caught.value) == (
         "query: the engine's process ended with SIGSEGV before it answered; it may have needed"
-        " more than its 256 MiB of memory, or have met a fault of DuckDB: nothing but its output"
-        " was touched, simplify the query"
+        " more than its 256 MiB of memory, or have hit a bug in DuckDB: nothing but its output"
+        " was touched; simplify the query"
     )
 
 

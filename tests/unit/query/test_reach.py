@@ -50,7 +50,7 @@ def test_a_file_with_other_content_is_refused(verified: Dataset, folder: Path, k
     with pytest.raises(QueryError) as caught:
         ask(verified, "select count(*) as n from small")
     assert str(caught.value) == (
-        f"{path}: found other content than was written; run `registry repair`"
+        f"{path}: found content that differs from what was written; run `registry repair`"
     )
 
 

@@ -298,7 +298,7 @@ def test_reaching_for_a_file_names_it(ask: Any) -> None:
         ask("select *\nfrom read_csv('/etc/passwd')")
     first, place, _caret = str(caught.value).split("\n")
     assert first == (
-        "query: reaches for file '/etc/passwd', and a query reaches nothing but the registry's"
+        "query: reaches for file '/etc/passwd', but a query can reach only the registry's"
         " own tables (see them with: show tables)"
     )
     assert place == "LINE 2: from read_csv('/etc/passwd')"
@@ -335,7 +335,7 @@ def test_a_missing_folder_is_said(ask: Any, dataset: Dataset) -> None:
 
 
 def test_a_path_in_place_of_a_table_is_a_file_out_of_reach(ask: Any) -> None:
-    with pytest.raises(QueryError, match=r"^query: reaches for file '/etc/passwd', and a query"):
+    with pytest.raises(QueryError, match=r"^query: reaches for file '/etc/passwd', but a query"):
         ask("select * from '/etc/passwd'")
 
 

@@ -48,13 +48,13 @@ def test_a_truncated_document_names_line_and_column() -> None:
 @pytest.mark.parametrize("bracket", ["[", '{"a":'])
 def test_endless_nesting_is_refused(bracket: str) -> None:
     assert _error(bracket * 200_000) == (
-        "doc.json: nested too deep; expected a submission, which has five levels"
+        "doc.json: nested too deeply; expected a submission, which has five levels"
     )
 
 
 def test_a_duplicate_key_is_refused_at_any_depth() -> None:
     assert _error('{"a": [{"b": 1, "c": 2, "b": 3}]}') == (
-        "doc.json: key 'b' stands twice in one object; expected once; remove one"
+        "doc.json: key 'b' appears twice in one object; expected once; remove one"
     )
 
 

@@ -24,9 +24,9 @@ def test_yaml_is_read_with_its_types_and_aliases() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[" * 900 + "]" * 900, ": nested too deep; expected a few levels"),
-        ("[" * 100_000, ": nested too deep; expected a few levels"),
-        ("- " * 5_000, ": nested too deep; expected a few levels"),
+        ("[" * 900 + "]" * 900, ": nested too deeply; expected a few levels"),
+        ("[" * 100_000, ": nested too deeply; expected a few levels"),
+        ("- " * 5_000, ": nested too deeply; expected a few levels"),
         (
             "a: " + "9" * 5_000,
             (

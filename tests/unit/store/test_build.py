@@ -124,7 +124,7 @@ def test_rows_count_and_not_the_bytes_of_their_file(folder: Folder) -> None:
     put_table(folder, "citations.parquet", table)
     assert check_tables(folder.path).changed == ("citations.parquet", "samples.parquet")
     assert problems(folder) == [
-        f"tables: {folder.tables / name}: other than the sources give; {REBUILD}"
+        f"tables: {folder.tables / name}: not what the sources give; {REBUILD}"
         for name in ("citations.parquet", "samples.parquet")
     ]
 
@@ -140,7 +140,7 @@ def test_a_damaged_table_is_named(folder: Folder, harm: Callable[[Path], object]
     harm(path)
     assert check_tables(folder.path).changed == ("samples.parquet",)
     assert problems(folder) == [
-        f"files: {path}: missing, or other than `registry build` wrote it; {REBUILD}"
+        f"files: {path}: missing, or not as `registry build` wrote it; {REBUILD}"
     ]
 
 
@@ -198,7 +198,7 @@ def test_a_damaged_manifest_is_named(folder: Folder, text: str, reason: str) -> 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("{}", "it is other than was written"),
+        ("{}", "it differs from what was written"),
         (None, "[Errno 2] No such file or directory: '{path}'"),
     ],
 )

@@ -46,7 +46,7 @@ def test_later_citations_of_another_number_are_named(cited: Registry) -> None:
         for part in snapshot.state.parts
     ]
     assert list(check_rows(parts, snapshot)) == [
-        ("results", "table results: found other values of n_citations than the view gives")
+        ("results", "table results: found values of n_citations that are not the view's")
     ]
 
 
@@ -65,7 +65,7 @@ def test_ids_are_checked_in_a_part_without_models_too(cited: Registry, table: st
     assert last.file("models") is None
     damaged = with_ids(last, table, format_ids("observations", [{"observation_id": "0f" * 16}]))
     found = list(check_rows([*others, damaged], snapshot))
-    message = f"{last.path / table}.ids: found other ids than those of the rows"
+    message = f"{last.path / table}.ids: found ids that differ from those of the rows"
     assert found == [("ids", message)]
 
 
@@ -74,5 +74,5 @@ def test_missing_ids_are_named(cited: Registry) -> None:
     *others, last = snapshot.state.parts
     files = {name: file for name, file in last.files.items() if name != "observations.ids"}
     found = list(check_rows([*others, replace(last, files=files)], snapshot))
-    message = f"{last.path / 'observations'}.ids: found other ids than those of the rows"
+    message = f"{last.path / 'observations'}.ids: found ids that differ from those of the rows"
     assert found == [("ids", message)]

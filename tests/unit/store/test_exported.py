@@ -178,7 +178,7 @@ def test_files_other_than_the_manifest_says_are_named_together(
     for problem in (
         "found no samples.parquet; expected it, because manifest.json names it; export it again",
         "found no gpus.parquet; expected it, because manifest.json names it; export it again",
-        "models.parquet: found other content than manifest.json says; export it again",
+        "models.parquet: its content is not what manifest.json says; export it again",
         (
             f"submissions.parquet: unpacks to {size} bytes, expected a table below 8 GiB; export "
             "it again"

@@ -272,7 +272,7 @@ def test_a_lock_that_is_a_pipe_is_refused(folder: Folder, db: Registry) -> None:
     with pytest.raises(StoreError) as caught:
         fold(db.location)
     assert str(caught.value) == (
-        f"{folder.tables / '.lock'}: found no regular file; expected the registry's lock; remove "
+        f"{folder.tables / '.lock'}: is not a regular file; expected the registry's lock; remove "
         "it and repeat the command"
     )
 

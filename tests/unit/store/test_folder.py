@@ -91,7 +91,7 @@ def test_nothing_is_created_over_a_registry_or_other_files(tmp_path: Path) -> No
     with pytest.raises(StoreError) as caught:
         create_registry(tmp_path / "r")
     assert str(caught.value) == (
-        f"{tmp_path / 'r'}: is a registry already; expected a folder to create; nothing to do"
+        f"{tmp_path / 'r'}: is already a registry; expected a folder to create; nothing to do"
     )
     (tmp_path / "full" / "sub").mkdir(parents=True)
     (tmp_path / "file").touch()

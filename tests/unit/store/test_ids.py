@@ -37,7 +37,9 @@ def test_ids_other_than_were_written_are_refused(ids: IdFile, path: Path, data: 
     path.write_bytes(data)
     with pytest.raises(StoreError) as caught:
         KnownIds([lambda _: ids]).contains("observations", ONE)
-    assert str(caught.value) == f"{path}: found other ids than were written; run `registry repair`"
+    assert str(caught.value) == (
+        f"{path}: found content that differs from what was written; run `registry repair`"
+    )
 
 
 def test_missing_ids_are_refused(ids: IdFile, path: Path) -> None:

@@ -139,13 +139,13 @@ BAD = [
     (no_json, "line 1, column 2: expecting property name"),
     (nested_deep, "nested"),
     (odd_descriptions, "models[0]: found 1; expected "),
-    (not_utf8, "its content has another hash than its name"),
-    (another_hash, "its content has another hash than its name"),
-    (emptied, "its content has another hash than its name"),
+    (not_utf8, "its content does not match its name"),
+    (another_hash, "its content does not match its name"),
+    (emptied, "its content does not match its name"),
     (a_pipe, "found not a regular file; expected a regular file that the registry wrote"),
     (a_folder, "found not a regular file; expected a regular file that the registry wrote"),
     (a_link, "expected a regular file that the registry wrote"),
-    (another_name, "found no journal entry's name (64 digits and .json)"),
+    (another_name, "expected a journal entry's name (64 digits and .json)"),
 ]
 
 
@@ -161,7 +161,7 @@ def test_a_bad_entry_is_named_and_stops_nobody(
     assert problem.startswith(f"journal/{name}: ")
     assert reason in problem
     assert problem.endswith(
-        "; it is left out of all answers; hand the submission in again with `registry add`, or "
+        "; it is left out of all answers; submit it again with `registry add`, or "
         "have `registry fold` move the file to quarantine/"
     )
     assert "\n" not in problem

@@ -83,7 +83,7 @@ def test_a_file_that_is_missing_or_changed_is_refused(folder: Folder, data: byte
     if data:
         (folder.tables / NAME).write_bytes(data)
     assert refusal(folder) == (
-        f"{folder.tables / NAME}: missing, or other than it was written; {WAY_OUT}"
+        f"{folder.tables / NAME}: missing, or not as it was written; {WAY_OUT}"
     )
 
 
@@ -95,7 +95,7 @@ def test_a_document_of_another_hash_is_refused(folder: Folder) -> None:
     part["tables"]["submissions"]["sha256"] = digest
     put_manifest(folder, part)
     assert refusal(folder) == (
-        f"{folder.tables / NAME}: submission 0f0f0f0f0f0f has another hash than its id; {WAY_OUT}"
+        f"{folder.tables / NAME}: submission 0f0f0f0f0f0f does not match its id; {WAY_OUT}"
     )
 
 

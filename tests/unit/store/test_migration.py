@@ -83,8 +83,8 @@ def test_an_old_registry_is_read_as_it_is(old: Registry) -> None:
     assert report.problems == ()
     assert report.hints == (
         (
-            "an earlier release wrote these tables: they are derived anew at every reading; "
-            "`registry fold` rewrites them once"
+            "an earlier release wrote these tables: they are derived again on every read; "
+            "`registry fold` rewrites them for good"
         ),
     )
 
@@ -304,7 +304,7 @@ def test_a_removed_or_retyped_column_is_answered_or_the_command_is_named(
     hints = run_there(
         tree, tmp_path / "r", "print(json.dumps(list(check_registry(db.location).hints)))"
     )
-    assert "`registry fold --all` rewrites them once" in hints[0]
+    assert "`registry fold --all` rewrites them for good" in hints[0]
     assert run_there(tree, tmp_path / "r", f"fold(db.location, rebuild=True)\n{tell}") == ["run-0"]
     hints = run_there(
         tree, tmp_path / "r", "print(json.dumps(list(check_registry(db.location).hints)))"

@@ -83,7 +83,7 @@ def test_a_missing_or_changed_description_is_refused(folder: Folder, part: Part)
     path = part.path / "part.json"
     path.write_bytes(path.read_bytes() + b" ")
     assert refusal(folder, part) == (
-        f"{path}: its content has another hash than the part's name says; expected it as "
+        f"{path}: its content does not match the part's name; expected it as "
         f"`registry fold` wrote it; {WAY_OUT}"
     )
     path.unlink()
@@ -103,7 +103,7 @@ def test_each_file_that_is_not_as_it_was_written_is_named(part: Part) -> None:
     link.symlink_to(part.path.parent / "elsewhere")
     assert set(check_files(part)) == {
         f"{missing}: found no such file; {WAY_OUT}",
-        f"{changed}: found other content than was written; {WAY_OUT}",
+        f"{changed}: found content that differs from what was written; {WAY_OUT}",
         f"{link}: found no such file; {WAY_OUT}",
     }
 
@@ -141,8 +141,8 @@ def test_a_changed_catalogue_of_a_part_is_refused(folder: Folder, part: Part) ->
     with pytest.raises(StoreError) as caught:
         read_part_catalogue(folder, part)
     assert str(caught.value) == (
-        f"{path}: cannot be read (it is other than was written); expected models and GPUs as they "
-        "were written; run `registry repair`"
+        f"{path}: cannot be read (it differs from what was written); expected models and GPUs as "
+        "they were written; run `registry repair`"
     )
 
 

@@ -112,7 +112,7 @@ def test_a_document_of_another_hash_is_refused(parts: tuple[Part, ...]) -> None:
     with pytest.raises(StoreError) as caught:
         list(read_documents(parts[0]))
     assert str(caught.value) == (
-        f"{path}: submission {identity[:12]} has another hash than its id; {WAY_OUT}"
+        f"{path}: submission {identity[:12]} does not match its id; {WAY_OUT}"
     )
 
 

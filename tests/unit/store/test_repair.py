@@ -282,7 +282,7 @@ def test_an_old_manifest_of_another_history_is_named(folded: Registry) -> None:
     other = Manifest(2, manifest.parts[:1], manifest.previous)
     path_of(folder, 2).write_text(other.format_text(), encoding="utf-8")
     (problem,) = check_registry(folded.location).problems
-    assert "found another version 2 than it was made from" in str(problem)
+    assert "version 2 is not the one it was made from" in str(problem)
     repair(folded.location)
     assert check_registry(folded.location).problems == ()
 

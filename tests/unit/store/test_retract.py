@@ -68,7 +68,7 @@ def test_an_id_that_means_none_or_several_is_refused(folded: Registry, prefix: s
     with pytest.raises(StoreError) as caught:
         folded.retract(prefix, reason=REASON)
     assert str(caught.value) == (
-        f"{prefix}: {n_found} observations' ids begin so; expected one; list them with "
+        f"{prefix}: {n_found} observation ids begin like this; expected one; list them with "
         "`registry ls`"
     )
 
@@ -132,5 +132,5 @@ def test_curated_observations_are_not_erased() -> None:
 
     db = registry.Registry(registry.open(curated=True).location)
     identity = json.loads(read_content(db.location)["results"][0])["observation_id"]
-    with pytest.raises(StoreError, match="is in the curated records, which nothing here can erase"):
+    with pytest.raises(StoreError, match="in the curated records, which this command cannot erase"):
         db.retract(identity, reason=REASON, erase=True)

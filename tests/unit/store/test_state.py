@@ -66,7 +66,7 @@ def test_fewer_documents_than_before_are_refused_where_a_version_goes_on(folder:
     newest = read_manifest(folder)
     write_manifest(folder, Manifest(4, newest.parts[:2], newest.content_hash))
     assert refusal(folder) == (
-        f"{folder.tables / 'manifest-000004.json'}: found 1 documents fewer than in the version "
+        f"{folder.tables / 'manifest-000004.json'}: found 1 fewer documents than in the version "
         f"before; expected all of them; {WAY_OUT}"
     )
     state = read_state(folder, 4)
@@ -96,7 +96,7 @@ def test_manifests_of_another_chain_are_named(folder: Folder, folded: Registry) 
     path = folded.path / names[0]
     found = list(find_damaged_manifests(folder))
     assert [name for name, _ in found] == names
-    assert found[0][1] == f"{path}: found another version 1 than it was made from; {WAY_OUT}"
+    assert found[0][1] == f"{path}: version 1 is not the one it was made from; {WAY_OUT}"
     folder.storage.put(names[0], b"damaged")
     ((name, message),) = find_damaged_manifests(folder)
     assert name == names[0]
@@ -128,5 +128,5 @@ def test_a_lock_that_is_a_link_is_a_problem(folder: Folder, folded: Registry) ->
     lock.rename(folder.path / "elsewhere")
     lock.symlink_to(folder.path / "elsewhere")
     assert [str(problem) for problem in check_registry(folded.location).problems] == [
-        f"files: {lock}: found no regular file; expected a lock; remove it"
+        f"files: {lock}: is not a regular file; expected a lock; remove it"
     ]

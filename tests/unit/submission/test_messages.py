@@ -15,7 +15,7 @@ from registry.submission.schema import parse_timestamp
 if TYPE_CHECKING:
     from registry.submission.messages import Location
 
-PLAIN = "expected text without control characters and unpaired surrogates"
+PLAIN = "expected text without control characters or unpaired surrogates"
 JSON = "expected text, finite numbers, true, false, null, and lists and objects of these"
 TIMESTAMP = "expected an ISO 8601 timestamp"
 ZONE = "expected a time zone, such as a final Z"
@@ -170,7 +170,7 @@ def _circular() -> dict[str, Any]:
         ({"{a}": {1, 2}}, JSON),
         (_circular(), JSON),
         ({"a": "b\ud800"}, PLAIN),
-        (_nested(100_000), "expected an object that is not nested so deep"),
+        (_nested(100_000), "expected an object nested less deeply"),
     ],
     ids=range(12),
 )

@@ -262,8 +262,8 @@ def test_a_third_that_is_the_same_is_compared_with_the_first() -> None:
     [
         (19, "observations[0].samples[18].step: found -1; expected at least 0"),
         (20, "observations[0].samples[19].step: found -1; expected at least 0"),
-        (21, "and 1 more problems of this document"),
-        (25, "and 5 more problems of this document"),
+        (21, "and 1 more problems in this document"),
+        (25, "and 5 more problems in this document"),
     ],
 )
 def test_twenty_problems_are_told_and_the_others_counted(n_problems: int, last: str) -> None:

@@ -141,7 +141,7 @@ def test_at_most_twenty_problems_are_told() -> None:
     document = _document(samples=[{"step": -1} for _ in range(30)])
     problems = _problems(document)
     assert len(problems) == 21
-    assert problems[-1] == "and 10 more problems of this document"
+    assert problems[-1] == "and 10 more problems in this document"
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -172,7 +172,7 @@ def test_a_long_value_is_cut_in_the_message() -> None:
             "sources",
             "note",
             "a\x1db",
-            "expected text without control characters and unpaired surrogates",
+            "expected text without control characters or unpaired surrogates",
         ),
         ("observations", "provenance", {"a": "b"}, None),
     ],

@@ -206,7 +206,7 @@ def test_a_device_in_a_folder_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[" * 900 + "]" * 900, "m.yaml: nested too deep; expected a few levels"),
+        ("[" * 900 + "]" * 900, "m.yaml: nested too deeply; expected a few levels"),
         (
             "tables: " + "9" * 5_000,
             (

@@ -69,7 +69,7 @@ def test_a_figure_printed_in_binary_is_not_read_as_decimal_silently() -> None:
     with pytest.raises(UnitError) as caught:
         parse_memory("15075.9375MB", where=PLACE)
     assert str(caught.value) == (
-        f"{PLACE}: found '15075.9375MB', which in MB is no whole number of memory blocks and in "
+        f"{PLACE}: found '15075.9375MB', which in MB is not a whole number of memory blocks and in "
         "MiB is one, expected a stated reading; read it as 'MiB' and give the reason"
     )
 

@@ -156,7 +156,7 @@ def test_no_grandchild_is_left_behind(tmp_path: Path, fake_python: str) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a process runs; one that is dead and not yet waited for does not."""
+    """Return whether a process runs; one that is dead and not yet waited for does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
