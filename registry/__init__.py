@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -99,19 +100,38 @@ def trainer_callback(**options: Any) -> Any:
     return measure.trainer_callback(**options)
 
 
-def _offer_reporting() -> None:
-    """Have ``report_to="registry"`` of transformers' training arguments mean the recorder."""
-    from registry.measure.recording.after_import import after_import  # noqa: PLC0415 - as above
+class _Reporting:
+    """Has ``report_to="registry"`` of transformers' training arguments mean the recorder.
 
-    def offer(integrations: Any) -> None:
+    It waits for the import of the module that lists what ``report_to`` can name.
+    """
+
+    _LISTED_IN = "transformers.integrations.integration_utils"
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Return the module's own spec, after whose loading the recorder is listed."""
+        if name != self._LISTED_IN:
+            return None
+        from registry.measure.recording.after_import import AfterImport  # noqa: PLC0415 - as above
+
+        sys.meta_path.remove(self)
+        return AfterImport(name, self.offer).find_spec(name, path, target)
+
+    def offer(self, integrations: Any) -> None:
+        """List the recorder."""
         from registry.measure.recording.callback import ReportingRecorder  # noqa: PLC0415 - loads transformers
 
         integrations.INTEGRATION_TO_CALLBACK.setdefault("registry", ReportingRecorder)
 
-    after_import("transformers.integrations.integration_utils", offer)
+    def start(self) -> None:
+        """List the recorder now where that module is loaded, else right after its import."""
+        if self._LISTED_IN in sys.modules:
+            self.offer(sys.modules[self._LISTED_IN])
+        else:
+            sys.meta_path.insert(0, self)
 
 
-_offer_reporting()
+_Reporting().start()
 
 
 def __getattr__(name: str) -> Any:

@@ -73,6 +73,16 @@ def erased_ids(documents: Iterable[Document]) -> frozenset[str]:
     )
 
 
+def content_keys(document: Document) -> Iterator[tuple[str, bytes]]:
+    """Yield table and key of each observation, model and GPU that a document holds."""
+    source_id = document.plain.get("source", {}).get("source_id", "")
+    for observation in document.plain.get("observations", ()):
+        yield "observations", bytes.fromhex(observation_id(source_id, observation))
+    for table in CATALOGUE_TABLES:
+        for row in document.plain.get(table, ()):
+            yield table, row_key(table, row)
+
+
 def without_observations(
     documents: Iterable[Document], erased: Collection[str], given_up: set[str]
 ) -> Iterator[Document]:

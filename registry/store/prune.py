@@ -6,10 +6,11 @@ import shutil
 from typing import TYPE_CHECKING
 
 from registry.store.curated import read_curated
+from registry.store.derive_tables import content_keys
 from registry.store.documents import find_safe, read_documents
 from registry.store.files import TEMPORARY_PREFIX, sync_folder, temporary_name
 from registry.store.folder import Folder, curated_dir
-from registry.store.ids import ERASED, KnownIds, row_key
+from registry.store.ids import ERASED, KnownIds
 from registry.store.journal import is_recorded
 from registry.store.legacy import legacy_files, recover_legacy, without_curated
 from registry.store.lock import table_lock
@@ -17,7 +18,6 @@ from registry.store.manifest import list_versions, manifest_name, read_manifest
 from registry.store.parts import DESCRIPTION, Part, read_part
 from registry.store.recover import recover_part
 from registry.store.state import State, read_state
-from registry.submission.identity import observation_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,21 +79,9 @@ def _are_safe(documents: list[Document], kept: list[Part]) -> bool:
 
 def _is_rewritten(document: Document, known: KnownIds) -> bool:
     """Return whether observations of a document were erased and everything else in it is kept."""
-    source_id = document.plain.get("source", {}).get("source_id", "")
-    ids = [
-        bytes.fromhex(observation_id(source_id, observation))
-        for observation in document.plain.get("observations", ())
-    ]
-    rest = [one for one in ids if not known.contains(ERASED, one)]
-    described = [
-        (table, row_key(table, row))
-        for table in ("models", "gpus")
-        for row in document.plain.get(table, ())
-    ]
-    return len(rest) < len(ids) and all(
-        known.contains(table, key)
-        for table, key in (*described, *(("observations", one) for one in rest))
-    )
+    keys = list(content_keys(document))
+    rest = [(t, k) for t, k in keys if t != "observations" or not known.contains(ERASED, k)]
+    return len(rest) < len(keys) and all(known.contains(table, key) for table, key in rest)
 
 
 def _remove_legacy(folder: Folder, kept: list[Part]) -> None:

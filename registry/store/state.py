@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from registry.contract import FORMAT_VERSION
 from registry.errors import StoreError
+from registry.store.derive_tables import content_keys
 from registry.store.ids import ERASED, KnownIds
 from registry.store.journal import list_entries
 from registry.store.legacy import has_legacy_parts, read_legacy
@@ -143,9 +144,23 @@ def find_lost_parts(folder: Folder, state: State) -> Iterator[str]:
         if not all(key in pending or state.known.contains(table, key) for key in found):
             yield str(folder.parts / name)
     for name in headless:
-        found = _read_headless(folder, name)
-        if not all(key in pending or state.known.contains("submissions", key) for key in found):
+        if not _is_leftover(folder, name, state, pending):
             yield str(folder.parts / name)
+
+
+def _is_leftover(folder: Folder, name: str, state: State, pending: set[bytes]) -> bool:
+    """Return whether all that a part without a description holds is elsewhere."""
+    from registry.store.recover import recover_part  # noqa: PLC0415 - loads pyarrow
+
+    notes: list[str] = []
+    for document in recover_part(folder.parts / name, (), notes):
+        key = bytes.fromhex(document.submission_id[:32])
+        if key not in pending and not state.known.contains("submissions", key):
+            # an interrupted erasure leaves rewritten documents, whose content is all known
+            keys = list(content_keys(document))
+            if not keys or not all(state.known.contains(table, one) for table, one in keys):
+                return False
+    return not notes
 
 
 def list_headless_parts(folder: Folder) -> list[str]:
@@ -157,15 +172,6 @@ def list_headless_parts(folder: Folder) -> list[str]:
         if (folder.parts / name / _DOCUMENTS).exists()
         and not (folder.parts / name / DESCRIPTION).exists()
     ]
-
-
-def _read_headless(folder: Folder, name: str) -> Iterator[bytes]:
-    """Yield the ids of the documents in such a part; one that none has where it cannot be read."""
-    from registry.store.recover import read_rows  # noqa: PLC0415 - loads pyarrow
-
-    rows = read_rows(folder.parts / name / _DOCUMENTS, [])
-    for row in [{}] if rows is None else rows:
-        yield bytes.fromhex(str(row.get("submission_id") or "ff")[:32])
 
 
 def find_left_out(folder: Folder, state: State) -> Iterator[str]:

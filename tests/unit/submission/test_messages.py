@@ -22,7 +22,7 @@ ZONE = "expected a time zone, such as a final Z"
 OUTCOMES = "expected one of ok, oom, error, interrupted, not_run, unknown"
 FLAGS = (
     "expected one of peak_over_capacity, figures_disagree, includes_evaluation, short_run, "
-    "memory_is_delta"
+    "shared_process, memory_is_delta"
 )
 
 
