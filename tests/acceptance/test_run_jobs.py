@@ -286,6 +286,100 @@ def test_a_loop_that_ends_badly_keeps_its_steps(
     assert total(found, "peak_memory") > 100 << 20
 
 
+#: A loop with accelerate, which steps the optimizer every fourth batch.
+ACCELERATED = """
+import torch
+from accelerate import Accelerator
+from peft import LoraConfig, get_peft_model
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM, LlamaConfig
+
+torch.set_num_threads(1)
+accelerator = Accelerator(cpu=True, gradient_accumulation_steps=4)
+config = LlamaConfig(vocab_size=256, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+                     num_attention_heads=4, num_key_value_heads=2)
+model = get_peft_model(AutoModelForCausalLM.from_config(config),
+                       LoraConfig(r=16, target_modules="all-linear", task_type="CAUSAL_LM"))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+data = [{"input_ids": torch.randint(0, 256, (40,))} for _ in range(96)]
+model, optimizer, batches = accelerator.prepare(model, optimizer, DataLoader(data, batch_size=2))
+for batch in batches:
+    with accelerator.accumulate(model):
+        accelerator.backward(model(**batch, labels=batch["input_ids"]).loss)
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("n_processes", [1, 2])
+def test_a_loop_with_accelerate_is_recorded_over_all_processes(
+    n_processes: int, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(ACCELERATED)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    done = run_command([*launch, f"--nproc-per-node={n_processes}", str(script)])
+    assert done.returncode == 0
+    (found,) = observations_of(done)
+    stated = {
+        "method": "lora",
+        "lora_rank": 16,
+        "micro_batch_size": 2,
+        "grad_accum_steps": 4,
+        "global_batch_size": 8 * n_processes,
+        "seq_len": 40,
+        "n_gpus": n_processes,
+        "sharding": "ddp" if n_processes > 1 else "none",
+    }
+    assert {name: found["configuration"].get(name) for name in stated} == stated
+    assert {row["samples"] for row in found["samples"]} == {8 * n_processes}
+    assert len(found["samples"]) == 12 // n_processes
+    assert done.submission is not None
+    assert done.submission["models"][0]["n_params"] == 106_816
+    assert "contradictions" not in found["provenance"]
+
+
+#: A trainer that halves its batch until that fits.
+SHRINKING = """
+import sys
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, Trainer, TrainingArguments
+
+torch.set_num_threads(1)
+config = LlamaConfig(vocab_size=256, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+                     num_attention_heads=4, num_key_value_heads=2)
+model = AutoModelForCausalLM.from_config(config)
+forward = model.forward
+
+def small(input_ids=None, **rest):
+    if input_ids.shape[0] > 2:
+        raise RuntimeError("CUDA out of memory.")
+    return forward(input_ids=input_ids, **rest)
+
+class Shrinking(Trainer):
+    def _set_signature_columns_if_needed(self):
+        self._signature_columns = ["input_ids", "labels"]
+
+model.forward = small
+data = [{"input_ids": [1] * 32, "labels": [1] * 32}] * 64
+arguments = TrainingArguments(output_dir=sys.argv[1], max_steps=6, use_cpu=True, report_to=[],
+                              per_device_train_batch_size=8, auto_find_batch_size=True,
+                              save_strategy="no", disable_tqdm=True)
+Shrinking(model=model, args=arguments, train_dataset=data).train()
+"""
+
+
+def test_the_batch_that_fitted_is_the_one_recorded(tmp_path: Path) -> None:
+    script = tmp_path / "shrinking.py"
+    script.write_text(SHRINKING)
+    done = run_command([sys.executable, str(script), str(tmp_path / "out")])
+    assert done.returncode == 0
+    (found,) = observations_of(done)
+    assert found["configuration"]["micro_batch_size"] == 2
+    assert {row["samples"] for row in found["samples"]} == {2}
+    assert "contradictions" not in found["provenance"]
+
+
 #: Two trainings in one process, of which the first is released or kept.
 TWO = """
 import gc, sys

@@ -42,14 +42,17 @@ class LoopJob:
 
     @property
     def model(self) -> Any:
-        """The outermost module."""
-        return self._model
+        """The model itself, without what spreads or compiles it."""
+        return self._bare
 
     @property
     def config(self) -> Any:
         """The model's configuration, its own or that of a model in it."""
         found = _find_config(self._bare)
-        return {"model_type": type(self._bare).__name__.lower()} if found is None else found
+        if getattr(found, "model_type", None):
+            return found
+        stated = vars(found) if hasattr(found, "__dict__") else found or {}
+        return {"model_type": type(self._bare).__name__.lower(), **stated}
 
     @property
     def device(self) -> str:
@@ -125,6 +128,8 @@ def _read_devices(model: Any) -> dict[str, Any]:
             per_node = module.device_count() if module is not None else 1
         elif len(devices) > 1:
             per_node, sharding = len(devices), "device_map"
+        elif sharding in ("ddp", "fsdp"):  # around one process, which shares with nobody
+            sharding = "none"
     n_nodes = max(world // per_node, 1) if world > 1 else 1
     return {"n_nodes": n_nodes, "gpus_per_node": per_node, "sharding": sharding}
 

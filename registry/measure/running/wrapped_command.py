@@ -161,6 +161,9 @@ def _rows(submission: Row) -> list[Row]:
     return rows
 
 
+#: Entries of provenance that hold names of programs and classes alone.
+_OURS = ("wrapped", "exit", "command", "commit", "trainer", "model_class", "optimizer", "method")
+
 #: Shortest value of an argument or a variable that is looked for in texts.
 _SHORTEST_HIDDEN = 5
 
@@ -182,7 +185,7 @@ def _without(observation: Row, values: Sequence[str]) -> Row:
         **observation,
         **{name: _hide(value, ordered) for name, value in texts.items()},
         "provenance": {
-            name: value if name in ("wrapped", "exit") else _hide(value, ordered)
+            name: value if name in _OURS else _hide(value, ordered)
             for name, value in provenance.items()
         },
     }
