@@ -166,15 +166,23 @@ def test_a_full_disk_refuses_a_fold_and_leaves_the_pending_readable(
     assert run("check", *ALL).stdout.startswith("mine: sound")
 
 
-@pytest.mark.parametrize("arguments", [["export", "mine/out"], ["export", "mine/out", "-f", "csv"]])
-def test_a_full_disk_leaves_no_half_export(
-    run: Run, full: Path, snapshot: Snapshot, arguments: list[str]
-) -> None:
-    before = snapshot(full)
-    done = run(*arguments, *ALL)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "No space left on device" in done.stderr
-    assert snapshot(full) == before
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize("options", [[], ["-f", "csv"]])
+def test_a_full_disk_leaves_no_half_export(run: Run, work: Path, options: list[str]) -> None:
+    place = work / "disk"
+    place.mkdir()
+    with mounted(place, "64k"):
+        done = run("export", "disk/out", *options, *ALL)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "No space left on device" in done.stderr
+        assert list(place.iterdir()) == []
+
+
+def test_an_export_into_a_registry_is_refused(run: Run, registry: Path) -> None:
+    done = run("export", "mine/journal", *ALL)
+    assert done.returncode == 2
+    assert "lies in the registry" in done.stderr
+    assert not [path for path in registry.rglob("*.parquet") if path.parent.name == "journal"]
 
 
 def test_a_full_disk_leaves_no_half_registry(run: Run, full: Path, snapshot: Snapshot) -> None:

@@ -1,0 +1,258 @@
+"""A recording from begin to end, of a training that only looks like one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from registry.api import open_registry
+from registry.catalogue import Catalogue
+from registry.measure.recording.batches import Batches
+from registry.measure.recording.progress import assemble_all, read_progress
+from registry.measure.recording.session import Session
+from registry.measure.trial_settings import RECORD_FOLDER, Options
+from registry.store.folder import create_registry
+from registry.submission.prepare import prepare_submission
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from registry.measure.recording.parameters import Parameters
+
+CATALOGUE = Catalogue(gpus={"cpu": {"gpu_id": "cpu"}})
+
+
+@dataclass
+class Tensor:
+    """What a recording asks of a tensor."""
+
+    shape: tuple[int, ...]
+    total: int = 0
+    dtype: str = "torch.float32"
+    requires_grad: bool = True
+    is_float: bool = False
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def is_floating_point(self) -> bool:
+        """Return whether it holds floats."""
+        return self.is_float
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        product = 1
+        for size in self.shape:
+            product *= size
+        return product
+
+    def sum(self) -> int:
+        """Return the sum."""
+        return self.total
+
+
+class Model:
+    """A model of one parameter."""
+
+    def named_parameters(self) -> list[tuple[str, Tensor]]:
+        """Return the parameter with its name."""
+        return [("weight", Tensor((4, 8), is_float=True))]
+
+
+@dataclass
+class Job:
+    """A training as an adapter describes it."""
+
+    folder: Path
+    config: Any = field(default_factory=lambda: {"model_type": "llama", "hidden_size": 8})
+    name: str = "fake"
+    device: str = "cpu"
+    model: Any = field(default_factory=Model)
+
+    def read_configuration(self, parameters: Parameters) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return a small configuration."""
+        row = {"method": "full", "n_nodes": 1, "gpus_per_node": 1, "micro_batch_size": 2}
+        extra = {"grad_accum_steps": 2, "sharding": "none"}
+        return {**row, **extra, "trainable_params": parameters.n_trainable}, {"optimizer": "SGD"}
+
+    def read_length(self, batches: Batches) -> dict[str, Any]:
+        """Return what the batches show."""
+        return batches.read_length()
+
+    def output_folder(self) -> Path:
+        """Return a folder."""
+        return self.folder / "out"
+
+
+def batch(rows: int = 2, width: int = 16, visible: int | None = None) -> dict[str, Tensor]:
+    found = {"input_ids": Tensor((rows, width))}
+    if visible is not None:
+        found["attention_mask"] = Tensor((rows, width), visible)
+    return found
+
+
+def train(session: Session, job: Any, *, steps: int = 6, rows: int = 2) -> None:
+    session.attach(job)
+    session.begin_train()
+    for step in range(1, steps + 1):
+        session.begin_step(step)
+        for _ in range(2):
+            session.count(batch(rows), 2)
+        with session.apart("eval"):
+            pass
+        session.end_step(step)
+        session.note_logs(step, {"loss": 1.5})
+
+
+def only(submission: Any) -> dict[str, Any]:
+    document = prepare_submission(submission, CATALOGUE, origin="run").document
+    (observation,) = document["observations"]
+    assert isinstance(observation, dict)
+    return observation
+
+
+def total(observation: dict[str, Any], metric: str) -> float:
+    return next(
+        float(row["value"]) for row in observation["measurements"] if row["metric"] == metric
+    )
+
+
+def test_a_training_is_recorded_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(RECORD_FOLDER, raising=False)
+    session = Session(Options())
+    train(session, Job(tmp_path))
+    session.finish(loss=1.25, n_samples=24.0)
+    observation = only(session.submission)
+    assert [row["samples"] for row in observation["samples"]] == [4] * 6
+    assert observation["configuration"]["seq_len"] == 16
+    assert total(observation, "n_tokens") == 6 * 4 * 16
+    assert total(observation, "train_loss") == 1.25
+    assert "contradictions" not in observation["provenance"]
+    (path,) = (tmp_path / "out").iterdir()
+    assert json.loads(path.read_text()) == session.submission
+    assert capsys.readouterr().err == f"registry: wrote {path}; add it with: registry add {path}\n"
+
+
+def test_what_contradicts_itself_is_flagged(tmp_path: Path) -> None:
+    session = Session(Options(out=tmp_path / "record.json"))
+    train(session, Job(tmp_path), rows=3)
+    session.finish(n_samples=24.0)
+    observation = only(session.submission)
+    assert "figures_disagree" in observation["flags"]
+    assert observation["provenance"]["contradictions"] == [
+        "samples per step: 6 counted, 4 by the configuration",
+        "samples: 36 counted, 24 by the framework",
+    ]
+
+
+def test_a_second_training_beside_the_first_is_flagged(tmp_path: Path) -> None:
+    session = Session(Options(out=tmp_path / "record.json"))
+    first, second = Job(tmp_path), Job(tmp_path)
+    train(session, first)
+    session.finish()
+    train(session, second, steps=3)
+    session.finish()
+    observation = only(session.submission)
+    assert "shared_process" in observation["flags"]
+    assert len(observation["samples"]) == 3
+    assert "load_time" not in {row["metric"] for row in observation["measurements"]}
+
+
+def test_a_training_without_an_end_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(RECORD_FOLDER, str(tmp_path))
+    session = Session(Options())
+    train(session, Job(tmp_path))
+    (path,) = tmp_path.glob("record-0-*.jsonl")
+    left = read_progress(path)
+    assert left is not None
+    observation = only(assemble_all([left])[0])
+    assert observation["outcome"] == "interrupted"
+    assert len(observation["samples"]) == 6
+    assert observation["configuration"]["seq_len"] == 16
+    session.finish_rank()
+    left = read_progress(path)
+    assert left is not None
+    assert only(assemble_all([left])[0])["outcome"] == "ok"
+
+
+def test_an_exception_is_the_outcome(tmp_path: Path) -> None:
+    session = Session(Options(out=tmp_path / "record.json"))
+    train(session, Job(tmp_path))
+    session.fail(MemoryError("out of memory"))
+    observation = only(session.submission)
+    assert (observation["outcome"], observation["outcome_detail"]) == (
+        "oom",
+        "MemoryError: out of memory",
+    )
+
+
+def test_a_recording_can_be_added_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_registry(tmp_path / "own", curated=False)
+    monkeypatch.setenv("REGISTRY_PATH", str(tmp_path / "own"))
+    monkeypatch.delenv(RECORD_FOLDER, raising=False)
+    session = Session(Options(add=True))
+    train(session, Job(tmp_path))
+    session.finish()
+    assert "registry: recorded observation" in capsys.readouterr().err
+    assert len(open_registry(tmp_path / "own").query("from observations").rows()) == 1
+    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
+
+
+def test_a_failure_of_the_recorder_is_one_warning(tmp_path: Path) -> None:
+    class Broken(Job):
+        def read_configuration(self, parameters: Parameters) -> Any:
+            raise RuntimeError(f"not today, {parameters.n_params} parameters")
+
+    session = Session(Options(out=tmp_path / "record.json"))
+    session.attach(Broken(tmp_path))
+    with pytest.warns(
+        RuntimeWarning, match="stepped aside.*RuntimeError: not today, 32 parameters"
+    ):
+        session.begin_train()
+    session.end_step(1)
+    session.finish()
+    assert session.submission is None
+
+
+@pytest.mark.parametrize(
+    ("inputs", "expected", "found"),
+    [
+        (batch(2, 16), None, (32, 2)),
+        (batch(2, 16, 20), None, (20, 2)),
+        (batch(1, 64), 4, (64, 4)),
+        (batch(8, 16), 4, (128, 4)),
+        ((Tensor((3, 5)), Tensor((3, 5))), None, (15, 3)),
+        ({"inputs_embeds": Tensor((2, 7, 9), is_float=True)}, None, (14, 2)),
+        ({"chosen_input_ids": Tensor((2, 7))}, None, (14, 2)),
+        ({"pixel_values": Tensor((2, 3, 8, 8), is_float=True)}, None, (None, None)),
+        ((), None, (None, None)),
+    ],
+)
+def test_samples_and_tokens_of_a_batch(
+    inputs: Any, expected: int | None, found: tuple[int | None, int | None]
+) -> None:
+    batches = Batches()
+    batches.add(inputs, expected)
+    assert batches.take() == found
+
+
+def test_flat_batches_have_the_length_that_the_job_allows() -> None:
+    batches = Batches()
+    batches.add(batch(1, 240), 4)
+    batches.take()
+    assert batches.read_length(64) == {
+        "padding_free": True,
+        "seq_len": 64,
+        "length_distribution": "variable",
+    }
