@@ -22,10 +22,12 @@ from registry.store.add import add_submissions
 from registry.store.check import check_registry
 from registry.store.fold import fold
 from registry.store.folder import create_registry, find_registry
+from registry.store.ids import KnownIds
 from registry.store.manifest import Manifest
 from registry.store.read import read_dataset
 from registry.store.renamed import write_renamed
 from registry.store.repair import repair
+from registry.store.state import read_state
 from registry.submission.identity import canonical_json, document_id
 
 if TYPE_CHECKING:
@@ -48,7 +50,8 @@ def make_registry(path: Path) -> None:
         _add(locate(path), numbers)
         fold(locate(path))
     _add(locate(path), _PENDING)
-    write_renamed(locate(path).own, {"0" * 32: "1" * 32})
+    ids = KnownIds([part.ids for part in read_state(locate(path).own).parts])
+    write_renamed(locate(path).own, {"0" * 32: next(ids.keys("observations")).hex()})
 
 
 def _add(location: Location, numbers: Iterable[int]) -> None:
