@@ -75,8 +75,9 @@ PLACES = {"observations": ("source_id",), "citations": ("source_id", "locator")}
 
 
 def match_ids(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
-    """Return the ids that only ``old`` has, and those that have the same signature in ``new``."""
-    by_signature = {signature: identity for identity, signature in new.items()}
+    """Return the ids that only ``old`` has, and the one that has the same signature in ``new``."""
+    counts = Counter(new.values())
+    by_signature = {text: identity for identity, text in new.items() if counts[text] == 1}
     return {
         identity: by_signature[signature]
         for identity, signature in old.items()
@@ -85,7 +86,7 @@ def match_ids(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
 
 
 def sign_observations(parts: Iterable[Part], by: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Return the signature of each observation that shares it with no other.
+    """Return the signature of each observation.
 
     ``by`` names the columns of each table that it consists of.
     """
@@ -96,6 +97,4 @@ def sign_observations(parts: Iterable[Part], by: Mapping[str, tuple[str, ...]]) 
         for row in read_table(table, files).select(["observation_id", *columns]).to_pylist():
             identity = row.pop("observation_id")
             found.setdefault(identity, []).append(json.dumps(row, default=str, sort_keys=True))
-    signed = {identity: "\n".join(sorted(rows)) for identity, rows in found.items()}
-    counts = Counter(signed.values())
-    return {identity: text for identity, text in signed.items() if counts[text] == 1}
+    return {identity: "\n".join(sorted(rows)) for identity, rows in found.items()}
