@@ -103,6 +103,15 @@ def is_consequence(detail: str) -> bool:
     return any(known in lower for known in _CONSEQUENCES)
 
 
+#: Outcomes from the one that says most to the one that says least.
+TELLING = ("oom", "error", "interrupted", "ok")
+
+
+def rank_outcome(outcome: str, detail: str) -> tuple[int, bool]:
+    """Return how little an outcome says of why a job failed: the least is the one to keep."""
+    return TELLING.index(outcome), is_consequence(detail)
+
+
 def find_phase(traceback: TracebackType | None) -> str:
     """Return the phase of training in which an exception was raised, from its traceback."""
     functions = set()

@@ -149,6 +149,9 @@ class Folding:
             sign_observations,
         )
 
+        known = KnownIds([part.ids for part in self.parts])
+        if all(known.contains("observations", k) for k in self.before.known.keys("observations")):
+            return
         before, today = (sign_observations(p, STATED) for p in (self.before.parts, self.parts))
         write_renamed(self.folder, match_ids(before, today))
 

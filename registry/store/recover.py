@@ -29,7 +29,7 @@ def recover_part(path: Path, others: Sequence[Path], notes: list[str]) -> Iterat
     Rows that its observations share with those of ``others`` are in the first part that had them.
     What is wrong is added to ``notes``.
     """
-    rows = read_rows(path / "submissions.parquet", notes)
+    rows = _read(path / "submissions.parquet", notes)
     damaged = 0
     for row in rows or ():
         text = row.get("document")
@@ -61,11 +61,10 @@ def _compose(path: Path, others: Sequence[Path], notes: list[str]) -> Iterator[D
 
 def _read_rows(path: Path, name: str, notes: list[str]) -> list[dict[str, Any]]:
     file = path / f"{name}.parquet"
-    return (read_rows(file, notes) or []) if file.exists() else []
+    return (_read(file, notes) or []) if file.exists() else []
 
 
-def read_rows(path: Path, notes: list[str]) -> list[dict[str, Any]] | None:
-    """Return the rows of a Parquet file; None, and a note, where it cannot be read."""
+def _read(path: Path, notes: list[str]) -> list[dict[str, Any]] | None:
     try:
         require_regular(path)
         rows: list[dict[str, Any]] = pq.read_table(path, partitioning=None).to_pylist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from registry.contract import FORMAT_VERSION
@@ -24,7 +25,7 @@ from registry.store.parts import DESCRIPTION, Part, read_part
 from registry.store.renamed import read_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from registry.store.folder import Folder
 
@@ -67,10 +68,13 @@ def read_state(folder: Folder, version: int | None = None) -> State:
         state = State(manifest, parts)
         if version is not None:
             return state
-        lost = next(iter(find_lost_parts(folder, state)), None)
+        beside = _list_beside(folder, state)
+        before = _read_before(folder, manifest) if beside else []
+        lost = next(iter(_find_lost(folder, state, beside, before)), None)
         if lost is None:
             _require_all_of_before(folder, state)
-            _require_one_history(folder, state)
+            if beside and not _is_one_history([*before, manifest]):
+                _require_nothing_left_out(folder, state)
             return state
         if list_versions(folder)[-1:] == [manifest.version] or not list_versions(folder):
             raise StoreError(
@@ -79,22 +83,38 @@ def read_state(folder: Folder, version: int | None = None) -> State:
             )
 
 
-def _require_one_history(folder: Folder, state: State) -> None:
-    """Raise StoreError where an earlier version is of another history and holds more.
+def _list_beside(folder: Folder, state: State) -> set[str]:
+    """Return the parts that are there and not in the state."""
+    return set(folder.storage.list("tables/parts")) - set(state.manifest.parts)
+
+
+def _read_before(folder: Folder, newest: Manifest) -> list[Manifest]:
+    """Return the earlier manifests, oldest first, without those that vanish or are damaged."""
+    found = []
+    for version in list_versions(folder):
+        if version < newest.version:
+            try:
+                found.append(read_manifest(folder, version))
+            except (StoreError, FileNotFoundError):  # `check` reports a damaged one
+                continue
+    return found
+
+
+def _is_one_history(manifests: list[Manifest]) -> bool:
+    """Return whether each version follows from the one before: then it holds what that held.
 
     A merge in git brings the versions of two branches together without a conflict where each has
-    numbers that the other lacks. Along one history every version holds what the one before held.
+    numbers that the other lacks.
     """
-    if not set(folder.storage.list("tables/parts")) - set(state.manifest.parts):
-        return
-    versions = list_versions(folder)
-    after = state.manifest
-    is_one = versions == list(range(versions[0], versions[-1] + 1)) if versions else True
-    for version in reversed(versions[:-1]):
-        before = read_manifest(folder, version)
-        is_one = is_one and after.previous == before.content_hash
-        after = before
-    left_out = None if is_one else next(iter(find_left_out(folder, state)), None)
+    return all(
+        after.version == before.version + 1 and after.previous == before.content_hash
+        for before, after in pairwise(manifests)
+    )
+
+
+def _require_nothing_left_out(folder: Folder, state: State) -> None:
+    """Raise StoreError where an earlier version holds an observation that the newest lacks."""
+    left_out = next(iter(find_left_out(folder, state)), None)
     if left_out is not None:
         raise StoreError(
             f"{left_out}: holds observations that the newest version lacks, which was not made "
@@ -124,12 +144,14 @@ def _require_all_of_before(folder: Folder, state: State) -> None:
         )
 
 
-def find_lost_parts(folder: Folder, state: State) -> Iterator[str]:
+def _find_lost(
+    folder: Folder, state: State, beside: set[str], before: list[Manifest]
+) -> Iterator[str]:
     """Yield parts that no manifest names and whose documents neither the state nor journal hold."""
     if not list_versions(folder) and has_legacy_parts(folder):
         yield str(folder.tables)
-    unnamed = list_unnamed_parts(folder, state)
-    headless = list_headless_parts(folder)
+    unnamed = _select_unnamed(folder, beside, before)
+    headless = _select_headless(folder, beside)
     pending: set[bytes] = set()
     if unnamed or headless:
         pending = {bytes.fromhex(entry[:32]) for entry in list_entries(folder)}
@@ -165,12 +187,15 @@ def _is_leftover(folder: Folder, name: str, state: State, pending: set[bytes]) -
 
 def list_headless_parts(folder: Folder) -> list[str]:
     """Return the parts that hold documents and no description, as a killed fold leaves them."""
-    names = folder.storage.list("tables/parts")
+    return _select_headless(folder, folder.storage.list("tables/parts"))
+
+
+def _select_headless(folder: Folder, names: Iterable[str]) -> list[str]:
+    paths = [folder.parts / name for name in sorted(names)]
     return [
-        name
-        for name in names
-        if (folder.parts / name / _DOCUMENTS).exists()
-        and not (folder.parts / name / DESCRIPTION).exists()
+        path.name
+        for path in paths
+        if (path / _DOCUMENTS).exists() and not (path / DESCRIPTION).exists()
     ]
 
 
@@ -179,7 +204,8 @@ def find_left_out(folder: Folder, state: State) -> Iterator[str]:
 
     What was erased is not lacking, nor what another contract gave another id.
     """
-    names = sorted(_named_before(folder, state.manifest) - set(state.manifest.parts))
+    before = _read_before(folder, state.manifest)
+    names = sorted(_names_in(before) - set(state.manifest.parts))
     renamed = read_folder(folder) if names else {}
     for name in names:
         keys = KnownIds([read_part(folder, name).ids]).keys("observations")
@@ -194,21 +220,18 @@ def _is_accounted_for(key: bytes, known: KnownIds, renamed: dict[str, str]) -> b
 
 def list_unnamed_parts(folder: Folder, state: State) -> list[str]:
     """Return the complete parts that no manifest names."""
-    names = set(folder.storage.list("tables/parts")) - set(state.manifest.parts)
-    if names:
-        names -= _named_before(folder, state.manifest)
+    beside = _list_beside(folder, state)
+    before = _read_before(folder, state.manifest) if beside else []
+    return _select_unnamed(folder, beside, before)
+
+
+def _select_unnamed(folder: Folder, beside: set[str], before: list[Manifest]) -> list[str]:
+    names = beside - _names_in(before)
     return sorted(name for name in names if (folder.parts / name / DESCRIPTION).is_file())
 
 
-def _named_before(folder: Folder, newest: Manifest) -> set[str]:
-    named: set[str] = set()
-    for version in list_versions(folder):
-        if version < newest.version:
-            try:
-                named.update(read_manifest(folder, version).parts)
-            except StoreError:  # a damaged old manifest names nothing; `check` reports it
-                continue
-    return named
+def _names_in(manifests: list[Manifest]) -> set[str]:
+    return {name for manifest in manifests for name in manifest.parts}
 
 
 def find_damaged_manifests(folder: Folder) -> Iterator[tuple[str, str]]:

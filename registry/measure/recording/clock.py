@@ -115,9 +115,14 @@ class Recording:
         return ended - self.train_began
 
 
+def count_warmup(n_steps: int, warmup_steps: int) -> int:
+    """Return how many of the first steps are warm-up; the last one never is."""
+    return min(warmup_steps, max(n_steps - 1, 0))
+
+
 def mark_warmup(steps: list[Step], warmup_steps: int) -> list[Step]:
     """Return the steps with the first ones marked as warm-up; the last one never is."""
-    n_warmup = min(warmup_steps, max(len(steps) - 1, 0))
+    n_warmup = count_warmup(len(steps), warmup_steps)
     return [replace(step, warmup=index < n_warmup) for index, step in enumerate(steps)]
 
 

@@ -208,19 +208,23 @@ def read_batch(trainer: Any) -> Row:
     return row
 
 
+def spread_processes(world: int) -> tuple[int, int]:
+    """Return the nodes of a job of so many processes, and the processes on each."""
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", "0") or 0)
+    per_node = min(local, world) if local else world
+    return max(world // per_node, 1), per_node
+
+
 def read_devices(trainer: Any, model: Any) -> Row:
     """Return how many devices there are and how the state is spread over them."""
     args = trainer.args
-    world = int(args.world_size)
-    local = int(os.environ.get("LOCAL_WORLD_SIZE", "0") or 0)
     sharding = read_sharding(trainer)
-    per_node = min(local, world) if local else world
-    if world == 1:
+    n_nodes, per_node = spread_processes(int(args.world_size))
+    if int(args.world_size) == 1:
         per_node, spread = _devices_of_one_process(args, model)
         sharding = spread or sharding
-        world = per_node
     return {
-        "n_nodes": max(world // per_node, 1),
+        "n_nodes": n_nodes,
         "gpus_per_node": per_node,
         "sharding": sharding,
         "offload": read_offload(trainer),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from registry.measure.recording.configuration import (
     find_adapters,
     read_model,
     read_rank,
+    spread_processes,
 )
 from registry.measure.recording.loaded import cuda, loaded
 from registry.measure.words import OPTIMIZER_CLASSES, dtype_word
@@ -118,9 +118,8 @@ def _read_mixed() -> str | None:
 
 def _read_devices(model: Any) -> dict[str, Any]:
     world = read_rank()[1]
-    local = int(os.environ.get("LOCAL_WORLD_SIZE", "0") or 0)
     sharding = _read_sharding(model)
-    per_node = min(local, world) if local else world
+    n_nodes, per_node = spread_processes(world)
     if world == 1:
         devices = {str(p.device) for p in model.parameters() if p.device.type == "cuda"}
         if sharding == "dp":
@@ -130,7 +129,6 @@ def _read_devices(model: Any) -> dict[str, Any]:
             per_node, sharding = len(devices), "device_map"
         elif sharding in ("ddp", "fsdp"):  # around one process, which shares with nobody
             sharding = "none"
-    n_nodes = max(world // per_node, 1) if world > 1 else 1
     return {"n_nodes": n_nodes, "gpus_per_node": per_node, "sharding": sharding}
 
 

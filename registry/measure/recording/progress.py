@@ -13,9 +13,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from registry.measure.failure import Failure, is_consequence
+from registry.measure.failure import Failure, rank_outcome
 from registry.measure.record_files import LARGEST_RECORD
 from registry.measure.recording.checks import cross_check
+from registry.measure.recording.clock import count_warmup
 from registry.measure.recording.ranks import merge_steps
 from registry.measure.recording.record import Record, build_submission
 from registry.reading.bounded_file import ReadingError, read_bytes
@@ -30,9 +31,6 @@ SUFFIX = ".jsonl"
 
 #: Seconds between two times that the steps are flushed to the disk.
 _FLUSH_SECONDS = 1.0
-
-#: Outcomes from the one that says most to the one that says least.
-_TELLING = ("oom", "error", "interrupted", "ok")
 
 _WITHOUT_AN_END = Failure("interrupted", "the job ended without a word", "train")
 
@@ -151,14 +149,14 @@ def assemble(parts: Sequence[Left]) -> Row:
 
 
 def _says_little(failure: Failure | None) -> tuple[int, bool]:
-    if failure is None:
-        return _TELLING.index("ok"), False
-    return _TELLING.index(failure.outcome), is_consequence(failure.detail)
+    return (
+        rank_outcome("ok", "") if failure is None else rank_outcome(failure.outcome, failure.detail)
+    )
 
 
 def _marked(left: Left) -> list[Row]:
-    """Return the steps with the first ones marked as warm-up; the last one never is."""
-    n_warmup = min(left.record.provenance.get("warmup_steps", 0), max(len(left.steps) - 1, 0))
+    """Return the steps with the first ones marked as warm-up."""
+    n_warmup = count_warmup(len(left.steps), left.record.provenance.get("warmup_steps", 0))
     return [{**step, "warmup": place < n_warmup} for place, step in enumerate(left.steps)]
 
 

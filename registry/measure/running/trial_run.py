@@ -14,7 +14,13 @@ from registry.measure.child_process import (
     module_command,
     run_process,
 )
-from registry.measure.failure import Failure, is_consequence, shorten, text_says_out_of_memory
+from registry.measure.failure import (
+    TELLING,
+    Failure,
+    rank_outcome,
+    shorten,
+    text_says_out_of_memory,
+)
 from registry.measure.matching import match_to_catalogue
 from registry.measure.record_files import read_json, write_json
 from registry.measure.recording.progress import SUFFIX, assemble_all, read_progress
@@ -38,9 +44,6 @@ _LAST_WORDS = 20_000
 
 #: What OpenMP says where it cannot map a thread's stack; the limit is why, where there is one.
 _NO_THREAD = "thread creation failed"
-
-#: Outcomes from the one that says most to the one that says least.
-_TELLING = ("oom", "error", "interrupted", "ok")
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ def read_results(folder: Path) -> Row | None:
 def rank_of_failure(document: Row) -> tuple[int, bool]:
     """Return how little a record says of why its job failed: the least is the one to keep."""
     detail = str(document["observations"][0].get("outcome_detail", ""))
-    return _TELLING.index(_outcome(document)), is_consequence(detail)
+    return rank_outcome(_outcome(document), detail)
 
 
 def is_record(document: Any) -> bool:
@@ -136,7 +139,7 @@ def is_record(document: Any) -> bool:
         and len(observations) == 1
         and isinstance(observations[0], dict)
         and isinstance(observations[0].get("configuration"), dict)
-        and observations[0].get("outcome") in _TELLING
+        and observations[0].get("outcome") in TELLING
     )
 
 

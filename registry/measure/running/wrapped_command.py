@@ -81,8 +81,9 @@ def run_command(
         # anybody in the command may have written the records, and written anything
         if records:
             submission = _recorded(records, command, finished)
-            hidden = [*_values(command), *environment.values()]
-            submission["observations"] = [_without(each, hidden) for each in _rows(submission)]
+            hidden = _words_to_hide(command, environment)
+            observations = submission["observations"]
+            submission["observations"] = [_without(each, hidden) for each in observations]
     return WrappedRun(status, finished.seconds, submission)
 
 
@@ -156,11 +157,6 @@ def _distinct(records: list[Row], part: str, key: str) -> list[Row]:
     return list({row[key]: row for record in records for row in record.get(part, ())}.values())
 
 
-def _rows(submission: Row) -> list[Row]:
-    rows: list[Row] = submission["observations"]
-    return rows
-
-
 #: Entries of provenance that hold names of programs and classes alone.
 _OURS = ("wrapped", "exit", "command", "commit", "trainer", "model_class", "optimizer", "method")
 
@@ -168,27 +164,25 @@ _OURS = ("wrapped", "exit", "command", "commit", "trainer", "model_class", "opti
 _SHORTEST_HIDDEN = 5
 
 
-def _values(command: Sequence[str]) -> Iterator[str]:
-    """Yield what the arguments of a command may say that nobody else is to read."""
-    for word in command[1:]:
-        yield word
-        yield from re.split(r"[=:,@/ ]", word)
+def _words_to_hide(command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """Return what arguments and variables say that nobody else is to read, the longest first."""
+    parts = [part for word in command[1:] for part in (word, *re.split(r"[=:,@/ ]", word))]
+    found = {word for word in (*parts, *environment.values()) if len(word) >= _SHORTEST_HIDDEN}
+    return sorted(found - _PLAIN, key=len, reverse=True)
 
 
-def _without(observation: Row, values: Sequence[str]) -> Row:
-    """Return an observation whose free texts hold no argument or variable of the command."""
-    wanted = {value for value in values if len(value) >= _SHORTEST_HIDDEN}
-    ordered = sorted(wanted - set(_PLAIN), key=len, reverse=True)
-    provenance = observation.get("provenance", {})
-    texts = {name: value for name, value in observation.items() if name == "outcome_detail"}
-    return {
+def _without(observation: Row, words: Sequence[str]) -> Row:
+    """Return an observation whose free texts hold none of some words."""
+    cleaned = {
         **observation,
-        **{name: _hide(value, ordered) for name, value in texts.items()},
         "provenance": {
-            name: value if name in _OURS else _hide(value, ordered)
-            for name, value in provenance.items()
+            name: value if name in _OURS else _hide(value, words)
+            for name, value in observation.get("provenance", {}).items()
         },
     }
+    if "outcome_detail" in observation:
+        cleaned["outcome_detail"] = _hide(observation["outcome_detail"], words)
+    return cleaned
 
 
 def _hide(value: Any, words: Sequence[str]) -> Any:
