@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from registry.errors import SourceError, excerpt
-from registry.measure.running.model_sources import check_config
 from registry.measure.running.plan_model import PlanError, validate_document
 from registry.measure.trial_settings import NAMES
 from registry.reading.bounded_file import read_bytes
@@ -79,7 +78,6 @@ def parse_plan(
     """
     check_depth(document, origin)
     read = {"name": Path(origin).stem, "repeats": 1, **validate_document(document, origin)}
-    models = read.get("models", {})
     located = _Located(folder, is_named=dataset is not None)
     base = located.table(_trial_keys(read))
     if dataset is not None:
@@ -97,10 +95,10 @@ def parse_plan(
             located.table(_trial_keys(row), f"include[{index}]")
             for index, row in enumerate(read["include"])
         ),
-        models=models,
+        models=read.get("models", {}),
         repeats=read["repeats"],
     )
-    problems = [*located.problems, *_check_models(models)]
+    problems = located.problems
     named = bool(plan.include) and all("model" in row for row in plan.include)
     if "model" not in {**base, **axes} and (axes or not named):
         problems.append("no model; expected 'model' in the plan or in its matrix")
@@ -123,16 +121,6 @@ def check_depth(document: Any, origin: str) -> None:
         level = [child for each in inner for child in each if isinstance(child, dict | list)]
     if level:
         raise SourceError(f"{origin}: {_TOO_DEEP}")
-
-
-def _check_models(models: dict[str, dict[str, Any]]) -> list[str]:
-    problems = []
-    for name, config in models.items():
-        try:
-            check_config(config, f"models.{name}")
-        except SourceError as error:
-            problems.append(str(error))
-    return problems
 
 
 class _Located:

@@ -21,6 +21,7 @@ from pydantic import (
 
 from registry.errors import RegistryError, SourceError, did_you_mean, excerpt
 from registry.measure.running.methods import installed_methods, known_methods
+from registry.measure.running.model_sources import check_config
 from registry.measure.trial_settings import BOUNDS, CHOICES, NAMES, TYPES, Settings
 from registry.submission.messages import format_path
 from registry.units import parse_figure
@@ -69,7 +70,8 @@ _PEFT_TEXTS = (
     "target_parameters",
 )
 
-Schema = dict[str, Any]
+#: Methods that a mistyped one is most likely to be, before those with stranger names.
+_COMMON_METHODS = ("full", "lora", "dora")
 
 
 class PlanError(SourceError):
@@ -98,8 +100,9 @@ def _validate_name(value: str) -> str:
 def _validate_method(value: str) -> str:
     known = known_methods()
     if value not in known and value not in installed_methods():
+        hint = did_you_mean(value, _COMMON_METHODS) or did_you_mean(value, known)
         raise ValueError(
-            f"found {excerpt(value)}{did_you_mean(value, known)}; expected full or a method of "
+            f"found {excerpt(value)}{hint}; expected full or a method of "
             f"PEFT: {', '.join(name for name in known if name != 'full')}"
         )
     return value
@@ -136,6 +139,13 @@ def _is_plain(value: Any) -> bool:
 def _is_text(value: Any) -> bool:
     items = value if isinstance(value, list) else [value]
     return all(isinstance(item, str) and item.isprintable() for item in items)
+
+
+def _validate_config(config: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return check_config(config, "")
+    except SourceError as error:
+        raise ValueError(str(error).removeprefix(": ")) from None
 
 
 def parse_memory_limit(value: str) -> int:
@@ -207,7 +217,7 @@ def plan_model() -> type[BaseModel]:
             "matrix": matrix,
             "exclude": list[row],  # type: ignore[valid-type] # made from the settings
             "include": list[row],  # type: ignore[valid-type] # likewise
-            "models": dict[str, dict[str, Any]],
+            "models": dict[str, Annotated[dict[str, Any], AfterValidator(_validate_config)]],
         },
     )
 

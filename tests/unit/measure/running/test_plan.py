@@ -188,9 +188,12 @@ def test_all_that_is_wrong_with_a_document_is_said_at_once() -> None:
         memory_limit="2 gigs",
         matrix={"optimizer": ["adamw", "sgd"], "dtype": []},
         exclude=[{"sharding": "fdsp"}],
+        method="lroa",
+        models={"tiny": {"model_type": "llama", "auto_map": "evil/code"}},
         include=[{"methd": "full"}, {"lora_target_modules": ["all-linear", "q_proj"]}],
     )
     assert [re.split("[;,] expected", problem)[0].split(";")[0] for problem in problems] == [
+        "method: found 'lroa'",
         "quantization: found 'nf5'",
         "seq_len: found -1",
         "lora_alpha: found '16'",
@@ -200,9 +203,11 @@ def test_all_that_is_wrong_with_a_document_is_said_at_once() -> None:
         "exclude[0].sharding: found 'fdsp'",
         "include[0]: unknown key 'methd'",
         "include[1].lora_target_modules: found ['all-linear', 'q_proj']",
+        "models.tiny.auto_map: found 'evil/code'",
         "unknown key 'metod'",
     ]
-    assert "did you mean 'fsdp'?" in problems[6]
+    assert "did you mean 'lora'?" in problems[0]
+    assert "did you mean 'fsdp'?" in problems[7]
 
 
 def test_all_that_is_wrong_with_the_trials_is_said_at_once() -> None:
