@@ -22,7 +22,7 @@ from pydantic import (
 from registry.errors import RegistryError, SourceError, did_you_mean, excerpt
 from registry.measure.running.methods import installed_methods, known_methods
 from registry.measure.running.model_sources import check_config
-from registry.measure.trial_settings import BOUNDS, CHOICES, NAMES, TYPES, Settings
+from registry.measure.trial_settings import ABOUT, BOUNDS, CHOICES, NAMES, TYPES, Settings
 from registry.submission.messages import format_path
 from registry.units import parse_figure
 
@@ -47,8 +47,6 @@ PLAN_KEYS = {
     "include": "Trials beside the matrix: the settings that differ from the plan's own.",
     "models": "Models by name: the fields of a transformers configuration, model_type among them.",
 }
-
-MEMORY_LIMIT = "Resident host memory, or device memory, that the job may use, with its unit."
 
 #: Most problems that are reported for one plan.
 MOST_PROBLEMS = 20
@@ -314,6 +312,8 @@ def format_expected(name: str) -> str:
     """
     if name in CHOICES:
         return f"one of {', '.join(CHOICES[name])}"
+    if name == "method":
+        return "full, or a method of PEFT"
     if name == "memory_limit":
         return "text, as '2 GiB'"
     if name == "lora_target_modules":
@@ -324,3 +324,8 @@ def format_expected(name: str) -> str:
         return kind
     least, most = BOUNDS[name]
     return f"{kind} from {least} to {most}"
+
+
+def meaning_of(name: str) -> str:
+    """Return what a key of a trial means."""
+    return ABOUT["memory_limit_bytes" if name == "memory_limit" else name].meaning
