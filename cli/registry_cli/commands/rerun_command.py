@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from registry.measure.running.rerun import plan_of
+from registry.measure.running.slots import Slots
 from registry.store.snapshot import load_catalogue
 from registry_cli import console
 from registry_cli.comparison import compare_sides, format_compared
@@ -44,7 +45,8 @@ def command(
     for column in rerun.left_out:
         console.warning(f"not repeated: {column}")
     if dry_run:
-        for line in format_trials(rerun.plan, catalogue):
+        folder = location.own.path
+        for line in format_trials(rerun.plan, catalogue, folder=folder, slots=Slots()):
             console.say(line)
         return 0
     status, observation_ids = sweep_plan(location, rerun.plan, catalogue, resume=False)

@@ -16,6 +16,7 @@ from registry.measure.matching import match_to_catalogue
 from registry.measure.record_files import write_json
 from registry.measure.running.plan import read_plan
 from registry.measure.running.plan_template import format_template
+from registry.measure.running.slots import Slots
 from registry.measure.running.wrapped_command import CommandError, run_command
 from registry.measure.trial_settings import BOUNDS
 from registry.store.add import add_submissions
@@ -53,6 +54,13 @@ class RunCommand(click.Command):
 @click.option("--dry-run", is_flag=True, help="List the trials: model, data and command of each.")
 @click.option("--no-resume", is_flag=True, help="Run all trials, even those that have a result.")
 @click.option(
+    "--parallel",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Run at most N trials at once. On GPUs all that fit run at once without it; on CPU each "
+    "gets its share of the cores, and the records say that there were neighbours.",
+)
+@click.option(
     "--timeout",
     metavar="SECONDS",
     type=click.FloatRange(*BOUNDS["timeout_seconds"]),
@@ -68,6 +76,7 @@ def command(
     template: bool,
     dry_run: bool,
     no_resume: bool,
+    parallel: int | None,
     timeout: float | None,
     dataset: Path | None,
     registry_path: Path | None,
@@ -75,10 +84,10 @@ def command(
     """Run a plan of training jobs and record each, or measure any unmodified training script.
 
     A plan is a file, or the name of one in the registry (plans/cpu-smoke.toml); --template
-    shows all keys of one. Its trials
-    run one by one, each in its own process. Those that ended ok or out of memory are not run again;
-    failed ones are. After -- comes any command: its output streams through and its exit status is
-    passed on. Processes that it leaves behind are ended.
+    shows all keys of one. Each trial runs in its own process: one by one on CPU, on GPUs side by
+    side. Those that ended ok or out of memory are not run again; failed ones are. After -- comes
+    any command: its output streams through and its exit status is passed on. Processes that it
+    leaves behind are ended.
 
     \b
     Examples:
@@ -101,11 +110,12 @@ def command(
     if timeout is not None:
         read = replace(read, base={**read.base, "timeout_seconds": timeout})
     catalogue = load_catalogue(location)
+    slots = Slots(parallel)
     if dry_run:
-        for line in format_trials(read, catalogue):
+        for line in format_trials(read, catalogue, folder=location.own.path, slots=slots):
             console.say(line)
         return 0
-    return sweep_plan(location, read, catalogue, resume=not no_resume)[0]
+    return sweep_plan(location, read, catalogue, resume=not no_resume, slots=slots)[0]
 
 
 def _find_plan(location: Location, path: Path) -> Path:
