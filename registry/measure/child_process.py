@@ -127,7 +127,9 @@ def run_process(
     return Finished(child.returncode, seconds, not in_time, count_oom_kills() - kills)
 
 
-def run_in_foreground(command: Sequence[str], *, environment: Mapping[str, str]) -> Finished:
+def run_in_foreground(
+    command: Sequence[str], *, environment: Mapping[str, str], folder: Path | None = None
+) -> Finished:
     """Run a command with the caller's input and output, and pass signals on to it.
 
     The command decides what it does on Ctrl-C, and when it ends. Raises OSError where it cannot be
@@ -135,7 +137,7 @@ def run_in_foreground(command: Sequence[str], *, environment: Mapping[str, str])
     """
     kills, began = count_oom_kills(), time.monotonic()
     with no_one_left_behind(GRACE_SECONDS), _passing_on() as received:
-        child = subprocess.Popen(list(command), env=dict(environment))
+        child = subprocess.Popen(list(command), env=dict(environment), cwd=folder)
         received.begin(child)
         _wait_and_pass_on(child, received.signals)
         seconds = time.monotonic() - began

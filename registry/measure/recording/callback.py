@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Any
 
 from registry.measure.recording.session import Session
 from registry.measure.recording.trainer_hooks import wrap_trainer
-from registry.measure.trial_settings import Options
+from registry.measure.trial_settings import Options, options_of_environment
 
 _TrainerCallback: Any = import_module("transformers.trainer_callback").TrainerCallback
 
@@ -58,7 +59,7 @@ class DefaultRecorder(RecorderCallback):
     """The recorder that a measured child adds to every trainer: it takes no arguments."""
 
     def __init__(self) -> None:
-        super().__init__(Options())
+        super().__init__(options_of_environment(os.environ))
 
 
 class ReportingRecorder(RecorderCallback):
