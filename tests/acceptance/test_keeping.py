@@ -317,3 +317,15 @@ def test_build_needs_a_checkout(run: Run, registry: Path) -> None:
             "command in a checkout, or name its records/ with --registry\n"
         ),
     )
+
+
+def test_an_erasure_says_which_files_it_did_not_search(run: Run, pending: Path) -> None:
+    (pending / "journal" / f"{'0' * 64}.json").write_text("{")
+    assert run("fold", *ALL).returncode == 1
+    identity = run("ls", *ALL, "--no-curated", "-f", "csv").stdout.split()[1].split(",")[0]
+    done = run("retract", identity, "--reason", "a test", "--erase", *ALL)
+    assert done.stdout.startswith("erased ")
+    assert done.stderr.splitlines()[-1] == (
+        "warning: mine/quarantine: holds damaged files (1), which were not searched; look into "
+        "them, and remove those that hold what you erased"
+    )
