@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -155,11 +156,14 @@ def start_process(folder: str, *, with_recorder: bool) -> float:
     environment = {key: value for key, value in os.environ.items() if key != RECORD_FOLDER}
     if with_recorder:
         environment |= {RECORD_FOLDER: folder, "PYTHONPATH": str(_SITE)}
-    before = os.times()
+    before = _children_seconds()
     subprocess.run([sys.executable, "-c", "pass"], check=True, env=environment)
-    after = os.times()
-    before_cpu = before.children_user + before.children_system
-    return after.children_user + after.children_system - before_cpu
+    return _children_seconds() - before
+
+
+def _children_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def compare(n_pairs: int, measure: Callable[..., float], *arguments: Any) -> tuple[Any, float]:
