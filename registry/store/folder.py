@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -19,6 +20,9 @@ ENVIRONMENT_VARIABLE = "REGISTRY_PATH"
 
 #: A registry's own settings.
 SETTINGS = "registry.json"
+
+#: Folder of a registry, or of the curated records, that holds plans of trials.
+PLANS = "plans"
 
 #: What a registry in git leaves out: the lock, and files that are not complete yet.
 _IGNORED = b".lock\n.tmp-*\n"
@@ -152,6 +156,22 @@ def create_registry(path: Path, *, curated: bool = True) -> Folder:
         (temporary / SETTINGS).write_text(f"{json.dumps(settings)}\n", encoding="utf-8")
         (temporary / ".gitignore").write_bytes(_IGNORED)
     return folder
+
+
+def copy_plans(folder: Folder) -> Path | None:
+    """Copy the plans that come with the package into a registry; a file that is there stays.
+
+    Return the folder with the plans; None where the package has none.
+    """
+    shipped = sorted((curated_dir() / PLANS).glob("*.toml"))
+    target = folder.path / PLANS
+    if not shipped:
+        return None
+    target.mkdir(exist_ok=True)
+    for plan in shipped:
+        with suppress(FileExistsError), (target / plan.name).open("xb") as file:
+            file.write(plan.read_bytes())
+    return target
 
 
 def ensure_writable(location: Location) -> Folder:
