@@ -1,10 +1,10 @@
-"""Compare runs configuration by configuration, and show the ratios."""
+"""Compare runs configuration by configuration."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from registry.errors import QueryError
 from registry.measure.ratios import (
@@ -16,9 +16,6 @@ from registry.measure.ratios import (
     find_figure,
     pool_noise,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Row = dict[str, Any]
 
@@ -171,33 +168,3 @@ def format_label(configuration: Row) -> str:
         for name in _TELLING
         if name in configuration
     )
-
-
-def format_compared(compared: Compared) -> Iterator[str]:
-    """Yield the lines of one comparison; a failure stands in the first."""
-    label = compared.label
-    yield f"{compared.regression.upper()}: {label}" if compared.regression else label
-    yield f"  a {_format_runs(compared.a)}   b {_format_runs(compared.b)}"
-    if compared.time is not None:
-        yield f"  time    b / a = {_format_ratio(compared.time)}"
-    if compared.memory is not None:
-        yield f"  memory  b / a = {_format_ratio(compared.memory)}"
-    for metric, (a, b) in compared.totals.items():
-        yield f"  {metric}: {a:.6g} s and {b:.6g} s, b / a = {b / a:.3f}"
-    if compared.note:
-        yield f"  note    {compared.note}"
-
-
-def _format_runs(ids: tuple[str, ...]) -> str:
-    if not ids:
-        return "none that ended well"
-    return ids[0] if len(ids) == 1 else f"{ids[0]} and {len(ids) - 1} more"
-
-
-def _format_ratio(ratio: Ratio) -> str:
-    text = f"{ratio.value:.3f}"
-    if ratio.low is not None and ratio.high is not None and ratio.confidence is not None:
-        text += f"  ({ratio.confidence:.0%} interval {ratio.low:.3f} to {ratio.high:.3f}"
-        text += f", {ratio.n_a} and {ratio.n_b} runs)"
-    details = ", ".join(word for word in (ratio.metric, ratio.note) if word)
-    return f"{text}  [{details}]" if details else text

@@ -33,8 +33,8 @@ _METRICS = (
 
 _KINDS = ("allocated", "reserved", "device", "unknown", "host_rss")
 
-#: Points by which the distribution of Student's t is integrated: quantiles to five digits.
-_GRID = 200_001
+#: Points by which the distribution of Student's t is integrated: quantiles to six digits.
+_GRID = 20_001
 
 #: Runs of which no deviation can be told.
 _TOO_FEW = 2
@@ -133,10 +133,9 @@ def t_quantile(share: float, degrees: float) -> float:
     import numpy as np  # noqa: PLC0415 - heavy, and only needed here
 
     angles = np.linspace(-np.pi / 2, np.pi / 2, _GRID)
-    density = np.cos(angles[1:-1]) ** (degrees - 1)
-    shares = np.cumsum(density)
-    shares = (shares - density / 2) / shares[-1]
-    return float(math.sqrt(degrees) * np.tan(np.interp(share, shares, angles[1:-1])))
+    density = np.cos((angles[1:] + angles[:-1]) / 2) ** (degrees - 1)
+    shares = np.concatenate(([0.0], np.cumsum(density)))
+    return float(math.sqrt(degrees) * np.tan(np.interp(share, shares / shares[-1], angles)))
 
 
 def pool_noise(groups: Iterable[Sequence[float]]) -> Noise | None:
