@@ -30,6 +30,7 @@ COMMANDS = {
     "run": "Run a plan of training jobs, or measure any training script.",
     "rerun": "Run an observation's configuration again and compare.",
     "compare": "Compare two releases, observations, environments, sources or plans.",
+    "bench": "Measure a plan with two Python environments in turns, and compare.",
     "environments": "List environments and labels, to compare them.",
     "retract": "Withdraw an observation.",
     "fold": "Fold pending submissions into the tables.",

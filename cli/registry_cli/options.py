@@ -86,3 +86,9 @@ def locate(path: Path | None) -> Location:
     context = click.get_current_context(silent=True)
     left_out = bool(context and context.meta.get(_NO_CURATED))
     return find_registry(path, curated=not left_out)
+
+
+def find_plan(location: Location, path: Path) -> Path:
+    """Return the plan's path: as given, or within the registry's folder."""
+    within = (location.curated or location.own).path / path
+    return within if within.is_file() and not path.exists() else path

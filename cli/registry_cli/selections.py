@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError
 from registry.measure.releases import (
+    DECISIVE,
     UNLABELLED,
     find_differences,
     find_pooled,
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 _ID_DIGITS = 12
-
-#: Packages that make a release, the first that differ first.
-_DECISIVE = ("peft", "transformers", "trl", "accelerate", "bitsandbytes", "torch")
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ def _way_out(rows: Sequence[Row]) -> str:
 
 
 def _versions(row: Row) -> list[str]:
-    return [row["environment"].get(f"{name}_version") or "" for name in _DECISIVE]
+    return [row["environment"].get(f"{name}_version") or "" for name in DECISIVE]
 
 
 def _by_label(rows: Sequence[Row]) -> list[str]:
@@ -72,7 +70,7 @@ def _by_label(rows: Sequence[Row]) -> list[str]:
 
 
 def _by_version(rows: Sequence[Row]) -> list[str]:
-    for name in _DECISIVE:
+    for name in DECISIVE:
         versions = _distinct(row["environment"].get(f"{name}_version") for row in rows)
         if len(versions) > 1:
             return [f"{name}={version}" for version in versions]
@@ -137,7 +135,7 @@ def _find_pooled_within(rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
 
 def format_pooled(pooled: dict[str, tuple[str, ...]]) -> str:
     """Return what several releases do not share: the label and decisive packages, else the rest."""
-    telling = [name for name in ("label", *_DECISIVE) if name in pooled] or list(pooled)
+    telling = [name for name in ("label", *DECISIVE) if name in pooled] or list(pooled)
     return "; ".join(f"{name} {_list(pooled[name])}" for name in telling)
 
 

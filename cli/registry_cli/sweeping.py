@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from registry.measure.running.trials import Trial
     from registry.store.folder import Location
 
-_RUNS = "runs"
+#: Folder of a registry in which trials run.
+RUNS = "runs"
 _ID_DIGITS = 12
 _FAILED = ("error", "interrupted")
 
@@ -81,7 +82,7 @@ def sweep_plan(
 
     sweep = run_plan(
         plan,
-        folder.path / _RUNS / _name_folder(label),
+        folder.path / RUNS / _name_folder(label),
         add=add,
         catalogue=catalogue,
         progress=_show_progress,

@@ -1,7 +1,9 @@
 """Compare two sets of runs of the same thing, with the noise between runs.
 
 The unit of noise is the run: the steps of one run share its placement, its clock and its
-neighbours, so that their scatter says nothing of how another run would have come out.
+neighbours, so that their scatter says nothing of how another run would have come out. Runs that
+follow each other share the machine's load as well; where the sides took turns, the round is the
+unit.
 """
 
 from __future__ import annotations
@@ -102,9 +104,40 @@ def compare(
     else:
         note = "one run on a side: no interval; repeat the runs for one"
         return Ratio(math.exp(difference), note=note, **named)  # type: ignore[arg-type] # fields of Ratio
-    reach = t_quantile(0.5 + CONFIDENCE / 2, degrees) * error if error else 0.0
-    ends = (math.exp(difference - reach), math.exp(difference + reach))
+    ends = _interval(difference, error, degrees)
     return Ratio(math.exp(difference), *ends, CONFIDENCE, note=note, **named)  # type: ignore[arg-type] # fields of Ratio
+
+
+def compare_rounds(
+    rounds: Sequence[tuple[Sequence[float], Sequence[float]]], *, metric: str | None = None
+) -> Ratio:
+    """Return the ratio b / a of sides that took turns, with its confidence interval.
+
+    ``rounds`` has the figures of a and of b, round by round. A round is one observation: whatever
+    the machine did then, both sides met. Student's t interval on the logarithms of the rounds'
+    ratios, from two rounds on. Raises SourceError as ``compare`` does.
+    """
+    logs = [
+        statistics.fmean(_logarithms(b, "b")) - statistics.fmean(_logarithms(a, "a"))
+        for a, b in rounds
+    ]
+    difference, n_rounds = statistics.fmean(logs), len(logs)
+    n_a, n_b = (sum(len(each[side]) for each in rounds) for side in (0, 1))
+    if n_rounds < _TOO_FEW:
+        note = "one round: no interval; take more rounds for one"
+        return Ratio(math.exp(difference), n_a=n_a, n_b=n_b, metric=metric, note=note)
+    error = statistics.stdev(logs) / math.sqrt(n_rounds)
+    ends = _interval(difference, error, n_rounds - 1)
+    note = f"{n_rounds} rounds in turns"
+    return Ratio(
+        math.exp(difference), *ends, CONFIDENCE, n_a=n_a, n_b=n_b, metric=metric, note=note
+    )
+
+
+def _interval(difference: float, error: float, degrees: float) -> tuple[float, float]:
+    """Return the ends of the interval of a ratio from the difference of logarithms."""
+    reach = t_quantile(0.5 + CONFIDENCE / 2, degrees) * error if error else 0.0
+    return math.exp(difference - reach), math.exp(difference + reach)
 
 
 def _logarithms(figures: Sequence[float], name: str) -> list[float]:

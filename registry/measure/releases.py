@@ -15,6 +15,9 @@ Row = dict[str, Any]
 #: What stands for a label where a run has none.
 UNLABELLED = "no label"
 
+#: Packages that make a release, the one first that tells the most.
+DECISIVE = ("peft", "transformers", "trl", "accelerate", "bitsandbytes", "torch")
+
 _LONGEST_LABEL = 100
 
 _VERSION = "_version"

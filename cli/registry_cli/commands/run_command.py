@@ -21,7 +21,7 @@ from registry.measure.trial_settings import BOUNDS
 from registry.store.add import add_submissions
 from registry.store.snapshot import load_catalogue
 from registry_cli import console
-from registry_cli.options import Label, locate, registry_option
+from registry_cli.options import Label, find_plan, locate, registry_option
 from registry_cli.sweeping import dataset_option, format_trials, sweep_plan
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def command(
     location = locate(registry_path)
     if words:
         return _measure(location, words, label)
-    read = read_plan(_find_plan(location, Path(str(plan))), dataset=dataset)
+    read = read_plan(find_plan(location, Path(str(plan))), dataset=dataset)
     if timeout is not None:
         read = replace(read, base={**read.base, "timeout_seconds": timeout})
     catalogue = load_catalogue(location)
@@ -104,12 +104,6 @@ def command(
             console.say(line)
         return 0
     return sweep_plan(location, read, catalogue, resume=not no_resume, label=label)[0]
-
-
-def _find_plan(location: Location, path: Path) -> Path:
-    """Return the plan's path: as given, or within the registry's folder."""
-    within = (location.curated or location.own).path / path
-    return within if within.is_file() and not path.exists() else path
 
 
 def _measure(location: Location, words: list[str], label: str | None) -> int:
