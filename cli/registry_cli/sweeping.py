@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 import shutil
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.measure.ratios import find_figure
+from registry.measure.releases import add_provenance
 from registry.measure.running.sweep import Progress, find_done, run_plan
 from registry.measure.running.time_left import TimeLeft
 from registry.measure.running.trial_labels import find_varied, label_trials
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
     from registry.measure.running.trials import Trial
     from registry.store.folder import Location
 
-_RUNS = "runs"
+#: Folder of a registry in which trials run.
+RUNS = "runs"
 _ID_DIGITS = 12
 _FAILED = ("error", "interrupted")
 
@@ -49,7 +52,7 @@ EXIT_INTERRUPTED = 130
 def format_trials(plan: Plan, catalogue: Catalogue, *, folder: Path, slots: Slots) -> Iterator[str]:
     """Yield the lines that say what each trial of a plan would run, and how long that takes.
 
-    ``folder`` is the registry's, where results of earlier runs are.
+    ``folder`` is where the trials run, and results of earlier runs are.
     """
     trials = expand_trials(plan, catalogue)
     slots.check(trials)
@@ -60,7 +63,7 @@ def format_trials(plan: Plan, catalogue: Catalogue, *, folder: Path, slots: Slot
         yield f"      data     {trial.settings.dataset or 'random tokens'}"
         yield f"      command  {shlex.join(job_command(trial, Path()))}"
     if len(trials) > 1:
-        yield _format_outlook(trials, find_done(trials, folder / _RUNS, slots))
+        yield _format_outlook(trials, find_done(trials, folder, slots))
 
 
 def _format_outlook(trials: list[Trial], done: dict[str, float | None]) -> str:
@@ -85,15 +88,16 @@ def _format_model(trial: Trial) -> str:
     return f"random weights of {json.dumps(trial.model['config'])}"
 
 
-def sweep_plan(
+def sweep_plan(  # noqa: PLR0913 - the options of the command, by keyword
     location: Location,
     plan: Plan,
     catalogue: Catalogue,
     *,
     resume: bool,
+    label: str | None = None,
     slots: Slots | None = None,
 ) -> tuple[int, list[str]]:
-    """Run the trials of a plan and record each; show progress and a summary.
+    """Run the trials of a plan and record each, with the label; show progress and a summary.
 
     Return the exit status, and the ids of what was recorded.
     """
@@ -101,12 +105,13 @@ def sweep_plan(
     ids: list[str] = []
 
     def add(document: dict[str, Any]) -> None:
-        (added,) = add_submissions(location, [("the trial's record", document)])
+        labelled = add_provenance(document, label=label) if label else document
+        (added,) = add_submissions(location, [("the trial's record", labelled)])
         ids.extend(added.observation_ids)
 
     sweep = run_plan(
         plan,
-        folder.path / _RUNS,
+        runs_folder(folder.path, label),
         add=add,
         catalogue=catalogue,
         progress=_show_progress,
@@ -119,6 +124,12 @@ def sweep_plan(
     for message in sweep.refused:
         console.error(f"a trial's result was not recorded: {message}")
     return _status(sweep), ids
+
+
+def runs_folder(registry: Path, label: str | None = None) -> Path:
+    """Return the folder of a release's trials: what another one did is not done for this one."""
+    name = f"label-{hashlib.sha256(label.encode()).hexdigest()[:8]}" if label else ""
+    return registry / RUNS / name
 
 
 def _status(sweep: Sweep) -> int:

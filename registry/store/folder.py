@@ -13,7 +13,7 @@ from platformdirs import user_data_path
 
 from registry.contract import FORMAT_VERSION
 from registry.errors import ContractError, MissingRegistryError, StoreError
-from registry.store.files import filled_folder, require_empty
+from registry.store.files import filled_folder, is_free, require_free
 from registry.store.storage import LocalStorage
 
 ENVIRONMENT_VARIABLE = "REGISTRY_PATH"
@@ -76,8 +76,19 @@ class Folder:
             found = "not a folder"
         raise MissingRegistryError(
             f"{self.path}: {found}; expected a registry; create one with "
-            f"`registry init {self.path}`, or name another with --registry or "
+            f"`registry init {self._free()}`, or name another with --registry or "
             f"{ENVIRONMENT_VARIABLE}"
+        )
+
+    def _free(self) -> Path:
+        """Return this place, or one in it or beside it, where a registry can be created."""
+        if is_free(self.path):
+            return self.path
+        name = self.path.resolve().name
+        return (
+            self.path / "registry"
+            if self.path.is_dir()
+            else self.path.with_name(f"{name}-registry")
         )
 
 
@@ -137,7 +148,7 @@ def create_registry(path: Path, *, curated: bool = True) -> Folder:
         raise StoreError(
             f"{path}: is already a registry; expected a folder to create; nothing to do"
         )
-    require_empty(path)
+    require_free(path)
     settings = {"format": FORMAT_VERSION, "curated": curated}
     with filled_folder(path, last="tables") as temporary:
         for part in (Folder(temporary).journal, Folder(temporary).tables):

@@ -10,10 +10,11 @@ from registry.measure.running.rerun import plan_of
 from registry.measure.running.slots import Slots
 from registry.store.snapshot import load_catalogue
 from registry_cli import console
-from registry_cli.comparison import compare_sides, format_compared
+from registry_cli.comparison import compare_sides
+from registry_cli.comparison_text import format_compared
 from registry_cli.options import locate, registry_option
 from registry_cli.recorded import read_one, read_recorded
-from registry_cli.sweeping import dataset_option, format_trials, sweep_plan
+from registry_cli.sweeping import dataset_option, format_trials, runs_folder, sweep_plan
 
 
 @click.command(name="rerun")
@@ -45,7 +46,7 @@ def command(
     for column in rerun.left_out:
         console.warning(f"not repeated: {column}")
     if dry_run:
-        folder = location.own.path
+        folder = runs_folder(location.own.path)
         for line in format_trials(rerun.plan, catalogue, folder=folder, slots=Slots()):
             console.say(line)
         return 0

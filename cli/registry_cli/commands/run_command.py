@@ -14,6 +14,7 @@ import click
 from registry.errors import RegistryError
 from registry.measure.matching import match_to_catalogue
 from registry.measure.record_files import write_json
+from registry.measure.releases import add_provenance
 from registry.measure.running.plan import read_plan
 from registry.measure.running.plan_template import format_template
 from registry.measure.running.slots import Slots
@@ -22,8 +23,8 @@ from registry.measure.trial_settings import BOUNDS
 from registry.store.add import add_submissions
 from registry.store.snapshot import load_catalogue
 from registry_cli import console
-from registry_cli.options import locate, registry_option
-from registry_cli.sweeping import dataset_option, format_trials, sweep_plan
+from registry_cli.options import Label, find_plan, locate, registry_option
+from registry_cli.sweeping import dataset_option, format_trials, runs_folder, sweep_plan
 
 if TYPE_CHECKING:
     from registry.store.folder import Location
@@ -66,6 +67,12 @@ class RunCommand(click.Command):
     type=click.FloatRange(*BOUNDS["timeout_seconds"]),
     help="End a trial after this long, whatever the plan says.",
 )
+@click.option(
+    "--label",
+    metavar="NAME",
+    type=Label(),
+    help="Name the release that is measured, for registry compare label=NAME.",
+)
 @dataset_option
 @registry_option
 @click.pass_context
@@ -78,6 +85,7 @@ def command(
     no_resume: bool,
     parallel: int | None,
     timeout: float | None,
+    label: str | None,
     dataset: Path | None,
     registry_path: Path | None,
 ) -> int:
@@ -93,7 +101,7 @@ def command(
     Examples:
       registry run --template
       registry run plans/cpu-smoke.toml --dry-run
-      registry run -- python examples/sft.py
+      registry run --label my-branch -- python examples/sft.py
     """  # noqa: D301 - \b keeps the examples' lines
     words: list[str] | None = ctx.meta.get(_COMMAND)
     if [plan is not None, bool(words), template].count(True) != 1:
@@ -105,27 +113,21 @@ def command(
         return 0
     location = locate(registry_path)
     if words:
-        return _measure(location, words)
-    read = read_plan(_find_plan(location, Path(str(plan))), dataset=dataset)
+        return _measure(location, words, label)
+    read = read_plan(find_plan(location, Path(str(plan))), dataset=dataset)
     if timeout is not None:
         read = replace(read, base={**read.base, "timeout_seconds": timeout})
     catalogue = load_catalogue(location)
     slots = Slots(parallel)
     if dry_run:
-        for line in format_trials(read, catalogue, folder=location.own.path, slots=slots):
+        folder = runs_folder(location.own.path, label)
+        for line in format_trials(read, catalogue, folder=folder, slots=slots):
             console.say(line)
         return 0
-    return sweep_plan(location, read, catalogue, resume=not no_resume, slots=slots)[0]
+    return sweep_plan(location, read, catalogue, resume=not no_resume, label=label, slots=slots)[0]
 
 
-def _find_plan(location: Location, path: Path) -> Path:
-    """Return the plan's path: as given, or within the registry, or with the curated records."""
-    folders = [folder for folder in (location.own, location.curated) if folder is not None]
-    candidates = [path, *(folder.path / path for folder in folders)]
-    return next((found for found in candidates if found.exists()), path)
-
-
-def _measure(location: Location, words: list[str]) -> int:
+def _measure(location: Location, words: list[str], label: str | None) -> int:
     catalogue = load_catalogue(location)
     try:
         found = run_command(words)
@@ -135,14 +137,15 @@ def _measure(location: Location, words: list[str]) -> int:
     if found.submission is None:
         console.hint("nothing was recorded: no training began in a Python process of the command")
         return found.returncode
+    recorded = add_provenance(found.submission, label=label) if label else found.submission
     try:
-        submission = match_to_catalogue(found.submission, catalogue)
+        submission = match_to_catalogue(recorded, catalogue)
         (added,) = add_submissions(location, [("the measured run", submission)])
     except (RegistryError, LookupError, TypeError, AttributeError) as error:
-        console.error(f"{error}\n{_keep(found.submission)}")
+        console.error(f"{error}\n{_keep(recorded)}")
         return found.returncode
     for identity, observation in zip(
-        added.observation_ids, found.submission["observations"], strict=True
+        added.observation_ids, submission["observations"], strict=True
     ):
         console.hint(
             f"recorded observation {identity[:12]} ({observation['outcome']}); see it with: "

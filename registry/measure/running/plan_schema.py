@@ -20,7 +20,7 @@ def plan_schema() -> Schema:
     axes = {
         name: {"type": "array", "minItems": 1, "items": _reference(name)} for name in TRIAL_KEYS
     }
-    stated: Schema = {
+    stated: dict[str, Schema] = {
         "name": {"type": "string"},
         "description": {"type": "string"},
         "repeats": {"type": "integer", "minimum": 1, "default": 1},

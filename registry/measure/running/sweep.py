@@ -17,7 +17,7 @@ from registry.measure.running.pool import Pool
 from registry.measure.running.slots import Slots
 from registry.measure.running.time_left import TimeLeft
 from registry.measure.running.trial_labels import label_trials
-from registry.measure.running.trial_run import conclude, is_record
+from registry.measure.running.trial_run import conclude, is_record, mark_neighbours
 from registry.measure.running.trials import expand_trials
 from registry.submission.identity import canonical_json
 
@@ -192,9 +192,8 @@ def _take_in(
     catalogue: Catalogue | None,
 ) -> TrialResult:
     """Return the result of a job that has ended, recorded; a refused one must not stop others."""
-    result = conclude(
-        job.trial, job.folder, job.read_finished(), catalogue=catalogue, n_beside=job.most_beside
-    )
+    ended = conclude(job.trial, job.folder, job.read_finished(), catalogue=catalogue)
+    result = mark_neighbours(ended, job.most_beside)
     sweep.left.remove(job.trial)
     try:
         add(result.submission)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from registry.measure.child_process import (
@@ -59,12 +59,19 @@ class TrialResult:
 
 
 def run_trial(
-    trial: Trial, folder: Path, *, catalogue: Catalogue | None = None, python: str | None = None
+    trial: Trial,
+    folder: Path,
+    *,
+    catalogue: Catalogue | None = None,
+    python: str | None = None,
+    environment: Row | None = None,
 ) -> TrialResult:
     """Run a trial in ``folder`` and return its result; a failure of the child is a result too.
 
-    The folder then holds the spec, the child's output and the result. Raises OSError where the
-    child cannot be started, and KeyboardInterrupt after the child has been killed.
+    ``python`` is the job's interpreter and ``environment`` what is installed there; by default
+    both are this process's. The folder then holds the spec, the child's output and the result.
+    Raises OSError where the child cannot be started, and KeyboardInterrupt after the child has been
+    killed.
     """
     folder = prepare_folder(trial, folder)
     finished = run_process(
@@ -73,7 +80,7 @@ def run_trial(
         folder=folder,
         timeout_seconds=trial.settings.timeout_seconds,
     )
-    return conclude(trial, folder, finished, catalogue=catalogue)
+    return conclude(trial, folder, finished, catalogue=catalogue, environment=environment)
 
 
 def prepare_folder(trial: Trial, folder: Path) -> Path:
@@ -92,12 +99,15 @@ def conclude(
     finished: Finished,
     *,
     catalogue: Catalogue | None = None,
-    n_beside: int = 0,
+    environment: Row | None = None,
 ) -> TrialResult:
-    """Return the result of a trial whose job has ended; ``n_beside`` others ran meanwhile."""
+    """Return the result of a trial whose job has ended.
+
+    ``environment`` is the one of its interpreter, where that is not this process's.
+    """
     document = read_results(folder)
     failure = judge(finished, document, trial, _last_words(folder / ERRORS_NAME))
-    document = complete(document, trial.as_spec(), failure, finished, n_beside=n_beside)
+    document = complete(document, trial.as_spec(), failure, finished, environment)
     if catalogue is not None:
         document = match_to_catalogue(document, catalogue, prefer=trial.model.get("model_id"))
     observation = document["observations"][0]
@@ -206,13 +216,12 @@ def complete(
     spec: Row,
     failure: Failure | None,
     finished: Finished,
-    *,
-    n_beside: int = 0,
+    environment: Row | None = None,
 ) -> Row:
-    """Return the submission of a trial, with what the parent knows of its end and neighbours."""
+    """Return the submission of a trial, with what the parent knows of its end."""
     if document is None:
         # No failure of its own and no record: judge() has said so.
-        document = describe_unfinished(spec, failure or Failure("error", "no result"))
+        document = describe_unfinished(spec, failure or Failure("error", "no result"), environment)
     observation = dict(document["observations"][0])
     if failure is not None:
         observation |= {"outcome": failure.outcome, "outcome_detail": failure.detail}
@@ -224,11 +233,21 @@ def complete(
         "process_seconds": round(finished.seconds, 3),
         "exit": format_exit(finished.returncode),
     }
-    if n_beside:
-        observation["flags"] = sorted({*observation.get("flags", ()), "side_by_side"})
-        observation["provenance"]["trials_beside"] = n_beside
     source = {**document["source"], "title": "Trial of the registry's runner"}
     return {**document, "source": source, "observations": [observation]}
+
+
+def mark_neighbours(result: TrialResult, n_beside: int) -> TrialResult:
+    """Return the result with the word that others ran at the same time, if there were any."""
+    if not n_beside:
+        return result
+    (observation,) = result.submission["observations"]
+    marked = {
+        **observation,
+        "flags": sorted({*observation.get("flags", ()), "side_by_side"}),
+        "provenance": {**observation["provenance"], "trials_beside": n_beside},
+    }
+    return replace(result, submission={**result.submission, "observations": [marked]})
 
 
 def _without_step_times(observation: Row) -> list[Row]:
