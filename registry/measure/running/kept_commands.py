@@ -113,10 +113,11 @@ def _check_private(path: Path, status: os.stat_result, *, others: int) -> None:
 
 
 def _parse(document: Any) -> KeptCommand:
-    kept = KeptCommand(tuple(document["command"]), document["folder"], document["training"])
-    words = (*kept.command, kept.folder)
-    if not kept.command or not all(isinstance(word, str) for word in words):
+    command, folder, training = (document[name] for name in ("command", "folder", "training"))
+    if not isinstance(command, list) or not command:
         raise TypeError
-    if type(kept.training) is not int or kept.training < 0:
+    if not all(isinstance(word, str) for word in (*command, folder)):
         raise TypeError
-    return kept
+    if type(training) is not int or training < 0:
+        raise TypeError
+    return KeptCommand(tuple(command), folder, training)
