@@ -34,8 +34,8 @@ class RecorderCallback(_TrainerCallback):  # type: ignore[misc] # transformers i
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Start the clock."""
-        del args, state, control
-        self.session.begin_train()
+        del args, control
+        self.session.begin_train(state.global_step)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Note the begin of a step."""
