@@ -15,7 +15,12 @@ from registry.reading import decode_text, read_bytes
 from registry.tables.csv import is_csv, read_csv
 from registry.tables.html import read_html
 from registry.tables.markdown import has_html_table, has_pipe_table, read_markdown
-from registry.tables.raw_table import build_table, validate_cell_count
+from registry.tables.raw_table import (
+    TooManyCellsError,
+    broken_table,
+    build_table,
+    validate_cell_count,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -40,6 +45,7 @@ _SUFFIXES: dict[str, DocumentKind] = {
     ".tsv": "tsv",
     ".md": "markdown",
     ".markdown": "markdown",
+    ".mdx": "markdown",
     ".html": "html",
     ".htm": "html",
 }
@@ -86,13 +92,23 @@ def parse_document(
     n_cells = 0
     for number, draft in enumerate(drafts, start=1):
         try:
-            table = build_table(draft, number, header_rows.get(number))
+            table = _build_or_break(draft, number, header_rows.get(number))
             n_cells += len(table.rows) * len(table.columns)
             validate_cell_count(n_cells, table.line)
         except SourceError as error:
             raise SourceError(f"{origin}, table {number}, {error}") from error
         tables.append(table)
     return tables
+
+
+def _build_or_break(draft: DraftTable, number: int, n_header_rows: int | None) -> RawTable:
+    """Return a table; one that cannot be read is a problem only where a mapping names it."""
+    try:
+        return build_table(draft, number, n_header_rows)
+    except TooManyCellsError:
+        raise
+    except SourceError as error:
+        return broken_table(draft, number, str(error))
 
 
 def detect_kind(text: str, path: Path | None = None) -> DocumentKind:
