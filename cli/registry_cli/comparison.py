@@ -52,10 +52,13 @@ class Compared:
     regression: str = ""
     note: str = ""
 
-    def exceeds(self, factor: float) -> bool:
+    def exceeds(self, factor: float, memory_factor: float | None = None) -> bool:
         """Return whether b fails, is slower, or is larger than a by more than the factor."""
-        ratios = (ratio for ratio in (self.time, self.memory) if ratio is not None)
-        return bool(self.regression) or any(ratio.exceeds(factor) for ratio in ratios)
+        return (
+            bool(self.regression)
+            or (self.time is not None and self.time.exceeds(factor))
+            or (self.memory is not None and self.memory.exceeds(memory_factor or factor))
+        )
 
 
 def compare_sides(side_a: list[Row], side_b: list[Row]) -> list[Compared]:
