@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError
@@ -20,7 +20,7 @@ from registry.measure.ratios import (
 from registry.submission.identity import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 Row = dict[str, Any]
 
@@ -154,7 +154,16 @@ def _ratio(a: list[Row], b: list[Row], choose: Any, floor: Noise | None) -> Rati
     if rounds:
         figures = [([read(run) for run in x], [read(run) for run in y]) for x, y in rounds]
         return compare_rounds(figures, metric=metric)
-    return compare([read(run) for run in a], [read(run) for run in b], floor=floor, metric=metric)
+    ratio = compare([read(run) for run in a], [read(run) for run in b], floor=floor, metric=metric)
+    if ratio.note is None and follow_each_other(a, b):
+        return replace(ratio, note="no turns: what drifts between the sides is not in the interval")
+    return ratio
+
+
+def follow_each_other(a: Sequence[Row], b: Sequence[Row]) -> bool:
+    """Return whether all runs of one side began after those of the other."""
+    x, y = ([row["observed_at"] for row in rows if row.get("observed_at")] for rows in (a, b))
+    return bool(x and y) and (max(x) < min(y) or max(y) < min(x))
 
 
 def _find_rounds(a: list[Row], b: list[Row]) -> list[tuple[list[Row], list[Row]]]:
