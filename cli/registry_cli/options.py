@@ -89,6 +89,7 @@ def locate(path: Path | None) -> Location:
 
 
 def find_plan(location: Location, path: Path) -> Path:
-    """Return the plan's path: as given, or within the registry's folder."""
-    within = (location.curated or location.own).path / path
-    return within if within.is_file() and not path.exists() else path
+    """Return the plan's path: as given, or within the registry, or with the curated records."""
+    folders = [folder for folder in (location.own, location.curated) if folder is not None]
+    candidates = [path, *(folder.path / path for folder in folders)]
+    return next((found for found in candidates if found.exists()), path)

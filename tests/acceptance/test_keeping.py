@@ -44,7 +44,12 @@ def test_init_creates_a_registry_beside_which_the_curated_records_are_read(
 ) -> None:
     done = run("init", "new")
     assert done.stdout == "created new; the curated records are read alongside it\n"
-    assert done.stderr == "use it with --registry new, or REGISTRY_PATH=new\n"
+    assert done.stderr == (
+        "plans of trials to run or to change are in new/plans\n"
+        "use it with --registry new, or REGISTRY_PATH=new\n"
+    )
+    (plan,) = (work / "new" / "plans").iterdir()
+    assert plan.read_bytes() == (CHECKOUT / "records" / "plans" / plan.name).read_bytes()
     assert count(run, "new") > 200
     assert sorted(path.name for path in work.iterdir()) == ["new"]
 
@@ -66,6 +71,7 @@ def test_init_fills_an_empty_folder_that_a_shell_stands_in(run: Run, work: Path)
     assert sorted(path.name for path in work.iterdir()) == [
         ".gitignore",
         "journal",
+        "plans",
         "registry.json",
         "tables",
     ]
@@ -352,4 +358,16 @@ def test_build_needs_a_checkout(run: Run, registry: Path) -> None:
             "error: mine: no folder sources/; expected the curated records of a checkout; run the "
             "command in a checkout, or name its records/ with --registry\n"
         ),
+    )
+
+
+def test_an_erasure_says_which_files_it_did_not_search(run: Run, pending: Path) -> None:
+    (pending / "journal" / f"{'0' * 64}.json").write_text("{")
+    assert run("fold", *ALL).returncode == 1
+    identity = run("ls", *ALL, "--no-curated", "-f", "csv").stdout.split()[1].split(",")[0]
+    done = run("retract", identity, "--reason", "a test", "--erase", *ALL)
+    assert done.stdout.startswith("erased ")
+    assert done.stderr.splitlines()[-1] == (
+        "warning: mine/quarantine: holds damaged files (1), which were not searched; look into "
+        "them, and remove those that hold what you erased"
     )

@@ -118,7 +118,7 @@ def command(
 
     \b
     Example:
-      registry bench records/plans/cpu-smoke.toml --python old/bin/python --python new/bin/python \\
+      registry bench plans/cpu-smoke.toml --python old/bin/python --python new/bin/python \\
         --rounds 8 --fail --dry-run
     """  # noqa: D301 - \b keeps the example's lines
     location = locate(registry_path)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from registry.contract import TABLES, view_names
-from registry.store.files import filled_folder, require_empty
+from registry.store.files import filled_folder, require_free
 from registry_cli import console
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate, registry_option
@@ -69,7 +69,7 @@ def command(
 
 
 def _export_csv(registry_path: Path | None, target: Path, at: int | None) -> dict[str, int]:
-    require_empty(target)
+    require_free(target)
     dataset = open_dataset(registry_path, at)
     counts = {}
     with filled_folder(target, last="results.csv") as temporary:

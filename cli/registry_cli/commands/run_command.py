@@ -16,6 +16,7 @@ from registry.measure.matching import match_to_catalogue
 from registry.measure.record_files import write_json
 from registry.measure.releases import add_provenance
 from registry.measure.running.plan import read_plan
+from registry.measure.running.plan_template import format_template
 from registry.measure.running.wrapped_command import CommandError, run_command
 from registry.measure.trial_settings import BOUNDS
 from registry.store.add import add_submissions
@@ -49,6 +50,7 @@ class RunCommand(click.Command):
     required=False,
     type=click.Path(path_type=Path, dir_okay=False),
 )
+@click.option("--template", is_flag=True, help="Print a commented plan that runs as it is.")
 @click.option("--dry-run", is_flag=True, help="List the trials: model, data and command of each.")
 @click.option("--no-resume", is_flag=True, help="Run all trials, even those that have a result.")
 @click.option(
@@ -70,6 +72,7 @@ def command(
     ctx: click.Context,
     plan: Path | None,
     *,
+    template: bool,
     dry_run: bool,
     no_resume: bool,
     timeout: float | None,
@@ -79,19 +82,26 @@ def command(
 ) -> int:
     """Run a plan of training jobs and record each, or measure any unmodified training script.
 
-    A plan is a file, or the name of one in the registry (plans/cpu-smoke.toml). Its trials
+    A plan is a file, or the name of one in the registry (plans/cpu-smoke.toml); --template
+    shows all keys of one. Its trials
     run one by one, each in its own process. Those that ended ok or out of memory are not run again;
     failed ones are. After -- comes any command: its output streams through and its exit status is
     passed on. Processes that it leaves behind are ended.
 
     \b
     Examples:
-      registry run records/plans/cpu-smoke.toml --dry-run
+      registry run --template
+      registry run plans/cpu-smoke.toml --dry-run
       registry run --label my-branch -- python examples/sft.py
     """  # noqa: D301 - \b keeps the examples' lines
     words: list[str] | None = ctx.meta.get(_COMMAND)
-    if (plan is None) == (not words):
-        raise click.UsageError("expected a plan (PLAN.toml), or -- and the command to measure")
+    if [plan is not None, bool(words), template].count(True) != 1:
+        raise click.UsageError(
+            "expected a plan (PLAN.toml), or -- and the command to measure, or --template"
+        )
+    if template:
+        click.echo(format_template(), nl=False)
+        return 0
     location = locate(registry_path)
     if words:
         return _measure(location, words, label)
