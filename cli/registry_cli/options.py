@@ -92,4 +92,4 @@ def find_plan(location: Location, path: Path) -> Path:
     """Return the plan's path: as given, or within the registry, or with the curated records."""
     folders = [folder for folder in (location.own, location.curated) if folder is not None]
     candidates = [path, *(folder.path / path for folder in folders)]
-    return next((found for found in candidates if found.exists()), path)
+    return next((found for found in candidates if found.is_file()), path)
