@@ -167,16 +167,24 @@ def follow_each_other(a: Sequence[Row], b: Sequence[Row]) -> bool:
 
 
 def _find_rounds(a: list[Row], b: list[Row]) -> list[tuple[list[Row], list[Row]]]:
-    """Return the runs of both sides by the rounds of a bench; none where one is of no bench."""
-    sides: list[dict[tuple[str, str], list[Row]]] = [{}, {}]
-    for runs, side in zip((a, b), sides, strict=True):
-        for run in runs:
-            provenance = run.get("provenance") or {}
-            if "bench" not in provenance:
-                return []
+    """Return the runs of both sides by the rounds that they share, where these say enough.
+
+    Runs of no shared round are left out: what else the machine did then is not known.
+    """
+    rounds_a, rounds_b = _by_round(a), _by_round(b)
+    shared = [(runs, rounds_b[key]) for key, runs in rounds_a.items() if key in rounds_b]
+    n_shared = sum(len(x) + len(y) for x, y in shared)
+    return shared if len(shared) > 1 or n_shared == len(a) + len(b) else []
+
+
+def _by_round(runs: list[Row]) -> dict[tuple[str, str], list[Row]]:
+    found: dict[tuple[str, str], list[Row]] = {}
+    for run in runs:
+        provenance = run.get("provenance") or {}
+        if "bench" in provenance:
             key = str(provenance["bench"]), str(provenance.get("round"))
-            side.setdefault(key, []).append(run)
-    return [(runs, sides[1][key]) for key, runs in sides[0].items() if key in sides[1]]
+            found.setdefault(key, []).append(run)
+    return found
 
 
 def _regression(runs_a: list[Row], runs_b: list[Row]) -> str:
