@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from registry import __version__
-from registry.measure.trial_settings import RECORDER_VERSION
+from registry.measure.running.interpreter import read_recorder_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 STAND_IN = """#!{python}
 import json, os, pathlib, sys, time
 if sys.argv[3] == "registry.measure.running.interpreter":
-    told = {{"registry": {registry!r}, "recorder": {recorder}, "missing": []}}
+    told = {{"registry": {registry!r}, "recorder": {recorder!r}, "missing": []}}
     print(json.dumps(told | {{"environment": {{"peft_version": {version!r}}}}}))
     sys.exit()
 spec_path, result_path = sys.argv[-2:]
@@ -80,7 +80,7 @@ def stand_in(work: Path, write: Write) -> Callable[..., str]:
         text = STAND_IN.format(
             python=sys.executable,
             registry=__version__,
-            recorder=RECORDER_VERSION,
+            recorder=read_recorder_mark(),
             version=version,
             turns=str(work / "turns"),
             running=str(work / "running"),
