@@ -161,7 +161,9 @@ def _ratio(a: list[Row], b: list[Row], choose: Any, floor: Noise | None) -> Rati
 
 
 def follow_each_other(a: Sequence[Row], b: Sequence[Row]) -> bool:
-    """Return whether all runs of one side began after those of the other."""
+    """Return whether all runs of one side began after those of the other, and in no bench."""
+    if _by_round(a).keys() & _by_round(b).keys():
+        return False
     x, y = ([row["observed_at"] for row in rows if row.get("observed_at")] for rows in (a, b))
     return bool(x and y) and (max(x) < min(y) or max(y) < min(x))
 
@@ -177,7 +179,7 @@ def _find_rounds(a: list[Row], b: list[Row]) -> list[tuple[list[Row], list[Row]]
     return shared if len(shared) > 1 or n_shared == len(a) + len(b) else []
 
 
-def _by_round(runs: list[Row]) -> dict[tuple[str, str], list[Row]]:
+def _by_round(runs: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
     found: dict[tuple[str, str], list[Row]] = {}
     for run in runs:
         provenance = run.get("provenance") or {}
