@@ -81,6 +81,8 @@ _COUNTED_FROM: Final = (
     "n_layers", "hidden_size", "intermediate_size", "n_heads", "n_kv_heads", "head_dim",
     "vocab_size", "tied_embeddings",
 )  # fmt: skip
+#: Most layers that are counted, far more than any model has.
+_MOST_LAYERS: Final = 10**6
 _COUNTED_FROM_OTHERS: Final = ("n_layers", "hidden_size", "vocab_size")
 
 
@@ -95,10 +97,13 @@ def parse_hf_config(config: Any) -> Row:
     get = _lookup(part, _text_type(config, part))
     row = {"model_type": _field(config, "model_type"), **_sizes(get), **_layout(config, get)}
     row = {column: value for column, value in row.items() if value is not None}
-    counts = _counts(row, get)
-    if part is config and row.get("model_type") not in TOWERS:
-        return row | counts
-    return row | _with_tower(config, row, counts)
+    try:
+        counts = _counts(row, get)
+        if part is config and row.get("model_type") not in TOWERS:
+            return row | counts
+        return row | _with_tower(config, row, counts)
+    except (TypeError, ValueError, ArithmeticError):  # a figure that the count needs is none
+        return row
 
 
 def is_hf_config(document: Any) -> bool:
@@ -299,6 +304,7 @@ def _is_counted(row: Row, decoder: Decoder, get: Lookup) -> bool:
     counted = _COUNTED_FLAGS.get(get("model_type"), set())
     return (
         all(row.get(column) is not None for column in needed)
+        and row["n_layers"] <= _MOST_LAYERS
         and all(get(name) in usual for name, usual in _UNCOUNTED.items() if name not in counted)
         and get("word_embed_proj_dim") in (None, row["hidden_size"])
         and not (get("use_qk_norm") is True and decoder.norms_per_layer == 1)  # Command R+
