@@ -31,7 +31,7 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
         "intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "inner_hidden_size",
     ),
     "n_heads": ("num_attention_heads", "n_head", "n_heads"),
-    "n_kv_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv"),
+    "n_kv_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv", "n_query_groups"),
     "head_dim": ("head_dim", "kv_channels"),
     "vocab_size": ("vocab_size", "padded_vocab_size"),
     "max_positions": (
