@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 import sys
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.measure.ratios import find_figure
+from registry.measure.releases import add_provenance
 from registry.measure.running.sweep import Progress, run_plan
 from registry.measure.running.trial_run import job_command
 from registry.measure.running.trials import expand_trials
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
     from registry.measure.running.trials import Trial
     from registry.store.folder import Location
 
-_RUNS = "runs"
+#: Folder of a registry in which trials run.
+RUNS = "runs"
 _ID_DIGITS = 12
 _FAILED = ("error", "interrupted")
 
@@ -58,9 +61,14 @@ def _format_model(trial: Trial) -> str:
 
 
 def sweep_plan(
-    location: Location, plan: Plan, catalogue: Catalogue, *, resume: bool
+    location: Location,
+    plan: Plan,
+    catalogue: Catalogue,
+    *,
+    resume: bool,
+    label: str | None = None,
 ) -> tuple[int, list[str]]:
-    """Run the trials of a plan and record each; show progress and a summary.
+    """Run the trials of a plan and record each, with the label; show progress and a summary.
 
     Return the exit status, and the ids of what was recorded.
     """
@@ -68,12 +76,13 @@ def sweep_plan(
     ids: list[str] = []
 
     def add(document: dict[str, Any]) -> None:
-        (added,) = add_submissions(location, [("the trial's record", document)])
+        labelled = add_provenance(document, label=label) if label else document
+        (added,) = add_submissions(location, [("the trial's record", labelled)])
         ids.extend(added.observation_ids)
 
     sweep = run_plan(
         plan,
-        folder.path / _RUNS,
+        folder.path / RUNS / _name_folder(label),
         add=add,
         catalogue=catalogue,
         progress=_show_progress,
@@ -84,6 +93,11 @@ def sweep_plan(
     for message in sweep.refused:
         console.error(f"a trial's result was not recorded: {message}")
     return _status(sweep), ids
+
+
+def _name_folder(label: str | None) -> str:
+    """Return the folder of a release's trials: what another one did is not done for this one."""
+    return f"label-{hashlib.sha256(label.encode()).hexdigest()[:8]}" if label else ""
 
 
 def _status(sweep: Sweep) -> int:

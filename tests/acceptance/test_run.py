@@ -29,6 +29,42 @@ sys.exit(7)
 """
 
 
+def test_the_template_is_a_plan_that_runs_as_it_is(run: Run, work: Path) -> None:
+    done = run("run", "--template")
+    assert (done.returncode, done.stderr) == (0, "")
+    (work / "plan.toml").write_text(done.stdout)
+    listed = run("run", "plan.toml", "--dry-run")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert listed.stdout.count("command") == 4
+    both = run("run", "plan.toml", "--template")
+    assert both.returncode == 2
+    assert "expected a plan (PLAN.toml), or -- and" in both.stderr
+
+
+def test_plans_of_the_package_are_found_by_their_name(run: Run, work: Path) -> None:
+    assert run("run", "plans/cpu-smoke.toml", "--dry-run").stdout.count("command") == 13
+    run("init", "mine")
+    (work / "mine" / "plans" / "cpu-smoke.toml").write_text(PLAN.format(""))
+    done = run("run", "plans/cpu-smoke.toml", "--dry-run", "--registry", "mine")
+    assert done.stdout.count("command") == 1
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+def test_a_plan_with_mistakes_is_refused_before_the_first_trial(
+    run: Run, write: Write, work: Path, options: list[str]
+) -> None:
+    write("p.toml", PLAN.format('method = "lroa"\nsteps = -1\nsed = 0'))
+    done = run("run", "p.toml", *options)
+    assert (done.returncode, done.stdout) == (1, "")
+    first, second, third = done.stderr.splitlines()
+    assert first.startswith(
+        "error: p.toml: method: found 'lroa'; did you mean 'lora'?; expected full or a method of "
+    )
+    assert second == "p.toml: steps: found -1; expected an integer from 1 to 10000000"
+    assert third.startswith("p.toml: unknown key 'sed'; did you mean 'seed'?; expected one of ")
+    assert [path.name for path in work.iterdir()] == ["p.toml"]
+
+
 def test_a_dry_run_shows_model_data_and_command(run: Run, write: Write) -> None:
     write("p.toml", PLAN.format("seq_len = 64\n"))
     done = run("run", "p.toml", "--dry-run")

@@ -9,7 +9,8 @@ import click
 from registry.measure.running.rerun import plan_of
 from registry.store.snapshot import load_catalogue
 from registry_cli import console
-from registry_cli.comparison import compare_sides, format_compared
+from registry_cli.comparison import compare_sides
+from registry_cli.comparison_text import format_compared
 from registry_cli.options import locate, registry_option
 from registry_cli.recorded import read_one, read_recorded
 from registry_cli.sweeping import dataset_option, format_trials, sweep_plan

@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import SourceError, excerpt
 from registry.measure.environment import collect_environment
-from registry.measure.running.model_sources import build_config, check_config, parse_source
+from registry.measure.running.model_sources import (
+    build_config,
+    check_config,
+    check_keys,
+    parse_source,
+)
 from registry.measure.running.plan import Plan, check_depth
-from registry.measure.trial_settings import CHOICES, Settings, check_keys, parse_settings
+from registry.measure.running.plan_model import parse_settings
+from registry.measure.trial_settings import CHOICES, Settings
 from registry.measure.words import BITS
 
 if TYPE_CHECKING:

@@ -58,12 +58,19 @@ class TrialResult:
 
 
 def run_trial(
-    trial: Trial, folder: Path, *, catalogue: Catalogue | None = None, python: str | None = None
+    trial: Trial,
+    folder: Path,
+    *,
+    catalogue: Catalogue | None = None,
+    python: str | None = None,
+    environment: Row | None = None,
 ) -> TrialResult:
     """Run a trial in ``folder`` and return its result; a failure of the child is a result too.
 
-    The folder then holds the spec, the child's output and the result. Raises OSError where the
-    child cannot be started, and KeyboardInterrupt after the child has been killed.
+    ``python`` is the job's interpreter and ``environment`` what is installed there; by default
+    both are this process's. The folder then holds the spec, the child's output and the result.
+    Raises OSError where the child cannot be started, and KeyboardInterrupt after the child has been
+    killed.
     """
     folder = folder.resolve()  # the job runs in it
     folder.mkdir(parents=True, exist_ok=True)
@@ -79,7 +86,7 @@ def run_trial(
     )
     document = read_results(folder)
     failure = judge(finished, document, trial, _last_words(folder / ERRORS_NAME))
-    document = complete(document, spec, failure, finished)
+    document = complete(document, spec, failure, finished, environment)
     if catalogue is not None:
         document = match_to_catalogue(document, catalogue, prefer=trial.model.get("model_id"))
     observation = document["observations"][0]
@@ -179,11 +186,17 @@ def _judge_exit(finished: Finished, last_words: str, *, has_record: bool) -> Fai
     return Failure(outcome, shorten(f"{how}: {said}"))
 
 
-def complete(document: Row | None, spec: Row, failure: Failure | None, finished: Finished) -> Row:
+def complete(
+    document: Row | None,
+    spec: Row,
+    failure: Failure | None,
+    finished: Finished,
+    environment: Row | None = None,
+) -> Row:
     """Return the submission of a trial, with what the parent knows of its end."""
     if document is None:
         # No failure of its own and no record: judge() has said so.
-        document = describe_unfinished(spec, failure or Failure("error", "no result"))
+        document = describe_unfinished(spec, failure or Failure("error", "no result"), environment)
     observation = dict(document["observations"][0])
     if failure is not None:
         observation |= {"outcome": failure.outcome, "outcome_detail": failure.detail}
