@@ -209,6 +209,24 @@ def test_a_recording_can_be_added_at_once(
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
 
 
+def test_a_recording_that_nothing_here_can_add_is_kept_as_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lack(*_: Any) -> None:
+        raise ModuleNotFoundError("No module named 'pydantic_core'")
+
+    monkeypatch.setattr("registry.store.add.add_submissions", lack)
+    monkeypatch.delenv(RECORD_FOLDER, raising=False)
+    session = Session(Options(add=True))
+    train(session, Job(tmp_path))
+    session.finish()
+    said = capsys.readouterr().err
+    assert "the record was not added: ModuleNotFoundError" in said
+    (path,) = (tmp_path / "out").glob("*.json")
+    assert json.loads(path.read_text()) == session.submission
+    assert f"add it with: registry add {path}" in said
+
+
 def test_a_failure_of_the_recorder_is_one_warning(tmp_path: Path) -> None:
     class Broken(Job):
         def read_configuration(self, parameters: Parameters) -> Any:
