@@ -42,6 +42,7 @@ def make_trainer(*callbacks: Any) -> Any:
 
         def __init__(self) -> None:
             self.callback_handler = SimpleNamespace(callbacks=["flow", *callbacks])
+            self.state = SimpleNamespace(global_step=4, max_steps=4)
 
         def train(self) -> Any:
             metrics = {"train_runtime": 2.0, "train_samples_per_second": 3.0}
