@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 #: Environment variable that names the folder in which a measured child leaves its records.
 RECORD_FOLDER = "REGISTRY_RECORD_FOLDER"
+
+#: Environment variable that says how many first steps the figures of a measured child leave out.
+WARMUP_STEPS = "REGISTRY_WARMUP_STEPS"
 
 #: Version of what the recorder measures; raised when the meaning of a figure changes.
 RECORDER_VERSION = 1
@@ -199,6 +202,12 @@ BOUNDS: dict[str, tuple[float, float]] = {
     for name, about in ABOUT.items()
     if about.least is not None and about.most is not None
 }
+
+
+def options_of_environment(environment: Mapping[str, str]) -> Options:
+    """Return the options of a recording that nobody in the job's own code asked for."""
+    stated = environment.get(WARMUP_STEPS, "")
+    return Options(warmup_steps=int(stated)) if stated.isdecimal() else Options()
 
 
 def settings_of(plain: dict[str, Any]) -> Settings:

@@ -25,13 +25,16 @@ def command(observation_id: str, *, reason: str, erase: bool, registry_path: Pat
     """Withdraw the observation with this ID (or its first digits): views leave it out.
 
     Its rows stay in the tables and in earlier versions. With --erase its content leaves the
-    journal, the tables and all versions of your registry; old versions are removed.
+    journal, the tables and all versions of your registry; old versions are removed, and so is the
+    command that was kept for it.
 
     \b
     Example:
       registry retract $(registry ls --source swift-benchmark -f csv | tail -1 | cut -d, -f1) \\
           --reason "the card was shared with another job"
     """  # noqa: D301 - \b keeps the example's lines
+    from registry.measure.running.kept_commands import forget_command  # noqa: PLC0415 - one option
+    from registry.store.renamed import list_ids  # noqa: PLC0415 - likewise
     from registry.store.retract import retract  # noqa: PLC0415 - heavy
 
     prefix = observation_id.strip().lower()
@@ -41,6 +44,8 @@ def command(observation_id: str, *, reason: str, erase: bool, registry_path: Pat
     identity = retract(location, prefix, reason=reason, erase=erase)
     click.echo(f"{'erased' if erase else 'retracted'} {identity}")
     if erase:
+        for each in list_ids(location, identity):
+            forget_command(each)
         _warn_of_quarantine(location.own)
 
 

@@ -82,6 +82,46 @@ status is then 1. What only the job can find out (a library that is not installe
 not enough) is the trial's outcome."""
 
 
+_RUNNING = """\
+## Running
+
+A trial is called by what differs between the trials, in `--dry-run`, in the progress and in the
+summary. The time left is estimated from the trials that have ended, each by those that have most
+settings in common with it; `--dry-run` does so from results that are there already. On a terminal
+the steps of running trials are shown.
+
+Trials that ended ok or out of memory are not run again in the same environment; failed ones are.
+After Ctrl-C, the same command goes on with the others.
+
+- **On GPUs** trials run side by side as long as there are free GPUs: each sees its own alone
+  (`CUDA_VISIBLE_DEVICES`). `--parallel 1` runs them one by one.
+- **On CPU** they run one by one, because neighbours disturb the timing. `--parallel N` runs N at
+  once, each on its share of the cores, with half as many threads as it has cores
+  (`OMP_NUM_THREADS`, if set, is kept).
+
+A record of a trial that had neighbours has the flag `side_by_side`, and says how many in
+`provenance.trials_beside`."""
+
+_AGAIN = """\
+## Running again
+
+`registry rerun ID` repeats an observation here, shows what differs from then (versions, cards,
+threads) and compares; `--factor` says what is worse, `--fail` makes that exit status 1.
+
+- **A trial** is run again as it was, its settings checked like those of a plan.
+- **A command** that you measured with `registry run -- CMD` on this machine is run again in its
+  folder, with today's environment variables.
+- **Of everything else** a synthetic trial of the same configuration stands in, with random weights
+  and tokens; what a trial cannot repeat is named.
+
+For this, `registry run -- CMD` keeps each command with its arguments, **secrets among them**, in a
+file that only you can read (mode 0600): `commands/` beside your own registry in your data folder
+(`~/.local/share/peft-registry`). No registry, record or export holds it. `--no-keep` keeps
+nothing, `registry rerun ID --forget` and `registry retract ID --erase` erase it, and so does
+removing the file. A command that comes with somebody else's registry is never run, nor is a file
+that others could have written."""
+
+
 def format_plan_reference() -> str:
     """Return the reference of plans as Markdown."""
     return "\n\n".join(_blocks()) + "\n"
@@ -99,7 +139,7 @@ def _blocks() -> Iterator[str]:
     rows = (_row(name) for name in TRIAL_KEYS)
     yield _format_rows(("key", "values", "default", "meaning", "example"), rows)
     yield f"Methods of PEFT: {', '.join(f'`{n}`' for n in known_methods() if n != 'full')}."
-    yield from (_TABLES, _MODELS, _CHECKS)
+    yield from (_TABLES, _MODELS, _CHECKS, _RUNNING, _AGAIN)
 
 
 def _row(name: str) -> tuple[str, ...]:
