@@ -102,8 +102,8 @@ def study_real(n_pairs: int, n_runs: int, keep: Path | None) -> bool:
 def report_real(runs: Sequence[Run], n_runs: int) -> bool:
     """Print what runs that followed each other say of the methods."""
     print(f"  {_format_runs(runs)}")
-    blocks = list(_blocks([run.step_seconds for run in runs], n_runs))
-    turns = [_take_turns(block) for block in blocks]
+    blocks = list(split_blocks([run.step_seconds for run in runs], n_runs))
+    turns = [take_turns(block) for block in blocks]
     halves = [(block[:n_runs], block[n_runs:]) for block in blocks]
     print("  intervals that exclude 1, and their median reach:")
     in_turns = _report("in turns (A B, B A, …), by rounds: registry bench", turns, compare_in_turns)
@@ -126,12 +126,13 @@ def _report(
     return n_excluding / len(pairs)
 
 
-def _blocks(seconds: list[float], n_runs: int) -> Iterator[list[float]]:
+def split_blocks(seconds: list[float], n_runs: int) -> Iterator[list[float]]:
+    """Yield the runs of one pair of sides after the other."""
     for begin in range(0, len(seconds) - 2 * n_runs + 1, 2 * n_runs):
         yield seconds[begin : begin + 2 * n_runs]
 
 
-def _take_turns(block: list[float]) -> tuple[list[float], list[float]]:
+def take_turns(block: list[float]) -> tuple[list[float], list[float]]:
     """Return the sides of runs that took turns, the order changing from round to round."""
     rounds = [block[place : place + 2] for place in range(0, len(block), 2)]
     ordered = [pair[::-1] if number % 2 else pair for number, pair in enumerate(rounds)]

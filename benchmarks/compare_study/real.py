@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from registry.measure.ratios import choose_time
 from registry.measure.running.job import run_job
+from registry.measure.running.plan_model import parse_settings
 from registry.measure.running.trials import trial_of
-from registry.measure.trial_settings import parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

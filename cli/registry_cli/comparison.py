@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError
@@ -20,7 +20,7 @@ from registry.measure.ratios import (
 from registry.submission.identity import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 Row = dict[str, Any]
 
@@ -52,10 +52,13 @@ class Compared:
     regression: str = ""
     note: str = ""
 
-    def exceeds(self, factor: float) -> bool:
+    def exceeds(self, factor: float, memory_factor: float | None = None) -> bool:
         """Return whether b fails, is slower, or is larger than a by more than the factor."""
-        ratios = (ratio for ratio in (self.time, self.memory) if ratio is not None)
-        return bool(self.regression) or any(ratio.exceeds(factor) for ratio in ratios)
+        return (
+            bool(self.regression)
+            or (self.time is not None and self.time.exceeds(factor))
+            or (self.memory is not None and self.memory.exceeds(memory_factor or factor))
+        )
 
 
 def compare_sides(side_a: list[Row], side_b: list[Row]) -> list[Compared]:
@@ -151,20 +154,39 @@ def _ratio(a: list[Row], b: list[Row], choose: Any, floor: Noise | None) -> Rati
     if rounds:
         figures = [([read(run) for run in x], [read(run) for run in y]) for x, y in rounds]
         return compare_rounds(figures, metric=metric)
-    return compare([read(run) for run in a], [read(run) for run in b], floor=floor, metric=metric)
+    ratio = compare([read(run) for run in a], [read(run) for run in b], floor=floor, metric=metric)
+    if ratio.note is None and follow_each_other(a, b):
+        return replace(ratio, note="no turns: what drifts between the sides is not in the interval")
+    return ratio
+
+
+def follow_each_other(a: Sequence[Row], b: Sequence[Row]) -> bool:
+    """Return whether all runs of one side began after those of the other, and in no bench."""
+    if _by_round(a).keys() & _by_round(b).keys():
+        return False
+    x, y = ([row["observed_at"] for row in rows if row.get("observed_at")] for rows in (a, b))
+    return bool(x and y) and (max(x) < min(y) or max(y) < min(x))
 
 
 def _find_rounds(a: list[Row], b: list[Row]) -> list[tuple[list[Row], list[Row]]]:
-    """Return the runs of both sides by the rounds of a bench; none where one is of no bench."""
-    sides: list[dict[tuple[str, str], list[Row]]] = [{}, {}]
-    for runs, side in zip((a, b), sides, strict=True):
-        for run in runs:
-            provenance = run.get("provenance") or {}
-            if "bench" not in provenance:
-                return []
+    """Return the runs of both sides by the rounds that they share, where these say enough.
+
+    Runs of no shared round are left out: what else the machine did then is not known.
+    """
+    rounds_a, rounds_b = _by_round(a), _by_round(b)
+    shared = [(runs, rounds_b[key]) for key, runs in rounds_a.items() if key in rounds_b]
+    n_shared = sum(len(x) + len(y) for x, y in shared)
+    return shared if len(shared) > 1 or n_shared == len(a) + len(b) else []
+
+
+def _by_round(runs: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
+    found: dict[tuple[str, str], list[Row]] = {}
+    for run in runs:
+        provenance = run.get("provenance") or {}
+        if "bench" in provenance:
             key = str(provenance["bench"]), str(provenance.get("round"))
-            side.setdefault(key, []).append(run)
-    return [(runs, sides[1][key]) for key, runs in sides[0].items() if key in sides[1]]
+            found.setdefault(key, []).append(run)
+    return found
 
 
 def _regression(runs_a: list[Row], runs_b: list[Row]) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from registry_cli.comparison import Compared
+    from registry_cli.comparison_text import Factors
     from registry_cli.selections import Selection
 
 factor_option = click.option(
@@ -24,6 +25,12 @@ factor_option = click.option(
     default=1.05,
     show_default=True,
     help="How much slower or larger B may be than A.",
+)
+
+memory_factor_option = click.option(
+    "--memory-factor",
+    type=click.FloatRange(min=0, min_open=True),
+    help="How much larger B may be than A (else --factor).",
 )
 
 fail_option = click.option("--fail", is_flag=True, help="Exit 1 if B is worse than that.")
@@ -39,7 +46,7 @@ report_format_option = click.option(
 
 
 def show_report(
-    found: Sequence[Compared], a: Selection, b: Selection, *, factor: float, format_name: str
+    found: Sequence[Compared], a: Selection, b: Selection, *, factors: Factors, format_name: str
 ) -> bool:
     """Show the comparisons, with what differs and what to know beside; return whether B is worse.
 
@@ -50,17 +57,17 @@ def show_report(
     for change in changes:
         console.hint(f"differs: {change}")
     console.warn_all(remarks)
-    worse = [compared for compared in found if compared.exceeds(factor)]
+    worse = [compared for compared in found if compared.exceeds(*factors)]
     if format_name == "json":
         console.data([{**asdict(compared), "worse": compared in worse} for compared in found])
     elif format_name == "markdown":
         names = (a.word, b.word)
         console.answer(
-            format_markdown(found, names=names, factor=factor, changes=changes, remarks=remarks)
+            format_markdown(found, names=names, factors=factors, changes=changes, remarks=remarks)
         )
     else:
         for compared in found:
             console.answer(format_compared(compared))
     if worse:
-        console.hint(format_verdict(found, factor))
+        console.hint(format_verdict(found, factors))
     return bool(worse)

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from registry.measure.releases import Change
     from registry_cli.comparison import Compared
 
+    #: How much slower, and how much larger, B may be than A; the second is the first where None.
+    Factors = tuple[float, float | None]
+
 
 def format_compared(compared: Compared) -> Iterator[str]:
     """Yield the lines of one comparison; a failure stands in the first."""
@@ -42,20 +45,22 @@ def _format_ratio(ratio: Ratio) -> str:
     return f"{text}  [{details}]" if details else text
 
 
-def format_verdict(found: Sequence[Compared], factor: float) -> str:
+def format_verdict(found: Sequence[Compared], factors: Factors) -> str:
     """Return the verdict in a line."""
-    n_worse = sum(compared.exceeds(factor) for compared in found)
-    if not n_worse:
-        return f"none of {len(found)} is worse by more than a factor of {factor:g}"
-    verb = "is" if n_worse == 1 else "are"
-    return f"{n_worse} of {len(found)} {verb} worse by more than a factor of {factor:g}"
+    n_worse = sum(compared.exceeds(*factors) for compared in found)
+    verb = "is" if n_worse <= 1 else "are"
+    time, memory = factors
+    by = f"a factor of {time:g}"
+    if memory not in (None, time):
+        by += f" in time or {memory:g} in memory"
+    return f"{n_worse or 'none'} of {len(found)} {verb} worse by more than {by}"
 
 
 def format_markdown(
     found: Sequence[Compared],
     *,
     names: tuple[str, str],
-    factor: float,
+    factors: Factors,
     changes: Sequence[Change] = (),
     remarks: Sequence[str] = (),
 ) -> Iterator[str]:
@@ -63,13 +68,13 @@ def format_markdown(
     a, b = (_escape(name) for name in names)
     yield f"### Training: {a} → {b}"
     yield ""
-    verdict = format_verdict(found, factor)
+    verdict = format_verdict(found, factors)
     yield f"**{verdict[0].upper()}{verdict[1:]}.**"
     yield ""
     yield "| configuration | outcome | time b / a | memory b / a | runs a, b |"
     yield "| --- | --- | --- | --- | --- |"
     for compared in found:
-        yield f"| {' | '.join(_format_cells(compared, factor))} |"
+        yield f"| {' | '.join(_format_cells(compared, factors))} |"
     if changes:
         yield ""
         yield f"What differs: {'; '.join(_escape(str(change)) for change in changes)}."
@@ -78,15 +83,18 @@ def format_markdown(
         yield f"Note: {_escape(remark)}."
 
 
-def _format_cells(compared: Compared, factor: float) -> Iterator[str]:
+def _format_cells(compared: Compared, factors: Factors) -> Iterator[str]:
+    time_factor, memory_factor = factors
     yield _escape(compared.label)
     yield f"**{_escape(compared.regression)}**" if compared.regression else "ok"
-    for ratio in (compared.time, compared.memory):
-        yield _format_cell(ratio, factor) if ratio is not None else ""
+    yield _format_cell(compared.time, time_factor)
+    yield _format_cell(compared.memory, memory_factor or time_factor)
     yield f"{len(compared.a)}, {len(compared.b)}"
 
 
-def _format_cell(ratio: Ratio, factor: float) -> str:
+def _format_cell(ratio: Ratio | None, factor: float) -> str:
+    if ratio is None:
+        return ""
     text = f"{ratio.value:.3f}"
     if ratio.low is not None and ratio.high is not None:
         text += f" ({ratio.low:.3f} to {ratio.high:.3f})"

@@ -14,6 +14,7 @@ from registry.measure.releases import (
     find_pooled,
     read_label,
 )
+from registry_cli.comparison import follow_each_other
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -114,7 +115,7 @@ def check_selections(a: Selection, b: Selection) -> Iterator[str]:
                 f"{name} ({selection.word}) pools runs of several releases: {pooled}; select one "
                 "by its label or version (registry environments lists them)"
             )
-    if _follow(a.rows, b.rows) or _follow(b.rows, a.rows):
+    if follow_each_other(a.rows, b.rows):
         yield (
             "the runs of A and B did not take turns: what changed on the machine between them "
             "is in the ratio as well; registry bench takes turns"
@@ -141,11 +142,3 @@ def format_pooled(pooled: dict[str, tuple[str, ...]]) -> str:
 
 def _list(values: Sequence[str]) -> str:
     return ", ".join("none" if value == UNLABELLED else value for value in values)
-
-
-def _follow(first: Sequence[Row], second: Sequence[Row]) -> bool:
-    """Return whether all runs of one side began after those of the other."""
-    sides = [
-        [row["observed_at"] for row in rows if row.get("observed_at")] for rows in (first, second)
-    ]
-    return all(sides) and max(sides[0]) < min(sides[1])

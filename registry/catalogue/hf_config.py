@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from functools import cache, partial
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.catalogue.counting import count_active_parameters, count_parameters
@@ -37,7 +37,7 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
         "num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads",
         "encoder_attention_heads",
     ),
-    "n_kv_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv"),
+    "n_kv_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv", "n_query_groups"),
     "head_dim": ("head_dim", "kv_channels", "d_kv"),
     "vocab_size": ("vocab_size", "padded_vocab_size"),
     "max_positions": (
@@ -81,6 +81,8 @@ _COUNTED_FROM: Final = (
     "n_layers", "hidden_size", "intermediate_size", "n_heads", "n_kv_heads", "head_dim",
     "vocab_size", "tied_embeddings",
 )  # fmt: skip
+#: Most layers that are counted, far more than any model has.
+_MOST_LAYERS: Final = 10**6
 _COUNTED_FROM_OTHERS: Final = ("n_layers", "hidden_size", "vocab_size")
 
 
@@ -95,10 +97,13 @@ def parse_hf_config(config: Any) -> Row:
     get = _lookup(part, _text_type(config, part))
     row = {"model_type": _field(config, "model_type"), **_sizes(get), **_layout(config, get)}
     row = {column: value for column, value in row.items() if value is not None}
-    counts = _counts(row, get)
-    if part is config and row.get("model_type") not in TOWERS:
-        return row | counts
-    return row | _with_tower(config, row, counts)
+    try:
+        counts = _counts(row, get)
+        if part is config and row.get("model_type") not in TOWERS:
+            return row | counts
+        return row | _with_tower(config, row, counts)
+    except (TypeError, ValueError, ArithmeticError):  # a figure that the count needs is none
+        return row
 
 
 def is_hf_config(document: Any) -> bool:
@@ -168,7 +173,8 @@ def _text_type(config: Any, part: Any) -> str:
 
 @cache
 def _family_defaults() -> Mapping[str, Mapping[str, Any]]:
-    text = (files("registry.catalogue") / "family_defaults.json").read_text(encoding="utf-8")
+    # beside this file, not by the package's name: in a measured job that name is out of sight
+    text = Path(__file__).with_name("family_defaults.json").read_text(encoding="utf-8")
     found: dict[str, dict[str, Any]] = json.loads(text)
     return found
 
@@ -299,6 +305,7 @@ def _is_counted(row: Row, decoder: Decoder, get: Lookup) -> bool:
     counted = _COUNTED_FLAGS.get(get("model_type"), set())
     return (
         all(row.get(column) is not None for column in needed)
+        and row["n_layers"] <= _MOST_LAYERS
         and all(get(name) in usual for name, usual in _UNCOUNTED.items() if name not in counted)
         and get("word_embed_proj_dim") in (None, row["hidden_size"])
         and not (get("use_qk_norm") is True and decoder.norms_per_layer == 1)  # Command R+

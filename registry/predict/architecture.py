@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,8 @@ class Architecture:
     max_positions: int | None = None
     n_experts: int | None = None
     n_experts_active: int | None = None
+    #: False where nobody read the figures in a source.
+    verified: bool | None = None
 
     @cached_property
     def embedding_params(self) -> int:
@@ -70,20 +72,22 @@ class Accelerator:
     peak_flops_tf32: float | None = None
     peak_flops_fp16: float | None = None
     peak_flops_bf16: float | None = None
+    #: False where nobody read the figures in a source.
+    verified: bool | None = None
 
     def peak_flops(self, dtype: str | None) -> float | None:
         """Return the dense peak in FLOP/s for a computation in ``dtype``; None where unknown.
 
         Where no dtype is given, it is the card's 16-bit one.
         """
-        half = self.peak_flops_bf16 or self.peak_flops_fp16
-        known = {
-            "fp32": self.peak_flops_fp32,
-            "tf32": self.peak_flops_tf32,
-            "fp16": self.peak_flops_fp16,
-            "bf16": self.peak_flops_bf16,
-        }
-        return known.get(dtype, half) if dtype else half
+        return peak_flops_of(asdict(self), dtype)
+
+
+def peak_flops_of(row: Mapping[str, Any], dtype: str | None) -> float | None:
+    """Return the dense peak in FLOP/s that a row of ``gpus`` states, as ``Accelerator`` does."""
+    known = {name: row.get(f"peak_flops_{name}") for name in ("fp32", "tf32", "fp16", "bf16")}
+    half = known["bf16"] or known["fp16"]
+    return known.get(dtype, half) if dtype else half
 
 
 def architecture_of(row: Mapping[str, Any]) -> Architecture:

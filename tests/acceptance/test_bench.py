@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from registry import __version__
-from registry.measure.trial_settings import RECORDER_VERSION
+from registry.measure.running.interpreter import read_recorder_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 STAND_IN = """#!{python}
 import json, os, pathlib, sys, time
 if sys.argv[3] == "registry.measure.running.interpreter":
-    told = {{"registry": {registry!r}, "recorder": {recorder}, "missing": []}}
+    told = {{"registry": {registry!r}, "recorder": {recorder!r}, "missing": []}}
     print(json.dumps(told | {{"environment": {{"peft_version": {version!r}}}}}))
     sys.exit()
 spec_path, result_path = sys.argv[-2:]
@@ -80,7 +80,7 @@ def stand_in(work: Path, write: Write) -> Callable[..., str]:
         text = STAND_IN.format(
             python=sys.executable,
             registry=__version__,
-            recorder=RECORDER_VERSION,
+            recorder=read_recorder_mark(),
             version=version,
             turns=str(work / "turns"),
             running=str(work / "running"),
@@ -130,6 +130,7 @@ def test_an_equal_release_passes_under_its_labels(bench: Any, stand_in: Any, run
     done = bench(stand_in("90.1"), stand_in("90.1"), "--rounds", "2", "--fail", *labels)
     assert done.returncode == 0, done.stderr
     assert "(my branch) tiny lora 512: ok in " in done.stderr
+    assert "take turns" not in done.stderr
     listed = run("environments", "--registry", "mine", "--no-curated", "-f", "json")
     rows = {row["label"]: (row["peft"], row["n"]) for row in json.loads(listed.stdout)}
     assert (rows["main"], rows["my branch"]) == (("90.1", 2), ("90.1", 2))
@@ -211,6 +212,7 @@ def test_real_jobs_take_turns(run: Run, work: Path, write: Write, registry: Path
     done = run("bench", "plan.toml", *sides, *options, OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
     assert "A (A): " in done.stderr
+    assert "take turns" not in done.stderr
     assert "time    b / a = " in done.stdout
     assert "[step_time, one round: no interval; take more rounds for one]" in done.stdout
     folders = sorted(path.name[:4] for path in (work / "mine" / "runs").glob("bench-*/*"))

@@ -231,3 +231,20 @@ def test_environments_are_listed_with_labels_and_what_tells_them_apart(
     assert run("compare", oldest["id"], newest_id, "--fail").returncode == 1  # one is missing
     assert "main" in run("environments", "--label", "main", "-f", "table").stdout
     assert run("environments", "--label", "mai").stderr == "no environment matches\n"
+
+
+def test_rounds_in_common_are_compared_and_other_runs_left_out(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    for number, load in enumerate((1.0, 2.0, 4.0)):
+        for name, seconds in (("old", 1.0), ("new", 1.2)):
+            how = {"provenance": {"label": name, "bench": "b1", "round": number}}
+            row = (64, "ok", load * seconds * (1 + number / 1000))
+            hand_in(f"{name}-{number}", "90.1", row, **how)
+    (ratio,) = json.loads(run("compare", "label=old", "label=new", "-f", "json").stdout)
+    assert ratio["time"]["note"] == "3 rounds in turns"
+    hand_in("alone", "90.1", (64, "ok", 100.0), **labelled("new"))
+    (ratio,) = json.loads(run("compare", "label=old", "label=new", "-f", "json").stdout)
+    assert (ratio["time"]["n_a"], ratio["time"]["n_b"], len(ratio["b"])) == (3, 3, 4)
+    assert ratio["time"]["low"] == pytest.approx(1.2)
+    assert run("compare", "label=old", "alone", "-f", "json").stdout.count("rounds in turns") == 0

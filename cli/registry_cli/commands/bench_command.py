@@ -25,6 +25,7 @@ from registry_cli.comparison import compare_sides
 from registry_cli.comparison_report import (
     factor_option,
     fail_option,
+    memory_factor_option,
     report_format_option,
     show_report,
 )
@@ -89,6 +90,7 @@ def _take_two(_: click.Context, parameter: click.Parameter, values: tuple[str, .
 @click.option("--dry-run", is_flag=True, help="List the runs in their order; start nothing.")
 @dataset_option
 @factor_option
+@memory_factor_option
 @fail_option
 @report_format_option
 @registry_option
@@ -102,6 +104,7 @@ def command(
     dry_run: bool,
     dataset: Path | None,
     factor: float,
+    memory_factor: float | None,
     fail: bool,
     format_name: str,
     registry_path: Path | None,
@@ -115,7 +118,7 @@ def command(
 
     \b
     Example:
-      registry bench records/plans/cpu-smoke.toml --python old/bin/python --python new/bin/python \\
+      registry bench plans/cpu-smoke.toml --python old/bin/python --python new/bin/python \\
         --rounds 8 --fail --dry-run
     """  # noqa: D301 - \b keeps the example's lines
     location = locate(registry_path)
@@ -141,7 +144,9 @@ def command(
     if not all(selection.rows for selection in selections):
         return status
     found = compare_sides(*(list(selection.rows) for selection in selections))
-    is_worse = show_report(found, *selections, factor=factor, format_name=format_name)
+    is_worse = show_report(
+        found, *selections, factors=(factor, memory_factor), format_name=format_name
+    )
     return 1 if is_worse and fail else status
 
 

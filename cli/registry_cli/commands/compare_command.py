@@ -12,6 +12,7 @@ from registry_cli.comparison import compare_sides
 from registry_cli.comparison_report import (
     factor_option,
     fail_option,
+    memory_factor_option,
     report_format_option,
     show_report,
 )
@@ -24,11 +25,19 @@ from registry_cli.selections import Selection, validate_selections
 @click.argument("a")
 @click.argument("b")
 @factor_option
+@memory_factor_option
 @fail_option
 @report_format_option
 @registry_option
 def command(
-    a: str, b: str, *, factor: float, fail: bool, format_name: str, registry_path: Path | None
+    a: str,
+    b: str,
+    *,
+    factor: float,
+    memory_factor: float | None,
+    fail: bool,
+    format_name: str,
+    registry_path: Path | None,
 ) -> int:
     """Compare A with B: outcome, time and peak memory of each configuration.
 
@@ -53,5 +62,7 @@ def command(
         raise
     except (QueryError, SourceError) as error:
         raise click.UsageError(str(error)) from None
-    is_worse = show_report(found, sides[0], sides[1], factor=factor, format_name=format_name)
+    is_worse = show_report(
+        found, sides[0], sides[1], factors=(factor, memory_factor), format_name=format_name
+    )
     return 1 if is_worse and fail else 0

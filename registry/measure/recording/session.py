@@ -382,19 +382,8 @@ class Session:
     def _deliver(self, submission: dict[str, Any]) -> None:
         self.submission = submission
         path = self._path()
-        if self.options.add:
-            from registry.store.add import (  # noqa: PLC0415 - a job's own environment may lack it
-                add_submissions,
-            )
-            from registry.store.folder import find_registry  # noqa: PLC0415 - likewise
-
-            try:
-                added = add_submissions(find_registry(), [("the training", submission)])[0]
-            except RegistryError as error:
-                _say(f"the record was not added: {error}")
-                path = path or self._own_path()
-            else:
-                _say(f"recorded observation {added.observation_ids[0][:12]}")
+        if self.options.add and not self._add(submission):
+            path = path or self._own_path()
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_json(path, submission)
@@ -402,6 +391,22 @@ class Session:
                 _say(f"wrote {path}; add it with: registry add {path}")
         if self.options.on_record is not None:
             self.options.on_record(submission)
+
+    def _add(self, submission: dict[str, Any]) -> bool:
+        """Add a record to the registry in use; return whether it is there."""
+        try:
+            from registry.store.add import (  # noqa: PLC0415 - a job's own environment may lack it
+                add_submissions,
+            )
+            from registry.store.folder import find_registry  # noqa: PLC0415 - likewise
+
+            added = add_submissions(find_registry(), [("the training", submission)])[0]
+        except Exception as error:  # noqa: BLE001 - whatever is in the way, the record is kept
+            told = str(error) if isinstance(error, RegistryError) else repr(error)
+            _say(f"the record was not added: {told}")
+            return False
+        _say(f"recorded observation {added.observation_ids[0][:12]}")
+        return True
 
     def _path(self) -> Path | None:
         """Return where this process's record goes; other ranks than the first have their own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
@@ -101,7 +102,7 @@ def _validate(python: str, told: Row | None, errors: str) -> Row:
             f"without its extras, which would change what is compared; install it with: {install} "
             f"{_requirement()}"
         )
-    here = {"registry": registry.__version__, "recorder": RECORDER_VERSION}
+    here = {"registry": registry.__version__, "recorder": read_recorder_mark()}
     there = {name: told.get(name) for name in here}
     if there != here:
         raise SourceError(
@@ -133,11 +134,20 @@ def _requirement() -> str:
     return f"{_DISTRIBUTION}=={distribution.version}"
 
 
+def read_recorder_mark() -> str:
+    """Return the recorder's version and a hash of its code: checkouts of one version may differ."""
+    folder = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
+    return f"{RECORDER_VERSION}.{digest.hexdigest()[:8]}"
+
+
 def main() -> None:
     """Say what this interpreter has, as JSON."""
     told = {
         "registry": registry.__version__,
-        "recorder": RECORDER_VERSION,
+        "recorder": read_recorder_mark(),
         "environment": collect_environment(installed=True),
         "missing": [name for name in _NEEDED if find_version(name) is None],
     }

@@ -12,8 +12,7 @@ import pytest
 from registry import __version__
 from registry.errors import SourceError
 from registry.measure.environment import find_version
-from registry.measure.running.interpreter import probe_interpreter
-from registry.measure.trial_settings import RECORDER_VERSION
+from registry.measure.running.interpreter import probe_interpreter, read_recorder_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +37,7 @@ def stand_in(tmp_path: Path) -> Stand:
 def saying(**changes: Any) -> str:
     told = {
         "registry": __version__,
-        "recorder": RECORDER_VERSION,
+        "recorder": read_recorder_mark(),
         "environment": {"peft_version": "1.0"},
         "missing": [],
         **changes,
@@ -100,13 +99,13 @@ def test_what_says_something_else_is_no_interpreter(stand_in: Stand, script: str
 
 
 def test_another_release_of_the_registry_would_measure_otherwise(stand_in: Stand) -> None:
-    python = stand_in(saying(registry="0.0.1", recorder=0))
+    python = stand_in(saying(registry="0.0.1", recorder="0.a"))
     with pytest.raises(SourceError) as caught:
         probe_interpreter(python)
     assert str(caught.value).startswith(
-        f"{python}: has registry 0.0.1 with recorder 0; expected {__version__} with recorder "
-        f"{RECORDER_VERSION}, as here, so that both measure alike; install it with: {python} -m "
-        "pip install --force-reinstall --no-deps "
+        f"{python}: has registry 0.0.1 with recorder 0.a; expected {__version__} with recorder "
+        f"{read_recorder_mark()}, as here, so that both measure alike; install it with: {python} "
+        "-m pip install --force-reinstall --no-deps "
     )
 
 
