@@ -17,12 +17,12 @@ STATED: dict[str, Any] = {"model": "tiny-llama", "dtype": "fp32", "steps": 12}
 MATRIX: dict[str, list[Any]] = {"method": ["full", "lora"], "seq_len": [64, 128]}
 MODEL: dict[str, Any] = {
     "model_type": "llama",
-    "vocab_size": 4096,
-    "hidden_size": 256,
-    "intermediate_size": 704,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 4,
+    "vocab_size": 1024,
+    "hidden_size": 128,
+    "intermediate_size": 352,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
 }
 
 _HEAD = """\

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import threading
+import time
 import types
 from pathlib import Path
 from typing import Any
@@ -117,6 +120,21 @@ def test_trials_on_gpus_run_side_by_side_each_on_its_own(
     assert {row["provenance"]["trials_beside"] for row in rows} == {1}
     stepped = [event for event in events if event.event == "stepped"]
     assert any(event.steps == ((7, 10), (7, 10)) for event in stepped)
+
+
+def test_ctrl_c_ends_all_that_run(tmp_path: Path, here: Path, python: str) -> None:
+    def interrupt() -> None:
+        while len(list(here.iterdir())) < 2:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    sweep, rows, _ = sweep_of(tmp_path, python, Slots(gpus=("0", "1")), 3, seed=9)
+    thread.join()
+    assert (sweep.interrupted, rows, len(sweep.left)) == (True, [], 3)
+    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")]
+    assert not [command for command in commands if str(tmp_path / "runs").encode() in command]
 
 
 def test_trials_on_cpu_share_the_cores_where_that_is_asked_for(
