@@ -38,4 +38,4 @@ class MappedTableImporter:
         if result.problems:
             return Imported(refused=tuple(Refusal(file.path, text) for text in result.problems))
         taken = f"{file.name}: {result.n_observations} observations of {result.n_rows} rows"
-        return Imported((result.submission,), (taken,))
+        return Imported((result.submission,), (taken, *result.notes))

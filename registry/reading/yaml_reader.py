@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
 from registry.reading.bounded_file import ReadingError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 #: Largest YAML text that is read, in characters: sixty times the longest mapping of the records.
 LARGEST_YAML: Final = 256 * 2**10
@@ -50,8 +53,30 @@ for _tag in ("int", "float"):
     _StrictLoader.add_constructor(f"tag:yaml.org,2002:{_tag}", _StrictLoader.construct_number)
 
 
-def parse_yaml(data: bytes | str, *, origin: str) -> Any:
+class _TextKeyLoader(_StrictLoader):
+    """A strict loader whose keys are the texts as written, and whose dates are texts."""
+
+    def construct_date(self, node: yaml.ScalarNode) -> str:
+        """Return a date as it is written."""
+        return str(node.value)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's signature
+        for key_node, _ in node.value:
+            if isinstance(key_node, yaml.ScalarNode) and key_node.tag in _PLAIN_TAGS:
+                key_node.tag = "tag:yaml.org,2002:str"
+        return super().construct_mapping(node, deep=deep)
+
+
+_PLAIN_TAGS: Final = {f"tag:yaml.org,2002:{tag}" for tag in ("int", "float", "bool", "null")}
+_TextKeyLoader.add_constructor("tag:yaml.org,2002:timestamp", _TextKeyLoader.construct_date)
+
+Path = tuple[str | int, ...]
+
+
+def parse_yaml(data: bytes | str, *, origin: str, text_keys: bool = False) -> Any:
     """Return the document in a YAML text.
+
+    With ``text_keys``, ``yes``, ``4090`` or ``1.5`` as a key are these texts, and a date is a text.
 
     Raises:
         ReadingError: the text is too long or no YAML, a key stands twice in one mapping, a number
@@ -63,7 +88,8 @@ def parse_yaml(data: bytes | str, *, origin: str) -> Any:
             origin, f"found {len(data)} characters of YAML, expected at most {LARGEST_YAML}"
         )
     try:
-        document = yaml.load(data, Loader=_StrictLoader)  # noqa: S506 - a safe loader
+        loader = _TextKeyLoader if text_keys else _StrictLoader
+        document = yaml.load(data, Loader=loader)  # noqa: S506 - a safe loader
         n_values = _count_values(document, {})
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -98,3 +124,31 @@ def _count_values(value: Any, counted: dict[int, int]) -> int:
         inner = value.values() if isinstance(value, dict) else value
         counted[id(value)] = 1 + sum(_count_values(item, counted) for item in inner)
     return counted[id(value)]
+
+
+def find_lines(data: bytes | str) -> dict[Path, int]:
+    """Return the line, from 1, on which each part of a valid YAML text stands, by its path.
+
+    What an alias brings stands where its anchor is.
+    """
+    lines: dict[Path, int] = {}
+    root = yaml.compose(data, Loader=_TextKeyLoader)
+    todo: list[tuple[Path, yaml.Node]] = [((), root)] if root else []
+    while todo and len(lines) <= _MOST_VALUES:
+        path, node = todo.pop()
+        lines.setdefault(path, node.start_mark.line + 1)
+        if isinstance(node, yaml.SequenceNode):
+            todo += [((*path, place), item) for place, item in enumerate(node.value)]
+        elif isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                inner = (*path, str(key.value))
+                lines[inner] = key.start_mark.line + 1
+                todo.append((path if key.value == "<<" else inner, value))
+    return lines
+
+
+def nearest_line(lines: Mapping[Path, int], path: Path) -> int:
+    """Return the line of a part of a document, or of the nearest part around it."""
+    while path and path not in lines:
+        path = path[:-1]
+    return lines.get(path, 1)

@@ -13,9 +13,12 @@ from registry.submission.schema import column_validator
 from registry.submission.spec import part_spec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from pydantic_core import ErrorDetails
 
     from registry.contract import Column
+    from registry.contract.tables import Table
     from registry.submission.spec import PartSpec
 
 _PLAIN_TEXT = "text without control characters or unpaired surrogates"
@@ -53,6 +56,17 @@ def check_value(column: Column, value: Any) -> str | None:
     except ValidationError as error:
         return _expected(error.errors()[0], column)
     return None
+
+
+def check_row(table: Table, row: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the contract finds wrong with what a row states, each with the column's name."""
+    for name, value in row.items():
+        if name not in table.names:
+            yield f"unknown column {name!r}{did_you_mean(name, table.names)}"
+            continue
+        problem = check_value(table.column(name), value)
+        if problem:
+            yield f"{name}: found {value!r}; {problem}"
 
 
 def _format_problem(detail: ErrorDetails) -> str:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from registry.tables.matching import match_tables, read_tables
+from registry.tables.matching import TABLE_SUFFIXES, match_tables, read_tables
 from registry.tables.merge import format_observation, merge_reports
+from registry.tables.notes import Notes
+from registry.tables.problems import Place, Problems
 from registry.tables.row_reader import RowReader
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from registry.catalogue import Catalogue
     from registry.tables.mapping import SourceMapping
-    from registry.tables.matching import TableDocument
+    from registry.tables.matching import FoundTable, TableDocument
+    from registry.tables.report import Report
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class ImportResult:
         submission: the plain document, to be validated by `prepare_submission`; where there are
             problems it lacks what could not be read, and must not be stored.
         problems: what could not be read, each with table, row and column; empty if all was.
+        notes: what a reader is to know of how it was read, each with its place.
         n_tables: tables that were read.
         n_rows: rows that were read.
         n_reports: places that report an observation, of tables and of prose.
@@ -34,6 +37,7 @@ class ImportResult:
 
     submission: dict[str, Any]
     problems: tuple[str, ...]
+    notes: tuple[str, ...]
     n_tables: int
     n_rows: int
     n_reports: int
@@ -44,27 +48,27 @@ class ImportResult:
 def import_document(document: Path, mapping: SourceMapping, catalogue: Catalogue) -> ImportResult:
     """Return what a document, or a folder of CSV files, says under a mapping.
 
-    Cells that cannot be read, unknown models and GPUs are collected in ``problems``.
+    What the mapping names and the document has not, cells that cannot be read, unknown models and
+    GPUs are collected in ``problems``.
 
     Raises:
-        SourceError: the document cannot be read, or its tables are not those of the mapping.
+        SourceError: the document cannot be read.
     """
-    origin = str(document)
+    problems, notes = Problems(str(document), mapping), Notes()
     read = read_tables(document, mapping)
-    found = match_tables(read, mapping)
-    reader = RowReader(mapping, catalogue, origin)
-    reports = [report for entry in found for report in reader.read_table(entry)]
-    reports += reader.read_claims()
-    groups = merge_reports(reports, mapping.unite, origin=origin)
+    _check_hash(document, read, mapping, problems)
+    found = match_tables(read, mapping, problems)
+    known = catalogue.extended(mapping.models, mapping.gpus)
+    reader = RowReader(mapping, known, problems, notes)
+    reports = _read_reports(reader, found, notes)
+    groups, apart = merge_reports(reports, mapping.unite, origin=str(document))
+    notes.add_runs(groups, apart)
     observations = [format_observation(group, mapping.related.n_tokens) for group in groups]
     read_numbers = {entry.number for entry in found}
     return ImportResult(
-        submission={
-            "schema_version": 1,
-            "source": _format_source(mapping, read),
-            "observations": observations,
-        },
-        problems=tuple(reader.problems),
+        submission=_format_submission(mapping, read, observations),
+        problems=problems.format(),
+        notes=notes.format(),
         n_tables=len(found),
         n_rows=sum(len(entry.table.rows) for entry in found),
         n_reports=len(reports),
@@ -73,6 +77,45 @@ def import_document(document: Path, mapping: SourceMapping, catalogue: Catalogue
             table.index for table in read.tables if table.index not in read_numbers
         ),
     )
+
+
+def _read_reports(reader: RowReader, found: list[FoundTable], notes: Notes) -> list[Report]:
+    reports: list[Report] = []
+    for entry in found:
+        notes.add_table(entry)
+        reports += reader.read_table(entry)
+    return [*reports, *reader.read_claims()]
+
+
+def _check_hash(
+    document: Path, read: TableDocument, mapping: SourceMapping, problems: Problems
+) -> None:
+    """Hold the hash that the mapping states against a document's.
+
+    The CSV files beside a mapping are copies of the tables of the document that it states.
+    """
+    stated = mapping.source.model_dump().get("sha256")
+    is_beside = Path(mapping.origin).parent == document.parent
+    is_copy = bool(read.files) or (is_beside and document.suffix.lower() in TABLE_SUFFIXES)
+    if stated is not None and not is_copy and stated != read.sha256:
+        problems.add(
+            f"found a document with sha256 {read.sha256}, expected {stated} as the mapping states: "
+            "it is another version; check the mapping against it, then correct or remove sha256",
+            Place(),
+            path=("source", "sha256"),
+        )
+
+
+def _format_submission(
+    mapping: SourceMapping, read: TableDocument, observations: list[dict[str, Any]]
+) -> dict[str, Any]:
+    described = {"models": mapping.models, "gpus": mapping.gpus}
+    return {
+        "schema_version": 1,
+        "source": _format_source(mapping, read),
+        **{part: rows for part, rows in described.items() if rows},
+        "observations": observations,
+    }
 
 
 def _format_source(mapping: SourceMapping, read: TableDocument) -> dict[str, Any]:

@@ -1,82 +1,132 @@
-"""Read one cell as its column's meaning says: values, outcome words, figures."""
+"""Read one cell as its column's meaning says: values, outcome words, and the texts of figures."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import UnitError, did_you_mean
-from registry.tables.report import ReportedFigure
+from registry.reading.patterns import compile_pattern
+from registry.tables.column_spec import FORM_PARTS
+from registry.tables.inline import plain_text
 from registry.tables.values import Stated, parse_cell_value, target_column
-from registry.units import parse_outcome_word, split_cell, split_glued, strip_markup
-from registry.units.figure import TIME_OF, parse_quantity
+from registry.units import (
+    parse_outcome_word,
+    split_card_list,
+    split_cell,
+    split_glued,
+    split_remark,
+    strip_markup,
+)
+from registry.units.known import units_by_spelling
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping, Sequence
 
-    from registry.tables.mapping import ColumnSpec, FigureSpec
+    from registry.reading.patterns import PatternMatch
+    from registry.tables.column_spec import ColumnSpec, FigureSpec, LabelSpec, PatternSpec
     from registry.tables.values import Values
-    from registry.units.memory import MemoryOptions
 
 _REFERENCE = re.compile(r"\\([0-9])")
 
+#: What an observation says that fits and has no figure.
+FITS = {
+    "outcome": Stated("ok"),
+    "outcome_detail": Stated("it fits; the source gives no figure"),
+}
+
 
 @dataclass(frozen=True)
-class Hardware:
-    """What bounds a memory figure; None where it is not stated."""
+class FigureText:
+    """The text of one figure before it is read: what it measures, its remark, whose card's it is.
 
-    n_gpus: int | None = None
-    gpu_memory_bytes: int | None = None
-    allow_over_capacity: bool = False
+    ``column`` is the header it stands under, ``where`` the place for messages.
+    """
 
-    def capacity_bytes(self, scope: str) -> int | None:
-        """Return the memory of the cards that a figure of this scope is about."""
-        if self.gpu_memory_bytes is None:
-            return None
-        if scope != "total":
-            return self.gpu_memory_bytes
-        return None if self.n_gpus is None else self.n_gpus * self.gpu_memory_bytes
+    figure: FigureSpec
+    text: str
+    column: str
+    where: str
+    remark: str | None = None
+    device_index: int | None = None
+
+
+@dataclass
+class FigureCell:
+    """What a cell of figures holds: their texts, values said beside them, and footnote marks."""
+
+    texts: list[FigureText] = field(default_factory=list)
+    values: Values = field(default_factory=dict)
+    footnotes: list[str] = field(default_factory=list)
 
 
 def bare_text(cell: str) -> str:
-    """Return a cell's text without bold and footnote marks."""
-    return strip_markup(cell).text
+    """Return a cell's text without markup and footnote marks."""
+    return strip_markup(plain_text(cell)).text
 
 
-def read_values(cell: str, spec: ColumnSpec, *, where: str) -> Values:
+def footnote_of(cell: str) -> str | None:
+    """Return the footnote mark of a cell, or None."""
+    return strip_markup(plain_text(cell)).footnote
+
+
+def texts_of(cell: str) -> tuple[str, ...]:
+    """Return the ways in which a mapping may name a cell: as written, without markup, or marks."""
+    return (cell.strip(), plain_text(cell), bare_text(cell))
+
+
+def read_values(cell: str, spec: LabelSpec, absent: Collection[str] = (), *, where: str) -> Values:
     """Return the values that a cell of a column of values states; none for an absent one.
 
     Raises:
         UnitError: the mapping gives the text no meaning, or it is none of the column's type.
     """
-    text = bare_text(cell)
-    for known in (cell.strip(), text):
+    for known in texts_of(cell):
         if known in spec.values:
             return spec.value_of(known)
-    for pattern in spec.patterns:
-        match = re.fullmatch(pattern.pattern, text)
-        if match:
-            return {
-                name: _expand(name, stated, match, where=where)
-                for name, stated in pattern.set.items()
-            }
-    if is_absent(cell, spec.absent):
+    text = bare_text(cell)
+    said = match_pattern(text, spec.patterns, where=where, k_is=spec.k_is)
+    if said is not None:
+        return said
+    if is_absent(cell, absent):
         return {}
     if spec.to is None or spec.values:
         raise UnitError(
             f"{where}: found {text!r}, expected a text that the mapping gives a meaning"
             f"{did_you_mean(text, spec.values)}{_listed(spec)}"
         )
-    return {spec.to: parse_cell_value(spec.to, text, where=where)}
+    return {spec.to: parse_cell_value(spec.to, text, where=where, k_is=spec.k_is)}
 
 
-def _listed(spec: ColumnSpec) -> str:
+def match_pattern(
+    text: str,
+    patterns: Sequence[PatternSpec],
+    *,
+    where: str,
+    k_is: int | None = None,
+    anywhere: bool = False,
+) -> Values | None:
+    """Return what the first pattern says that fits a text, or some part of it; None for none."""
+    for pattern in patterns:
+        compiled = compile_pattern(pattern.pattern)
+        match = compiled.search(text) if anywhere else compiled.fullmatch(text)
+        if match:
+            return {
+                name: _expand(name, stated, match, where=where, k_is=k_is)
+                for name, stated in pattern.set.items()
+            }
+    return None
+
+
+def _listed(spec: LabelSpec) -> str:
     known = [*spec.values, *(pattern.pattern for pattern in spec.patterns)]
     return f": one of {', '.join(repr(text) for text in known)}"
 
 
-def _expand(name: str, stated: Stated, match: re.Match[str], *, where: str) -> Stated:
+def _expand(
+    name: str, stated: Stated, match: PatternMatch, *, where: str, k_is: int | None
+) -> Stated:
     """Put the groups of a match into one of a pattern's values."""
 
     def fill(text: Any) -> Any:
@@ -89,112 +139,143 @@ def _expand(name: str, stated: Stated, match: re.Match[str], *, where: str) -> S
     if isinstance(stated.value, str) and _REFERENCE.search(stated.value):
         if target_column(name).type == "list<string>":
             return Stated([fill(stated.value)], stated.because)
-        value = parse_cell_value(name, fill(stated.value), where=where).value
+        value = parse_cell_value(name, fill(stated.value), where=where, k_is=k_is).value
         return Stated(value, stated.because)
     return stated
 
 
 def is_absent(cell: str, absent: Collection[str]) -> bool:
     """Return whether a cell says nothing: empty, or a mark that says so."""
-    return bare_text(cell) in absent or parse_outcome_word(cell).kind == "absent"
+    text = bare_text(cell)
+    return text in absent or parse_outcome_word(text).kind == "absent"
 
 
 def read_outcome(cell: str, spec: ColumnSpec, absent: Collection[str]) -> Values | None:
     """Return what a cell of figures says in the place of figures; None where it holds figures."""
-    text = bare_text(cell)
-    if text in spec.words:
-        return spec.words[text]
+    for known in texts_of(cell):
+        if known in spec.words:
+            return spec.words[known]
     if is_absent(cell, (*absent, *spec.absent)):
         return {}
-    word = parse_outcome_word(cell)
+    word = parse_outcome_word(bare_text(cell))
+    if word.kind == "no_oom":
+        return dict(FITS)
     return None if word.outcome is None else {"outcome": Stated(word.outcome)}
 
 
-def read_figures(
-    cell: str, spec: ColumnSpec, hardware: Hardware, *, where: str
-) -> list[ReportedFigure]:
-    """Return the figures of a cell.
+def read_figure_cell(
+    cells: Mapping[str, str], column: str, spec: ColumnSpec, n_gpus: int | None, *, where: str
+) -> FigureCell:
+    """Return the figures of a cell as texts, with what else it says.
 
     Raises:
-        UnitError: the text does not say what the mapping expects of it.
+        UnitError: the text does not have the form that the mapping expects of it.
     """
-    text = bare_text(cell)
-    if not spec.parts:
-        parts: tuple[str, ...] = (text,)
-    else:
-        parts = split_cell(text, len(spec.parts), where=where, separator=spec.separator)
-    figures: list[ReportedFigure] = []
-    for part, figure in zip(parts, spec.figures, strict=True):
-        figures += _read_part(part, figure, spec, hardware, where=where)
-    return figures
+    marked = strip_markup(plain_text(cells[column]))
+    found = FigureCell(footnotes=[marked.footnote] if marked.footnote else [])
+    figures = _figures_of(cells, spec, where=where)
+    texts = [marked.text]
+    if spec.parts:
+        texts = list(
+            split_cell(marked.text, len(spec.parts), where=where, separator=spec.separator)
+        )
+    for text, figure in zip(texts, figures, strict=True):
+        for index, card in _split_cards(text, spec, n_gpus, found, where=where):
+            place = where if index is None else f"{where}, card {index}"
+            found.texts.append(
+                _take_apart(
+                    card, figure, spec, found=found, column=column, index=index, where=place
+                )
+            )
+    return found
 
 
-def _read_part(
-    text: str, figure: FigureSpec, spec: ColumnSpec, hardware: Hardware, *, where: str
-) -> list[ReportedFigure]:
-    texts = _split_cards(text, spec, hardware.n_gpus or 1, where=where)
-    if texts is None:
-        return [_read_figure(text, figure, figure.scope, None, hardware, where=where)]
-    return [
-        _read_figure(part, figure, "per_gpu", index, hardware, where=f"{where}, card {index}")
-        for index, part in enumerate(texts)
-    ]
+def _figures_of(cells: Mapping[str, str], spec: ColumnSpec, *, where: str) -> list[FigureSpec]:
+    """Return the figures of a cell, in order."""
+    if spec.figures_by is None:
+        return spec.figures
+    names = spec.figures_by.figures
+    text = cells.get(spec.figures_by.column, "")
+    known = next((known for known in texts_of(text) if known in names), None)
+    if known is None:
+        raise UnitError(
+            f"{where}: found {text!r} in column {spec.figures_by.column!r}, expected one of "
+            f"{', '.join(names)}{did_you_mean(text, names)}"
+        )
+    return [names[known]]
 
 
-def _split_cards(text: str, spec: ColumnSpec, n_gpus: int, *, where: str) -> tuple[str, ...] | None:
-    """Return the text of each card; None where the cell is about one card or all together."""
-    if n_gpus == 1:
-        return None
-    if spec.cards is not None:
-        return split_glued(text, n_gpus, where=where, pattern=spec.cards)
-    if spec.cards_separator is not None:
-        return split_cell(text, n_gpus, where=where, separator=spec.cards_separator)
-    return None
+def _split_cards(
+    text: str, spec: ColumnSpec, n_gpus: int | None, found: FigureCell, *, where: str
+) -> list[tuple[int | None, str]]:
+    """Return the text of each card with its number, or the one text of all together."""
+    cards: Sequence[str] = ()
+    if spec.card_list:
+        cards = split_card_list(text, where=where)
+        _state(found.values, "n_gpus", Stated(len(cards), "the cell lists so many cards"), where)
+    elif (n_gpus or 1) > 1 and spec.cards is not None:
+        cards = split_glued(text, n_gpus or 1, where=where, pattern=spec.cards)
+    elif (n_gpus or 1) > 1 and spec.cards_separator is not None:
+        cards = split_cell(text, n_gpus or 1, where=where, separator=spec.cards_separator)
+    return list(enumerate(cards)) if len(cards) > 1 else [(None, cards[0] if cards else text)]
 
 
-def _read_figure(  # noqa: PLR0913 - the place and the two halves of a figure's meaning
+def _take_apart(  # noqa: PLR0913 - the text, what it means, and where it stands
     text: str,
     figure: FigureSpec,
-    scope: str,
-    device_index: int | None,
-    hardware: Hardware,
+    spec: ColumnSpec,
     *,
+    found: FigureCell,
+    column: str,
+    index: int | None,
     where: str,
-) -> ReportedFigure:
-    is_bare = re.search(r"[^\W\d_]|%", text) is None
-    options = _options(figure, is_bare=is_bare)
-    if figure.canonical_unit == "byte":
-        options["capacity_bytes"] = hardware.capacity_bytes(scope)
-        options["allow_over_capacity"] = hardware.allow_over_capacity
-    return ReportedFigure(
-        metric=figure.metric,
-        statistic=figure.statistic,
-        scope=scope,
-        device_index=device_index,
-        kind=figure.memory_kind,
-        quantity=parse_quantity(
-            figure.canonical_unit,
-            text,
-            where=where,
-            per=TIME_OF.get(figure.metric),
-            per_gpu=scope != "total",
-            **options,
-        ),
-        unit_in_header=figure.unit if is_bare else None,
-        because=figure.because,
-    )
+) -> FigureText:
+    """Return a figure's text without what stands around it; that goes into ``found``."""
+    text, remark = _apply_form(text, figure, found, where)
+    if remark is None:
+        text, remark = _split_unit_or_remark(text)
+    if remark is not None:
+        said = match_pattern(remark, spec.remarks, where=where, k_is=spec.k_is)
+        for name, stated in (said or {}).items():
+            _state(found.values, name, stated, where)
+        remark = remark if said is None else None
+    device = figure.device_index if index is None else index
+    return FigureText(figure, text, column, where, remark, device)
 
 
-def _options(figure: FigureSpec, *, is_bare: bool) -> MemoryOptions:
-    """Return how a figure is read, with the reasons for what its text does not say itself."""
-    default = (figure.unit or figure.default_unit) if is_bare else None
-    in_header = "the column's header gives the unit" if figure.unit else None
-    reasons = [
-        (figure.default_reason or in_header) if default else None,
-        figure.reason if figure.read_as else None,
-    ]
-    return {
-        "default_unit": default,
-        "read_as": figure.read_as,
-        "reason": "; ".join(filter(None, reasons)) or None,
-    }
+def _split_unit_or_remark(text: str) -> tuple[str, str | None]:
+    """Split a remark off a figure; a unit in parentheses is the figure's own."""
+    bare, remark = split_remark(text)
+    if remark is not None and any(
+        remark in units_by_spelling(dimension) for dimension in ("memory", "duration")
+    ):
+        return f"{bare} {remark}", None
+    return bare, remark
+
+
+def _apply_form(
+    text: str, figure: FigureSpec, found: FigureCell, where: str
+) -> tuple[str, str | None]:
+    """Return the figure and the remark that the first form gives which fits the text."""
+    for form in figure.form:
+        match = compile_pattern(form).fullmatch(text)
+        if match is None:
+            continue
+        parts = {name: part for name, part in match.groupdict().items() if part}
+        if "footnote" in parts:
+            found.footnotes.append(parts["footnote"])
+        if "gpu" in parts:
+            _state(found.values, "gpu_id", Stated(parts["gpu"]), where)
+        for name in parts.keys() - set(FORM_PARTS):
+            _state(found.values, name, parse_cell_value(name, parts[name], where=where), where)
+        value = " ".join(filter(None, (parts.get("value", ""), parts.get("unit"))))
+        return value, parts.get("remark")
+    return text, None
+
+
+def _state(values: Values, name: str, stated: Stated, where: str) -> None:
+    known = values.setdefault(name, stated)
+    if known.value != stated.value:
+        raise UnitError(
+            f"{where}: found {name} {known.value!r} and {stated.value!r} in one cell, expected one"
+        )

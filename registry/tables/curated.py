@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from registry.catalogue import Catalogue
 from registry.contract import load_table
-from registry.errors import SourceError, did_you_mean
+from registry.errors import SourceError
 from registry.reading.bounded_file import read_bytes
 from registry.reading.json_reader import parse_json, read_json_file, read_text
 from registry.reading.yaml_reader import LARGEST_YAML, parse_yaml
 from registry.store.derive_tables import Document
-from registry.submission.messages import check_value
+from registry.submission.messages import check_row
 from registry.submission.prepare import Prepared, prepare_submission
 from registry.tables.apply import import_document
 from registry.tables.mapping_reader import read_mapping
@@ -54,14 +54,8 @@ def _check_entries(path: Path, key: str, rows: list[dict[str, Any]]) -> Iterator
     """Yield what the contract finds wrong with entries of the catalogue."""
     table = load_table(path.stem)
     for row in rows:
-        for name, value in row.items():
-            if name not in table.names:
-                hint = did_you_mean(name, table.names)
-                yield f"{path}, {row[key]}: unknown column {name!r}{hint}"
-                continue
-            problem = check_value(table.column(name), value)
-            if problem:
-                yield f"{path}, {row[key]}, {name}: found {value!r}; {problem}"
+        for problem in check_row(table, row):
+            yield f"{path}, {row[key]}: {problem}"
 
 
 def stated_row(row: Mapping[str, Any]) -> dict[str, Any]:

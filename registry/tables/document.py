@@ -1,4 +1,4 @@
-r"""Read the tables of a Markdown, HTML, CSV or TSV document, cells as written.
+r"""Read the tables of a document in any of the formats of ``SUFFIXES``, cells as written.
 
 >>> table, = parse_document("| batch size | memory |\n| --- | --- |\n| 4 | 15.81GB |\n")
 >>> table.columns, table.rows[0].cells[1].text
@@ -13,9 +13,18 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from registry.errors import SourceError
 from registry.reading import decode_text, read_bytes
 from registry.tables.csv import is_csv, read_csv
+from registry.tables.excel import read_excel
 from registry.tables.html import read_html
 from registry.tables.markdown import has_html_table, has_pipe_table, read_markdown
-from registry.tables.raw_table import build_table, validate_cell_count
+from registry.tables.notebook import read_notebook
+from registry.tables.raw_table import (
+    TooManyCellsError,
+    broken_table,
+    build_table,
+    validate_cell_count,
+)
+from registry.tables.records import read_json, read_jsonl, read_yaml
+from registry.tables.restructured import read_restructured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -23,25 +32,44 @@ if TYPE_CHECKING:
 
     from registry.tables.raw_table import DraftTable, RawTable
 
-DocumentKind: TypeAlias = Literal["csv", "tsv", "markdown", "html"]
+DocumentKind: TypeAlias = Literal[
+    "csv", "tsv", "markdown", "html", "rst", "notebook", "json", "jsonl", "yaml", "excel"
+]
 
 #: Largest document that is read, in bytes: a hundred times the longest published page that was
 #: read for the records.
 LARGEST_DOCUMENT: Final = 16 * 2**20
 
-_READERS: dict[DocumentKind, Callable[[str], list[DraftTable]]] = {
+_READERS: Final[dict[DocumentKind, Callable[[str], list[DraftTable]]]] = {
     "csv": read_csv,
     "tsv": partial(read_csv, delimiter="\t"),
     "markdown": read_markdown,
     "html": read_html,
+    "rst": read_restructured,
+    "notebook": read_notebook,
+    "json": read_json,
+    "jsonl": read_jsonl,
+    "yaml": read_yaml,
 }
-_SUFFIXES: dict[str, DocumentKind] = {
+
+#: Formats by the endings of names.
+SUFFIXES: Final[dict[str, DocumentKind]] = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".md": "markdown",
     ".markdown": "markdown",
+    ".mdx": "markdown",
     ".html": "html",
     ".htm": "html",
+    ".rst": "rst",
+    ".ipynb": "notebook",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+    ".xlsx": "excel",
+    ".xlsm": "excel",
 }
 
 
@@ -59,6 +87,9 @@ def read_document(
             names repeat, or there is no such table; names document, table and line.
     """
     data = read_bytes(path, limit=limit, what="a document of tables")
+    if SUFFIXES.get(path.suffix.lower()) == "excel":
+        drafts = _read(partial(read_excel, data), str(path))
+        return _build_tables(drafts, str(path), header_rows or {}), data
     text = decode_text(data, origin=str(path))
     return parse_document(text, path=path, header_rows=header_rows), data
 
@@ -75,24 +106,45 @@ def parse_document(
     ``path`` is where it was read: its suffix gives the kind, and messages name it.
     """
     origin = str(path) if path else "text"
-    header_rows = header_rows or {}
+    kind = kind or detect_kind(text, path)
+    if kind == "excel":
+        raise SourceError(f"{origin}: found text, expected the bytes of a workbook")
+    drafts = _read(lambda: _READERS[kind](_normalize(text, kind)), origin)
+    return _build_tables(drafts, origin, header_rows or {})
+
+
+def _read(read: Callable[[], list[DraftTable]], origin: str) -> list[DraftTable]:
     try:
-        kind = kind or detect_kind(text, path)
-        drafts = _READERS[kind](_normalize(text, kind))
-        _validate_numbers(header_rows, len(drafts))
+        return read()
     except SourceError as error:
         raise SourceError(f"{origin}: {error}") from error
+
+
+def _build_tables(
+    drafts: list[DraftTable], origin: str, header_rows: Mapping[int, int]
+) -> list[RawTable]:
+    _validate_numbers(header_rows, len(drafts), origin)
     tables: list[RawTable] = []
     n_cells = 0
     for number, draft in enumerate(drafts, start=1):
         try:
-            table = build_table(draft, number, header_rows.get(number))
+            table = _build_or_break(draft, number, header_rows.get(number))
             n_cells += len(table.rows) * len(table.columns)
             validate_cell_count(n_cells, table.line)
         except SourceError as error:
             raise SourceError(f"{origin}, table {number}, {error}") from error
         tables.append(table)
     return tables
+
+
+def _build_or_break(draft: DraftTable, number: int, n_header_rows: int | None) -> RawTable:
+    """Return a table; one that cannot be read is a problem only where a mapping names it."""
+    try:
+        return build_table(draft, number, n_header_rows)
+    except TooManyCellsError:
+        raise
+    except SourceError as error:
+        return broken_table(draft, number, str(error))
 
 
 def detect_kind(text: str, path: Path | None = None) -> DocumentKind:
@@ -102,8 +154,8 @@ def detect_kind(text: str, path: Path | None = None) -> DocumentKind:
     CSV, and all else is Markdown without tables.
     """
     suffix = path.suffix.lower() if path else ""
-    if suffix in _SUFFIXES:
-        return _SUFFIXES[suffix]
+    if suffix in SUFFIXES:
+        return SUFFIXES[suffix]
     if text.lstrip("\ufeff \t\r\n")[:15].lower().startswith(("<!doctype html", "<html")):
         return "html"
     if has_pipe_table(text) or has_html_table(text) or not is_csv(text):
@@ -127,10 +179,10 @@ def _normalize(text: str, kind: DocumentKind) -> str:
     return text if kind in ("csv", "tsv") else text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _validate_numbers(numbers: Collection[int], n_tables: int) -> None:
+def _validate_numbers(numbers: Collection[int], n_tables: int, origin: str) -> None:
     unknown = sorted(number for number in numbers if not 1 <= number <= n_tables)
     if unknown:
         raise SourceError(
-            f"found {n_tables} tables, expected a table {unknown[0]}; "
+            f"{origin}: found {n_tables} tables, expected a table {unknown[0]}; "
             "tables count from 1 in order of appearance"
         )

@@ -138,7 +138,7 @@ class _OpenTable:
         self.end_row()
         heading = (*self.heading, self.caption) if self.caption else self.heading
         n_header = self.n_thead_rows or _count_header_rows(self.rows)
-        return DraftTable(heading, tuple(self.rows), self.line, n_header)
+        return DraftTable(heading, tuple(self.rows), self.line, n_header, pads=True)
 
 
 class _TableParser(HTMLParser):

@@ -8,19 +8,19 @@ from pydantic import ValidationError
 
 from registry.errors import SourceError, did_you_mean, excerpt
 from registry.reading import read_bytes
-from registry.reading.yaml_reader import LARGEST_YAML, parse_yaml
+from registry.reading.yaml_reader import LARGEST_YAML, Path, find_lines, nearest_line, parse_yaml
 from registry.submission import Source
 from registry.tables.mapping import SourceMapping
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from pathlib import Path as FilePath
 
     from pydantic_core import ErrorDetails
 
 _MOST_PROBLEMS = 20
 
 
-def read_mapping(path: Path) -> SourceMapping:
+def read_mapping(path: FilePath) -> SourceMapping:
     """Return the mapping in a YAML file.
 
     Raises:
@@ -33,20 +33,23 @@ def read_mapping(path: Path) -> SourceMapping:
 
 def parse_mapping(data: bytes | str, *, origin: str) -> SourceMapping:
     """Return the mapping that YAML text says; raises as :func:`read_mapping` does."""
-    document = parse_yaml(data, origin=origin)
+    document = parse_yaml(data, origin=origin, text_keys=True)
     if not isinstance(document, dict):
         raise SourceError(
             f"{origin}: found {type(document).__name__}, expected a mapping with the keys "
             f"{', '.join(SourceMapping.model_fields)}"
         )
     try:
-        return SourceMapping.model_validate(document).read_from(origin)
+        return SourceMapping.model_validate(document).read_from(origin, find_lines(data))
     except ValidationError as error:
-        raise SourceError(_format_problems(error, origin)) from None
+        raise SourceError(_format_problems(error, origin, find_lines(data))) from None
 
 
-def _format_problems(error: ValidationError, origin: str) -> str:
-    problems = [f"{origin}: {_translate(detail)}" for detail in error.errors()]
+def _format_problems(error: ValidationError, origin: str, lines: dict[Path, int]) -> str:
+    problems = [
+        f"{origin}, line {nearest_line(lines, detail['loc'])}: {_translate(detail)}"
+        for detail in error.errors()
+    ]
     if len(problems) > _MOST_PROBLEMS:
         more = len(problems) - _MOST_PROBLEMS
         problems = [*problems[:_MOST_PROBLEMS], f"{origin}: and {more} more problems"]

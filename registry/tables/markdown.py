@@ -1,11 +1,9 @@
 r"""Tables in Markdown: pipe tables as GitHub's dialect has them, and HTML tables among them.
 
-markdown-it-py says where headings, fenced code and HTML stand. The rows of tables are read here:
-GitHub's dialect fills short rows and cuts long ones, which shifts figures silently, and here a
-ragged row is an error that names its line.
-
-Tables in fenced code blocks and comments are passed over. In a cell ``\|`` is a pipe, a pipe in a
-closed code span does not end the cell, entities are decoded, and all other markup stays as written.
+markdown-it-py's tokens say where tables, headings, fenced code and HTML stand, and what the cells
+hold. As on GitHub, short rows are filled with empty cells and surplus cells left out; the table
+notes both. Tables in code and comments are passed over. In a cell ``\|`` is a pipe, entities are
+decoded, and all other markup stays as written.
 """
 
 from __future__ import annotations
@@ -13,16 +11,19 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block.table import escapedSplit
 
 from registry.tables.html import read_html
 from registry.tables.raw_table import DraftCell, DraftRow, DraftTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from markdown_it.token import Token
 
 #: Only blocks: the text inside a line is not parsed, and links need no definitions. The marks of
 #: quotes are taken off beforehand: the library's rule for them is quadratic in lazy quotes.
@@ -33,7 +34,6 @@ _HTML_HEADING = re.compile(r"\s*<h([1-6])\b[^>]*>(.*?)</h\1\s*>\s*$", re.IGNOREC
 _BOLD_LINE = re.compile(r"(?:\*\*|__|<(?:b|strong)>)(.+?)(?:\*\*|__|</(?:b|strong)>)\s?[:\uff1a]?$")
 _QUOTE_MARKS = re.compile(r"^\s{0,3}(?:> ?)+")
 _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
-_CELL_TOKEN = re.compile(rf"\\.|{_CODE_SPAN.pattern}|(?P<cut>\|)")
 _DELIMITER_CELL = re.compile(r":?-+:?")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w+);")
 _TAG = re.compile(r"<[^<>]*>")
@@ -67,17 +67,13 @@ def has_html_table(text: str) -> bool:
 def split_cells(line: str) -> list[str]:
     r"""Split a pipe table's line into its cells, outer pipes or not.
 
-    >>> split_cells(r"| a \| b | `c | d` | **e** |")
-    ['a | b', '`c | d`', '**e**']
+    >>> split_cells(r"| a \| b | `c` | **e** |")
+    ['a | b', '`c`', '**e**']
     """
-    line = line.strip()
-    cuts = [found.start() for found in _CELL_TOKEN.finditer(line) if found["cut"]]
-    parts = [line[start + 1 : end] for start, end in pairwise([-1, *cuts, len(line)])]
-    if cuts and cuts[0] == 0:
-        parts = parts[1:]
-    if cuts and cuts[-1] == len(line) - 1 and len(parts) > 1:
-        parts = parts[:-1]
-    return [_decode(part.replace("\\|", "|")).strip() for part in parts]
+    cells = escapedSplit(line.strip())
+    cells = cells[1:] if cells and not cells[0].strip() else cells
+    cells = cells[:-1] if cells and not cells[-1].strip() else cells
+    return [_decode(cell).strip() for cell in cells]
 
 
 @dataclass(frozen=True)
@@ -88,6 +84,7 @@ class _Block:
     end: int
     level: int = 0
     text: str = ""
+    rows: tuple[DraftRow, ...] = ()
 
 
 def _find_blocks(lines: list[str]) -> dict[int, _Block]:
@@ -100,11 +97,32 @@ def _find_blocks(lines: list[str]) -> dict[int, _Block]:
             # each list around a heading, which adds two levels, puts it below the headings outside
             level = int(token.tag.removeprefix("h")) + token.level // 2
             blocks[start] = _Block("heading", end, level, tokens[place + 1].content)
+        elif token.type == "table_open":
+            blocks[start] = _Block("table", end, rows=tuple(_collect_rows(tokens, place, lines)))
         elif token.type in ("fence", "hr"):
             blocks[start] = _Block(token.type, end)
         elif token.type == "html_block":
             blocks.update(_find_comments(lines, start, end))
     return blocks
+
+
+def _collect_rows(tokens: list[Token], place: int, lines: list[str]) -> Iterator[DraftRow]:
+    """Yield the rows of the table that begins at a token; surplus cells are kept, to be told."""
+    cells: list[str] = []
+    line = 0
+    for token in islice(tokens, place, None):
+        if token.type == "table_close":
+            return
+        if token.type == "tr_open":
+            cells, line = [], (token.map or (0, 0))[0]
+        elif token.type == "inline":
+            cells.append(_decode(token.content))
+        elif token.type == "tr_close":
+            written = split_cells(lines[line])
+            # the tokens hold as many cells as the header; what was written says what is missing
+            n_written = max(len(written), 1)
+            cells = [*cells[:n_written], *written[len(cells) :]]
+            yield DraftRow(line + 1, tuple(DraftCell(text) for text in cells))
 
 
 def _find_comments(lines: list[str], start: int, end: int) -> Iterator[tuple[int, _Block]]:
@@ -207,25 +225,35 @@ class _Scanner:
 
     def _take_passed_over(self, _line: str) -> int:
         block = self._blocks.get(self._at)
-        if block is None or block.kind == "heading":
+        if block is None or block.kind in ("heading", "table"):
             return 0
         if block.kind != "comment":
             self._headings.end_block()
         return block.end - self._at
 
     def _take_pipe_table(self, line: str) -> int:
-        if not _starts_table(line, self._line_at(self._at + 1)):
+        block = self._blocks.get(self._at)
+        if block is not None and block.kind == "table":
+            rows, n_lines = block.rows, block.end - self._at
+        else:
+            rows, n_lines = self._uneven_header(line), 2
+        if not rows:
             return 0
-        end = self._at + 2
-        while end < len(self._lines) and self._continues_table(end):
-            end += 1
-        rows = [_draft_row(self._lines[number], number + 1) for number in range(self._at, end)]
-        # a delimiter row of another width stays, so that building the table names its line
-        if len(rows[0].cells) == len(rows[1].cells):
-            del rows[1]
-        self._tables.append(DraftTable(self._headings.path(), tuple(rows), self._at + 1))
+        path = self._headings.path()
+        self._tables.append(DraftTable(path, rows, self._at + 1, pads=block is not None))
         self._headings.end_block()
-        return end - self._at
+        return n_lines
+
+    def _uneven_header(self, line: str) -> tuple[DraftRow, ...]:
+        """Return the header and delimiter row of what is no table, for they differ in width.
+
+        GitHub shows such lines as text. They stay a table that cannot be read, so that whoever
+        looks for it is told why.
+        """
+        below = self._line_at(self._at + 1)
+        if not _starts_table(line, below) or len(split_cells(line)) == len(split_cells(below)):
+            return ()
+        return (_draft_row(line, self._at + 1), _draft_row(below, self._at + 2))
 
     def _take_html_table(self, line: str) -> int:
         if _table_depth(line) is None:
@@ -268,12 +296,6 @@ class _Scanner:
 
     def _is_heading(self, number: int) -> bool:
         return number in self._blocks and self._blocks[number].kind == "heading"
-
-    def _continues_table(self, number: int) -> bool:
-        line = self._lines[number]
-        if not line.strip() or number in self._blocks:
-            return False
-        return "|" in line or not line.lstrip().startswith("<")
 
 
 def _starts_table(line: str, below: str) -> bool:

@@ -3,38 +3,68 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from registry.errors import SourceError, did_you_mean
+from registry.reading.patterns import compile_pattern
 from registry.tables.document import LARGEST_DOCUMENT, read_document
 from registry.tables.mapping import Match
+from registry.tables.problems import Place
+from registry.tables.transposed import transpose
 from registry.tables.values import target_columns
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
+    from pathlib import Path as FilePath
 
-    from registry.tables.mapping import ColumnSpec, SourceMapping, TableSpec
+    from registry.reading.yaml_reader import Path
+    from registry.tables.column_spec import ColumnSpec
+    from registry.tables.mapping import Pivot, SourceMapping, TableSpec
+    from registry.tables.problems import Problems
     from registry.tables.raw_table import RawTable
 
-_SUFFIXES = (".csv", ".tsv")
+#: Files of a folder that hold its tables.
+TABLE_SUFFIXES = (".csv", ".tsv")
+
+#: What stands under ``ignore`` for all columns that are not mapped.
+REST = "rest"
 
 
 @dataclass(frozen=True)
 class FoundTable:
-    """A table of the document and how the mapping reads it; ``number`` counts from 1."""
+    """A table of the document and how the mapping reads it; ``number`` counts from 1.
+
+    ``place`` is that of the entry among the mapping's tables; ``ignored`` are the columns that are
+    not read. ``is_complete`` says whether each of the others has a meaning.
+    """
 
     number: int
     table: RawTable
     spec: TableSpec
     columns: dict[str, ColumnSpec]
+    place: int
+    ignored: tuple[str, ...] = ()
+    is_complete: bool = True
 
     @property
     def title(self) -> str | None:
         """The heading under which the table stands: the mapping's, else the document's last."""
         return self.spec.title or (self.table.heading[-1] if self.table.heading else None)
+
+    @property
+    def path(self) -> Path:
+        """Where the mapping describes the table."""
+        return ("tables", self.place)
+
+    def path_of(self, column: str) -> Path:
+        """Return where the mapping describes a column."""
+        if column in self.spec.columns:
+            return (*self.path, "columns", column)
+        if column in self.columns:
+            return ("columns", column)
+        return (*self.path, "pivot")
 
 
 @dataclass(frozen=True)
@@ -46,7 +76,7 @@ class TableDocument:
     sha256: str
 
 
-def read_tables(path: Path, mapping: SourceMapping) -> TableDocument:
+def read_tables(path: FilePath, mapping: SourceMapping) -> TableDocument:
     """Return the tables of a file, or of the CSV and TSV files of a folder in order of names.
 
     Raises:
@@ -55,9 +85,9 @@ def read_tables(path: Path, mapping: SourceMapping) -> TableDocument:
     return _read_folder(path) if path.is_dir() else _read_file(path, mapping)
 
 
-def _read_folder(folder: Path) -> TableDocument:
+def _read_folder(folder: FilePath) -> TableDocument:
     try:
-        paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES)
+        paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in TABLE_SUFFIXES)
     except OSError as error:
         raise SourceError(
             f"{folder}: cannot be read: {error.strerror}; expected a readable folder"
@@ -75,7 +105,7 @@ def _read_folder(folder: Path) -> TableDocument:
     return TableDocument(tuple(tables), tuple(path.name for path in paths), hashed.hexdigest())
 
 
-def _read_file(path: Path, mapping: SourceMapping) -> TableDocument:
+def _read_file(path: FilePath, mapping: SourceMapping) -> TableDocument:
     tables, data = read_document(path, header_rows=_header_rows(mapping))
     return TableDocument(tuple(tables), (), hashlib.sha256(data).hexdigest())
 
@@ -103,28 +133,32 @@ def _numbers(match: Match) -> list[int]:
     return match.table if isinstance(match.table, list) else [match.table]
 
 
-def match_tables(document: TableDocument, mapping: SourceMapping) -> list[FoundTable]:
+def match_tables(
+    document: TableDocument, mapping: SourceMapping, problems: Problems
+) -> list[FoundTable]:
     """Return the tables that the mapping reads, in order, each with all its columns' meanings.
 
-    Raises:
-        SourceError: an entry of the mapping matches no table, two match the same, a column that
-            the mapping names is in no table, or a table has a column without a meaning.
+    Where an entry of the mapping matches no table, two match the same, a table cannot be read, a
+    column that the mapping names is in no table, or a table has a column without a meaning, that is
+    a problem.
     """
     found: dict[int, FoundTable] = {}
     for place, spec in enumerate(mapping.tables):
-        where = f"{mapping.origin}: tables[{place}]"
         matching = [table for table in document.tables if _matches(spec.match, table, document)]
         if not matching:
-            raise SourceError(_no_match(document, where))
+            problems.add(_no_match(document), Place(), path=("tables", place, "match"))
         for table in matching:
             if table.index in found:
-                raise SourceError(
-                    f"{where}.match: found table {table.index}, which another entry reads "
-                    "already, expected one entry for each table; say more in match"
+                problems.add(
+                    "two entries read it, expected one entry for each table; say more in match",
+                    Place(table.index),
+                    path=("tables", place, "match"),
                 )
-            columns = _collect_columns(table, spec, mapping, where)
-            found[table.index] = FoundTable(table.index, table, spec, columns)
-    _validate_common(mapping, [entry.table for entry in found.values()])
+            elif table.problem:
+                problems.add(table.problem, Place(table.index))
+            else:
+                found[table.index] = _describe(table, spec, mapping, place, problems)
+    _check_common(mapping, list(found.values()), problems)
     return [found[number] for number in sorted(found)]
 
 
@@ -138,79 +172,115 @@ def _matches(match: Match, table: RawTable, document: TableDocument) -> bool:
     if match.file is not None and document.files:
         conditions.append(fnmatchcase(document.files[table.index - 1], match.file))
     if match.heading is not None and not document.files:
-        conditions.append(re.search(match.heading, " / ".join(table.heading)) is not None)
+        conditions.append(_search(match.heading, " / ".join(table.heading)))
     is_unconditional = match == Match()
     return is_unconditional or (bool(conditions) and all(conditions))
 
 
-def _no_match(document: TableDocument, where: str) -> str:
+def _search(pattern: str, text: str) -> bool:
+    return compile_pattern(pattern).search(text) is not None
+
+
+def _no_match(document: TableDocument) -> str:
     if not document.tables:
-        return f"{where}.match: found no table in the document, expected one"
+        return "found no table in the document, expected one"
     listed = "; ".join(
         f"{table.index}: {' / '.join(table.heading) or 'no heading'} ({', '.join(table.columns)})"
         for table in document.tables[:10]
     )
-    return (
-        f"{where}.match: found no such table, expected one of the document's "
-        f"{len(document.tables)}: {listed}"
-    )
+    return f"found no such table, expected one of the document's {len(document.tables)}: {listed}"
 
 
-def _collect_columns(
-    table: RawTable, spec: TableSpec, mapping: SourceMapping, where: str
-) -> dict[str, ColumnSpec]:
-    for key, names in _named_columns(spec):
-        for name in names:
-            if name not in table.columns and not (key == "rules" and name in target_columns()):
-                raise SourceError(_no_column(name, table, f"{where}.{key}"))
+def _describe(
+    table: RawTable, spec: TableSpec, mapping: SourceMapping, place: int, problems: Problems
+) -> FoundTable:
+    """Return a table with the meaning of each of its columns; what lacks one is a problem."""
+    if spec.transposed:
+        table = transpose(table)
+    where = Place(table.index)
     columns = {
         name: meaning
         for name, meaning in {**mapping.columns, **spec.columns}.items()
         if name in table.columns
     }
-    pivoted = pivot_labels(table, spec)
-    if spec.pivot is not None and not pivoted:
-        raise SourceError(_no_column(spec.pivot.columns, table, f"{where}.pivot"))
-    without = [name for name in table.columns if name not in columns and name not in pivoted]
-    if without:
-        raise SourceError(
-            f"{where}.columns: found no meaning of column {without[0]!r} of table {table.index}, "
-            "expected one for each column; map it, or write `ignore` and why"
-        )
-    return columns
+    pivoted = {name for pivot in spec.pivot for name in pivot_labels(table, pivot)}
+    by = {c.figures_by.column for c in columns.values() if c.figures_by}
+    ignored = {*mapping.ignore, *spec.ignore}
+    without = [n for n in table.columns if n not in columns and n not in pivoted and n not in by]
+    left = [n for n in without if n in ignored or REST in ignored]
+    found = FoundTable(
+        table.index, table, spec, columns, place, tuple(left), len(left) == len(without)
+    )
+    _check_named(found, by, problems)
+    for name in without:
+        if name not in left:
+            problems.add(
+                "found no meaning, expected one for each column; map it, or leave it out with "
+                "`ignore`",
+                where,
+                column=name,
+                path=(*found.path, "columns"),
+            )
+    return found
 
 
-def pivot_labels(table: RawTable, spec: TableSpec) -> dict[str, str]:
+def _check_named(found: FoundTable, by: set[str], problems: Problems) -> None:
+    """Note the columns that the mapping of a table names and that it does not have."""
+    table, spec = found.table, found.spec
+    named: list[tuple[Path, str]] = [(("columns", name), name) for name in spec.columns]
+    named += [(("columns",), name) for name in by]
+    named += [(("ignore",), name) for name in spec.ignore if name != REST]
+    for place, runs in enumerate(spec.glued_runs):
+        named += [(("glued_runs", place), name) for name in (*runs.when, *runs.columns)]
+    for place, skip in enumerate(spec.skip):
+        named += [(("skip", place), name) for name in skip.when]
+    for place, rule in enumerate(spec.rules):
+        names = [name for name in rule.when if name not in target_columns()]
+        named += [(("rules", place), name) for name in names]
+    for path, name in named:
+        if name not in table.columns:
+            problems.add(_no_column(name, table), Place(table.index), path=(*found.path, *path))
+    for place, pivot in enumerate(spec.pivot):
+        if not pivot_labels(table, pivot):
+            problems.add(
+                _no_column(pivot.columns, table),
+                Place(table.index),
+                path=(*found.path, "pivot", place),
+            )
+
+
+def pivot_labels(table: RawTable, pivot: Pivot) -> dict[str, str]:
     """Return the pivoted columns of a table: name to label."""
-    if spec.pivot is None:
-        return {}
-    matches = {name: re.fullmatch(spec.pivot.columns, name) for name in table.columns}
-    return {name: match[1] if match.re.groups else name for name, match in matches.items() if match}
+    pattern = compile_pattern(pivot.columns)
+    matches = {name: pattern.fullmatch(name) for name in table.columns}
+    return {
+        name: (match[1] or "") if pattern.groups else name
+        for name, match in matches.items()
+        if match
+    }
 
 
-def _named_columns(spec: TableSpec) -> list[tuple[str, list[str]]]:
-    """Return the names that an entry of the mapping uses, by the key under which they stand."""
-    glued = [name for runs in spec.glued_runs for name in (*runs.when, *runs.columns)]
-    in_rules = [name for rule in spec.rules for name in rule.when]
-    return [("columns", list(spec.columns)), ("glued_runs", glued), ("rules", in_rules)]
-
-
-def _no_column(name: str, table: RawTable, where: str) -> str:
+def _no_column(name: str, table: RawTable) -> str:
     return (
-        f"{where}: found {name!r}{did_you_mean(name, table.columns)}; expected a column of table "
-        f"{table.index}: {', '.join(repr(column) for column in table.columns)}"
+        f"found {name!r} in the mapping{did_you_mean(name, table.columns)}; expected a column of "
+        f"the table: {', '.join(repr(column) for column in table.columns)}"
     )
 
 
-def _validate_common(mapping: SourceMapping, tables: list[RawTable]) -> None:
-    """Refuse a common column that no table has: most likely it is misspelt."""
-    known = {name for table in tables for name in table.columns}
-    in_rules = [name for rule in mapping.rules for name in rule.when]
-    named = [("columns", name) for name in mapping.columns]
-    named += [("rules", name) for name in in_rules if name not in target_columns()]
-    for key, name in named:
-        if name not in known:
-            raise SourceError(
-                f"{mapping.origin}: {key}: found {name!r}{did_you_mean(name, known)}; expected a "
-                f"column of the tables: {', '.join(repr(column) for column in sorted(known))}"
+def _check_common(mapping: SourceMapping, tables: Sequence[FoundTable], problems: Problems) -> None:
+    """Note a common column that no table has: most likely it is misspelt."""
+    known = {name for entry in tables for name in entry.table.columns}
+    named: list[tuple[Path, str]] = [(("columns", name), name) for name in mapping.columns]
+    named += [(("ignore",), name) for name in mapping.ignore if name != REST]
+    named += [(("unite", name), name) for name in mapping.unite if name not in target_columns()]
+    for place, rule in enumerate(mapping.rules):
+        names = [name for name in rule.when if name not in target_columns()]
+        named += [(("rules", place), name) for name in names]
+    for path, name in named:
+        if name not in known and tables:
+            problems.add(
+                f"found {name!r} in the mapping{did_you_mean(name, known)}; expected a column of "
+                f"the tables: {', '.join(repr(column) for column in sorted(known))}",
+                Place(),
+                path=path,
             )

@@ -38,6 +38,7 @@ class Group:
     values: Values
     figures: dict[FigureKey, ReportedFigure] = field(default_factory=dict)
     citations: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
 
     @property
     def first(self) -> int:
@@ -45,30 +46,43 @@ class Group:
         return min(number for number, _ in self.citations)
 
 
+@dataclass(frozen=True)
+class Apart:
+    """Two reports that say the same and are kept apart, for their rows differ in some columns."""
+
+    one: Report
+    other: Report
+    columns: tuple[str, ...]
+
+
 def merge_reports(
     reports: Sequence[Report], unite: Mapping[str, str], *, origin: str
-) -> list[Group]:
+) -> tuple[list[Group], list[Apart]]:
     """Return the experiments that reports are about, in order of their first report.
 
-    Reports are of one experiment where configuration, environment and outcome are the same and no
-    figure contradicts another. ``unite`` names columns, each with a reason, in which a report may
-    leave out what another states, if all their figures agree and they share one at least.
+    Reports are of one experiment where configuration, environment and outcome are the same, no
+    figure contradicts another, and no column that the mapping does not read tells their rows apart.
+    ``unite`` names columns, each with a reason, in which a report may leave out what another
+    states, if all their figures agree and they share one at least, or in which rows may differ.
     """
-    groups = _merge_equal(reports, origin)
+    apart: list[Apart] = []
+    groups = _merge_equal(reports, unite, apart, origin=origin)
     if unite:
         groups = _unite(groups, unite)
     groups.sort(key=lambda group: group.first)
     _number_runs(groups)
-    return groups
+    return groups, apart
 
 
-def _merge_equal(reports: Sequence[Report], origin: str) -> list[Group]:
+def _merge_equal(
+    reports: Sequence[Report], unite: Mapping[str, str], apart: list[Apart], *, origin: str
+) -> list[Group]:
     by_key: dict[str, list[Group]] = defaultdict(list)
     for number, report in enumerate(reports):
         figures = {figure.key: figure for figure in report.figures}
-        new = Group(dict(report.values), figures, [(number, report.citation)])
+        new = Group(dict(report.values), figures, [(number, report.citation)], [report])
         alike = by_key[_key(report.values)]
-        same = next((group for group in alike if _agree(group, new)), None)
+        same = _find_same(alike, new, unite, apart)
         if same is None:
             alike.append(new)
             if len(alike) > _MOST_RUNS:
@@ -80,6 +94,33 @@ def _merge_equal(reports: Sequence[Report], origin: str) -> list[Group]:
         else:
             _absorb(same, new)
     return [group for alike in by_key.values() for group in alike]
+
+
+def _find_same(
+    alike: Iterable[Group], new: Group, unite: Mapping[str, str], apart: list[Apart]
+) -> Group | None:
+    """Return the group that a report joins; note one that it does not join for its cells alone."""
+    (report,) = new.reports
+    for group in alike:
+        if not _agree(group, new):
+            continue
+        differing = _differing(group, report, unite)
+        if differing is None:
+            return group
+        if group.figures.keys() & new.figures.keys() or not new.figures:
+            apart.append(differing)
+    return None
+
+
+def _differing(
+    group: Group, report: Report, unite: Mapping[str, str], *, named: bool = True
+) -> Apart | None:
+    """Return what tells a report from those of a group, if columns do that are not united."""
+    for known in group.reports:
+        columns = [name for name in known.differing(report, named=named) if name not in unite]
+        if columns:
+            return Apart(known, report, tuple(columns))
+    return None
 
 
 def _key(values: Values, without: Iterable[str] = ()) -> str:
@@ -106,6 +147,15 @@ def _absorb(group: Group, other: Group) -> None:
         known = group.figures.get(key)
         group.figures[key] = figure if known is None else _merge_figures(known, figure)
     group.citations = sorted([*group.citations, *other.citations], key=lambda entry: entry[0])
+    group.reports += [report for report in other.reports if _is_new(report, group.reports)]
+
+
+def _is_new(report: Report, known: Iterable[Report]) -> bool:
+    """Return whether a report has texts that none of the others has."""
+    return not any(
+        (report.table, report.unread, report.named) == (other.table, other.unread, other.named)
+        for other in known
+    )
 
 
 def _merge_stated(name: str, known: Stated | None, other: Stated) -> Stated:
@@ -136,7 +186,12 @@ def _unite(groups: list[Group], unite: Mapping[str, str]) -> list[Group]:
     united = []
     for alike in _collect_alike(groups, unite):
         for group in list(alike):
-            fuller = [other for other in alike if _fills(other, group, unite)]
+            fuller = [
+                other
+                for other in alike
+                if _fills(other, group, unite)
+                and not any(_differing(other, r, unite, named=False) for r in group.reports)
+            ]
             if len(fuller) == 1:
                 _take_in(fuller[0], group, unite)
                 alike.remove(group)

@@ -10,6 +10,12 @@ from collections import Counter
 from dataclasses import dataclass
 
 from registry.errors import SourceError
+from registry.tables.inline import plain_text
+
+
+class TooManyCellsError(SourceError):
+    """A document has more cells than can be laid out; none of its tables is read."""
+
 
 CELL_LIMIT_CHARACTERS = 131_072
 """A longer cell is no cell; the same limit as the csv module's own."""
@@ -47,10 +53,14 @@ class RawTable:
     `index` counts the document's tables from 1 in order of appearance. `heading` is the path of
     headings above the table, then the bold line and the caption where there are such.
 
-    `columns` are the header's paths from top to bottom, joined by ``" / "``: a header of one level
-    keeps its leaf name, `256` under `Sequence Length` is ``Sequence Length / 256``. A cell that
-    spans header rows counts once, blank header cells do not count, and a column without any name
-    is ``column N``. A path that repeats gets its occurrence: ``Time``, ``Time (2)``.
+    `columns` are the header's paths from top to bottom, without markup, joined by ``" / "``: a
+    header of one level keeps its leaf name, `256` under `Sequence Length` is ``Sequence Length /
+    256``. A cell that spans header rows counts once, blank header cells do not count, and a column
+    without any name is ``column N``. A path that repeats gets its occurrence: ``Time``, ``Time
+    (2)``.
+
+    `notes` say what was filled in or left out to make it a rectangle. `problem` says why a table
+    cannot be read; it has no columns and rows then.
     """
 
     index: int
@@ -60,6 +70,8 @@ class RawTable:
     rows: tuple[BodyRow, ...]
     n_blank_rows: int = 0
     line: int = 1
+    notes: tuple[str, ...] = ()
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +95,17 @@ class DraftRow:
 
 @dataclass(frozen=True)
 class DraftTable:
-    """A table before its spans are laid out; `n_header_rows` is the reader's finding."""
+    """A table before its spans are laid out; `n_header_rows` is the reader's finding.
+
+    `pads` says that the format fills short rows with empty cells and leaves surplus ones out.
+    """
 
     heading: tuple[str, ...]
     rows: tuple[DraftRow, ...]
     line: int
     n_header_rows: int = 1
     names_may_repeat: bool = True
+    pads: bool = False
 
 
 def build_table(draft: DraftTable, index: int, n_header_rows: int | None = None) -> RawTable:
@@ -110,8 +126,12 @@ def build_table(draft: DraftTable, index: int, n_header_rows: int | None = None)
             f"line {draft.line}: found {len(kept)} rows with text, expected {n_header} header "
             "rows; give at least one header row and no more than the table has"
         )
+    width = len(kept[0].cells)
+    notes: list[str] = []
+    if draft.pads:
+        kept = [_fit(row, width, notes) for row in kept]
     for row in kept:
-        _validate_row(row, len(kept[0].cells))
+        _validate_row(row, width)
     header = kept[:n_header]
     return RawTable(
         index=index,
@@ -121,7 +141,26 @@ def build_table(draft: DraftTable, index: int, n_header_rows: int | None = None)
         rows=tuple(kept[n_header:]),
         n_blank_rows=len(grid) - len(kept),
         line=draft.line,
+        notes=tuple(notes),
     )
+
+
+def broken_table(draft: DraftTable, index: int, problem: str) -> RawTable:
+    """Return what stands for a table that cannot be read."""
+    return RawTable(index, draft.heading, (), (), (), line=draft.line, problem=problem)
+
+
+def _fit(row: BodyRow, width: int, notes: list[str]) -> BodyRow:
+    """Return a row with as many cells as the header, as GitHub shows it, and note what differs."""
+    n_missing = width - len(row.cells)
+    if not n_missing:
+        return row
+    surplus = [cell.text for cell in row.cells[width:] if cell.text]
+    if n_missing > 0:
+        notes.append(f"line {row.line}: {n_missing} cells missing at the end, taken as empty")
+    elif surplus:
+        notes.append(f"line {row.line}: cells beyond the header left out: {surplus!r:.80}")
+    return BodyRow(row.line, (row.cells + (Cell(""),) * n_missing)[:width])
 
 
 def _lay_out(rows: tuple[DraftRow, ...]) -> list[tuple[Cell, ...]]:
@@ -147,7 +186,7 @@ def _lay_out(rows: tuple[DraftRow, ...]) -> list[tuple[Cell, ...]]:
 def validate_cell_count(n_cells: int, line: int) -> None:
     """Raise SourceError where tables have too many cells."""
     if n_cells > MOST_CELLS:
-        raise SourceError(
+        raise TooManyCellsError(
             f"line {line}: found more than {MOST_CELLS} cells, expected tables for people; split "
             "the document, or correct rowspan and colspan"
         )
@@ -228,7 +267,7 @@ def _path(header: list[BodyRow], column: int) -> str:
     for row in header:
         cell = row.cells[column]
         if cell.text and not _continues(cell, above, column):
-            levels.append(cell.text)
+            levels.append(plain_text(cell.text))
         above = cell
     return " / ".join(levels) or f"column {column + 1}"
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from registry.units.figure import format_figure
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from registry.tables.values import Values
     from registry.units.figure import AnyQuantity
 
@@ -46,8 +48,30 @@ class ReportedFigure:
 
 @dataclass(frozen=True)
 class Report:
-    """One reported place: the values it states, its figures and its citation."""
+    """One reported place: the values it states, its figures and its citation.
+
+    ``unread`` are the texts of the columns that the mapping does not read, ``named`` those to which
+    it gives a meaning of its own: rows that differ in them need not be one run. ``table`` is the
+    number of the table, None for prose.
+    """
 
     values: Values
     figures: tuple[ReportedFigure, ...]
     citation: dict[str, Any]
+    table: int | None = None
+    unread: Mapping[str, str] = field(default_factory=dict)
+    named: Mapping[str, str] = field(default_factory=dict)
+
+    def differing(self, other: Report, *, named: bool = True) -> list[str]:
+        """Return the columns that tell two reports of equal values apart.
+
+        Within one table these are all columns but those of plain values and figures; two tables may
+        write the same thing differently, and only what the mapping does not read counts, as it does
+        where ``named`` is false.
+        """
+        names = self.unread.keys() & other.unread.keys()
+        differ = [name for name in names if self.unread[name] != other.unread[name]]
+        if named and self.table is not None and self.table == other.table:
+            names = self.named.keys() & other.named.keys()
+            differ += [name for name in names if self.named[name] != other.named[name]]
+        return sorted(differ)

@@ -2,200 +2,330 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import UnitError
 from registry.submission.derive import fill_configuration
 from registry.tables.cell_reader import (
-    Hardware,
+    FITS,
+    FigureCell,
     bare_text,
-    read_figures,
+    footnote_of,
+    read_figure_cell,
     read_outcome,
     read_values,
+    texts_of,
 )
+from registry.tables.column_spec import SHARED_METRICS
+from registry.tables.figure_reader import Hardware, read_figure
+from registry.tables.header_check import check_header
 from registry.tables.matching import pivot_labels
+from registry.tables.problems import Place, Problems
 from registry.tables.report import Report, ReportedFigure
-from registry.tables.values import Stated, Values, parse_cell_value, split_parts, target_columns
-from registry.units import split_glued
+from registry.tables.rows import ReportCells, TableRows, is_one_of
+from registry.tables.values import Stated, Values, split_parts, target_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from registry.catalogue import Catalogue
-    from registry.tables.mapping import ColumnSpec, GluedRuns, RuleSpec, SourceMapping
+    from registry.tables.mapping import SourceMapping
     from registry.tables.matching import FoundTable
-    from registry.tables.raw_table import RawTable
+    from registry.tables.notes import Notes
 
 _REQUIRED = ("model_id", "method")
 
+#: Figures that a source can give without having run anything.
+_OF_THE_MODEL = {"trainable_params", "n_params"}
 
-@dataclass(frozen=True)
-class _ReportCells:
-    """The cells of one report: a row, one pivoted column of it, or one of the runs glued in it."""
 
-    where: str
-    cells: dict[str, str]
-    columns: dict[str, ColumnSpec]
-    rules: Sequence[RuleSpec]
+@dataclass
+class _Draft:
+    """What is known so far of one report."""
+
     values: Values
-    citation: dict[str, Any]
+    cells: dict[str, FigureCell] = field(default_factory=dict)
+    outcomes: dict[str, Values] = field(default_factory=dict)
 
 
 class RowReader:
-    """Reads rows into drafts and collects what cannot be read in ``problems``."""
+    """Reads rows into reports, and collects what cannot be read and what a reader is to know."""
 
-    def __init__(self, mapping: SourceMapping, catalogue: Catalogue, origin: str) -> None:
-        self.problems: list[str] = []
+    def __init__(
+        self, mapping: SourceMapping, catalogue: Catalogue, problems: Problems, notes: Notes
+    ) -> None:
         self._mapping = mapping
         self._catalogue = catalogue
-        self._origin = origin
+        self._problems = problems
+        self._notes = notes
 
     def read_table(self, found: FoundTable) -> Iterator[Report]:
         """Yield the reports of a table, in order."""
+        rows = TableRows(found, self._mapping, self._problems.origin)
+        self._check_headers(found)
+        self._read_labels(rows)
+        headings = self._read_headings(rows)
+        section: Values = {}
         for number in range(1, len(found.table.rows) + 1):
+            place = Place(found.number, number)
             try:
-                reports = list(self._reports(found, number))
+                said = rows.read_section(number)
+                reports = (
+                    list(rows.reports(number, {**headings, **section})) if said is None else []
+                )
             except UnitError as error:
-                self.problems.append(str(error))
+                where = f"{rows.where}, row {number}"
+                self._problems.add_error(error, where, place, column=None, path=None)
                 continue
+            section = section if said is None else said
             for report in reports:
-                draft = self._read_report(report)
+                draft = self._read_report(report, rows)
                 if draft is not None:
                     yield draft
+        self._notes.add_rows(rows)
 
     def read_claims(self) -> Iterator[Report]:
         """Yield the observations that only the prose reports."""
-        for claim in self._mapping.claims:
-            where = f"{self._origin}, {claim.locator}"
+        for number, claim in enumerate(self._mapping.claims):
+            place = Place(locator=claim.locator)
             values = {**self._mapping.defaults, "evidence": Stated("claimed"), **claim.set}
-            self._resolve(values, where)
-            self._check_complete(values, where)
+            self._resolve(values, place, ("claims", number))
+            self._check_complete(values, place, ("claims", number))
             if "outcome" not in values:
-                self.problems.append(f"{where}: found no outcome, expected one in a claim")
+                self._problems.add(
+                    "found no outcome, expected one in a claim", place, path=("claims", number)
+                )
                 continue
             yield Report(_drop_nulls(values), (), {"locator": claim.locator})
 
-    def _reports(self, found: FoundTable, number: int) -> Iterator[_ReportCells]:
-        """Yield the reports of a row: one for each pivoted column and each glued run."""
-        row = _row_cells(found.table, number)
-        report = _ReportCells(
-            where=f"{self._origin}, table {found.number}, row {number}",
-            cells=row,
-            columns=found.columns,
-            rules=[*self._mapping.rules, *found.spec.rules],
-            values={**self._mapping.defaults, **found.spec.defaults},
-            citation=_citation(found, number, row, None),
+    def _check_headers(self, found: FoundTable) -> None:
+        """Hold the meaning of each column of figures against its header."""
+        specs = [(name, spec, found.path_of(name)) for name, spec in found.columns.items()]
+        for name in found.table.columns:
+            pivot = next(
+                (p for p in found.spec.pivot if name in pivot_labels(found.table, p)), None
+            )
+            if pivot is not None:
+                specs.append((name, pivot.cell, (*found.path, "pivot")))
+            if footnote_of(name) is not None:
+                self._notes.add_mark(str(footnote_of(name)), Place(found.number), name)
+        for name, spec, path in specs:
+            for figure in [spec.figure] if spec.figure else ():
+                for problem in check_header(name, figure):
+                    self._problems.add(problem, Place(found.number), column=name, path=path)
+
+    def _read_labels(self, rows: TableRows) -> None:
+        place = Place(rows.found.number)
+        for number, name, error in rows.read_labels():
+            path = (*rows.found.path, "pivot", number)
+            self._problems.add_error(error, rows.where, place, column=name, path=path)
+
+    def _read_headings(self, rows: TableRows) -> Values:
+        try:
+            return rows.read_headings()
+        except UnitError as error:
+            place, path = Place(rows.found.number), (*rows.found.path, "headings")
+            self._problems.add_error(error, rows.where, place, column=None, path=path)
+            return {}
+
+    def _read_report(self, report: ReportCells, rows: TableRows) -> Report | None:
+        draft = _Draft(dict(report.values))
+        self._read_values(report, draft)
+        self._read_words(report, draft)
+        path = report.found.path
+        self._resolve(draft.values, report.place, path)
+        _apply_rules(report, draft.values)
+        self._resolve(draft.values, report.place, path)
+        self._read_cells(report, draft)
+        if not self._problems.has(report.place):
+            self._check_complete(draft.values, report.place, (*path, "defaults"))
+        figures = self._read_figures(report, draft)
+        if self._problems.has(report.place):
+            return None
+        self._state_outcome(report, draft.values, figures, rows)
+        if self._problems.has(report.place):
+            return None
+        return Report(
+            _drop_nulls(draft.values),
+            tuple(figures),
+            report.citation,
+            report.found.number,
+            *_distinguishing(report),
         )
-        pivoted = pivot_labels(found.table, found.spec)
-        if not pivoted or found.spec.pivot is None:
-            yield from _split_runs(report, found.spec.glued_runs)
-            return
-        labels = {name: text for name, text in row.items() if name not in pivoted}
-        for name, label in pivoted.items():
-            where = f"{report.where}, column {label!r}"
-            to, cells = found.spec.pivot.to, {**labels, name: row[name]}
-            yield replace(
-                report,
-                where=where,
-                cells=cells,
-                columns={**found.columns, name: found.spec.pivot.cell},
-                values={**report.values, to: parse_cell_value(to, label, where=where)},
-                citation=_citation(found, number, cells, label),
-            )
 
-    def _read_report(self, report: _ReportCells) -> Report | None:
-        n_problems = len(self.problems)
-        values = dict(report.values)
-        figure_columns = self._read_values(report, values)
-        self._resolve(values, report.where)
-        _apply_rules(report, values)
-        self._resolve(values, report.where)
-        if len(self.problems) == n_problems:
-            self._check_complete(values, report.where)
-        figures = self._read_figures(report, figure_columns, self._hardware(values))
-        if len(self.problems) > n_problems:
-            return None
-        if "outcome" not in values and not figures:
-            self.problems.append(
-                f"{report.where}: found neither a figure nor an outcome, expected one; say under "
-                "`words` what the cells mean"
-            )
-            return None
-        values.setdefault("outcome", Stated("ok"))
-        return Report(_drop_nulls(values), tuple(figures), report.citation)
-
-    def _read_values(self, report: _ReportCells, values: Values) -> list[str]:
-        """Put what the cells state into ``values``; return the columns that hold figures."""
-        figure_columns = []
-        outcomes: dict[str, Values] = {}
+    def _read_values(self, report: ReportCells, draft: _Draft) -> None:
+        """Put what the cells of values state into the draft."""
         for name, spec in report.columns.items():
-            if spec.ignore or name not in report.cells:
+            if spec.ignore or spec.figures or name not in report.cells:
                 continue
             cell = report.cells[name]
-            if not spec.figures:
-                self._read_cell_values(report, name, values)
+            where = f"{report.where}, column {name!r}"
+            absent = (*self._mapping.absent, *spec.absent)
+            try:
+                stated = read_values(cell, spec, absent, where=where)
+                if cell.strip() not in spec.values:
+                    self._note_mark(footnote_of(cell), report, name, draft.values)
+            except UnitError as error:
+                self._add_cell_error(error, where, report, name)
                 continue
-            outcome = read_outcome(cell, spec, self._mapping.absent)
+            draft.values.update(stated)
+            if "model_id" in stated:
+                draft.values.setdefault("model_reported", Stated(bare_text(cell)))
+
+    def _read_words(self, report: ReportCells, draft: _Draft) -> None:
+        """Put the outcomes that cells of figures state into the draft."""
+        for name, spec in report.columns.items():
+            if not spec.figures or name not in report.cells:
+                continue
+            outcome = read_outcome(report.cells[name], spec, self._mapping.absent)
             if outcome is None:
-                figure_columns.append(name)
+                draft.cells[name] = FigureCell()
             else:
-                outcomes[name] = outcome
-        self._merge_outcomes(report, outcomes, values)
-        return figure_columns
-
-    def _read_cell_values(self, report: _ReportCells, name: str, values: Values) -> None:
-        cell = report.cells[name]
-        try:
-            stated = read_values(
-                cell, report.columns[name], where=f"{report.where}, column {name!r}"
-            )
-        except UnitError as error:
-            self.problems.append(str(error))
-            return
-        values.update(stated)
-        if "model_id" in stated:
-            values.setdefault("model_reported", Stated(bare_text(cell)))
-
-    def _merge_outcomes(
-        self, report: _ReportCells, outcomes: dict[str, Values], values: Values
-    ) -> None:
-        """Take the outcome that the cells of figures state; two that differ are a problem."""
+                draft.outcomes[name] = outcome
         stated = {
-            name: said["outcome"].value for name, said in outcomes.items() if "outcome" in said
+            n: said["outcome"].value for n, said in draft.outcomes.items() if "outcome" in said
         }
         if len(set(stated.values())) > 1:
             listed = ", ".join(f"{value} in column {name!r}" for name, value in stated.items())
-            self.problems.append(f"{report.where}: found {listed}, expected one outcome")
-        for said in outcomes.values():
-            values.update(said)
+            self._problems.add(f"found {listed}, expected one outcome", report.place)
+        for said in draft.outcomes.values():
+            draft.values.update(said)
 
-    def _read_figures(
-        self, report: _ReportCells, names: list[str], hardware: Hardware
-    ) -> list[ReportedFigure]:
-        figures: list[ReportedFigure] = []
-        for name in names:
+    def _read_cells(self, report: ReportCells, draft: _Draft) -> None:
+        """Take the cells of figures apart; what they say beside the figures counts for the row."""
+        before = dict(draft.values)
+        said: Values = {}
+        for name in draft.cells:
             where = f"{report.where}, column {name!r}"
+            n_gpus = _hardware(draft.values, self._catalogue).n_gpus
             try:
-                figures += read_figures(
-                    report.cells[name], report.columns[name], hardware, where=where
+                cell = read_figure_cell(
+                    report.cells, name, report.columns[name], n_gpus, where=where
                 )
             except UnitError as error:
-                self.problems.append(str(error))
+                self._add_cell_error(error, where, report, name)
+                continue
+            draft.cells[name] = cell
+            for mark in cell.footnotes:
+                self._note_mark(mark, report, name, said)
+            for column, value in cell.values.items():
+                self._state_beside(said, column, value, report, name)
+        draft.values.update(said)
+        if draft.values != before:
+            self._resolve(draft.values, report.place, report.found.path)
+            _apply_rules(report, draft.values)
+
+    def _state_beside(
+        self, said: Values, column: str, value: Stated, report: ReportCells, name: str
+    ) -> None:
+        known = said.setdefault(column, value)
+        if known.value != value.value:
+            self._problems.add(
+                f"found {column} {value.value!r} beside a figure and {known.value!r} beside "
+                "another, expected one for the row",
+                report.place,
+                column=name,
+                path=report.found.path_of(name),
+            )
+
+    def _note_mark(
+        self, mark: str | None, report: ReportCells, column: str, values: Values
+    ) -> None:
+        """Take over what a footnote mark means; say which mark has no meaning."""
+        if mark is None:
+            return
+        for named in (report.found.spec.footnotes, self._mapping.footnotes):
+            if mark in named:
+                values.update(named[mark])
+                return
+        self._notes.add_mark(mark, report.place, column)
+
+    def _read_figures(self, report: ReportCells, draft: _Draft) -> list[ReportedFigure]:
+        figures: list[ReportedFigure] = []
+        hardware = _hardware(draft.values, self._catalogue)
+        for name, cell in draft.cells.items():
+            for part in cell.texts:
+                try:
+                    read = read_figure(part, hardware, draft.values)
+                except UnitError as error:
+                    where = f"{report.where}, column {name!r}"
+                    self._add_cell_error(error, where, report, name)
+                    continue
+                figures += read.figures
+                self._note_scope(part.figure.scope, read.figures[0], hardware, report, name)
+                if read.disagrees:
+                    flags = draft.values.get("flags", Stated([])).value or []
+                    draft.values["flags"] = Stated(sorted({*flags, "figures_disagree"}))
+        self._check_twice(figures, report)
         return figures
 
-    def _hardware(self, values: Values) -> Hardware:
-        configuration = split_parts(values)["configuration"]
-        fill_configuration(configuration)
-        gpu = self._catalogue.gpus.get(configuration.get("gpu_id", ""), {})
-        flags = values.get("flags", Stated([])).value or []
-        return Hardware(
-            n_gpus=configuration.get("n_gpus"),
-            gpu_memory_bytes=gpu.get("memory_bytes"),
-            allow_over_capacity="peak_over_capacity" in flags,
+    def _note_scope(
+        self,
+        stated: str | None,
+        figure: ReportedFigure,
+        hardware: Hardware,
+        report: ReportCells,
+        column: str,
+    ) -> None:
+        """Say that a figure was taken as that of all cards where their number is not known."""
+        is_taken = figure.metric in SHARED_METRICS and hardware.n_gpus is None
+        if stated is None and is_taken and figure.scope == "total":
+            self._notes.add_scope(column, report.place)
+
+    def _check_twice(self, figures: list[ReportedFigure], report: ReportCells) -> None:
+        """Refuse a row that gives one and the same figure twice, with two values."""
+        by_key: dict[Any, ReportedFigure] = {}
+        for figure in figures:
+            known = by_key.setdefault(figure.key, figure)
+            if known.quantity.value != figure.quantity.value:
+                self._problems.add(
+                    f"found {figure.metric} twice, {known.quantity.raw!r} and "
+                    f"{figure.quantity.raw!r}; expected one; tell them apart by statistic, scope "
+                    "or kind",
+                    report.place,
+                )
+
+    def _state_outcome(
+        self, report: ReportCells, values: Values, figures: list[ReportedFigure], rows: TableRows
+    ) -> None:
+        """Say how a run ended: a figure of it shows that it did; one of the model shows nothing."""
+        stated = values.get("outcome")
+        ran = any(figure.metric not in _OF_THE_MODEL for figure in figures)
+        if stated is not None and stated.value is not None:
+            if stated.value == "ok" and not figures:
+                values.setdefault("outcome_detail", FITS["outcome_detail"])
+            elif figures and values.get("outcome_detail") is FITS["outcome_detail"]:
+                del values["outcome_detail"]
+            return
+        if ran:
+            values["outcome"] = Stated("ok")
+        elif figures:
+            values["outcome"] = Stated("unknown")
+            self._notes.add_unknown(report.place)
+        elif report.found.is_complete:
+            self._problems.add(self._nothing(report, rows), report.place, path=report.found.path)
+
+    def _nothing(self, report: ReportCells, rows: TableRows) -> str:
+        number = report.place.row or 0
+        text = rows.section_text(number)
+        if text is not None:
+            return (
+                f"found {text!r} alone in the row, expected a figure or an outcome; if it is about "
+                "the rows below, say what it means under `sections`"
+            )
+        return (
+            "found neither a figure nor an outcome, expected one; leave such rows out with "
+            "`skip: [{empty: true}]`, or say under `words` what the cells mean"
         )
 
-    def _resolve(self, values: Values, where: str) -> None:
+    def _add_cell_error(
+        self, error: UnitError, where: str, report: ReportCells, column: str
+    ) -> None:
+        path = report.found.path_of(column)
+        self._problems.add_error(error, where, report.place, column=column, path=path)
+
+    def _resolve(self, values: Values, place: Place, path: tuple[str | int, ...]) -> None:
         """Replace names of models and GPUs by their ids."""
         known = self._catalogue
         for column, resolve, unknown in (
@@ -207,63 +337,48 @@ class RowReader:
                 continue
             resolved = resolve(stated.value)
             if resolved is None:
-                problem = f"{where}: {unknown(stated.value)}"
-                if problem not in self.problems:
-                    self.problems.append(problem)
+                self._problems.add(unknown(stated.value), place, path=path)
             else:
                 values[column] = Stated(resolved, stated.because)
 
-    def _check_complete(self, values: Values, where: str) -> None:
+    def _check_complete(self, values: Values, place: Place, path: tuple[str | int, ...]) -> None:
         for name in _REQUIRED:
             if values.get(name, Stated(None)).value is None:
-                self.problems.append(
-                    f"{where}: found no {name}, expected one; map a column to it, or state it "
-                    "under `defaults`"
+                self._problems.add(
+                    f"found no {name}, expected one; map a column to it, or state it under "
+                    "`defaults`",
+                    place,
+                    path=path,
                 )
 
 
-def _row_cells(table: RawTable, number: int) -> dict[str, str]:
-    cells = table.rows[number - 1].cells
-    return {name: cell.text for name, cell in zip(table.columns, cells, strict=True)}
+def _hardware(values: Values, catalogue: Catalogue) -> Hardware:
+    configuration = split_parts(values)["configuration"]
+    fill_configuration(configuration)
+    gpu = catalogue.gpus.get(configuration.get("gpu_id", ""), {})
+    flags = values.get("flags", Stated([])).value or []
+    return Hardware(
+        n_gpus=configuration.get("n_gpus"),
+        gpu_memory_bytes=gpu.get("memory_bytes"),
+        allow_over_capacity="peak_over_capacity" in flags,
+    )
 
 
-def _citation(
-    found: FoundTable, number: int, cells: dict[str, str], column: str | None
-) -> dict[str, Any]:
-    place = f"table {found.number}, row {number}"
-    citation = {
-        "locator": place if column is None else f"{place}, column {column}",
-        "table_title": found.title,
-        "row": number,
-        "column": column,
-        "cells": cells,
-    }
-    return {name: value for name, value in citation.items() if value is not None}
+def _distinguishing(report: ReportCells) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the texts of the columns that are not read, and of those that are given a meaning."""
+    unread = {name: report.cells[name] for name in report.found.ignored if name in report.cells}
+    named = {}
+    for name, spec in report.columns.items():
+        if name not in report.cells or spec.figures:
+            continue
+        if spec.ignore:
+            unread[name] = report.cells[name]
+        elif spec.values or spec.patterns or spec.to == "model_id":
+            named[name] = bare_text(report.cells[name])
+    return {name: texts_of(text)[1] for name, text in unread.items()}, named
 
 
-def _is_row(runs: GluedRuns, row: dict[str, str]) -> bool:
-    return all(_is_one_of(bare_text(row.get(name, "")), value) for name, value in runs.when.items())
-
-
-def _split_runs(report: _ReportCells, glued_runs: Sequence[GluedRuns]) -> Iterator[_ReportCells]:
-    """Yield the report of each run that is glued in a row, or the row's own."""
-    row, where = report.cells, report.where
-    glued = next((runs for runs in glued_runs if _is_row(runs, row)), None)
-    if glued is None:
-        yield report
-        return
-    texts = {
-        name: split_glued(row[name], glued.runs, where=f"{where}, column {name!r}", pattern=pattern)
-        for name, pattern in glued.columns.items()
-    }
-    for run in range(glued.runs):
-        cells = {**row, **{name: parts[run] for name, parts in texts.items()}}
-        because = f"{glued.runs} runs stand in one row; this is number {run + 1}"
-        values = {**report.values, "run_id": Stated(str(run + 1), because)}
-        yield replace(report, cells=cells, values=values)
-
-
-def _apply_rules(report: _ReportCells, values: Values) -> None:
+def _apply_rules(report: ReportCells, values: Values) -> None:
     for rule in report.rules:
         if all(_holds(report, values, name, value) for name, value in rule.when.items()):
             values.update(rule.set)
@@ -276,19 +391,14 @@ def _add_reasons(values: Values, because: Mapping[str, str]) -> None:
             values[name] = replace(values[name], because=reason)
 
 
-def _holds(report: _ReportCells, values: Values, name: str, expected: Any) -> bool:
+def _holds(report: ReportCells, values: Values, name: str, expected: Any) -> bool:
     if name in report.cells:
-        return _is_one_of(bare_text(report.cells[name]), expected)
+        return is_one_of(report.cells[name], expected)
     if name not in target_columns():
         return False
     found = values.get(name, Stated(None)).value
     options = expected if isinstance(expected, list) else [expected]
     return any(found == option and type(found) is type(option) for option in options)
-
-
-def _is_one_of(text: str, expected: Any) -> bool:
-    options = expected if isinstance(expected, list) else [expected]
-    return text in [str(option) for option in options]
 
 
 def _drop_nulls(values: Values) -> Values:

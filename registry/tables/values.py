@@ -42,6 +42,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "json": (dict,),
     "list<string>": (list,),
 }
+_LENGTH_IN_K = re.compile(rf"(?P<number>{NUMBER})\s*(?P<unit>[kKM])(?:\s*tokens?)?")
 _BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 
 
@@ -132,18 +133,38 @@ def check_typed(column: Column, value: Any) -> str | None:
     return None
 
 
-def parse_cell_value(name: str, text: str, *, where: str) -> Stated:
+def parse_cell_value(name: str, text: str, *, where: str, k_is: int | None = None) -> Stated:
     """Return the value that a cell's text says for a column of the contract.
 
+    ``k_is`` is what K stands for in a length, 1000 or 1024: a source that writes ``8K`` means
+    8,192 more often than 8,000, and nobody can tell from the text.
+
     Raises:
-        UnitError: the text is none of the column's type, or out of its range or vocabulary.
+        UnitError: the text is none of the column's type, or out of its range or vocabulary, or a
+            length in K without ``k_is``.
     """
     column = target_column(name)
-    stated = _PARSERS.get(column.type, _parse_text)(text, where)
+    in_k = _LENGTH_IN_K.fullmatch(text.strip()) if column.unit == "token" else None
+    if in_k is not None:
+        stated = Stated(_read_length(in_k, text, where, k_is))
+    else:
+        stated = _PARSERS.get(column.type, _parse_text)(text, where)
     problem = check_typed(column, stated.value)
     if problem:
         raise UnitError(f"{where}: {problem}")
     return stated
+
+
+def _read_length(found: re.Match[str], text: str, where: str, k_is: int | None) -> int:
+    """Return a length such as ``8K`` or ``1M`` in tokens."""
+    number, power = parse_number(found["number"], where=where), 1 if found["unit"] in "kK" else 2
+    readings = {k: int(number * k**power) for k in (1000, 1024)}
+    if k_is is None:
+        raise UnitError(
+            f"{where}: found {text!r} as a length, expected to be told what K stands for; state "
+            f"`k_is: 1024` ({readings[1024]:,} tokens) or `k_is: 1000` ({readings[1000]:,} tokens)"
+        )
+    return readings[k_is]
 
 
 def _parse_text(text: str, _where: str) -> Stated:

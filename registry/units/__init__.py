@@ -5,13 +5,20 @@ Every ``parse_`` function gives an object or a ``UnitError`` that starts with th
 
 from __future__ import annotations
 
-from registry.units.cell import parse_outcome_word, split_cell, strip_markup
+from registry.units.bound import split_bound
+from registry.units.cell import (
+    parse_outcome_word,
+    split_card_list,
+    split_cell,
+    split_remark,
+    strip_markup,
+)
 from registry.units.count import parse_count
 from registry.units.duration import parse_duration
 from registry.units.figure import TIME_OF, format_figure, parse_figure, parse_quantity
 from registry.units.glued import GLUED_PATTERNS, split_glued
 from registry.units.memory import parse_memory
-from registry.units.rate import parse_rate
+from registry.units.rate import parse_rate, parse_totals
 from registry.units.related import Figure, check_related, figure_of
 from registry.units.text import format_duration, format_memory
 
@@ -31,7 +38,11 @@ __all__ = [
     "parse_outcome_word",
     "parse_quantity",
     "parse_rate",
+    "parse_totals",
+    "split_bound",
+    "split_card_list",
     "split_cell",
     "split_glued",
+    "split_remark",
     "strip_markup",
 ]

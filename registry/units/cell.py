@@ -10,7 +10,18 @@ from registry.contract.resources import read_yaml
 from registry.units.number import MAX_TEXT, unit_error
 
 _BOLD = re.compile(r"\*\*(?P<text>.+?)\*\*(?P<marks>\*{0,3})", re.DOTALL)
-_FOOTNOTE = re.compile(r"(?P<text>.*[^*\\\s])\s*(?P<marks>(?:\*{1,3}|[†‡]))", re.DOTALL)
+_FOOTNOTE = re.compile(
+    r"(?P<text>.*[^*\\\s\u00b9\u00b2\u00b3\u2074-\u2079])\s*"
+    r"(?P<marks>\*{1,3}|[†‡§¶]|[\u00b9\u00b2\u00b3\u2074-\u2079]{1,2}|\[\^[\w-]{1,8}\])",
+    re.DOTALL,
+)
+_REMARK = re.compile(
+    r"(?P<text>.*\S)\s*[(\uff08](?P<remark>[^()\uff08\uff09]+)[)\uff09]", re.DOTALL
+)
+_TIMES = re.compile(
+    r"(?:(?P<before>[0-9]{1,5})\s*[*xX\u00d7]\s*)?(?P<text>[^*xX\u00d7]+?)(?:\s*[*xX\u00d7]\s*(?P<after>[0-9]{1,5}))?"
+)
+_MOST_CARDS = 10_000
 _PLACEHOLDER = re.compile(r"x{2,}(?:\.x+)?", re.IGNORECASE)
 
 
@@ -18,13 +29,19 @@ _PLACEHOLDER = re.compile(r"x{2,}(?:\.x+)?", re.IGNORECASE)
 class MarkedText:
     """A cell without its marks; ``raw`` is the cell as written.
 
-    What a footnote mark means (extrapolated, another card, …) is the source's to say.
+    What a footnote mark means (extrapolated, another card, …) is the source's to say: ``footnote``
+    is the mark, None where there is none.
     """
 
     raw: str
     text: str
     is_bold: bool
-    has_footnote: bool
+    footnote: str | None
+
+    @property
+    def has_footnote(self) -> bool:
+        """Whether the cell bears a footnote mark."""
+        return self.footnote is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +62,56 @@ def strip_markup(text: str) -> MarkedText:
     """Take bold and footnote marks off a cell.
 
     >>> strip_markup("**4440***")
-    MarkedText(raw='**4440***', text='4440', is_bold=True, has_footnote=True)
+    MarkedText(raw='**4440***', text='4440', is_bold=True, footnote='*')
     """
-    bare, is_bold, has_footnote = text.strip(), False, False
+    bare, is_bold, mark = text.strip(), False, None
     if bold := _BOLD.fullmatch(bare):
-        bare, is_bold, has_footnote = bold["text"].strip(), True, bool(bold["marks"])
+        bare, is_bold, mark = bold["text"].strip(), True, bold["marks"] or None
     if len(bare) <= MAX_TEXT and (footnote := _FOOTNOTE.fullmatch(bare)):
-        bare, has_footnote = footnote["text"], True
-    return MarkedText(text, bare, is_bold, has_footnote)
+        bare, mark = footnote["text"], footnote["marks"]
+    return MarkedText(text, bare, is_bold, mark)
+
+
+def split_remark(text: str) -> tuple[str, str | None]:
+    """Split a figure from the remark in parentheses behind it; None where there is none.
+
+    >>> split_remark("22G (Each GPU, Need 1 GPU)")
+    ('22G', 'Each GPU, Need 1 GPU')
+    """
+    found = _REMARK.fullmatch(text.strip()) if len(text) <= MAX_TEXT else None
+    return (found["text"], found["remark"].strip()) if found else (text, None)
+
+
+def split_card_list(text: str, *, where: str) -> tuple[str, ...]:
+    """Return the text of each card's figure in a list over the cards.
+
+    >>> split_card_list("61.34+73.00", where="row 1")
+    ('61.34', '73.00')
+    >>> split_card_list("35.65GiB*2", where="row 1")
+    ('35.65GiB', '35.65GiB')
+
+    Raises:
+        UnitError: a number of cards cannot be told from a figure, as in ``8 * 74``.
+    """
+    if len(text) > MAX_TEXT:
+        raise unit_error(where, text, f"figures of cards of at most {MAX_TEXT} characters")
+    terms = [part.strip() for part in re.split(r"[+|\uff0c;]|,(?![0-9]{3})", text)]
+    cards = [card for term in terms for card in _repeat(term, text, where=where)]
+    if len(cards) > _MOST_CARDS:
+        raise unit_error(where, text, f"at most {_MOST_CARDS} cards")
+    return tuple(cards)
+
+
+def _repeat(term: str, text: str, *, where: str) -> list[str]:
+    found = _TIMES.fullmatch(term)
+    if found is None or (found["before"] and found["after"]):
+        raise unit_error(
+            where, text, "figures of cards such as '8 * 74G', '61.3+73.0' or '9G | 6G'"
+        )
+    times = found["before"] or found["after"]
+    if times and not re.search(r"[^\W\d_]", found["text"]):
+        raise unit_error(where, text, "a unit that tells the figure from the number of cards")
+    return [found["text"].strip()] * min(int(times or 1), _MOST_CARDS + 1)
 
 
 def split_cell(text: str, parts: int, *, where: str, separator: str = "/") -> tuple[str, ...]:

@@ -6,17 +6,16 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
+from registry.units.bound import split_bound, with_bound
 from registry.units.count import parse_count
 from registry.units.duration import parse_duration
 from registry.units.known import rate_units_by_spelling
 from registry.units.memory import MemoryOptions, UnitOptions, parse_memory
-from registry.units.number import NUMBER, parse_number, strip_bold, unit_error
+from registry.units.number import NUMBER, parse_number, strip_bold, unit_error, validate_reason
 from registry.units.quantity import Quantity
 from registry.units.rate import parse_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from registry.units.rate import Rate
 
 AnyQuantity = Quantity[int] | Quantity[float]
@@ -28,7 +27,11 @@ TIME_OF = {"step_time": "step", "sample_time": "sample"}
 _RATES = {"sample/second": "sample", "token/second": "token", "step/second": "step"}
 _COUNTS = ("parameter", "step", "token", "sample")
 _PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
-_FLOPS = re.compile(rf"(?P<number>{NUMBER})\s*(?P<prefix>[kMGTP]?)(?P<label>FLOPS|FLOP/s|FLOPs/s)")
+_FLOPS = re.compile(
+    rf"(?P<number>{NUMBER})\s*(?P<prefix>[kMGTP]?)"
+    r"(?P<label>(?:FLOPS|FLOP/s|FLOPs/s|FLOPs|FLOP/sec|FLOPs/sec)(?:/(?:GPU|gpu|device|chip))?)"
+)
+_FLOPS_UNIT = "FLOP/second"
 _RATIO = re.compile(rf"(?P<number>{NUMBER})\s*(?P<label>%)?")
 
 
@@ -80,6 +83,22 @@ def parse_quantity(
     Raises:
         UnitError: as :func:`parse_figure`.
     """
+    bare, bound = split_bound(text)
+    if bound is not None:
+        quantity = _parse_exact(unit, bare, where=where, per=per, per_gpu=per_gpu, **options)
+        return with_bound(quantity, bound, text)
+    return _parse_exact(unit, text, where=where, per=per, per_gpu=per_gpu, **options)
+
+
+def _parse_exact(  # noqa: PLR0911 - one return for each canonical unit
+    unit: str,
+    text: str,
+    *,
+    where: str,
+    per: str | None,
+    per_gpu: bool,
+    **options: Unpack[MemoryOptions],
+) -> AnyQuantity:
     if unit == "byte":
         return parse_memory(text, where=where, **options)
     stated = _unit_options(options)
@@ -94,7 +113,9 @@ def parse_quantity(
         return _in_unit(rate, "1/second", rate.per_second)
     if unit in _COUNTS:
         return parse_count(text, where=where, **stated)
-    return _OTHERS[unit](text, where)
+    if unit == _FLOPS_UNIT:
+        return _parse_flops(text, stated, where=where)
+    return _parse_ratio(text, where)
 
 
 def _unit_options(options: MemoryOptions) -> UnitOptions:
@@ -131,16 +152,22 @@ def _parse_ratio(text: str, where: str) -> Quantity[float]:
     return Quantity.exact(value, "ratio", text, found["label"])
 
 
-def _parse_flops(text: str, where: str) -> Quantity[float]:
+def _parse_flops(text: str, stated: UnitOptions, *, where: str) -> Quantity[float]:
     expected = "a throughput such as '120 TFLOP/s'"
-    found = _FLOPS.fullmatch(strip_bold(text, where=where, expected=expected))
+    bare = strip_bold(text, where=where, expected=expected)
+    default = stated["default_unit"] if re.fullmatch(NUMBER, bare) else None
+    if default:
+        validate_reason(stated["reason"], f"the default unit {default!r}", where=where)
+    found = _FLOPS.fullmatch(f"{bare} {default}" if default else bare)
     if found is None:
         raise unit_error(where, text, expected)
     value = float(parse_number(found["number"], where=where) * _PREFIXES[found["prefix"]])
-    return Quantity.exact(value, "flop/second", text, found["prefix"] + found["label"])
-
-
-_OTHERS: dict[str, Callable[[str, str], Quantity[float]]] = {
-    "1": _parse_ratio,
-    "FLOP/second": _parse_flops,
-}
+    label = found["prefix"] + found["label"]
+    return Quantity.exact(
+        value,
+        "flop/second",
+        text,
+        None if default else label,
+        reading=label,
+        reason=stated["reason"] if default else None,
+    )

@@ -7,10 +7,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from registry.errors import UnitError
+from registry.reading.patterns import compile_pattern
 from registry.units.number import strip_bold, unit_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from registry.reading.patterns import Pattern
 
 # Named patterns of one part. `decimals` and `integers` are completed from the text: see _part.
 GLUED_PATTERNS = {
@@ -49,23 +52,22 @@ def split_glued(text: str, parts: int, *, where: str, pattern: str) -> tuple[str
     return splits[0]
 
 
-def _part(text: str, parts: int, pattern: str, *, where: str) -> re.Pattern[str]:
+def _part(text: str, parts: int, pattern: str, *, where: str) -> Pattern | re.Pattern[str]:
     """Return the regular expression of one part."""
     if pattern == "decimals":
         return re.compile(rf"[0-9]+\.[0-9]{{{max(1, len(text.rpartition('.')[2]))}}}")
     if pattern == "integers":
         digits = len(text) // parts if len(text) % parts == 0 else 0
         return re.compile(rf"[1-9][0-9]{{{digits - 1}}}" if digits else "(?!)")
+    if pattern == "clock":
+        return re.compile(_CLOCK)
     try:
-        return re.compile(_CLOCK if pattern == "clock" else pattern)
-    except re.error as error:
-        raise UnitError(
-            f"{where}: found the pattern {pattern!r}, expected a regular expression ({error}) or "
-            f"one of {', '.join(GLUED_PATTERNS)}"
-        ) from error
+        return compile_pattern(pattern)
+    except ValueError as error:
+        raise UnitError(f"{where}: {error}, or one of {', '.join(GLUED_PATTERNS)}") from error
 
 
-def _splits(text: str, parts: int, part: re.Pattern[str]) -> Iterator[tuple[str, ...]]:
+def _splits(text: str, parts: int, part: Pattern | re.Pattern[str]) -> Iterator[tuple[str, ...]]:
     """Yield every split, without dead ends: a hostile text cannot make the search exponential."""
     ends = _reachable_ends(text, parts, part)
 
@@ -81,7 +83,7 @@ def _splits(text: str, parts: int, part: re.Pattern[str]) -> Iterator[tuple[str,
     return from_start(0, parts)
 
 
-def _reachable_ends(text: str, parts: int, part: re.Pattern[str]) -> list[list[int]]:
+def _reachable_ends(text: str, parts: int, part: Pattern | re.Pattern[str]) -> list[list[int]]:
     """Return for 0, 1, … parts left the positions from which these parts reach the end."""
     ends = [[len(text)]]
     for _ in range(parts):

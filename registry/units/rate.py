@@ -27,16 +27,17 @@ _RATE = re.compile(
 _EVIDENCE = re.compile(
     rf"(?P<count>{NUMBER})\s*(?P<what>sample|token|step|iter)s?\s*/\s*(?P<seconds>{NUMBER}\s*[a-z]+)"
 )
-_RATE_OF = {"sample": "sample/s", "token": "token/s", "step": "step/s", "iter": "step/s"}
 
 
 @dataclass(frozen=True, slots=True)
 class RateEvidence:
     """The count and the duration from which a source computed a rate.
 
-    ``agrees`` tells whether their quotient is the rate within the rounding of its last digit.
+    ``what`` is counted; ``agrees`` tells whether their quotient is the rate within the rounding of
+    its last digit.
     """
 
+    what: What
     count: Quantity[int]
     duration: Quantity[float]
     agrees: bool
@@ -94,7 +95,7 @@ def parse_rate(
     if found is None:
         raise unit_error(where, text, _EXPECTED)
     number = parse_number(found["number"], where=where)
-    evidence, unit_of_evidence = _parse_evidence(found["remark"], found["number"], where=where)
+    evidence, unit_of_evidence = parse_totals(found["remark"], found["number"], where=where)
     label, stated = found["label"], None
     if label is None:
         stated = default_unit
@@ -137,10 +138,13 @@ def _rate_unit(label: str, *, where: str) -> RateUnit:
     return known[label]
 
 
-def _parse_evidence(
+def parse_totals(
     remark: str | None, digits: str, *, where: str
 ) -> tuple[RateEvidence | None, str | None]:
-    """Return the totals in a remark, and the unit they give the rate if they agree with it."""
+    """Return the totals in a remark, and the unit they give the rate if they agree with it.
+
+    ``digits`` are those of the rate itself.
+    """
     found = _EVIDENCE.fullmatch((remark or "").strip())
     if found is None:
         return None, None
@@ -150,4 +154,5 @@ def _parse_evidence(
         duration.value
     )
     agrees = abs(difference) <= rounding_half_width(digits) * Fraction(duration.value)
-    return RateEvidence(count, duration, agrees), _RATE_OF[found["what"]] if agrees else None
+    what: What = "step" if found["what"] == "iter" else found["what"]  # type: ignore[assignment]
+    return RateEvidence(what, count, duration, agrees), f"{what}/s" if agrees else None

@@ -42,6 +42,8 @@ def command(
     location = locate(registry_path)
     catalogue = load_catalogue(location)
     result = import_document(document, read_mapping(mapping), catalogue)
+    for note in result.notes:
+        console.hint(f"note: {note}")
     if result.problems:
         raise SubmissionError(list(result.problems), origin=str(document))
     if prints:

@@ -7,6 +7,7 @@ optimizer's parameters is the outermost one, and from then on only its own calls
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import weakref
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from registry.measure.recording.loop_job import LoopJob
 from registry.measure.recording.session import Session
 from registry.measure.recording.trainer_hooks import is_trainer_at_work
-from registry.measure.trial_settings import Options
+from registry.measure.trial_settings import options_of_environment
 
 if TYPE_CHECKING:
     from registry.measure.failure import Failure
@@ -29,7 +30,7 @@ class LoopRecorder:
     """Records the loops of this process, one after the other."""
 
     def __init__(self) -> None:
-        self.session = Session(Options())
+        self.session = Session(options_of_environment(os.environ))
         self._optimizers: list[weakref.ref[Any]] = []
         self._root: weakref.ref[Any] | None = None
         self._global: Any = None

@@ -183,16 +183,23 @@ class Session:
         _earlier.append(weakref.ref(model))
 
     @_guarded
-    def begin_train(self) -> None:
-        """Read the configuration and start the clock; a second call is a new attempt."""
+    def begin_train(self, n_done: int = 0) -> None:
+        """Read the configuration and start the clock; a second call is a new attempt.
+
+        ``n_done`` is how many steps an earlier process has done already.
+        """
         if self.job is None:
             return
         is_retry = self.record is not None
+        if n_done:
+            self.flags.append("resumed")
         self.record = self._describe(self.job)
         self.batches = Batches()
         self.sampler.start()
         if self.options.memory_from == "train" or is_retry:
             self.peaks.restart()
+        if n_done:
+            self.record.provenance["resumed_from_step"] = n_done
         path = self._path()
         if path is not None:
             self.progress = Progress(path.with_suffix(SUFFIX), self.peaks.rank, self.record)
@@ -223,6 +230,13 @@ class Session:
                 **self.options.provenance,
             },
         )
+
+    @_guarded
+    def note_early_stop(self, step: int) -> None:
+        """Note that the training ended by its own decision before the steps asked for."""
+        if self.record is not None:
+            self.record.flags.append("stopped_early")
+            self.record.provenance["stopped_at_step"] = step
 
     @_guarded
     def begin_step(self, step: int) -> None:

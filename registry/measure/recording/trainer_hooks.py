@@ -72,6 +72,8 @@ def _wrap_train(original: Callable[..., Any]) -> Callable[..., Any]:
             raise
         finally:
             _at_work.remove(session)
+        if self.state.global_step < self.state.max_steps:
+            session.note_early_stop(self.state.global_step)
         metrics = getattr(output, "metrics", None) or {}
         n_samples = _count_samples(metrics)
         session.finish(getattr(output, "training_loss", None), n_samples)

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from registry.catalogue.hf_config import format_hf_config, parse_hf_config
 from registry.catalogue.meta_model import LOADS
 from registry.errors import SourceError, did_you_mean, excerpt
-from registry.measure.trial_settings import check_keys
 from registry.reading.bounded_file import read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from registry.catalogue import Catalogue
 
@@ -37,6 +36,17 @@ _WORD = re.compile(r"[\w.+-]{1,64}")
 
 #: Names of repositories of the hub.
 _HUB_NAME = re.compile(r"[\w][\w.-]{0,95}/[\w][\w.-]{0,95}")
+
+
+def check_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    """Raise SourceError for the first key of a table that is not known."""
+    known = tuple(known)
+    for name in table:
+        if name not in known:
+            raise SourceError(
+                f"{where}: unknown key {excerpt(name)}{did_you_mean(str(name), known)}; "
+                f"expected one of {', '.join(sorted(known))}"
+            )
 
 
 def resolve_model(

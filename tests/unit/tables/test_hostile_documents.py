@@ -53,20 +53,6 @@ REFUSED = {
         f"{TABLE}&#{'9' * 5_000};",
         ": line 1: found '&#' and thousands of digits, expected HTML; write '&' as '&amp;'",
     ),
-    "tables never closed.md": (
-        "<table><tr><td>\n\n# a\n\n" * 2_000,
-        (
-            ", table 1, line 1: found 0 rows with text, expected 1 header rows; give at least one "
-            "header row and no more than the table has"
-        ),
-    ),
-    "comments never closed.md": (
-        f"<table>\n\n</table>\n\n{'<!--' * 9_000}\n" + "<!--\n" * 9_000,
-        (
-            ", table 1, line 1: found 0 rows with text, expected 1 header rows; give at least one "
-            "header row and no more than the table has"
-        ),
-    ),
     "spans beyond the memory.html": (
         "<table><tr><td colspan=1000 rowspan=0>a" + "<tr>" * 20_000,
         f", table 1, line 1: {TOO_MANY}",
@@ -84,13 +70,25 @@ REFUSED = {
             "quotes that close and at most 131072 characters in a field"
         ),
     ),
+}
+
+NO_ROWS = (
+    "line 1: found 0 rows with text, expected 1 header rows; give at least one header row and no "
+    "more than the table has"
+)
+UNREADABLE = {
+    "tables never closed.md": ("<table><tr><td>\n\n# a\n\n" * 2_000, NO_ROWS),
+    "comments never closed.md": (
+        f"<table>\n\n</table>\n\n{'<!--' * 9_000}\n" + "<!--\n" * 9_000,
+        NO_ROWS,
+    ),
     "a long field.md": (
         "| " + "` `` " * 40_000 + "|\n|-|\n",
-        f", table 1, line 1: {TOO_LONG.format(199_999)}",
+        f"line 1: {TOO_LONG.format(199_999)}",
     ),
     "a long field.html": (
         f"<table><tr><td>{'x' * 131_073}",
-        f", table 1, line 1: {TOO_LONG.format(131_073)}",
+        f"line 1: {TOO_LONG.format(131_073)}",
     ),
 }
 
@@ -124,6 +122,14 @@ def test_a_hostile_document_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(RegistryError) as caught:
         read_document(path)
     assert str(caught.value) == f"{path}{message}"
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_hostile_table_is_a_problem_of_its_own(tmp_path: Path, name: str) -> None:
+    text, problem = UNREADABLE[name]
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8", newline="")
+    assert read_document(path)[0][0].problem == problem
 
 
 @pytest.mark.parametrize("name", READ)

@@ -14,7 +14,6 @@ from registry.tables.values import parse_cell_value, parse_values, split_parts
 @pytest.mark.parametrize(
     ("name", "text", "value"),
     [
-        ("seq_len", "8k", 8000),
         ("seq_len", "1,024", 1024),
         ("lora_dropout", "0.05", 0.05),
         ("gradient_checkpointing", "True", True),

@@ -119,8 +119,9 @@ def test_a_pattern_that_is_none_is_named_with_the_known_ones() -> None:
     with pytest.raises(UnitError) as caught:
         split_glued("12", 2, where=PLACE, pattern="[")
     assert str(caught.value) == (
-        f"{PLACE}: found the pattern '[', expected a regular expression (unterminated character "
-        "set at position 0) or one of decimals, integers, clock"
+        f"{PLACE}: found pattern '[', expected a regular expression (missing ]: [); "
+        f"lookarounds and "
+        "references back are not supported, or one of decimals, integers, clock"
     )
 
 

@@ -1,0 +1,198 @@
+"""Read the texts of figures as quantities, once the row's cards are known."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from registry.errors import UnitError
+from registry.tables.column_spec import SHARED_METRICS
+from registry.tables.header import parse_rate_unit
+from registry.tables.header_check import check_scope
+from registry.tables.report import ReportedFigure
+from registry.units import TIME_OF, parse_duration, parse_quantity, parse_totals
+from registry.units.number import NUMBER
+
+if TYPE_CHECKING:
+    from registry.tables.cell_reader import FigureText
+    from registry.tables.column_spec import FigureSpec
+    from registry.tables.values import Values
+    from registry.units.figure import AnyQuantity
+    from registry.units.memory import MemoryOptions
+    from registry.units.rate import RateEvidence
+
+_TOTAL = re.compile(r"(?P<after>.+?)\s*(?:in\s+)?total|total:?\s*(?P<before>.+)", re.IGNORECASE)
+_COUNT_OF = {"sample": "n_samples", "token": "n_tokens", "step": "n_steps"}
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What bounds a memory figure; None where it is not stated."""
+
+    n_gpus: int | None = None
+    gpu_memory_bytes: int | None = None
+    allow_over_capacity: bool = False
+
+    def capacity_bytes(self, scope: str) -> int | None:
+        """Return the memory of the cards that a figure of this scope is about."""
+        if self.gpu_memory_bytes is None:
+            return None
+        if scope != "total":
+            return self.gpu_memory_bytes
+        return None if self.n_gpus is None else self.n_gpus * self.gpu_memory_bytes
+
+
+@dataclass(frozen=True)
+class ReadFigures:
+    """The figures that a text gives, and whether it contradicts itself."""
+
+    figures: tuple[ReportedFigure, ...]
+    disagrees: bool = False
+
+
+def read_figure(part: FigureText, hardware: Hardware, values: Values) -> ReadFigures:
+    """Return the figure that a text says, and the totals that stand beside a rate.
+
+    Raises:
+        UnitError: the text does not say what the mapping expects of it.
+    """
+    figure = part.figure
+    scope = _scope(part, hardware)
+    problem = check_scope(part.column, figure, scope, hardware.n_gpus)
+    if problem:
+        raise UnitError(f"{part.where}: {problem}")
+    evidence, totals = _read_totals(part)
+    text = f"{part.text}({part.remark})" if evidence else part.text
+    quantity = _read_quantity(text, part, scope, hardware)
+    factor = _factor(figure, values, where=part.where)
+    main = ReportedFigure(
+        metric=figure.metric,
+        statistic=figure.statistic,
+        scope=scope,
+        device_index=part.device_index,
+        kind=figure.memory_kind,
+        quantity=_scaled(quantity, factor),
+        unit_in_header=figure.unit if _is_bare(part.text) else None,
+        because=figure.because,
+    )
+    return ReadFigures((main, *totals), disagrees=evidence is not None and not evidence.agrees)
+
+
+def _is_bare(text: str) -> bool:
+    return re.search(r"[^\W\d_]|%", text) is None
+
+
+def _scope(part: FigureText, hardware: Hardware) -> str:
+    """Return the devices that a figure covers; refuse to guess it where there are several."""
+    figure = part.figure
+    if part.device_index is not None:
+        return "per_gpu"
+    if figure.scope is not None:
+        return figure.scope
+    if figure.metric not in SHARED_METRICS or hardware.n_gpus == 1:
+        return "total"
+    if _says_per_gpu(part):
+        return "mean_gpu"
+    if hardware.n_gpus is None:
+        return "total"
+    raise UnitError(
+        f"{part.where}: found a figure of {hardware.n_gpus} cards without scope, expected "
+        "`scope: total` (all cards together), `mean_gpu` (each card's, or their mean) or `max_gpu` "
+        "(the fullest card)"
+    )
+
+
+def _says_per_gpu(part: FigureText) -> bool:
+    """Return whether the unit of a rate is one card's share."""
+    written = re.sub(r"^[\d.,\s]+", "", part.text)
+    labels = (written, part.figure.unit or "", part.figure.default_unit or "")
+    return any((parse_rate_unit(label) or "").endswith("/gpu") for label in labels if label)
+
+
+def _read_quantity(text: str, part: FigureText, scope: str, hardware: Hardware) -> AnyQuantity:
+    figure = part.figure
+    options = _options(figure, is_bare=_is_bare(part.text))
+    if figure.canonical_unit == "byte":
+        options["capacity_bytes"] = hardware.capacity_bytes(scope)
+        options["allow_over_capacity"] = hardware.allow_over_capacity
+    return parse_quantity(
+        figure.canonical_unit,
+        text,
+        where=part.where,
+        per=TIME_OF.get(figure.metric),
+        per_gpu=scope != "total" or hardware.n_gpus == 1,
+        **options,
+    )
+
+
+def _options(figure: FigureSpec, *, is_bare: bool) -> MemoryOptions:
+    """Return how a figure is read, with the reasons for what its text does not say itself."""
+    default = (figure.unit or figure.default_unit) if is_bare else None
+    in_header = "the column's header gives the unit" if figure.unit else None
+    reasons = [
+        (figure.default_reason or in_header) if default else None,
+        figure.reason if figure.read_as else None,
+    ]
+    return {
+        "default_unit": default,
+        "read_as": figure.read_as,
+        "reason": "; ".join(filter(None, reasons)) or None,
+    }
+
+
+def _factor(figure: FigureSpec, values: Values, *, where: str) -> float:
+    factor = 1.0
+    for key, power in (("multiply_by", 1), ("divide_by", -1)):
+        stated: Any = getattr(figure, key)
+        if isinstance(stated, str):
+            known = values.get(stated)
+            if known is None or not known.value:
+                raise UnitError(f"{where}: found no {stated}, expected one to {key} it")
+            stated = known.value
+        factor *= float(stated or 1) ** power
+    return factor
+
+
+def _scaled(quantity: AnyQuantity, factor: float) -> AnyQuantity:
+    if factor == 1:
+        return quantity
+    number = type(quantity.value)
+
+    def scale(value: float) -> Any:
+        return number(round(value * factor)) if number is int else value * factor
+
+    return replace(
+        quantity,
+        value=scale(quantity.value),
+        low=scale(quantity.low),
+        high=None if quantity.high is None else scale(quantity.high),
+    )
+
+
+def _read_totals(part: FigureText) -> tuple[RateEvidence | None, list[ReportedFigure]]:
+    """Return the totals in a remark; refuse a remark that says anything else.
+
+    A remark such as ``2*A100`` changes what the figure is about: the mapping has to say how.
+    """
+    if part.remark is None:
+        return None, []
+    where = f"{part.where}, in parentheses"
+    digits = re.match(NUMBER, part.text)
+    if digits is not None:
+        evidence, _ = parse_totals(part.remark, digits[0], where=where)
+        if evidence is not None:
+            counted = _total(_COUNT_OF[evidence.what], evidence.count)
+            return evidence, [counted, _total("total_time", evidence.duration)]
+    total = _TOTAL.fullmatch(part.remark)
+    if total is None:
+        raise UnitError(
+            f"{part.where}: found the remark {part.remark!r} behind a figure, expected its meaning "
+            "under `remarks` of the column; write `set: {}` there if it changes nothing"
+        )
+    duration = parse_duration(total["after"] or total["before"], where=where)
+    return None, [_total("total_time", duration)]
+
+
+def _total(metric: str, quantity: AnyQuantity) -> ReportedFigure:
+    return ReportedFigure(metric, "value", "total", None, None, quantity)

@@ -1,0 +1,162 @@
+"""What a column's header says of its figures: unit, clock, one card's share, thousands."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from registry.units.known import rate_units_by_spelling, units_by_spelling, units_by_symbol
+
+#: What people write for one device, one item and one second; compared in lower case.
+_DEVICE: Final = "gpu|gpus|card|cards|device|accelerator|chip|npu|p|卡"
+_ITEMS: Final = {
+    "token": "tokens?|toks?|tkn|词元数?",
+    "sample": "samples?|examples?|ex|seqs?|sequences?|sentences?|images?|样本",
+    "step": "steps?|its?|iters?|iterations?",
+}
+_SECOND: Final = "s|sec|secs|second|seconds|秒"
+
+_BRACKETED: Final = re.compile(
+    r"[(\[{\uff08\u3010]([^()\[\]{}\uff08\uff09\u3010\u3011]{1,60})[)\]}\uff09\u3011]"
+)
+_CLOCK: Final = re.compile(r"\bh{1,2}:mm(?P<seconds>:ss)?\b|\b(?P<minutes>mm?:ss)\b", re.IGNORECASE)
+_PER_DEVICE: Final = re.compile(
+    rf"\b(?:per|each)[ _-]?(?:{_DEVICE})\b|/ ?(?:{_DEVICE})\b|每卡|单卡"
+    r"|(?:\bone|\bsingle)[ -]gpu\b",
+    re.IGNORECASE,
+)
+_ALL_DEVICES: Final = re.compile(
+    rf"\b(?:total|all|sum|combined|aggregate)\b.{{0,12}}\b(?:{_DEVICE}|memory|vram)\b",
+    re.IGNORECASE,
+)
+_THOUSANDS: Final = re.compile(
+    r"[(\[\uff08](?:in )?(?:k|thousands?|x? ?1e3|x ?1,?000|m|millions?)[)\]\uff09]", re.IGNORECASE
+)
+_FLOPS: Final = re.compile(
+    r"\b([kMGTP])(?:FLOPS|FLOPs|FLOP/s|FLOPs/s|flops|flop/s)\b|\b([TP])flops?\b"
+)
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a header says; None or false for what it does not.
+
+    ``unit`` is a symbol of the contract (``GiB``, ``min``, ``token/s``, ``TFLOP/s``) of the
+    ``dimension`` memory, duration, rate or flops.
+    """
+
+    unit: str | None = None
+    dimension: str | None = None
+    clock: str | None = None
+    per_gpu: bool = False
+    all_gpus: bool = False
+    thousands: str | None = None
+
+
+@lru_cache(maxsize=4096)
+def read_header(name: str) -> Header:
+    """Return what the name of a column says of the figures below it.
+
+    >>> read_header("Peak memory per GPU (GiB)").unit, read_header("tok/sec/GPU").unit
+    ('GiB', 'token/s/gpu')
+    """
+    clock = _CLOCK.search(name)
+    thousands = _THOUSANDS.search(name)
+    unit, dimension = _find_unit(name)
+    return Header(
+        unit=unit,
+        dimension=dimension,
+        clock=_clock(clock) if clock else None,
+        per_gpu=bool(_PER_DEVICE.search(name)) or (unit or "").endswith("/gpu"),
+        all_gpus=bool(_ALL_DEVICES.search(name)),
+        thousands=thousands[0] if thousands else None,
+    )
+
+
+def _clock(found: re.Match[str]) -> str:
+    if found["minutes"]:
+        return "mm:ss"
+    return "h:mm:ss" if found["seconds"] else "h:mm"
+
+
+def _find_unit(name: str) -> tuple[str | None, str | None]:
+    """Return the unit that stands in brackets, else behind a comma or last, and its dimension."""
+    bracketed = [text.strip() for text in reversed(_BRACKETED.findall(name))]
+    without = _BRACKETED.sub(" ", name).strip()
+    rest = re.split(r"[,\uff0c:\uff1a]| in ", without)
+    last_word = [without.split()[-1]] if without.split() else []
+    last_two = [" ".join(without.split()[-2:])] if len(without.split()) > 1 else []
+    parts = [part for text in bracketed for part in (text, *re.split(r"[,\uff0c;]| in ", text))]
+    for text in (*parts, *rest[1:], without, *last_two, *last_word):
+        for dimension, parse in _PARSERS.items():
+            unit = parse(text.strip())
+            if unit is not None:
+                return unit, dimension
+    return None, None
+
+
+def parse_rate_unit(text: str) -> str | None:
+    """Return the symbol of a speed as headers write it, or None.
+
+    >>> parse_rate_unit("Tokens / sec / GPU"), parse_rate_unit("sec per iteration")
+    ('token/s/gpu', 's/step')
+    """
+    known = rate_units_by_spelling()
+    if text in known:
+        return known[text].symbol
+    plain = re.sub(r"\s*(?:/|\bper\b|\ba\b)\s*", "/", text.strip().lower())
+    for what, words in _ITEMS.items():
+        shared = re.fullmatch(
+            rf"(?:avg\.? |mean |training |train )?(?:{words})/(?:"
+            rf"(?:{_SECOND})(?P<after>/(?:{_DEVICE}))?|(?P<before>(?:{_DEVICE})/)(?:{_SECOND}))",
+            plain,
+        )
+        if shared:
+            has_device = shared["after"] or shared["before"]
+            symbol = f"{what}/s/gpu" if has_device else f"{what}/s"
+            return symbol if symbol in {unit.symbol for unit in known.values()} else None
+        if re.fullmatch(rf"(?:{_SECOND})/(?:{words})", plain):
+            return None if what == "token" else f"s/{what}"
+    return None
+
+
+def _parse_memory_unit(text: str) -> str | None:
+    unit = units_by_spelling("memory").get(text)
+    # one letter is more often a count of things, or a column of its own
+    return unit.symbol if unit and len(text) > 1 else None
+
+
+def _parse_duration_unit(text: str) -> str | None:
+    known = units_by_spelling("duration")
+    unit = known.get(text) or (known.get(text.lower()) if len(text) > 1 else None)
+    return unit.symbol if unit else None
+
+
+def _parse_flops_unit(text: str) -> str | None:
+    found = _FLOPS.search(text)
+    return f"{found[1] or found[2]}FLOP/s" if found else None
+
+
+_PARSERS = {
+    "flops": _parse_flops_unit,
+    "rate": parse_rate_unit,
+    "memory": _parse_memory_unit,
+    "duration": _parse_duration_unit,
+}
+
+
+def same_unit(stated: str, header: Header) -> bool:
+    """Return whether a unit that a mapping states is the one that the header says."""
+    if header.dimension == "flops":
+        return _parse_flops_unit(stated) == header.unit
+    if header.dimension == "rate":
+        return parse_rate_unit(stated) == header.unit
+    spelled = units_by_spelling("memory" if header.dimension == "memory" else "duration")
+    return stated in spelled and spelled[stated].symbol == header.unit
+
+
+def is_memory_unit(symbol: str | None) -> bool:
+    """Return whether a symbol is a unit of memory."""
+    return symbol in units_by_symbol("memory")

@@ -1,0 +1,76 @@
+"""Hold what a mapping says of a column's figures against what the column's header says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from registry.tables.header import Header, read_header, same_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from registry.tables.column_spec import FigureSpec
+
+_DIMENSIONS = {
+    "byte": "memory",
+    "second": "duration",
+    "FLOP/second": "flops",
+    "sample/second": "rate",
+    "token/second": "rate",
+    "step/second": "rate",
+}
+_WAY_OUT = "correct the mapping, or say under `despite_header` why the header is wrong"
+
+
+def check_header(column: str, figure: FigureSpec) -> Iterator[str]:
+    """Yield how a figure's meaning contradicts the header of its column."""
+    if figure.despite_header:
+        return
+    header = read_header(column)
+    yield from _check_unit(header, figure)
+    if header.clock == "h:mm" and figure.read_as != "h:mm":
+        yield (
+            "found the clock h:mm in the header and no `read_as: h:mm`, expected both the same: "
+            f"1:30 would be read as 90 s; {_WAY_OUT}"
+        )
+    dimension = _DIMENSIONS.get(figure.canonical_unit)
+    if header.thousands and dimension in ("rate", None) and figure.multiply_by is None:
+        yield (
+            f"found {header.thousands} in the header and no `multiply_by`, expected the figures in "
+            f"ones; {_WAY_OUT}"
+        )
+
+
+def _check_unit(header: Header, figure: FigureSpec) -> Iterator[str]:
+    stated = figure.unit or figure.default_unit
+    dimension = _DIMENSIONS.get(figure.canonical_unit)
+    is_time_as_rate = dimension == "duration" and header.dimension == "rate"
+    if (
+        stated is None
+        or header.unit is None
+        or not (dimension == header.dimension or is_time_as_rate)
+    ):
+        return
+    if not same_unit(stated, header):
+        yield (
+            f"found unit {stated!r} in the mapping and {header.unit!r} in the header, expected the "
+            f"same; {_WAY_OUT}"
+        )
+
+
+def check_scope(column: str, figure: FigureSpec, scope: str, n_gpus: int | None) -> str | None:
+    """Return how a figure's scope contradicts the header of its column, or None."""
+    if n_gpus == 1 or figure.despite_header:
+        return None
+    header = read_header(column)
+    if header.per_gpu and scope == "total":
+        return (
+            "found one card's share in the header and scope total, expected `scope: mean_gpu` "
+            f"(each card's, or their mean) or `scope: max_gpu` (the fullest); {_WAY_OUT}"
+        )
+    if header.all_gpus and not header.per_gpu and scope != "total":
+        return (
+            f"found all cards together in the header and scope {scope}, expected `scope: total`; "
+            f"{_WAY_OUT}"
+        )
+    return None

@@ -1,0 +1,99 @@
+"""What an import tells of a document beside its problems: nothing is left out in silence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from registry.tables.problems import Place, format_places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from registry.tables.matching import FoundTable
+    from registry.tables.merge import Apart, Group
+    from registry.tables.rows import TableRows
+
+#: Most pairs of rows that are listed one by one.
+_MOST_PAIRS = 10
+
+
+@dataclass
+class Notes:
+    """Collects what a reader is to know."""
+
+    _tables: list[str] = field(default_factory=list)
+    _marks: dict[tuple[str, str], list[Place]] = field(default_factory=dict)
+    _scopes: dict[str, list[Place]] = field(default_factory=dict)
+    _unknown: list[Place] = field(default_factory=list)
+    _rows: list[str] = field(default_factory=list)
+    _runs: list[str] = field(default_factory=list)
+
+    def add_table(self, found: FoundTable) -> None:
+        """Note what was filled in or left out to read a table, and the columns not read."""
+        self._tables += [f"table {found.number}, {note}" for note in found.table.notes]
+        if found.ignored:
+            listed = ", ".join(repr(name) for name in found.ignored)
+            self._tables.append(f"table {found.number}: not read: {listed}")
+
+    def add_mark(self, mark: str, place: Place, column: str) -> None:
+        """Note a footnote mark that the mapping gives no meaning."""
+        self._marks.setdefault((mark, column), []).append(place)
+
+    def add_scope(self, column: str, place: Place) -> None:
+        """Note figures taken as those of all cards where nobody says how many there are."""
+        self._scopes.setdefault(column, []).append(place)
+
+    def add_unknown(self, place: Place) -> None:
+        """Note a row whose figures do not show that anything ran."""
+        self._unknown.append(place)
+
+    def add_rows(self, rows: TableRows) -> None:
+        """Note the rows of a table that were skipped."""
+        if rows.skipped:
+            places = [Place(rows.found.number, number) for number in rows.skipped]
+            self._rows.append(f"skipped: {format_places(places)}")
+        if rows.n_empty:
+            self._rows.append(f"table {rows.found.number}: skipped {rows.n_empty} empty places")
+
+    def add_runs(self, groups: Iterable[Group], apart: Sequence[Apart]) -> None:
+        """Note reports that were united, and those that were kept apart for their cells alone."""
+        united = [group for group in groups if len(group.citations) > 1]
+        if united:
+            first = " and ".join(citation["locator"] for _, citation in united[0].citations)
+            self._runs.append(
+                f"observations that several places report alike: {len(united)} (first: {first})"
+            )
+        for pair in apart[:_MOST_PAIRS]:
+            one, other = (report.citation["locator"] for report in (pair.one, pair.other))
+            columns = ", ".join(repr(name) for name in pair.columns)
+            self._runs.append(
+                f"{one} and {other} say the same and differ in {columns}: kept as two "
+                f"observations; if they are one run, name the column under `unite`, with the reason"
+            )
+        if len(apart) > _MOST_PAIRS:
+            self._runs.append(f"and {len(apart) - _MOST_PAIRS} more such pairs")
+
+    def format(self) -> tuple[str, ...]:
+        """Return all notes."""
+        return tuple(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield from self._tables
+        for (mark, column), places in self._marks.items():
+            yield (
+                f"{format_places(places)}, column {column!r}: the mapping gives the footnote mark "
+                f"{mark!r} no meaning; the figure is taken without it; name it under `footnotes`"
+            )
+        for column, places in self._scopes.items():
+            yield (
+                f"{format_places(places)}, column {column!r}: taken as the figure of all cards; "
+                "their number is not stated; state `n_gpus`, or `scope`"
+            )
+        if self._unknown:
+            yield (
+                f"{format_places(self._unknown)}: only parameters are counted, which does not show "
+                "that it ran: outcome unknown"
+            )
+        yield from self._rows
+        yield from self._runs

@@ -1,0 +1,366 @@
+"""What a document says beside its figures is understood, refused or told, and never dropped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from registry.submission.prepare import prepare_submission
+
+if TYPE_CHECKING:
+    from registry.catalogue import Catalogue
+    from registry.tables import ImportResult
+
+    class Importer(Protocol):
+        def __call__(self, document: str, mapping: str, *, suffix: str = ".md") -> ImportResult: ...
+
+
+HEAD = "source: {source_id: mine}\n"
+ONE_CARD = "defaults: {model_id: qwen-7b, method: lora, gpu_id: a100-sxm4-80gb, n_gpus: 1}\n"
+FOUR_CARDS = ONE_CARD.replace("n_gpus: 1", "n_gpus: 4")
+
+
+def table(*rows: str) -> str:
+    width = rows[0].count("|") - 1
+    return "\n".join([rows[0], "|---" * width + "|", *rows[1:]])
+
+
+def mapping(columns: str, *, defaults: str = ONE_CARD, more: str = "", top: str = "") -> str:
+    return f"{HEAD}{defaults}{top}tables:\n  - match: {{}}\n    columns: {columns}\n{more}"
+
+
+def one(result: ImportResult) -> dict[str, Any]:
+    assert result.problems == ()
+    (observation,) = result.submission["observations"]
+    return dict(observation)
+
+
+# lengths in K
+
+
+@pytest.mark.parametrize(("k_is", "length"), [(1000, 8000), (1024, 8192)])
+def test_a_length_in_k_is_read_as_stated(importer: Importer, k_is: int, length: int) -> None:
+    columns = f"{{len: {{to: seq_len, k_is: {k_is}}}, mem: {{figure: {{metric: peak_memory}}}}}}"
+    found = one(importer(table("|len|mem|", "|8K|20GiB|"), mapping(columns)))
+    assert found["configuration"]["seq_len"] == length
+
+
+def test_a_length_in_k_without_a_stated_reading_is_refused(importer: Importer) -> None:
+    columns = "{len: {to: seq_len}, mem: {figure: {metric: peak_memory}}}"
+    assert importer(table("|len|mem|", "|8K|20GiB|"), mapping(columns)).problems == (
+        (
+            "doc.md, table 1, row 1, column 'len': found '8K' as a length, expected to be told "
+            "what K stands for; state `k_is: 1024` (8,192 tokens) or `k_is: 1000` (8,000 tokens) "
+            "(m.yaml, line 5)"
+        ),
+    )
+
+
+def test_the_label_of_a_pivot_in_k_is_no_exception(importer: Importer) -> None:
+    pivot = "    pivot: {columns: '(.+K)', to: seq_len%s, cell: {figure: {metric: peak_memory}}}\n"
+    document = table("|4K|8K|", "|20GiB|30GiB|")
+    assert len(importer(document, mapping("{}", more=pivot % "")).problems) == 2
+    read = importer(document, mapping("{}", more=pivot % ", k_is: 1024"))
+    lengths = [o["configuration"]["seq_len"] for o in read.submission["observations"]]
+    assert lengths == [4096, 8192]
+
+
+def test_samples_in_k_are_thousands(importer: Importer) -> None:
+    columns = "{n: {to: n_samples}, mem: {figure: {metric: peak_memory}}}"
+    found = one(importer(table("|n|mem|", "|48.8k|20GiB|"), mapping(columns)))
+    assert found["configuration"]["n_samples"] == 48800
+
+
+# rows that differ where the mapping does not look
+
+SEEDS = table("|seed|mem|", "|1|20GiB|", "|2|20GiB|")
+SEED_COLUMNS = "{seed: {ignore: not a setting}, mem: {figure: {metric: peak_memory}}}"
+
+
+def test_rows_that_differ_in_a_column_not_read_are_two_runs_and_listed(importer: Importer) -> None:
+    result = importer(SEEDS, mapping(SEED_COLUMNS))
+    assert [o["run_id"] for o in result.submission["observations"]] == ["1", "2"]
+    assert result.notes == (
+        (
+            "table 1, row 1 and table 1, row 2 say the same and differ in 'seed': kept as two "
+            "observations; if they are one run, name the column under `unite`, with the reason"
+        ),
+    )
+
+
+def test_they_are_one_run_where_the_mapping_unites_them(importer: Importer) -> None:
+    text = mapping(SEED_COLUMNS, top="unite: {seed: the column counts the lines}\n")
+    found = one(importer(SEEDS, text))
+    assert [citation["row"] for citation in found["citations"]] == [1, 2]
+
+
+def test_a_column_left_out_with_rest_counts_too(importer: Importer) -> None:
+    text = mapping("{mem: {figure: {metric: peak_memory}}}", more="    ignore: rest\n")
+    result = importer(SEEDS, text)
+    assert result.n_observations == 2
+    assert result.notes[0] == "table 1: not read: 'seed'"
+
+
+def test_two_names_of_one_table_with_one_meaning_are_two_runs(importer: Importer) -> None:
+    columns = (
+        "{how: {values: {LoRA: {method: lora}, LoRA v2: {method: lora}}}, "
+        "mem: {figure: {metric: peak_memory}}}"
+    )
+    document = table("|how|mem|", "|LoRA|20GiB|", "|LoRA v2|20GiB|")
+    assert importer(document, mapping(columns)).n_observations == 2
+
+
+def test_a_row_written_twice_is_one_observation(importer: Importer) -> None:
+    document = table("|seed|mem|", "|1|20GiB|", "|1|20GiB|")
+    assert importer(document, mapping(SEED_COLUMNS)).n_observations == 1
+
+
+# footnotes
+
+MARKS = table("|mem|", "|20GiB*|", "|21GiB|")
+MEMORY = "{mem: {figure: {metric: peak_memory}}}"
+
+
+def test_a_footnote_mark_without_a_meaning_is_told(importer: Importer) -> None:
+    result = importer(MARKS, mapping(MEMORY))
+    assert result.problems == ()
+    assert result.notes == (
+        (
+            "table 1, row 1, column 'mem': the mapping gives the footnote mark '*' no meaning; the "
+            "figure is taken without it; name it under `footnotes`"
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "mark", ["*", "**", "\\*", "†", "<sup>1</sup>", "[^1]", "\u00b2"], ids=repr
+)
+def test_a_footnote_mark_says_what_the_mapping_says(importer: Importer, mark: str) -> None:
+    plain = {"\\*": "*", "<sup>1</sup>": "[^1]"}.get(mark, mark)
+    top = f"footnotes: {{'{plain}': {{evidence: extrapolated}}}}\n"
+    result = importer(MARKS.replace("*", mark), mapping(MEMORY, top=top))
+    evidence = [o.get("evidence") for o in result.submission["observations"]]
+    assert (evidence, result.notes, result.problems) == (["extrapolated", None], (), ())
+
+
+def test_a_rule_matches_a_cell_with_its_mark(importer: Importer) -> None:
+    rules = "    rules: [{when: {mem: '20GiB*'}, set: {evidence: estimated}}]\n"
+    result = importer(MARKS, mapping(MEMORY, more=rules))
+    assert result.submission["observations"][0]["evidence"] == "estimated"
+
+
+def test_a_power_of_ten_is_no_footnote(importer: Importer) -> None:
+    columns = "{n: {figure: {metric: n_tokens}}, mem: {figure: {metric: peak_memory}}}"
+    document = table("|n|mem|", "|10<sup>6</sup>|20GiB|")
+    (problem,) = importer(document, mapping(columns)).problems
+    assert "found '10^6', expected a count" in problem
+
+
+def test_a_figure_struck_out_is_refused(importer: Importer) -> None:
+    (problem,) = importer(table("|mem|", "|~~20GiB~~|"), mapping(MEMORY)).problems
+    assert "found '~~20GiB~~'" in problem
+
+
+# remarks
+
+RATE = "{speed: {figure: {metric: samples_per_second}%s}}"
+
+
+def test_a_remark_that_nobody_explains_is_refused(importer: Importer) -> None:
+    document = table("|speed|", "|0.59 samples/s (2*A100)|")
+    assert importer(document, mapping(RATE % "")).problems == (
+        (
+            "doc.md, table 1, row 1, column 'speed': found the remark '2*A100' behind a figure, "
+            "expected its meaning under `remarks` of the column; write `set: {}` there if it "
+            "changes nothing (m.yaml, line 5)"
+        ),
+    )
+
+
+def test_a_remark_says_the_number_of_cards(importer: Importer) -> None:
+    remarks = ", remarks: [{pattern: '([0-9]+)\\*A100', set: {n_gpus: '\\1'}}]"
+    columns = (RATE % remarks).replace("samples_per_second", "samples_per_second, scope: total")
+    found = one(importer(table("|speed|", "|0.59 samples/s (2*A100)|"), mapping(columns)))
+    assert found["configuration"]["n_gpus"] == 2
+
+
+def figures(observation: dict[str, Any]) -> dict[str, float]:
+    return {entry["metric"]: entry["value"] for entry in observation["measurements"]}
+
+
+def test_totals_in_a_remark_are_figures(importer: Importer) -> None:
+    document = table("|speed|", "|0.95(87543 samples/91974.29 seconds)|")
+    assert figures(one(importer(document, mapping(RATE % "")))) == {
+        "samples_per_second": 0.95,
+        "n_samples": 87543,
+        "total_time": 91974.29,
+    }
+
+
+def test_totals_that_contradict_their_rate_are_flagged(importer: Importer) -> None:
+    document = table("|speed|", "|1.05 samples/s(87543 samples/91974.29 seconds)|")
+    assert one(importer(document, mapping(RATE % "")))["flags"] == ["figures_disagree"]
+
+
+def test_a_total_time_in_a_remark_is_a_figure(importer: Importer) -> None:
+    columns = "{speed: {figure: {metric: steps_per_second}}}"
+    document = table("|speed|", "|0.45iter/s(3h total)|")
+    assert figures(one(importer(document, mapping(columns)))) == {
+        "steps_per_second": 0.45,
+        "total_time": 10800,
+    }
+
+
+# the header against the mapping
+
+
+@pytest.mark.parametrize(
+    ("header", "figure", "cell", "found"),
+    [
+        (
+            "Memory (GiB)",
+            "metric: peak_memory, unit: GB",
+            "20",
+            "unit 'GB' in the mapping and 'GiB' in the header",
+        ),
+        (
+            "Speed [samples/s]",
+            "metric: samples_per_second, unit: sample/s/gpu",
+            "20",
+            "unit 'sample/s/gpu' in the mapping and 'sample/s' in the header",
+        ),
+        (
+            "Time (h:mm)",
+            "metric: total_time",
+            "1:30",
+            "the clock h:mm in the header and no `read_as: h:mm`",
+        ),
+        (
+            "tokens/s (K)",
+            "metric: tokens_per_second, unit: token/s",
+            "20",
+            "(K) in the header and no `multiply_by`",
+        ),
+        ("Time (min)", "metric: total_time, unit: h", "20", "unit 'h' in the mapping and 'min'"),
+    ],
+)
+def test_a_header_that_says_otherwise_is_a_problem(
+    importer: Importer, header: str, figure: str, cell: str, found: str
+) -> None:
+    columns = f"{{'{header}': {{figure: {{{figure}}}}}}}"
+    (problem,) = importer(table(f"|{header}|", f"|{cell}|"), mapping(columns)).problems
+    assert problem.startswith(f"doc.md, table 1, column '{header}': found {found}")
+    columns = f"{{'{header}': {{figure: {{{figure}, despite_header: a misprint}}}}}}"
+    assert importer(table(f"|{header}|", f"|{cell}|"), mapping(columns)).problems == ()
+
+
+def test_a_share_of_one_card_is_not_the_total(importer: Importer) -> None:
+    columns = "{'Peak memory per GPU': {figure: {metric: peak_memory, scope: %s}}}"
+    document = table("|Peak memory per GPU|", "|20GiB|")
+    (problem,) = importer(document, mapping(columns % "total", defaults=FOUR_CARDS)).problems
+    assert "found one card's share in the header and scope total" in problem
+    one_card = importer(document, mapping(columns % "total"))
+    assert one_card.problems == ()
+    fullest = one(importer(document, mapping(columns % "max_gpu", defaults=FOUR_CARDS)))
+    assert fullest["measurements"][0]["scope"] == "max_gpu"
+
+
+# scope
+
+
+def test_a_figure_of_several_cards_needs_its_scope(importer: Importer) -> None:
+    (problem,) = importer(table("|mem|", "|20GiB|"), mapping(MEMORY, defaults=FOUR_CARDS)).problems
+    assert problem == (
+        "doc.md, table 1, row 1, column 'mem': found a figure of 4 cards without scope, expected "
+        "`scope: total` (all cards together), `mean_gpu` (each card's, or their mean) or `max_gpu` "
+        "(the fullest card) (m.yaml, line 5)"
+    )
+
+
+def test_a_rate_that_says_per_gpu_is_the_mean_of_the_cards(importer: Importer) -> None:
+    columns = "{speed: {figure: {metric: tokens_per_second}}}"
+    document = table("|speed|", "|1200 tokens/s/gpu|")
+    found = one(importer(document, mapping(columns, defaults=FOUR_CARDS)))
+    assert found["measurements"][0]["scope"] == "mean_gpu"
+
+
+def test_a_figure_of_who_knows_how_many_cards_is_told(importer: Importer) -> None:
+    defaults = ONE_CARD.replace(", n_gpus: 1", "")
+    result = importer(table("|mem|", "|20GiB|"), mapping(MEMORY, defaults=defaults))
+    assert result.notes == (
+        (
+            "table 1, row 1, column 'mem': taken as the figure of all cards; their number is not "
+            "stated; state `n_gpus`, or `scope`"
+        ),
+    )
+
+
+def test_a_single_figure_of_no_stated_card_is_refused_where_the_mapping_is_read(
+    importer: Importer,
+) -> None:
+    columns = "{mem: {figure: {metric: peak_memory, scope: per_gpu}}}"
+    with pytest.raises(
+        Exception, match="found scope per_gpu for a single figure; expected max_gpu"
+    ):
+        importer(table("|mem|", "|20GiB|"), mapping(columns))
+    numbered = columns.replace("per_gpu", "per_gpu, device_index: 1")
+    found = one(importer(table("|mem|", "|20GiB|"), mapping(numbered, defaults=FOUR_CARDS)))
+    assert found["measurements"][0]["device_index"] == 1
+
+
+# what fits and has no figure, and what was never run
+
+
+def test_no_oom_is_knowledge_that_it_fits(importer: Importer, catalogue: Catalogue) -> None:
+    result = importer(table("|mem|", "|No OOM|"), mapping(MEMORY))
+    found = one(result)
+    assert (found["outcome"], found["outcome_detail"]) == (
+        "ok",
+        "it fits; the source gives no figure",
+    )
+    assert prepare_submission(result.submission, catalogue, origin="x").document
+
+
+def test_no_oom_beside_a_figure_is_just_a_run(importer: Importer) -> None:
+    columns = "{mem: {figure: {metric: peak_memory}}, time: {figure: {metric: total_time}}}"
+    found = one(importer(table("|mem|time|", "|No OOM|3h|"), mapping(columns)))
+    assert (found["outcome"], "outcome_detail" in found) == ("ok", False)
+
+
+def test_parameters_alone_do_not_show_that_it_ran(importer: Importer) -> None:
+    columns = "{n: {figure: {metric: trainable_params}}}"
+    result = importer(table("|n|", "|4.19M|"), mapping(columns))
+    assert one(result)["outcome"] == "unknown"
+    assert result.notes == (
+        (
+            "table 1, row 1: only parameters are counted, which does not show that it ran: outcome "
+            "unknown"
+        ),
+    )
+
+
+# the document itself
+
+
+def test_a_stated_hash_is_held_against_the_document(importer: Importer) -> None:
+    text = mapping(MEMORY).replace("{source_id: mine}", f"{{source_id: mine, sha256: {'a' * 64}}}")
+    (problem,) = importer(table("|mem|", "|20GiB|"), text).problems
+    assert problem.startswith("doc.md: found a document with sha256 ")
+    assert problem.endswith("then correct or remove sha256 (m.yaml, line 1)")
+
+
+def test_a_problem_of_many_rows_is_one_problem(importer: Importer) -> None:
+    rows = [f"|nobody-7b|{number}GiB|" for number in range(10, 19)]
+    columns = "{model: {to: model_id}, mem: {figure: {metric: peak_memory}}}"
+    (problem,) = importer(table("|model|mem|", *rows), mapping(columns)).problems
+    assert problem.startswith("doc.md, table 1, rows 1, 2, 3, 4, 5 and 4 more: unknown model 'nobo")
+
+
+def test_only_the_tables_that_the_mapping_names_have_to_be_readable(importer: Importer) -> None:
+    broken = "<table><tr><td>a<td>b<tr><td>1<td rowspan=2>x<tr><td colspan=2>y</table>"
+    document = f"{table('|mem|', '|20GiB|')}\n\n{broken}\n"
+    text = mapping(MEMORY).replace("match: {}", "match: {table: %s}")
+    assert importer(document, text % 1).problems == ()
+    (problem,) = importer(document, text % 2).problems[:1]
+    assert problem.startswith("doc.md, table 2: line 5: the spans of 'x' and of 'y' overlap")
