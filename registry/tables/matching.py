@@ -76,7 +76,7 @@ class TableDocument:
     sha256: str
 
 
-def read_tables(path: FilePath, mapping: SourceMapping) -> TableDocument:
+def read_tables(path: FilePath, mapping: SourceMapping | None = None) -> TableDocument:
     """Return the tables of a file, or of the CSV and TSV files of a folder in order of names.
 
     Raises:
@@ -105,8 +105,9 @@ def _read_folder(folder: FilePath) -> TableDocument:
     return TableDocument(tuple(tables), tuple(path.name for path in paths), hashed.hexdigest())
 
 
-def _read_file(path: FilePath, mapping: SourceMapping) -> TableDocument:
-    tables, data = read_document(path, header_rows=_header_rows(mapping))
+def _read_file(path: FilePath, mapping: SourceMapping | None) -> TableDocument:
+    header_rows = _header_rows(mapping) if mapping else {}
+    tables, data = read_document(path, header_rows=header_rows)
     return TableDocument(tuple(tables), (), hashlib.sha256(data).hexdigest())
 
 

@@ -60,7 +60,7 @@ class RawTable:
     (2)``.
 
     `notes` say what was filled in or left out to make it a rectangle. `problem` says why a table
-    cannot be read; it has no columns and rows then.
+    cannot be read; it has no columns and rows then. `prose` are the paragraphs right above.
     """
 
     index: int
@@ -71,6 +71,7 @@ class RawTable:
     n_blank_rows: int = 0
     line: int = 1
     notes: tuple[str, ...] = ()
+    prose: tuple[str, ...] = ()
     problem: str | None = None
 
 
@@ -98,6 +99,7 @@ class DraftTable:
     """A table before its spans are laid out; `n_header_rows` is the reader's finding.
 
     `pads` says that the format fills short rows with empty cells and leaves surplus ones out.
+    `prose` are the paragraphs right above.
     """
 
     heading: tuple[str, ...]
@@ -106,6 +108,7 @@ class DraftTable:
     n_header_rows: int = 1
     names_may_repeat: bool = True
     pads: bool = False
+    prose: tuple[str, ...] = ()
 
 
 def build_table(draft: DraftTable, index: int, n_header_rows: int | None = None) -> RawTable:
@@ -142,6 +145,7 @@ def build_table(draft: DraftTable, index: int, n_header_rows: int | None = None)
         n_blank_rows=len(grid) - len(kept),
         line=draft.line,
         notes=tuple(notes),
+        prose=draft.prose,
     )
 
 
