@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from markdown_it import MarkdownIt
 from markdown_it.rules_block.table import escapedSplit
 
+from registry.errors import SourceError
 from registry.tables.html import read_html
 from registry.tables.raw_table import DraftCell, DraftRow, DraftTable
 
@@ -40,6 +41,7 @@ _TAG = re.compile(r"<[^<>]*>")
 _TABLE_TAG = re.compile(r"<(/?)table(?=[\s>])", re.IGNORECASE)
 _NO_CAPTION = re.compile(r"\s*(?:[-*+!<|]|\d+[.)])|.*[.!?;\u3002\uff01\uff1f\uff1b]\s*$")
 _MAX_CAPTION_CHARACTERS = 60
+_MOST_LINES, _MOST_PIPES = 100_000, 200_000
 _MOST_PARAGRAPHS, _LONGEST_PARAGRAPH = 2, 600
 
 
@@ -49,10 +51,21 @@ def read_markdown(text: str) -> list[DraftTable]:
     A table's heading is the path of headings above it, then a line that is all bold, then a
     short line of its own right above the table that does not end like a sentence.
     """
+    _validate_size(text)
     lines = [_QUOTE_MARKS.sub("", line) for line in text.split("\n")]
     n_front = _count_front_matter(lines)
     lines[:n_front] = [""] * n_front
     return _Scanner(lines).scan()
+
+
+def _validate_size(text: str) -> None:
+    """Refuse a text of more lines or cells than people write; each becomes several tokens."""
+    for mark, name, most in (("\n", "lines", _MOST_LINES), ("|", "pipes", _MOST_PIPES)):
+        n_found = text.count(mark)
+        if n_found > most:
+            raise SourceError(
+                f"found {n_found} {name}, expected at most {most} in Markdown; split the document"
+            )
 
 
 def has_pipe_table(text: str) -> bool:

@@ -209,19 +209,16 @@ def _describe(
     ignored = {*mapping.ignore, *spec.ignore}
     without = [n for n in table.columns if n not in columns and n not in pivoted and n not in by]
     left = [n for n in without if n in ignored or REST in ignored]
-    found = FoundTable(
-        table.index, table, spec, columns, place, tuple(left), len(left) == len(without)
-    )
+    unknown = [n for n in without if n not in ignored] if REST not in ignored else []
+    found = FoundTable(table.index, table, spec, columns, place, tuple(left), not unknown)
     _check_named(found, by, problems)
-    for name in without:
-        if name not in left:
-            problems.add(
-                "found no meaning, expected one for each column; map it, or leave it out with "
-                "`ignore`",
-                where,
-                column=name,
-                path=(*found.path, "columns"),
-            )
+    for name in unknown:
+        problems.add(
+            "found no meaning, expected one for each column; map it, or leave it out with `ignore`",
+            where,
+            column=name,
+            path=(*found.path, "columns"),
+        )
     return found
 
 

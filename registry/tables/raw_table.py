@@ -24,6 +24,9 @@ MOST_CELLS = 2_000_000
 """Cells of a document, spans laid out: ten thousand rows of two hundred. A page of 80 kB can ask
 for a thousand times its own size by rowspan and colspan."""
 
+MOST_COLUMNS = 5_000
+"""Columns of a table; the widest published one that was read has 41."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -117,6 +120,7 @@ def build_table(draft: DraftTable, index: int, n_header_rows: int | None = None)
     `n_header_rows` overrides what the reader found. Raises SourceError for a row that is shorter or
     longer than the header, spans that overlap, a cell over the limit and a name that repeats.
     """
+    _validate_width(draft)
     grid = _lay_out(draft.rows)
     kept = [
         BodyRow(written.line, cells)
@@ -147,6 +151,15 @@ def build_table(draft: DraftTable, index: int, n_header_rows: int | None = None)
         notes=tuple(notes),
         prose=draft.prose,
     )
+
+
+def _validate_width(draft: DraftTable) -> None:
+    width = max((len(row.cells) for row in draft.rows), default=0)
+    if width > MOST_COLUMNS:
+        raise SourceError(
+            f"line {draft.line}: found {width} columns, expected at most {MOST_COLUMNS}; split the "
+            "table"
+        )
 
 
 def broken_table(draft: DraftTable, index: int, problem: str) -> RawTable:
