@@ -124,6 +124,8 @@ class Tree:
     def __init__(self, folder: Path) -> None:
         """Copy the tracked files."""
         self.folder = folder
+        #: How often tests took too long: on a busy machine that may have another reason.
+        self.n_late = 0
         command = ["git", "ls-files", "-z"]
         listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout.decode()
         for name in filter(None, listed.split("\0")):
@@ -162,6 +164,7 @@ class Tree:
         try:
             code = process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
+            self.n_late += 1
             return True
         finally:
             _end(process)
@@ -201,8 +204,8 @@ def collect_faults(room: Room) -> list[Placed]:
     return faults
 
 
-def try_room(room: Room, chosen: list[Placed]) -> list[Placed]:
-    """Return the faults that the room's tests do not notice."""
+def try_room(room: Room, chosen: list[Placed]) -> tuple[list[Placed], int]:
+    """Return the faults that the room's tests do not notice, and how many made them too slow."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         trees: queue.SimpleQueue[Tree] = queue.SimpleQueue()
         for number in range(_PROCESSES):
@@ -218,7 +221,9 @@ def try_room(room: Room, chosen: list[Placed]) -> list[Placed]:
 
         with ThreadPoolExecutor(_PROCESSES) as pool:
             noticed = list(pool.map(is_noticed, chosen))
-    return [placed for placed, found in zip(chosen, noticed, strict=True) if not found]
+        n_late = sum(trees.get().n_late for _ in range(_PROCESSES))
+    survivors = [placed for placed, found in zip(chosen, noticed, strict=True) if not found]
+    return survivors, n_late
 
 
 def _time_limit(trees: queue.SimpleQueue[Tree], room: Room) -> float:
@@ -259,12 +264,12 @@ def _report(name: str, options: argparse.Namespace) -> float:
         (placed for placed in sample if placed.name not in equivalent),
         key=lambda placed: (placed.path, placed.mutant.line),
     )
-    survivors = try_room(ROOMS[name], chosen)
+    survivors, n_late = try_room(ROOMS[name], chosen)
     for placed in survivors:
         print(f"line {placed.mutant.line:4} {placed.name}")
     killed = len(chosen) - len(survivors)
     print(
-        f"{name}: {killed} of {len(chosen)} killed ({killed / len(chosen):.1%}), "
+        f"{name}: {killed} of {len(chosen)} killed ({killed / len(chosen):.1%}), {n_late} by time, "
         f"{len(sample) - len(chosen)} equivalent, of {len(faults)} faults; "
         f"{time.monotonic() - begin:.0f} s",
         flush=True,

@@ -76,9 +76,18 @@ def _neighbours(neighbours: tuple[Neighbour, ...]) -> Iterator[str]:
         yield "  none"
 
 
+#: Cards of a family: few enough to name also those that do not do.
+_FEW_CARDS = 12
+
+
+def _card_name(card: CardVerdict) -> str:
+    return card.gpu.gpu_id + (" (memory not verified)" if card.gpu.verified is False else "")
+
+
 def _cards(cards: tuple[CardVerdict, ...]) -> Iterator[str]:
-    for verdict in ("fits", "undecided"):
-        names = [card.gpu.gpu_id for card in cards if card.verdict == verdict]
+    verdicts = ("fits", "undecided", *(["does not fit"] if len(cards) <= _FEW_CARDS else []))
+    for verdict in verdicts:
+        names = [_card_name(card) for card in cards if card.verdict == verdict]
         if names:
             yield f"cards of the catalogue, {verdict}: {', '.join(names)}"
 

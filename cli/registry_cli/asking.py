@@ -158,16 +158,41 @@ def find_model(name: str, catalogue: Catalogue) -> str:
 
 
 def find_gpu(name: str, catalogue: Catalogue) -> Accelerator:
-    """Return an accelerator of the catalogue; raise QuestionError for an unknown one."""
+    """Return an accelerator of the catalogue; raise QuestionError for an unknown one.
+
+    Also for a family of cards whose memory differs.
+    """
+    row = find_gpu_row(name, catalogue)
+    kinds = [gpu.gpu_id for gpu in all_gpus(catalogue, row["gpu_id"])]
+    if not row.get("memory_bytes") and kinds:
+        raise QuestionError(
+            f"gpu {name!r}: a family of cards whose memory differs; expected one of "
+            f"{', '.join(kinds)}"
+        )
+    return gpu_of(row)
+
+
+def find_gpu_row(name: str, catalogue: Catalogue) -> dict[str, Any]:
+    """Return the catalogue's row of an accelerator; raise QuestionError for an unknown one."""
     found = catalogue.resolve_gpu(name)
     if found is None:
         raise QuestionError(catalogue.unknown_gpu(name).split("; to add")[0])
-    return gpu_of(catalogue.gpus[found])
+    return catalogue.gpus[found]
 
 
-def all_gpus(catalogue: Catalogue) -> list[Accelerator]:
-    """Return the accelerators of the catalogue whose memory is known."""
-    return [gpu_of(row) for row in catalogue.gpus.values() if row.get("memory_bytes")]
+def all_gpus(catalogue: Catalogue, family: str | None = None) -> list[Accelerator]:
+    """Return the accelerators whose memory is known: of the catalogue, or of one family of it."""
+    ids = catalogue.gpus if family is None else catalogue.kinds_of(family)
+    rows = (catalogue.gpus[gpu_id] for gpu_id in ids)
+    return [gpu_of(row) for row in rows if row.get("memory_bytes")]
+
+
+def find_family(name: str | None, catalogue: Catalogue) -> str | None:
+    """Return the id of a family of cards whose memory differs, if ``name`` is one."""
+    found = catalogue.resolve_gpu(name) if name else None
+    if found is None or catalogue.gpus[found].get("memory_bytes"):
+        return None
+    return found if len(catalogue.kinds_of(found)) > 1 else None
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""Compare runs configuration by configuration, and show the ratios."""
+"""Compare runs configuration by configuration."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError
@@ -13,12 +13,14 @@ from registry.measure.ratios import (
     choose_memory,
     choose_time,
     compare,
+    compare_rounds,
     find_figure,
     pool_noise,
 )
+from registry.submission.identity import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Sequence
 
 Row = dict[str, Any]
 
@@ -26,6 +28,9 @@ Row = dict[str, Any]
 _TELLING = ("model_id", "method", "quant_bits", "lora_rank", "seq_len", "micro_batch_size")
 
 _ID_DIGITS = 12
+
+#: Settings of a trial that do not change what is measured.
+_OF_ONE_RUN = ("repeat", "timeout_seconds")
 
 #: Outcomes that a run may have instead of ending well.
 _FAILED = ("oom", "error", "interrupted")
@@ -47,22 +52,28 @@ class Compared:
     regression: str = ""
     note: str = ""
 
-    def exceeds(self, factor: float) -> bool:
+    def exceeds(self, factor: float, memory_factor: float | None = None) -> bool:
         """Return whether b fails, is slower, or is larger than a by more than the factor."""
-        ratios = (ratio for ratio in (self.time, self.memory) if ratio is not None)
-        return bool(self.regression) or any(ratio.exceeds(factor) for ratio in ratios)
+        return (
+            bool(self.regression)
+            or (self.time is not None and self.time.exceeds(factor))
+            or (self.memory is not None and self.memory.exceeds(memory_factor or factor))
+        )
 
 
 def compare_sides(side_a: list[Row], side_b: list[Row]) -> list[Compared]:
     """Return the comparison of each configuration that ended well in A, those that fail in B first.
 
-    Two single observations are compared whatever their configurations. Raises QueryError where
-    nothing is shared.
+    Trials of plans are of the same configuration where they were told the same, whatever their
+    releases made of it. Two single observations are compared whatever their configurations. Raises
+    QueryError where nothing is shared.
     """
     if len(side_a) == 1 and len(side_b) == 1:
         note = _difference(side_a[0], side_b[0])
         return [_compare_configuration(side_a, side_b, None, None, note)]
-    runs_a, runs_b = _by_configuration(side_a), _by_configuration(side_b)
+    keys = [*map(_told, side_a), *map(_told, side_b)]
+    identify = _told if all(keys) else _configured
+    runs_a, runs_b = _group(side_a, identify), _group(side_b, identify)
     if not runs_a.keys() & runs_b.keys():
         raise QueryError(
             f"{len(side_a)} and {len(side_b)} observations share no configuration; expected the "
@@ -75,11 +86,24 @@ def compare_sides(side_a: list[Row], side_b: list[Row]) -> list[Compared]:
     return sorted(found, key=lambda compared: not compared.regression)
 
 
-def _by_configuration(side: list[Row]) -> dict[str, list[Row]]:
+def _group(side: list[Row], identify: Callable[[Row], str]) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
     for row in side:
-        found.setdefault(row["configuration"]["configuration_id"], []).append(row)
+        found.setdefault(identify(row), []).append(row)
     return found
+
+
+def _configured(row: Row) -> str:
+    return str(row["configuration"]["configuration_id"])
+
+
+def _told(row: Row) -> str:
+    """Return what a trial was told, its repeat and its time-out left out; empty where unknown."""
+    spec = (row.get("provenance") or {}).get("spec")
+    if not isinstance(spec, dict) or not isinstance(settings := spec.get("settings"), dict):
+        return ""
+    told = {name: value for name, value in settings.items() if name not in _OF_ONE_RUN}
+    return canonical_json([told, spec.get("model")])
 
 
 def _well(runs: list[Row]) -> list[Row]:
@@ -104,6 +128,8 @@ def _compare_configuration(
     note: str = "",
 ) -> Compared:
     a, b = _well(runs_a), _well(runs_b)
+    if a and b and not note:
+        note = _difference(a[0], b[0])
     time = _ratio(a, b, choose_time, time_floor)
     if a and b and time is None:
         note = f"{note}; they share no time and no rate".removeprefix("; ")
@@ -124,7 +150,43 @@ def _ratio(a: list[Row], b: list[Row], choose: Any, floor: Noise | None) -> Rati
     if chosen is None:
         return None
     metric, read = chosen
-    return compare([read(run) for run in a], [read(run) for run in b], floor=floor, metric=metric)
+    rounds = _find_rounds(a, b)
+    if rounds:
+        figures = [([read(run) for run in x], [read(run) for run in y]) for x, y in rounds]
+        return compare_rounds(figures, metric=metric)
+    ratio = compare([read(run) for run in a], [read(run) for run in b], floor=floor, metric=metric)
+    if ratio.note is None and follow_each_other(a, b):
+        return replace(ratio, note="no turns: what drifts between the sides is not in the interval")
+    return ratio
+
+
+def follow_each_other(a: Sequence[Row], b: Sequence[Row]) -> bool:
+    """Return whether all runs of one side began after those of the other, and in no bench."""
+    if _by_round(a).keys() & _by_round(b).keys():
+        return False
+    x, y = ([row["observed_at"] for row in rows if row.get("observed_at")] for rows in (a, b))
+    return bool(x and y) and (max(x) < min(y) or max(y) < min(x))
+
+
+def _find_rounds(a: list[Row], b: list[Row]) -> list[tuple[list[Row], list[Row]]]:
+    """Return the runs of both sides by the rounds that they share, where these say enough.
+
+    Runs of no shared round are left out: what else the machine did then is not known.
+    """
+    rounds_a, rounds_b = _by_round(a), _by_round(b)
+    shared = [(runs, rounds_b[key]) for key, runs in rounds_a.items() if key in rounds_b]
+    n_shared = sum(len(x) + len(y) for x, y in shared)
+    return shared if len(shared) > 1 or n_shared == len(a) + len(b) else []
+
+
+def _by_round(runs: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
+    found: dict[tuple[str, str], list[Row]] = {}
+    for run in runs:
+        provenance = run.get("provenance") or {}
+        if "bench" in provenance:
+            key = str(provenance["bench"]), str(provenance.get("round"))
+            found.setdefault(key, []).append(run)
+    return found
 
 
 def _regression(runs_a: list[Row], runs_b: list[Row]) -> str:
@@ -171,33 +233,3 @@ def format_label(configuration: Row) -> str:
         for name in _TELLING
         if name in configuration
     )
-
-
-def format_compared(compared: Compared) -> Iterator[str]:
-    """Yield the lines of one comparison; a failure stands in the first."""
-    label = compared.label
-    yield f"{compared.regression.upper()}: {label}" if compared.regression else label
-    yield f"  a {_format_runs(compared.a)}   b {_format_runs(compared.b)}"
-    if compared.time is not None:
-        yield f"  time    b / a = {_format_ratio(compared.time)}"
-    if compared.memory is not None:
-        yield f"  memory  b / a = {_format_ratio(compared.memory)}"
-    for metric, (a, b) in compared.totals.items():
-        yield f"  {metric}: {a:.6g} s and {b:.6g} s, b / a = {b / a:.3f}"
-    if compared.note:
-        yield f"  note    {compared.note}"
-
-
-def _format_runs(ids: tuple[str, ...]) -> str:
-    if not ids:
-        return "none that ended well"
-    return ids[0] if len(ids) == 1 else f"{ids[0]} and {len(ids) - 1} more"
-
-
-def _format_ratio(ratio: Ratio) -> str:
-    text = f"{ratio.value:.3f}"
-    if ratio.low is not None and ratio.high is not None and ratio.confidence is not None:
-        text += f"  ({ratio.confidence:.0%} interval {ratio.low:.3f} to {ratio.high:.3f}"
-        text += f", {ratio.n_a} and {ratio.n_b} runs)"
-    details = ", ".join(word for word in (ratio.metric, ratio.note) if word)
-    return f"{text}  [{details}]" if details else text

@@ -32,7 +32,7 @@ def import_logs(
     imported = read_files([Path(name) for name in files], kind, options=options)
     for message in imported.taken:
         console.hint(f"taken: {message}")
-    for message in imported.missing:
+    for message in dict.fromkeys(imported.missing):
         console.hint(f"not found: {message}")
     for refusal in imported.refused[:_MOST_REFUSED]:
         console.warning(f"refused: {refusal.path}: {refusal.reason}")

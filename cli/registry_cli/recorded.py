@@ -9,17 +9,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.contract import TABLES, load_table
-from registry.errors import QueryError
+from registry.errors import QueryError, did_you_mean
 from registry.measure.running.plan import read_plan
 from registry.measure.running.trials import expand_trials
 from registry_cli.output import open_dataset, read_query, read_sql
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from registry.catalogue import Catalogue
 
 Row = dict[str, Any]
 
 _SHORTEST_PREFIX = 4
+
+#: What begins the selection of a label.
+_LABEL = "label="
+
+#: What the statement can select by.
+_PARAMETERS = ("word", "label", "observation_ids", "trial_ids", "package", "version")
 
 #: A package and the beginning of its version.
 _PACKAGE = re.compile(r"([a-z][a-z0-9_-]*)={1,2}(\d[\w.+]*)")
@@ -30,28 +38,58 @@ def read_recorded(
 ) -> list[Row]:
     """Return the observations that a word selects.
 
-    An observation's or environment's id (or its first digits), a source's id, the version of a
-    package (``peft=0.21``), or the path of a plan. Raises QueryError where it selects none.
+    An observation's or environment's id (or its first digits), a source's id, a label
+    (``label=main``), the version of a package (``peft=0.21``), or the path of a plan. Raises
+    QueryError where it selects none.
     """
+    if word.startswith(_LABEL):
+        return _read_label(registry_path, word.removeprefix(_LABEL))
     trial_ids = _trial_ids(word, catalogue) if word.endswith(".toml") else None
     too_short = len(word) < _SHORTEST_PREFIX
     package, version = match.groups() if (match := _PACKAGE.fullmatch(word)) else (None, None)
-    params = {
-        "word": word if trial_ids is None else "-",
-        "trial_ids": trial_ids,
-        "package": package,
-        "version": version,
-    }
     found = (
-        [] if too_short else read_query(open_dataset(registry_path), read_sql("recorded"), params)
+        []
+        if too_short
+        else _select(
+            registry_path,
+            word=word if trial_ids is None else "-",
+            trial_ids=trial_ids,
+            package=package,
+            version=version,
+        )
     )
     if not found:
         raise QueryError(
             f"{word}: selects no observation; expected the id of an observation, an environment or "
-            "a source (at least 4 digits), a package's version (peft=0.21), or the path of a plan "
-            "that was run"
+            "a source (at least 4 digits), a label (label=main), a package's version (peft=0.21), "
+            "or the path of a plan that was run; registry environments lists labels and versions"
         )
-    return [as_document(row) for row in found]
+    return found
+
+
+def read_observations(registry_path: Path | None, observation_ids: Iterable[str]) -> list[Row]:
+    """Return the observations with these ids, in the order of their time."""
+    return _select(registry_path, observation_ids=",".join(observation_ids))
+
+
+def _read_label(registry_path: Path | None, label: str) -> list[Row]:
+    found = _select(registry_path, label=label)
+    if not found:
+        labels = [
+            row["label"] for row in read_query(open_dataset(registry_path), read_sql("labels"), {})
+        ]
+        known = f"one of {', '.join(labels)}" if labels else "a label, which no run has yet"
+        raise QueryError(
+            f"{_LABEL}{label}: selects no observation{did_you_mean(label, labels)}; expected "
+            f"{known}; a run gets one with: registry run PLAN --label NAME"
+        )
+    return found
+
+
+def _select(registry_path: Path | None, **chosen: str | None) -> list[Row]:
+    params = {**dict.fromkeys(_PARAMETERS), "word": "-", **chosen}
+    rows = read_query(open_dataset(registry_path), read_sql("recorded"), params)
+    return [as_document(row) for row in rows]
 
 
 def read_one(registry_path: Path | None, observation_id: str) -> Row:

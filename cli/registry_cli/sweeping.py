@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.measure.ratios import find_figure
-from registry.measure.running.sweep import Progress, run_plan
+from registry.measure.releases import add_provenance
+from registry.measure.running.sweep import Progress, find_done, run_plan
+from registry.measure.running.time_left import TimeLeft
+from registry.measure.running.trial_labels import find_varied, label_trials
 from registry.measure.running.trial_run import job_command
 from registry.measure.running.trials import expand_trials
 from registry.store.add import add_submissions
@@ -24,11 +29,13 @@ if TYPE_CHECKING:
 
     from registry.catalogue import Catalogue
     from registry.measure.running.plan import Plan
+    from registry.measure.running.slots import Slots
     from registry.measure.running.sweep import Sweep
     from registry.measure.running.trials import Trial
     from registry.store.folder import Location
 
-_RUNS = "runs"
+#: Folder of a registry in which trials run.
+RUNS = "runs"
 _ID_DIGITS = 12
 _FAILED = ("error", "interrupted")
 
@@ -42,13 +49,37 @@ dataset_option = click.option(
 EXIT_INTERRUPTED = 130
 
 
-def format_trials(plan: Plan, catalogue: Catalogue) -> Iterator[str]:
-    """Yield the lines that say what each trial of a plan would run."""
-    for number, trial in enumerate(expand_trials(plan, catalogue), start=1):
-        yield f"{number:>4}  {trial.trial_id}  {trial.label}"
+def format_trials(plan: Plan, catalogue: Catalogue, *, folder: Path, slots: Slots) -> Iterator[str]:
+    """Yield the lines that say what each trial of a plan would run, and how long that takes.
+
+    ``folder`` is where the trials run, and results of earlier runs are.
+    """
+    trials = expand_trials(plan, catalogue)
+    slots.check(trials)
+    labels = label_trials(trials)
+    for number, trial in enumerate(trials, start=1):
+        yield f"{number:>4}  {trial.trial_id}  {labels[trial.trial_id]}"
         yield f"      model    {_format_model(trial)}"
         yield f"      data     {trial.settings.dataset or 'random tokens'}"
         yield f"      command  {shlex.join(job_command(trial, Path()))}"
+    if len(trials) > 1:
+        yield _format_outlook(trials, find_done(trials, folder, slots))
+
+
+def _format_outlook(trials: list[Trial], done: dict[str, float | None]) -> str:
+    """Return what varies, how many trials have a result, and how long the others may take."""
+    names = (name.removesuffix("_bytes") for name in find_varied(trials))
+    text = f"{len(trials)} trials, which differ in {', '.join(names)}"
+    if not done:
+        return text
+    time_left = TimeLeft(trials)
+    for trial in trials:
+        if (seconds := done.get(trial.trial_id)) is not None:
+            time_left.note(trial, seconds)
+    left = [trial for trial in trials if trial.trial_id not in done]
+    seconds = time_left.estimate(left)
+    about = f", about {format_duration(round(seconds))} one by one" if seconds else ""
+    return f"{text}; {len(done)} have a result, {len(left)} are left{about}"
 
 
 def _format_model(trial: Trial) -> str:
@@ -57,10 +88,16 @@ def _format_model(trial: Trial) -> str:
     return f"random weights of {json.dumps(trial.model['config'])}"
 
 
-def sweep_plan(
-    location: Location, plan: Plan, catalogue: Catalogue, *, resume: bool
+def sweep_plan(  # noqa: PLR0913 - the options of the command, by keyword
+    location: Location,
+    plan: Plan,
+    catalogue: Catalogue,
+    *,
+    resume: bool,
+    label: str | None = None,
+    slots: Slots | None = None,
 ) -> tuple[int, list[str]]:
-    """Run the trials of a plan and record each; show progress and a summary.
+    """Run the trials of a plan and record each, with the label; show progress and a summary.
 
     Return the exit status, and the ids of what was recorded.
     """
@@ -68,22 +105,31 @@ def sweep_plan(
     ids: list[str] = []
 
     def add(document: dict[str, Any]) -> None:
-        (added,) = add_submissions(location, [("the trial's record", document)])
+        labelled = add_provenance(document, label=label) if label else document
+        (added,) = add_submissions(location, [("the trial's record", labelled)])
         ids.extend(added.observation_ids)
 
     sweep = run_plan(
         plan,
-        folder.path / _RUNS,
+        runs_folder(folder.path, label),
         add=add,
         catalogue=catalogue,
         progress=_show_progress,
         resume=resume,
+        slots=slots,
+        watch_steps=sys.stderr.isatty(),
     )
     for line in _summary(sweep, ids):
         console.say(line)
     for message in sweep.refused:
         console.error(f"a trial's result was not recorded: {message}")
     return _status(sweep), ids
+
+
+def runs_folder(registry: Path, label: str | None = None) -> Path:
+    """Return the folder of a release's trials: what another one did is not done for this one."""
+    name = f"label-{hashlib.sha256(label.encode()).hexdigest()[:8]}" if label else ""
+    return registry / RUNS / name
 
 
 def _status(sweep: Sweep) -> int:
@@ -94,16 +140,34 @@ def _status(sweep: Sweep) -> int:
 
 
 def _show_progress(progress: Progress) -> None:
+    """Show where a sweep is: lines, and on a terminal a last line that changes."""
+    left = round(progress.eta_seconds or 0)
+    eta = f", about {format_duration(left)} to go" if left else ""
     place = f"[{progress.index}/{progress.n_trials}]"
-    eta = f", about {format_duration(progress.eta_seconds)} to go" if progress.eta_seconds else ""
-    start = "\r\x1b[K" if sys.stderr.isatty() else ""
-    if progress.event == "started":
-        click.echo(f"{start}{place} {progress.trial.label}{eta}", err=True, nl=not start)
-        return
-    outcome = progress.outcome or "skipped: it has a result (repeat it with --no-resume)"
-    seconds = f" in {format_duration(progress.seconds)}" if progress.seconds is not None else ""
-    detail = f": {progress.detail}" if progress.detail else ""
-    click.echo(f"{start}{place} {progress.trial.label}: {outcome}{seconds}{detail}", err=True)
+    on_terminal = sys.stderr.isatty()
+    if progress.event == "stepped":
+        steps = ", ".join(
+            f"{done}/{wanted}" if done else "loads" for done, wanted in progress.steps
+        )
+        several = len(progress.steps) > 1
+        what = f"{len(progress.steps)} at once" if several else progress.label
+        _show_line(f"{place} step {steps}{eta}: {what}", ends=False)
+    elif progress.event == "started":
+        _show_line(f"{place} {progress.label}{eta}", ends=not on_terminal)
+    else:
+        outcome = progress.outcome or "skipped: it has a result (repeat it with --no-resume)"
+        seconds = f" in {format_duration(progress.seconds)}" if progress.seconds else ""
+        detail = f": {progress.detail}" if progress.detail else ""
+        after = "" if on_terminal or progress.outcome is None else eta
+        _show_line(f"{place} {progress.label}: {outcome}{seconds}{detail}{after}", ends=True)
+
+
+def _show_line(text: str, *, ends: bool) -> None:
+    """Show a line on stderr; on a terminal over the one that had no end, and no longer than it."""
+    if sys.stderr.isatty():
+        columns = shutil.get_terminal_size().columns
+        text = "\r\x1b[K" + (text if ends or len(text) < columns else f"{text[: columns - 2]}…")
+    click.echo(text, err=True, nl=ends)
 
 
 def _summary(sweep: Sweep, ids: list[str]) -> Iterator[str]:
@@ -114,7 +178,7 @@ def _summary(sweep: Sweep, ids: list[str]) -> Iterator[str]:
         yield (
             f"{observation_id[:_ID_DIGITS]:<14}{result.outcome:<13}"
             f"{_figure(observation, 'step_time'):>10}  {_figure(observation, 'peak_memory'):>12}"
-            f"  {result.trial.label}"
+            f"  {sweep.labels[result.trial.trial_id]}"
         )
     counts = {outcome: sweep.count(outcome) for outcome in ("ok", "oom", *_FAILED)}
     parts = [f"{n} {outcome}" for outcome, n in counts.items() if n]

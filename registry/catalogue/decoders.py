@@ -1,8 +1,8 @@
-"""What a decoder of each ``model_type`` has besides its large matrices, and its parameters counted.
+"""What a decoder of each ``model_type`` has besides its large matrices.
 
-The facts are those of the modeling files of transformers (or of the model's own repository). They
-are enough to count the parameters to the last one; a ``model_type`` that is not listed here is read
-but not counted.
+The facts are those of the modeling files of transformers (or of the model's own repository); a test
+holds the counts that follow from them to the modules that transformers builds. A ``model_type``
+that is not listed here is read but not counted.
 """
 
 from __future__ import annotations
@@ -35,78 +35,165 @@ class Decoder:
     #: Vectors of one norm: 0 without parameters, 1 with a weight, 2 with a weight and a bias.
     norm_vectors: int = 1
     norms_per_layer: int = 2
-    #: Norms of queries and keys: over one head, over all heads, or none.
+    #: Norms of queries and keys: over one head, over all heads, or none; and the flag they need.
     query_key_norm: str | None = None
+    query_key_norm_flag: str | None = None
     #: Rows of the matrix of learned positions beyond ``max_positions``; None without the matrix.
     extra_positions: int | None = None
     embedding_norm: bool = False
-    head_bias: bool = False
+    head_bias: Flag = False
     #: Whether attention and MLP share one norm where the configuration runs them in parallel.
     shares_norm: bool = False
+    #: Whether queries, keys and values pass through narrow matrices (DeepSeek's latent attention).
+    is_latent: bool = False
+    #: Whether the output of the attention has a gate as wide as the queries.
+    gated_attention: bool = False
+    #: Field with the width of the MLP of layers that have no experts.
+    dense_width: str = "intermediate_size"
+    #: What all tokens share in a mixture: an expert with a gate of its own, a number of experts, an
+    #: MLP of a width of its own, or one more expert.
+    shared_expert: str | None = None
+    #: Parameters of the router for each expert, besides its matrix.
+    router_vectors: int = 0
+    #: Whether the experts have biases.
+    expert_bias: bool = False
+    #: What a layer has that no other family has; see ``registry.catalogue.counting.EXTRAS``.
+    extra: str | None = None
+    #: What layers without attention have instead; see ``registry.catalogue.mixers.MIXERS``.
+    mixer: str | None = None
+    #: Every how many layers there is one with attention where ``layer_types`` is missing.
+    attention_every: int = 1
 
 
 _FLAGGED = Decoder(query_bias="attention_bias", output_bias="attention_bias")
 _LLAMA = replace(_FLAGGED, mlp_bias="mlp_bias")
+_QUERIES = Decoder(query_bias="attention_bias")
 _QWEN3 = replace(_FLAGGED, query_key_norm="head")
+_QWEN3_NEXT = replace(
+    _QWEN3, gated_attention=True, shared_expert="gated", mixer="delta", attention_every=4
+)
 _OLMO2 = replace(_FLAGGED, query_key_norm="all")
 _GPT2 = Decoder(
     gated_mlp=False, tied_embeddings=True, query_bias=True, output_bias=True, mlp_bias=True,
     norm_vectors=2, extra_positions=0,
 )  # fmt: skip
 _GEMMA = replace(_FLAGGED, tied_embeddings=True)
+_GEMMA3 = replace(_GEMMA, norms_per_layer=4, query_key_norm="head")
+_LATENT = Decoder(is_latent=True, query_bias="attention_bias")
+_DEEPSEEK = replace(_LATENT, shared_expert="counted")
+_GLM4_MOE = replace(
+    _QUERIES, shared_expert="counted", query_key_norm="head", query_key_norm_flag="use_qk_norm"
+)
+_ERNIE = replace(_LLAMA, query_bias="use_bias", output_bias="use_bias", mlp_bias="use_bias")
+_GPTJ = Decoder(gated_mlp=False, mlp_bias=True, norm_vectors=2, norms_per_layer=1, head_bias=True)
+_COHERE = replace(_FLAGGED, tied_embeddings=True, norms_per_layer=1)
 
 DECODERS: Final[Mapping[str, Decoder]] = {
     "llama": _LLAMA,
+    "cwm": _LLAMA,
+    "iquestcoder": _LLAMA,
     "granite": _LLAMA,
     "granitemoe": _FLAGGED,
+    "granitemoeshared": replace(_FLAGGED, shared_expert="wide"),
+    "granitemoehybrid": replace(_FLAGGED, shared_expert="wide", mixer="mamba2"),
+    "smollm3": _LLAMA,
+    "helium": _LLAMA,
+    "hyperclovax": _LLAMA,
+    "arcee": replace(_LLAMA, gated_mlp=False),
+    "apertus": replace(_FLAGGED, gated_mlp=False, query_key_norm="head", extra="two"),
+    "bitnet": replace(_FLAGGED, extra="inner_norms"),
+    "diffllama": replace(_FLAGGED, extra="lambdas"),
+    "seed_oss": replace(_LLAMA, output_bias="attention_out_bias"),
+    "exaone4": Decoder(query_key_norm="head"),
+    "exaone_moe": Decoder(query_key_norm="head", shared_expert="counted"),
+    "ernie4_5": _ERNIE,
+    "ernie4_5_moe": replace(_ERNIE, shared_expert="counted", router_vectors=1),
+    "glm": replace(_QUERIES, biased_by_default=True),
+    "glm4": replace(_QUERIES, biased_by_default=True, norms_per_layer=4),
+    "glm4_moe": _GLM4_MOE,
+    "glm4_moe_lite": _DEEPSEEK,
+    "solar_open": _GLM4_MOE,
     "mistral": Decoder(),
+    "ministral": Decoder(),
+    "ministral3": Decoder(),
     "mixtral": Decoder(),
+    "minimax": Decoder(mixer="lightning", attention_every=2),
+    "minimax_m2": Decoder(query_key_norm="all"),
     "phi3": Decoder(),
+    "phimoe": replace(_FLAGGED, norm_vectors=2, head_bias="lm_head_bias"),
     "baichuan": Decoder(),
     "internlm": Decoder(biased_by_default=True, query_bias="bias", output_bias="bias"),
     "internlm2": Decoder(query_bias="bias", output_bias="bias"),
+    "internlm3": _LLAMA,
     "chatglm": Decoder(query_bias="add_qkv_bias"),
+    "deepseek_v2": _DEEPSEEK,
+    "deepseek_v3": _DEEPSEEK,
+    "youtu": _LATENT,
+    "minicpm": _LLAMA,
+    "minicpm3": replace(_LATENT, tied_embeddings=True),
+    "gpt_oss": replace(_FLAGGED, biased_by_default=True, expert_bias=True, extra="sinks"),
+    "llama4_text": replace(_FLAGGED, shared_expert="one", dense_width="intermediate_size_mlp"),
     "qwen": Decoder(query_bias=True),
     "qwen2": Decoder(query_bias=True),
-    "qwen2_moe": Decoder(query_bias=True),
+    "qwen2_moe": Decoder(query_bias=True, shared_expert="gated"),
+    "qwen2_vl_text": Decoder(query_bias=True),
+    "qwen2_5_vl_text": Decoder(query_bias=True),
     "qwen3": _QWEN3,
     "qwen3_moe": _QWEN3,
+    "qwen3_vl_text": _QWEN3,
+    "qwen3_vl_moe_text": _QWEN3,
+    "qwen3_next": _QWEN3_NEXT,
+    "qwen3_5_text": _QWEN3_NEXT,
+    "qwen3_5_moe_text": _QWEN3_NEXT,
     "gemma": _GEMMA,
     "gemma2": replace(_GEMMA, norms_per_layer=4),
-    "gemma3_text": replace(_GEMMA, norms_per_layer=4, query_key_norm="head"),
+    "gemma3_text": _GEMMA3,
+    "vaultgemma": _GEMMA,
     "olmo": replace(_FLAGGED, norm_vectors=0),
     "olmo2": _OLMO2,
+    "olmo3": _OLMO2,
     "olmoe": _OLMO2,
-    "cohere": Decoder(tied_embeddings=True, norms_per_layer=1),
+    "flex_olmo": _OLMO2,
+    "cohere": _COHERE,
+    "cohere2": _COHERE,
+    "afmoe": replace(
+        _FLAGGED, norms_per_layer=4, query_key_norm="head", gated_attention=True,
+        shared_expert="counted", router_vectors=1,
+    ),
+    "lfm2": Decoder(tied_embeddings=True, query_key_norm="head", mixer="short_convolution"),
+    "jamba": Decoder(mixer="mamba"),
+    "nanochat": replace(_FLAGGED, gated_mlp=False, norm_vectors=0),
     "stablelm": Decoder(query_bias="use_qkv_bias", norm_vectors=2),
     "nemotron": replace(_LLAMA, gated_mlp=False, norm_vectors=2),
+    "persimmon": Decoder(
+        gated_mlp=False, query_bias=True, output_bias=True, mlp_bias=True, norm_vectors=2,
+        query_key_norm="head", query_key_norm_flag="qk_layernorm",
+    ),
+    "jais2": replace(_LLAMA, gated_mlp=False, biased_by_default=True, norm_vectors=2),
     "starcoder2": Decoder(
         gated_mlp=False, tied_embeddings=True, biased_by_default=True, query_bias="use_bias",
         output_bias="use_bias", mlp_bias="use_bias", norm_vectors=2,
     ),
     "gpt2": _GPT2,
+    "openai-gpt": replace(_GPT2, extra="no_last_norm"),
     "gpt_bigcode": _GPT2,
+    "gpt_neo": replace(_GPT2, query_bias=False),
+    "biogpt": replace(_GPT2, extra_positions=2),
     "opt": replace(_GPT2, extra_positions=2),
+    "xglm": replace(_GPT2, extra_positions=None),
     "bloom": replace(_GPT2, extra_positions=None, embedding_norm=True),
     "gpt_neox": Decoder(
         gated_mlp=False, query_bias=True, output_bias=True, mlp_bias=True, norm_vectors=2
     ),
-    "gptj": Decoder(
-        gated_mlp=False, mlp_bias=True, norm_vectors=2, norms_per_layer=1, head_bias=True
-    ),
-    "phi": Decoder(
-        gated_mlp=False, query_bias=True, output_bias=True, mlp_bias=True, norm_vectors=2,
-        norms_per_layer=1, head_bias=True,
-    ),
+    "gptj": _GPTJ,
+    "codegen": _GPTJ,
+    "phi": replace(_GPTJ, query_bias=True, output_bias=True),
     "falcon": Decoder(
         gated_mlp=False, tied_embeddings=True, query_bias="bias", output_bias="bias",
         mlp_bias="bias", norm_vectors=2, shares_norm=True,
     ),
     "mpt": Decoder(gated_mlp=False, tied_embeddings=True),
 }  # fmt: skip
-
-#: What a decoder of llama's kind is taken for where its ``model_type`` is not listed.
-LLAMA_LIKE: Final = Decoder()
 
 
 def has_bias(decoder: Decoder, flag: Flag, get: Lookup) -> bool:
@@ -115,76 +202,3 @@ def has_bias(decoder: Decoder, flag: Flag, get: Lookup) -> bool:
         return flag
     stated = get(flag)
     return decoder.biased_by_default if stated is None else stated is True
-
-
-def count_parameters(
-    row: Mapping[str, Any], decoder: Decoder = LLAMA_LIKE, get: Lookup = lambda _: None
-) -> int:
-    """Return the parameters of a decoder: embeddings, norms, attention and MLP of all layers.
-
-    ``row`` has the columns of ``models``; ``get`` looks up the fields of the configuration that
-    have no column. Tied embeddings count once.
-
-    >>> shape = {"n_layers": 1, "hidden_size": 4, "n_heads": 2, "n_kv_heads": 1, "head_dim": 2}
-    >>> count_parameters({**shape, "intermediate_size": 8, "vocab_size": 10})
-    236
-    """
-    hidden = row["hidden_size"]
-    norms = decoder.norm_vectors * hidden
-    layer = _attention(row, decoder, get) + _feed_forward(row, decoder, get)
-    layer += _norms_per_layer(decoder, get) * norms
-    return int(_ends(row, decoder) + row["n_layers"] * layer + norms)
-
-
-def count_active_parameters(
-    row: Mapping[str, Any], decoder: Decoder = LLAMA_LIKE, get: Lookup = lambda _: None
-) -> int:
-    """Return the parameters that one token passes through: all but the experts not chosen."""
-    idle = row["n_layers"] * (row["n_experts"] - row["n_experts_active"])
-    return count_parameters(row, decoder, get) - int(idle) * _mlp(row, decoder, get)
-
-
-def _ends(row: Mapping[str, Any], decoder: Decoder) -> int:
-    """Count what stands before the first layer and after the last."""
-    hidden, vocab = row["hidden_size"], row["vocab_size"]
-    n_params = (1 if row.get("tied_embeddings") else 2) * vocab * hidden
-    if decoder.extra_positions is not None:
-        n_params += (row["max_positions"] + decoder.extra_positions) * hidden
-    n_params += decoder.embedding_norm * decoder.norm_vectors * hidden
-    return int(n_params + decoder.head_bias * vocab)
-
-
-def _attention(row: Mapping[str, Any], decoder: Decoder, get: Lookup) -> int:
-    hidden, head = row["hidden_size"], row["head_dim"]
-    query, key = row["n_heads"] * head, row["n_kv_heads"] * head
-    n_params = hidden * (query + 2 * key) + query * hidden
-    n_params += has_bias(decoder, decoder.query_bias, get) * (query + 2 * key)
-    n_params += has_bias(decoder, decoder.output_bias, get) * hidden
-    over = {"head": 2 * head, "all": query + key}
-    return int(n_params + (over[decoder.query_key_norm] if decoder.query_key_norm else 0))
-
-
-def _feed_forward(row: Mapping[str, Any], decoder: Decoder, get: Lookup) -> int:
-    """Count the MLP of a layer; of a mixture, its experts, its router and what all tokens share."""
-    each, hidden = _mlp(row, decoder, get), row["hidden_size"]
-    experts = row.get("n_experts")
-    if not experts:
-        return each
-    shared = get("shared_expert_intermediate_size")
-    shared = 3 * hidden * shared + hidden if shared else 0  # with the gate that weighs it
-    return int(experts * each + hidden * experts + shared)
-
-
-def _mlp(row: Mapping[str, Any], decoder: Decoder, get: Lookup) -> int:
-    hidden, middle = row["hidden_size"], row["intermediate_size"]
-    matrices = 3 if row.get("gated_mlp", decoder.gated_mlp) else 2
-    biases = (matrices - 1) * middle + hidden
-    return int(matrices * hidden * middle + has_bias(decoder, decoder.mlp_bias, get) * biases)
-
-
-def _norms_per_layer(decoder: Decoder, get: Lookup) -> int:
-    if not decoder.shares_norm:
-        return decoder.norms_per_layer
-    if get("new_decoder_architecture") is True:
-        return int(get("num_ln_in_parallel_attn") or 2)
-    return 1 if get("parallel_attn") is not False else 2

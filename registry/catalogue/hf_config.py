@@ -1,20 +1,22 @@
 """Read the ``config.json`` of a transformers model as a row of the table ``models``, and write one.
 
-This is the only place that knows how the families spell their figures. A figure that is not there,
-or is not a whole number above 0, is left out of the row: `check_hf_config` says what is wrong.
+This is the only place that knows how the families spell their figures. A field that is not there
+has the value that the family's class gives it (``family_defaults.json``), as in transformers. A
+figure that is not a whole number above 0 is left out of the row: `check_hf_config` says what is
+wrong.
 """
 
 from __future__ import annotations
 
-from functools import partial
+import json
+from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.catalogue.decoders import (
-    DECODERS,
-    count_active_parameters,
-    count_parameters,
-    has_bias,
-)
+from registry.catalogue.counting import count_active_parameters, count_parameters
+from registry.catalogue.decoders import DECODERS, has_bias
+from registry.catalogue.encoders import OTHERS, count_decoder_layers
+from registry.catalogue.towers import TEXT_TYPES, TOWER_TYPES, TOWERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,20 +27,27 @@ Row = dict[str, Any]
 
 #: Columns of ``models`` and the names that configurations use for them, the usual one first.
 SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
-    "n_layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
-    "hidden_size": ("hidden_size", "n_embd", "d_model"),
+    "n_layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "encoder_layers"),
+    "hidden_size": ("hidden_size", "n_embd", "d_model", "dim"),
     "intermediate_size": (
-        "intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "inner_hidden_size",
+        "intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "inner_hidden_size", "d_ff",
+        "encoder_ffn_dim", "hidden_dim", "block_ff_dim",
     ),
-    "n_heads": ("num_attention_heads", "n_head", "n_heads"),
-    "n_kv_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv"),
-    "head_dim": ("head_dim", "kv_channels"),
+    "n_heads": (
+        "num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads",
+        "encoder_attention_heads",
+    ),
+    "n_kv_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv", "n_query_groups"),
+    "head_dim": ("head_dim", "kv_channels", "d_kv"),
     "vocab_size": ("vocab_size", "padded_vocab_size"),
     "max_positions": (
         "max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "model_max_length",
+        "max_target_positions",
     ),
-    "n_experts": ("num_local_experts", "num_experts", "n_routed_experts"),
-    "n_experts_active": ("num_experts_per_tok", "num_experts_per_token", "moe_topk"),
+    "n_experts": ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),
+    "n_experts_active": (
+        "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k",
+    ),
 }  # fmt: skip
 
 #: Fields in which 0 says that the model has no such thing.
@@ -47,11 +56,14 @@ _MAY_BE_ZERO: Final = (*SPELLINGS["n_experts"], *SPELLINGS["n_experts_active"])
 #: Names under which single families keep the width of the MLP.
 _MLP_WIDTH: Final = {
     "gpt2": "n_inner", "gpt_bigcode": "n_inner", "gptj": "n_inner", "bloom": "n_inner",
+    "codegen": "n_inner",
     "opt": "ffn_dim", "falcon": "ffn_hidden_size", "chatglm": "ffn_hidden_size",
 }  # fmt: skip
 
 #: Families whose MLP is four times as wide as the model where nothing is said.
-_FOUR_TIMES: Final = frozenset({"gpt2", "gpt_bigcode", "gptj", "bloom", "falcon", "mpt"})
+_FOUR_TIMES: Final = frozenset(
+    {"gpt2", "gpt_bigcode", "gptj", "bloom", "falcon", "mpt", "codegen", "gpt_neo", "openai-gpt"}
+)
 #: The family whose ``intermediate_size`` counts the gate and the up projection together.
 _FUSED_GATE: Final = "qwen"
 #: Parts in which models of several modalities keep the configuration of their decoder.
@@ -60,16 +72,18 @@ _TEXT_PARTS: Final = ("text_config", "llm_config", "language_config")
 #: Fields that change a layout in a way that is not counted, and their values that do not.
 _UNCOUNTED: Final[Mapping[str, tuple[Any, ...]]] = {
     "position_encoding_2d": (None, False),  # ChatGLM's first generation
-    "mlp_only_layers": (None, []),
-    "decoder_sparse_step": (None, 1),
-    "use_qk_norm": (None, False),
     "qk_layernorm": (None, False),
     "no_bias": (None, True),
 }
+#: Families in which such a field is counted.
+_COUNTED_FLAGS: Final = {"persimmon": {"qk_layernorm"}}
 _COUNTED_FROM: Final = (
     "n_layers", "hidden_size", "intermediate_size", "n_heads", "n_kv_heads", "head_dim",
     "vocab_size", "tied_embeddings",
 )  # fmt: skip
+#: Most layers that are counted, far more than any model has.
+_MOST_LAYERS: Final = 10**6
+_COUNTED_FROM_OTHERS: Final = ("n_layers", "hidden_size", "vocab_size")
 
 
 def parse_hf_config(config: Any) -> Row:
@@ -80,17 +94,25 @@ def parse_hf_config(config: Any) -> Row:
     ``model_type`` is known to the last vector; they are never estimated.
     """
     part = _text_part(config)
-    get = partial(_field, part)
+    get = _lookup(part, _text_type(config, part))
     row = {"model_type": _field(config, "model_type"), **_sizes(get), **_layout(config, get)}
     row = {column: value for column, value in row.items() if value is not None}
-    # A text part is not the whole model, so the whole is not counted from it.
-    return row | _counts(row, get) if part is config else row
+    try:
+        counts = _counts(row, get)
+        if part is config and row.get("model_type") not in TOWERS:
+            return row | counts
+        return row | _with_tower(config, row, counts)
+    except (TypeError, ValueError, ArithmeticError):  # a figure that the count needs is none
+        return row
 
 
 def is_hf_config(document: Any) -> bool:
     """Return whether a JSON document is the configuration of a decoder, in any family's names."""
-    named = isinstance(document, dict) and isinstance(document.get("model_type"), str)
-    return named and "n_layers" in parse_hf_config(document)
+    if not isinstance(document, dict) or not isinstance(document.get("model_type"), str):
+        return False
+    part = _text_part(document)
+    stated = "n_layers" in _stated_sizes(partial(_field, part))
+    return stated or (part is not document and document["model_type"] in TEXT_TYPES)
 
 
 def check_hf_config(config: Any) -> list[str]:
@@ -140,7 +162,53 @@ def _field(config: Any, name: str) -> Any:
 
 def _text_part(config: Any) -> Any:
     parts = (_field(config, name) for name in _TEXT_PARTS)
-    return next((part for part in parts if part and _sizes(partial(_field, part))), config)
+    return next((part for part in parts if part and _stated_sizes(partial(_field, part))), config)
+
+
+def _text_type(config: Any, part: Any) -> str:
+    """Return the ``model_type`` of the decoder, which is not always written in its own part."""
+    whole, own = _field(config, "model_type"), _field(part, "model_type")
+    return str(TEXT_TYPES.get(whole, own) if own in (None, whole) else own)
+
+
+@cache
+def _family_defaults() -> Mapping[str, Mapping[str, Any]]:
+    # beside this file, not by the package's name: in a measured job that name is out of sight
+    text = Path(__file__).with_name("family_defaults.json").read_text(encoding="utf-8")
+    found: dict[str, dict[str, Any]] = json.loads(text)
+    return found
+
+
+def _lookup(part: Any, model_type: str) -> Lookup:
+    """Return what looks up a field: as stated, else as the family's class has it.
+
+    A column that is stated under any of its names has no default under another, and nothing has
+    one where no size is stated.
+    """
+    stated = partial(_field, part)
+    defaults = _family_defaults().get(model_type, {})
+    named = {name for names in SPELLINGS.values() if any(map(stated, names)) for name in names}
+    if not _stated_sizes(stated):
+        defaults = {}
+
+    def get(name: str) -> Any:
+        if name == "model_type":
+            return model_type
+        found = stated(name)
+        is_open = name not in part if isinstance(part, dict) else not hasattr(part, name)
+        return defaults.get(name) if is_open and name not in named else found
+
+    return get
+
+
+def _stated_sizes(get: Lookup) -> Row:
+    """Return the sizes that are there."""
+    row = {}
+    for column, names in SPELLINGS.items():
+        found = next((value for name in names if _is_size(value := get(name))), None)
+        if found is not None:
+            row[column] = found
+    return row
 
 
 def _is_size(value: Any) -> bool:
@@ -149,13 +217,11 @@ def _is_size(value: Any) -> bool:
 
 def _sizes(get: Lookup) -> Row:
     """Return the sizes that are there, and those that follow from them."""
-    row = {}
-    for column, names in SPELLINGS.items():
-        found = next((value for name in names if _is_size(value := get(name))), None)
-        if found is not None:
-            row[column] = found
+    row = _stated_sizes(get)
     if "hidden_size" in row:
         row |= _mlp_width(row, get) | _heads(row, get)
+    if "n_layers" in row and get("model_type") in OTHERS:  # an encoder and a decoder
+        row["n_layers"] += count_decoder_layers(get)
     return row
 
 
@@ -165,9 +231,18 @@ def _mlp_width(row: Row, get: Lookup) -> Row:
     kind, width = get("model_type"), row.get("intermediate_size")
     if kind == _FUSED_GATE and width:
         return {"intermediate_size": width // 2}
+    if kind == "lfm2" and width and get("block_auto_adjust_ff_dim") is True:
+        return {"intermediate_size": _adjusted_width(width, get)}
     if width is None and kind in _FOUR_TIMES:
         return {"intermediate_size": (get("expansion_ratio") or 4) * row["hidden_size"]}
     return {}
+
+
+def _adjusted_width(width: int, get: Lookup) -> int:
+    """Return LFM2's width: two thirds of what is stated, rounded up to a multiple."""
+    narrow = int((get("block_ffn_dim_multiplier") or 1) * int(2 * width / 3))
+    multiple = get("block_multiple_of") or 1
+    return int(multiple * -(-narrow // multiple))
 
 
 def _heads(row: Row, get: Lookup) -> Row:
@@ -178,7 +253,7 @@ def _heads(row: Row, get: Lookup) -> Row:
         found["head_dim"] = (get("qk_nope_head_dim") or 0) + (get("qk_rope_head_dim") or 0)
     elif "head_dim" not in row:
         found["head_dim"] = row["hidden_size"] // row["n_heads"]
-    return found
+    return {column: size for column, size in found.items() if size > 0}
 
 
 def _kv_heads(row: Row, get: Lookup) -> int:
@@ -213,7 +288,10 @@ def _gated_by_activation(get: Lookup) -> bool | None:
 
 def _counts(row: Row, get: Lookup) -> Row:
     """Return the parameters in all, and those of one token in a mixture; nothing if not exact."""
-    decoder = DECODERS.get(get("model_type") or "")
+    kind = get("model_type") or ""
+    if kind in OTHERS and all(row.get(column) is not None for column in _COUNTED_FROM_OTHERS):
+        return {"n_params": OTHERS[kind](row, get)}
+    decoder = DECODERS.get(kind)
     if decoder is None or not _is_counted(row, decoder, get):
         return {}
     counts = {"n_params": count_parameters(row, decoder, get)}
@@ -224,11 +302,32 @@ def _counts(row: Row, get: Lookup) -> Row:
 
 def _is_counted(row: Row, decoder: Decoder, get: Lookup) -> bool:
     needed = (*_COUNTED_FROM, *(() if decoder.extra_positions is None else ("max_positions",)))
+    counted = _COUNTED_FLAGS.get(get("model_type"), set())
     return (
         all(row.get(column) is not None for column in needed)
-        and all(get(name) in usual for name, usual in _UNCOUNTED.items())
+        and row["n_layers"] <= _MOST_LAYERS
+        and all(get(name) in usual for name, usual in _UNCOUNTED.items() if name not in counted)
         and get("word_embed_proj_dim") in (None, row["hidden_size"])
+        and not (get("use_qk_norm") is True and decoder.norms_per_layer == 1)  # Command R+
     )
+
+
+def _with_tower(config: Any, row: Row, counts: Row) -> Row:
+    """Return the counts of a decoder with its tower; nothing where the tower is not known."""
+    whole = str(row.get("model_type"))
+    tower = _field(config, "vision_config")
+    if whole not in TOWERS or not tower or not counts:
+        return {}  # a text part is not the whole model
+    kind = _field(tower, "model_type")
+    kind = TOWER_TYPES[whole] if kind in (None, whole) else str(kind)
+    get = _tower_lookup(tower, kind)
+    added = TOWERS[whole](get, _lookup(config, whole), row["hidden_size"])
+    return {name: count + added for name, count in counts.items()}
+
+
+def _tower_lookup(tower: Any, kind: str) -> Lookup:
+    defaults = _family_defaults().get(kind, {})
+    return lambda name: defaults.get(name) if _field(tower, name) is None else _field(tower, name)
 
 
 def _usual_head_dim(row: Mapping[str, Any]) -> int | None:

@@ -6,10 +6,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from registry.errors import did_you_mean
+from registry.catalogue.names import (
+    gpu_key,
+    model_key,
+    split_memory,
+    suggest_gpu,
+    suggest_model,
+    without_variants,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+    from registry.catalogue.names import Key
 
 Row = dict[str, Any]
 
@@ -48,20 +57,70 @@ class Catalogue:
         return None
 
     def resolve_model(self, name: str) -> str | None:
-        """Return the id of the model that is called ``name``, or None."""
-        return name if name in self.models else self._model_aliases.get(_normalize(name))
+        """Return the id of the model that is called ``name``, or None.
+
+        Where no model has the very name, it is that of the architecture: tuning and packing of a
+        checkpoint (Instruct, 4bit, …) leave it as it is.
+        """
+        if name in self.models:
+            return name
+        found = self._model_aliases.get(_normalize(name))
+        if found is None:
+            key = model_key(name)
+            found = _only(self._model_keys, key) or _only(self._model_keys, without_variants(key))
+        return found
 
     def resolve_gpu(self, name: str) -> str | None:
-        """Return the id of the GPU that is called ``name``, or None."""
-        return name if name in self.gpus else self._gpu_aliases.get(_normalize(name))
+        """Return the id of the GPU that is called ``name``, or None.
+
+        Memory that is named beside the card counts only where it is the card's.
+        """
+        if name in self.gpus:
+            return name
+        found = self._gpu_aliases.get(_normalize(name))
+        if found is None:
+            key = gpu_key(name)
+            found = _only(self._gpu_keys, key) or self._with_memory(key)
+        return found
+
+    def _with_memory(self, key: Key) -> str | None:
+        rest, memory = split_memory(key)
+        found = _only(self._gpu_keys, rest) if memory else None
+        return found if found and memory and self._has_memory(found, memory) else None
+
+    def _has_memory(self, gpu_id: str, memory: str) -> bool:
+        """Return whether a card has the memory of its box, such as ``24gb``."""
+        size = self.gpus[gpu_id].get("memory_bytes")
+        stated = int(memory.removesuffix("gb"))
+        return size is not None and abs(size / _GIGABYTE - stated) <= _SLACK * stated
+
+    def kinds_of(self, gpu_id: str) -> list[str]:
+        """Return the ids of all cards that are a kind of one, itself first.
+
+        A document that names only ``a100`` means any of them.
+        """
+        kinds = [gpu_id]
+        for kind in kinds:
+            kinds += [key for key, row in self.gpus.items() if row.get("family_id") == kind]
+        return kinds
 
     def unknown_model(self, name: str) -> str:
         """Return the message about a model that is not in the catalogue, with the nearest id."""
-        return _format_unknown("model", "models", name, self.models)
+        return _format_unknown("model", "models", name, self.nearest_model(name))
 
     def unknown_gpu(self, name: str) -> str:
         """Return the message about a GPU that is not in the catalogue, with the nearest id."""
-        return _format_unknown("gpu", "gpus", name, self.gpus)
+        return _format_unknown("gpu", "gpus", name, self.nearest_gpu(name))
+
+    def nearest_model(self, name: str) -> str:
+        """Return ``"; did you mean 'x'?"`` for the nearest model of the same size, or nothing."""
+        return _format_meant(suggest_model(name, self.models))
+
+    def nearest_gpu(self, name: str) -> str:
+        """Return ``"; did you mean 'x'?"`` for the nearest card of the same number, or nothing."""
+        memory = split_memory(gpu_key(name))[1]
+        alike = (gpu for gpu in self.gpus if memory is None or self._has_memory(gpu, memory))
+        return _format_meant(suggest_gpu(name, alike))
 
     @cached_property
     def _model_aliases(self) -> dict[str, str]:
@@ -70,6 +129,19 @@ class Catalogue:
     @cached_property
     def _gpu_aliases(self) -> dict[str, str]:
         return _aliases("gpu_id", self.gpus.values(), ("name",))
+
+    @cached_property
+    def _model_keys(self) -> dict[Key, set[str]]:
+        return _keys(self._model_aliases, model_key)
+
+    @cached_property
+    def _gpu_keys(self) -> dict[Key, set[str]]:
+        return _keys(self._gpu_aliases, gpu_key)
+
+
+_GIGABYTE = 10**9
+#: How far a card's memory may lie from the figure on its box, which may count in powers of two.
+_SLACK = 0.1
 
 
 #: Columns that describe a thing without telling it from others.
@@ -93,9 +165,29 @@ def _aliases(key: str, rows: Iterable[Row], name_columns: tuple[str, ...]) -> di
     return aliases
 
 
-def _format_unknown(kind: str, part: str, name: str, rows: Mapping[str, Row]) -> str:
+def _keys(aliases: Mapping[str, str], key: Callable[[str], Key]) -> dict[Key, set[str]]:
+    """Return the ids that names with a key stand for."""
+    keys: dict[Key, set[str]] = {}
+    for name, found in aliases.items():
+        keys.setdefault(key(name), set()).add(found)
+    for found in set(aliases.values()):  # an id means itself, whatever else is called like it
+        keys[key(found)] = {found}
+    return keys
+
+
+def _only(keys: Mapping[Key, set[str]], key: Key) -> str | None:
+    """Return the id of a key that stands for one; a name that may mean several means none."""
+    found = keys.get(key, set())
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def _format_meant(nearest: str | None) -> str:
+    return f"; did you mean {nearest!r}?" if nearest else ""
+
+
+def _format_unknown(kind: str, part: str, name: str, meant: str) -> str:
     return (
-        f"unknown {kind} {name!r}{did_you_mean(name, rows)}; expected an id of the catalogue "
+        f"unknown {kind} {name!r}{meant}; expected an id of the catalogue "
         f"(list them with `registry query 'from {part}'`); to add one, describe it under "
         f"{part!r} of the submission"
     )

@@ -1,4 +1,4 @@
-"""Write the documents that are derived from the contract.
+"""Write the documents that are derived from the contract, and those of plans.
 
 Run as ``python -m registry.contract.documentation``; with ``--check`` nothing is written, and the
 exit status is 1 where a document is out of date.
@@ -9,15 +9,26 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from registry.contract.data_dictionary import format_data_dictionary
 from registry.contract.json_schema import submission_schema
+from registry.measure.running.plan_reference import format_plan_reference
+from registry.measure.running.plan_schema import plan_schema
 
 
 def format_documents() -> dict[str, str]:
     """Return the text of each derived document, by its name in ``docs/``."""
-    schema = json.dumps(submission_schema(), indent=1, ensure_ascii=False) + "\n"
-    return {"data-dictionary.md": format_data_dictionary(), "submission.schema.json": schema}
+    return {
+        "data-dictionary.md": format_data_dictionary(),
+        "submission.schema.json": _format_json(submission_schema()),
+        "plans.md": format_plan_reference(),
+        "plan.schema.json": _format_json(plan_schema()),
+    }
+
+
+def _format_json(schema: dict[str, Any]) -> str:
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
 def check_documents(folder: Path) -> list[str]:

@@ -18,11 +18,17 @@ from registry.importers.base import (
     RunFile,
     join_imported,
 )
+from registry.importers.deepspeed import DeepspeedImporter
 from registry.importers.fms_acceleration import FmsAccelerationImporter
 from registry.importers.hf_trainer import HfTrainerImporter
 from registry.importers.llama_factory import LlamaFactoryImporter
 from registry.importers.mapped import MappedTableImporter
+from registry.importers.megatron import MegatronImporter
+from registry.importers.milabench import MilabenchImporter
+from registry.importers.mlperf import MlperfImporter
 from registry.importers.ms_swift import MsSwiftImporter
+from registry.importers.notebook import NotebookImporter
+from registry.importers.optimum_habana import OptimumHabanaImporter
 from registry.importers.peft_comparison import PeftComparisonImporter
 from registry.importers.shared.explain import explain_refusal
 from registry.importers.shared.grouping import group_runs
@@ -51,10 +57,16 @@ IMPORTERS: Final[dict[str, Importer]] = {
     for importer in (
         PeftComparisonImporter(),
         FmsAccelerationImporter(),
+        OptimumHabanaImporter(),
+        MilabenchImporter(),
+        NotebookImporter(),
+        MlperfImporter(),
         MsSwiftImporter(),
         LlamaFactoryImporter(),
         AxolotlImporter(),
         TorchtuneImporter(),
+        MegatronImporter(),
+        DeepspeedImporter(),
         HfTrainerImporter(),
         MappedTableImporter(),
     )
@@ -121,8 +133,15 @@ def _read_runs(
             yield _read_run([*members, *beside], importer, options)
         else:
             unused = [file for file in members if len(main) != 1 or not _is_settings(file)]
-            refusals = (Refusal(file.path, explain_refusal(file)) for file in unused)
+            refusals = (Refusal(file.path, _explain(file)) for file in unused)
             yield Imported(refused=tuple(refusals))
+
+
+def _explain(file: RunFile) -> str:
+    """Return why nothing is taken of a file; of one that nobody knows, what is known."""
+    reason = explain_refusal(file)
+    known = [name for name in IMPORTERS if name != MappedTableImporter.name]
+    return f"{reason} ({', '.join(known)})" if reason.endswith("any known framework") else reason
 
 
 def _is_settings(file: RunFile) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.catalogue.hf_config import is_hf_config
+from registry.importers.resumed import find_session_steps
 from registry.importers.shared.draft import (
     Draft,
     import_drafts,
@@ -172,7 +173,11 @@ def measure_run(draft: Draft, run: TrainerRun) -> None:
         draft.state("n_epochs", float(epochs), "num_train_epochs of the state")
     if "train_runtime" in run.metrics:
         evaluations = sum_evaluations(run.history) if _is_whole(run) else Evaluations()
-        measure_totals(draft, run.metrics, run.n_steps, evaluations)
+        session = find_session_steps(run.n_steps, run.metrics, run.history)
+        if session is None:
+            measure_totals(draft, run.metrics, run.n_steps, evaluations)
+        else:
+            _measure_session(draft, run, session)
         if run.n_steps is None:
             draft.missing.append("no number of steps, hence no time per step")
     else:
@@ -180,6 +185,17 @@ def measure_run(draft: Draft, run: TrainerRun) -> None:
     measure_memory(draft, run.metrics)
     if not draft.has("peak_memory"):
         draft.missing.append("no memory (the Trainer writes it with skip_memory_metrics=False)")
+
+
+def _measure_session(draft: Draft, run: TrainerRun, session: int) -> None:
+    """Add the times since the restart of a resumed run, by the steps since then."""
+    before = (run.n_steps or session) - session
+    draft.flags.add("resumed")
+    draft.missing.append(f"resumed at step {before}: times and rates are of the {session} since")
+    rates = ("train_samples_per_second", "train_steps_per_second", "train_loss")
+    totals = {key: value for key, value in run.metrics.items() if key not in rates}
+    measure_totals(draft, totals, session, Evaluations())
+    draft.provenance["resumed_at_step"] = before
 
 
 def _is_whole(run: TrainerRun) -> bool:
@@ -219,7 +235,7 @@ def measure_memory(draft: Draft, metrics: Mapping[str, Any]) -> None:
         is_absolute = number_of(metrics.get(start[0])) is not None
         if not is_absolute:
             draft.flags.add("memory_is_delta")
-        keys = [*start, *deltas] if is_absolute else deltas
+        keys = [*(key for key in start if number_of(metrics.get(key)) is not None), *deltas]
         parts = [number_of(metrics.get(key)) or 0 for key in keys]
         draft.derive(
             "peak_memory",

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError
 from registry.importers.base import Imported, Refusal
-from registry.importers.hf_trainer import is_results, is_state, state_settings
+from registry.importers.hf_trainer import (
+    is_results,
+    is_state,
+    measure_run,
+    read_trainer_run,
+    state_settings,
+    used_files,
+)
 from registry.importers.shared.draft import Draft, import_drafts, state_model
 from registry.importers.shared.readings import OF_FIRST_PROCESS, largest, measure_peak
 from registry.importers.shared.segments import (
@@ -50,13 +57,16 @@ class LlamaFactoryImporter:
     is_single_file = False
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
-        """Recognize a log with steps done, steps in all and the time elapsed."""
-        logs = [file for file in files if _is_log(file)]
-        return [*logs, *(file for file in files if is_results(file))] if logs else []
+        """Recognize a log with steps and the time elapsed, or results beside a run's YAML."""
+        if not any(_is_log(file) or _is_yaml(file) for file in files):
+            return []
+        return [file for file in files if _is_log(file) or is_results(file)]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return the runs in the log; what two runs wrote into one another is refused."""
-        log = next(file for file in files if _is_log(file))
+        log = next((file for file in files if _is_log(file)), None)
+        if log is None:
+            return self._read_results(files, options)
         if not any("loss" in entry for entry in log.document):
             raise SubmissionError("a prediction run: no step of it has a loss; nothing was trained")
         segments = split_segments(_progress(log))
@@ -88,6 +98,17 @@ class LlamaFactoryImporter:
         ]
         found = import_drafts(self.name, runs, used, drafts, options)
         return replace(found, refused=tuple(refused), missing=tuple(missing))
+
+    def _read_results(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
+        """Return the run of the Trainer's results with the YAML that it was started with."""
+        draft = Draft()
+        _state_settings(draft, files, options)
+        measure_run(draft, read_trainer_run(files))
+        for file in used_files(files):
+            draft.cite(file)
+        draft.missing.append("no trainer_log.jsonl")
+        used = [*used_files(files), *(file for file in files if _is_yaml(file))]
+        return import_drafts(self.name, "results of a LLaMA-Factory run", used, [draft], options)
 
 
 def _is_log(file: RunFile) -> bool:

@@ -102,7 +102,7 @@ def run_process(
     """
     kills, began = count_oom_kills(), time.monotonic()
     with (
-        _no_one_left_behind(grace_seconds=0),
+        no_one_left_behind(grace_seconds=0),
         (folder / OUTPUT_NAME).open("wb") as output,
         (folder / ERRORS_NAME).open("wb") as errors,
         tempfile.TemporaryFile() as given,
@@ -127,15 +127,17 @@ def run_process(
     return Finished(child.returncode, seconds, not in_time, count_oom_kills() - kills)
 
 
-def run_in_foreground(command: Sequence[str], *, environment: Mapping[str, str]) -> Finished:
+def run_in_foreground(
+    command: Sequence[str], *, environment: Mapping[str, str], folder: Path | None = None
+) -> Finished:
     """Run a command with the caller's input and output, and pass signals on to it.
 
     The command decides what it does on Ctrl-C, and when it ends. Raises OSError where it cannot be
     started.
     """
     kills, began = count_oom_kills(), time.monotonic()
-    with _no_one_left_behind(GRACE_SECONDS), _passing_on() as received:
-        child = subprocess.Popen(list(command), env=dict(environment))
+    with no_one_left_behind(GRACE_SECONDS), _passing_on() as received:
+        child = subprocess.Popen(list(command), env=dict(environment), cwd=folder)
         received.begin(child)
         _wait_and_pass_on(child, received.signals)
         seconds = time.monotonic() - began
@@ -223,7 +225,7 @@ def _wait(pid: int, seconds: float | None) -> bool:
 
 
 @contextmanager
-def _no_one_left_behind(grace_seconds: float) -> Iterator[None]:
+def no_one_left_behind(grace_seconds: float) -> Iterator[None]:
     """End what was started within and still lives; children from before are spared."""
     spared = set(_read_children().get(os.getpid(), ()))
     with _adopting_orphans():
@@ -252,9 +254,9 @@ def _prctl(option: int, value: Any) -> None:
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def die_with_parent() -> None:
-    """Have the kernel end this process when the one that started it dies."""
-    _prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
+def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
+    """Have the kernel send this process a signal when the one that started it dies."""
+    _prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(number))
 
 
 def _end_descendants(spared: set[int], grace_seconds: float) -> None:

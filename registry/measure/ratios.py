@@ -1,7 +1,9 @@
 """Compare two sets of runs of the same thing, with the noise between runs.
 
 The unit of noise is the run: the steps of one run share its placement, its clock and its
-neighbours, so that their scatter says nothing of how another run would have come out.
+neighbours, so that their scatter says nothing of how another run would have come out. Runs that
+follow each other share the machine's load as well; where the sides took turns, the round is the
+unit.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ _METRICS = (
 
 _KINDS = ("allocated", "reserved", "device", "unknown", "host_rss")
 
-#: Points by which the distribution of Student's t is integrated: quantiles to five digits.
-_GRID = 200_001
+#: Points by which the distribution of Student's t is integrated: quantiles to six digits.
+_GRID = 20_001
 
 #: Runs of which no deviation can be told.
 _TOO_FEW = 2
@@ -102,9 +104,40 @@ def compare(
     else:
         note = "one run on a side: no interval; repeat the runs for one"
         return Ratio(math.exp(difference), note=note, **named)  # type: ignore[arg-type] # fields of Ratio
-    reach = t_quantile(0.5 + CONFIDENCE / 2, degrees) * error if error else 0.0
-    ends = (math.exp(difference - reach), math.exp(difference + reach))
+    ends = _interval(difference, error, degrees)
     return Ratio(math.exp(difference), *ends, CONFIDENCE, note=note, **named)  # type: ignore[arg-type] # fields of Ratio
+
+
+def compare_rounds(
+    rounds: Sequence[tuple[Sequence[float], Sequence[float]]], *, metric: str | None = None
+) -> Ratio:
+    """Return the ratio b / a of sides that took turns, with its confidence interval.
+
+    ``rounds`` has the figures of a and of b, round by round. A round is one observation: whatever
+    the machine did then, both sides met. Student's t interval on the logarithms of the rounds'
+    ratios, from two rounds on. Raises SourceError as ``compare`` does.
+    """
+    logs = [
+        statistics.fmean(_logarithms(b, "b")) - statistics.fmean(_logarithms(a, "a"))
+        for a, b in rounds
+    ]
+    difference, n_rounds = statistics.fmean(logs), len(logs)
+    n_a, n_b = (sum(len(each[side]) for each in rounds) for side in (0, 1))
+    if n_rounds < _TOO_FEW:
+        note = "one round: no interval; take more rounds for one"
+        return Ratio(math.exp(difference), n_a=n_a, n_b=n_b, metric=metric, note=note)
+    error = statistics.stdev(logs) / math.sqrt(n_rounds)
+    ends = _interval(difference, error, n_rounds - 1)
+    note = f"{n_rounds} rounds in turns"
+    return Ratio(
+        math.exp(difference), *ends, CONFIDENCE, n_a=n_a, n_b=n_b, metric=metric, note=note
+    )
+
+
+def _interval(difference: float, error: float, degrees: float) -> tuple[float, float]:
+    """Return the ends of the interval of a ratio from the difference of logarithms."""
+    reach = t_quantile(0.5 + CONFIDENCE / 2, degrees) * error if error else 0.0
+    return math.exp(difference - reach), math.exp(difference + reach)
 
 
 def _logarithms(figures: Sequence[float], name: str) -> list[float]:
@@ -133,10 +166,9 @@ def t_quantile(share: float, degrees: float) -> float:
     import numpy as np  # noqa: PLC0415 - heavy, and only needed here
 
     angles = np.linspace(-np.pi / 2, np.pi / 2, _GRID)
-    density = np.cos(angles[1:-1]) ** (degrees - 1)
-    shares = np.cumsum(density)
-    shares = (shares - density / 2) / shares[-1]
-    return float(math.sqrt(degrees) * np.tan(np.interp(share, shares, angles[1:-1])))
+    density = np.cos((angles[1:] + angles[:-1]) / 2) ** (degrees - 1)
+    shares = np.concatenate(([0.0], np.cumsum(density)))
+    return float(math.sqrt(degrees) * np.tan(np.interp(share, shares / shares[-1], angles)))
 
 
 def pool_noise(groups: Iterable[Sequence[float]]) -> Noise | None:

@@ -1,135 +1,148 @@
-"""What a trial and a recording may be told: names, types, defaults, allowed words and bounds."""
+"""What a trial and a recording may be told: names, types, defaults, allowed words and bounds.
+
+``Settings`` is the one model of a trial. Validation, the JSON Schema of plans, their reference and
+their template are all made from its fields, so that a new setting is one entry here.
+"""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, get_type_hints
-
-from registry.errors import SourceError, did_you_mean, excerpt
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 #: Environment variable that names the folder in which a measured child leaves its records.
 RECORD_FOLDER = "REGISTRY_RECORD_FOLDER"
 
+#: Environment variable that says how many first steps the figures of a measured child leave out.
+WARMUP_STEPS = "REGISTRY_WARMUP_STEPS"
+
 #: Version of what the recorder measures; raised when the meaning of a figure changes.
 RECORDER_VERSION = 1
 
-#: Words that a setting is limited to.
-CHOICES: dict[str, tuple[str, ...]] = {
-    "quantization": ("none", "nf4", "fp4", "int8"),
-    "attention": ("sdpa", "eager", "flash2"),
-    "dtype": ("bf16", "fp16", "fp32"),
-    "sharding": ("none", "ddp", "fsdp", "fsdp_grad_op", "zero1", "zero2", "zero3"),
-    "weights": ("random", "pretrained"),
-    "device": ("auto", "cpu", "cuda"),
-    "optimizer": (
-        "adamw_torch",
-        "adamw_torch_fused",
-        "adamw_8bit",
-        "paged_adamw_32bit",
-        "paged_adamw_8bit",
-        "adafactor",
-        "sgd",
-        "lion_8bit",
-        "paged_lion_8bit",
-    ),
-}
+Quantization = Literal["none", "nf4", "fp4", "int8"]
+Attention = Literal["sdpa", "eager", "flash2"]
+Dtype = Literal["bf16", "fp16", "fp32"]
+Sharding = Literal["none", "ddp", "fsdp", "fsdp_grad_op", "zero1", "zero2", "zero3"]
+Weights = Literal["random", "pretrained"]
+Device = Literal["auto", "cpu", "cuda"]
+Optimizer = Literal[
+    "adamw_torch",
+    "adamw_torch_fused",
+    "adamw_8bit",
+    "paged_adamw_32bit",
+    "paged_adamw_8bit",
+    "adafactor",
+    "sgd",
+    "lion_8bit",
+    "paged_lion_8bit",
+]
 
-#: Least and most of a number: no machine and no model has more, and 2 ** 32 - 1 is numpy's largest
-#: seed; a trial of two weeks is a mistake.
-BOUNDS: dict[str, tuple[float, float]] = {
-    "seq_len": (1, 2**24),
-    "micro_batch_size": (1, 2**20),
-    "grad_accum_steps": (1, 2**20),
-    "lora_rank": (1, 2**16),
-    "lora_alpha": (1e-9, 1e6),
-    "lora_dropout": (0, 1),
-    "n_gpus": (1, 1024),
-    "steps": (1, 10**7),
-    "warmup_steps": (0, 10**7),
-    "seed": (0, 2**32 - 1),
-    "repeat": (1, 10**4),
-    "timeout_seconds": (1e-3, 14 * 86_400.0),
-    "memory_limit_bytes": (1, 2**50),
-}
 
-#: Settings that may be absent, which None says.
-OPTIONAL = ("dataset", "memory_limit_bytes")
+@dataclass(frozen=True)
+class About:
+    """What a setting means, its bounds (no machine and no model has more) and an example."""
 
-#: Settings whose one value is a list already.
-LISTS = ("lora_target_modules",)
-
-#: Forms of texts; any other text is a name of something, of characters that can be shown.
-_FORMS = {"method": re.compile(r"[a-z][a-z0-9_]{0,39}")}
-_LONGEST_TEXT = 4096
-
-#: Fields of a PEFT configuration that may hold text. PEFT imports modules that others name
-#: (``megatron_core``, ``auto_mapping``) or loads what they point to (``tokenizer_kwargs``).
-_PEFT_TEXTS = (
-    "bias",
-    "exclude_modules",
-    "feedforward_modules",
-    "init_lora_weights",
-    "init_weights",
-    "layers_pattern",
-    "modules_to_save",
-    "target_modules",
-    "target_parameters",
-)
+    meaning: str
+    least: float | None = None
+    most: float | None = None
+    example: Any = None
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of one trial; the names are those of the contract where it has one.
+    """Settings of one trial; the names are those of the contract where it has one."""
 
-    Attributes:
-        model: A model of the plan, of the catalogue, of the hub, or the path of a config.json.
-        method: ``full`` or a PEFT type by its name, such as ``lora``, ``dora``, ``ia3``.
-        quantization: How the base weights are held (bitsandbytes).
-        seq_len: Tokens per sequence.
-        micro_batch_size: Sequences per device in one forward pass.
-        dtype: Number format of the computation and of the unquantized weights.
-        lora_target_modules: Modules that carry adapters; ``all-linear`` as PEFT means it.
-        peft: Further fields of the method's own PEFT configuration.
-        n_gpus: Devices (processes, on CPU) on this node.
-        memory_limit_bytes: Resident host memory, or device memory, that the job may use.
-        dataset: A JSONL file or a folder that ``datasets`` wrote; random tokens where None.
-        device: ``auto`` takes a GPU where there is one.
-    """
-
-    model: str
-    method: str = "lora"
-    quantization: str = "none"
-    double_quant: bool = False
-    seq_len: int = 512
-    micro_batch_size: int = 1
-    grad_accum_steps: int = 1
-    gradient_checkpointing: bool = False
-    attention: str = "sdpa"
-    optimizer: str = "adamw_torch"
-    dtype: str = "bf16"
-    lora_rank: int = 8
-    lora_alpha: float = 16.0
-    lora_dropout: float = 0.0
-    lora_target_modules: tuple[str, ...] = ("all-linear",)
-    use_rslora: bool = False
-    trains_embeddings: bool = False
-    peft: dict[str, Any] = field(default_factory=dict)
-    n_gpus: int = 1
-    sharding: str = "ddp"
-    device: str = "auto"
-    weights: str = "random"
-    dataset: str | None = None
-    steps: int = 10
-    warmup_steps: int = 2
-    seed: int = 0
-    repeat: int = 1
-    timeout_seconds: float = 3600.0
-    memory_limit_bytes: int | None = None
+    model: Annotated[
+        str,
+        About(
+            "A table [models.NAME] of the plan, a config.json (or its folder), a model of the "
+            "catalogue, or a name of the hub.",
+            example="tiny-llama",
+        ),
+    ]
+    method: Annotated[
+        str, About("What is trained: full, or a method of PEFT by its name.", example="dora")
+    ] = "lora"
+    quantization: Annotated[
+        Quantization, About("How bitsandbytes holds the base weights.", example="nf4")
+    ] = "none"
+    double_quant: Annotated[
+        bool, About("Whether the quantization constants are quantized too (nf4 and fp4).")
+    ] = False
+    seq_len: Annotated[int, About("Tokens per sequence.", 1, 2**24)] = 512
+    micro_batch_size: Annotated[
+        int, About("Sequences per device in one forward pass.", 1, 2**20)
+    ] = 1
+    grad_accum_steps: Annotated[
+        int, About("Forward passes per step of the optimizer.", 1, 2**20)
+    ] = 1
+    gradient_checkpointing: Annotated[
+        bool, About("Whether activations are recomputed in the backward pass.")
+    ] = False
+    attention: Annotated[Attention, About("Attention implementation.")] = "sdpa"
+    optimizer: Annotated[Optimizer, About("Optimizer, by its name in transformers.")] = (
+        "adamw_torch"
+    )
+    dtype: Annotated[
+        Dtype, About("Number format of the computation and of the unquantized weights.")
+    ] = "bf16"
+    lora_rank: Annotated[int, About("Rank of the adapters (lora, dora).", 1, 2**16)] = 8
+    lora_alpha: Annotated[float, About("Scale of the adapters (lora, dora).", 1e-9, 1e6)] = 16.0
+    lora_dropout: Annotated[float, About("Dropout in the adapters (lora, dora).", 0, 1)] = 0.0
+    lora_target_modules: Annotated[
+        tuple[str, ...],
+        About(
+            "Modules that carry adapters, of any method that takes them; all-linear as PEFT means "
+            "it.",
+            example=["q_proj", "v_proj"],
+        ),
+    ] = ("all-linear",)
+    use_rslora: Annotated[bool, About("Whether the scale is divided by the root of the rank.")] = (
+        False
+    )
+    trains_embeddings: Annotated[
+        bool, About("Whether embeddings and output layer are trained in full beside the adapters.")
+    ] = False
+    peft: Annotated[
+        dict[str, Any],
+        About(
+            "Further fields of the method's own PEFT configuration: numbers, switches, and texts "
+            "where PEFT loads nothing that they name.",
+            example={"init_lora_weights": "gaussian"},
+        ),
+    ] = field(default_factory=dict)
+    n_gpus: Annotated[int, About("Devices (processes, on CPU), all of one node.", 1, 1024)] = 1
+    sharding: Annotated[Sharding, About("How state is spread over several devices.")] = "ddp"
+    device: Annotated[Device, About("auto takes a GPU where there is one.", example="cpu")] = "auto"
+    weights: Annotated[
+        Weights, About("pretrained loads weights of the hub or a folder, safetensors alone.")
+    ] = "random"
+    dataset: Annotated[
+        str | None,
+        About(
+            "A JSONL file, or a folder that datasets wrote, in the plan's folder; random tokens "
+            "if left out.",
+            example="data.jsonl",
+        ),
+    ] = None
+    steps: Annotated[int, About("Steps of the optimizer.", 1, 10**7)] = 10
+    warmup_steps: Annotated[
+        int, About("First steps that figures leave out; the last step never is.", 0, 10**7)
+    ] = 2
+    # 2 ** 32 - 1 is numpy's largest seed
+    seed: Annotated[int, About("Seed of weights and tokens.", 0, 2**32 - 1)] = 0
+    repeat: Annotated[int, About("Which repetition of a trial this is.", 1, 10**4)] = 1
+    # a trial of two weeks is a mistake
+    timeout_seconds: Annotated[
+        float, About("A trial is ended after so many seconds.", 1e-3, 14 * 86_400.0)
+    ] = 3600.0
+    memory_limit_bytes: Annotated[
+        int | None,
+        About("Resident host memory, or device memory, that the job may use.", 1, 2**50),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -160,107 +173,43 @@ class Options:
     provenance: dict[str, Any] = field(default_factory=dict)
 
 
-_TYPES = get_type_hints(Settings)
-NAMES = tuple(item.name for item in fields(Settings))
+#: What is known of each setting.
+ABOUT: dict[str, About] = {
+    name: hint.__metadata__[0]
+    for name, hint in get_type_hints(Settings, include_extras=True).items()
+}
+NAMES = tuple(ABOUT)
+
+#: Types of the settings' values; None is left out of those that may be absent.
+TYPES: dict[str, Any] = {
+    name: get_args(kind)[0] if type(None) in get_args(kind) else kind
+    for name, kind in get_type_hints(Settings).items()
+}
+
+#: Values that settings have where a plan says nothing; the model has none.
+DEFAULTS: dict[str, Any] = {
+    name: getattr(Settings(model=""), name) for name in NAMES if name != "model"
+}
+
+#: Words that a setting is limited to.
+CHOICES: dict[str, tuple[str, ...]] = {
+    name: get_args(kind) for name, kind in TYPES.items() if get_origin(kind) is Literal
+}
+
+#: Least and most of a number.
+BOUNDS: dict[str, tuple[float, float]] = {
+    name: (about.least, about.most)
+    for name, about in ABOUT.items()
+    if about.least is not None and about.most is not None
+}
 
 
-def check_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    """Raise SourceError for the first key of a table that is not known."""
-    known = tuple(known)
-    for name in table:
-        if name not in known:
-            raise SourceError(
-                f"{where}: unknown key {excerpt(name)}{did_you_mean(str(name), known)}; "
-                f"expected one of {', '.join(sorted(known))}"
-            )
+def options_of_environment(environment: Mapping[str, str]) -> Options:
+    """Return the options of a recording that nobody in the job's own code asked for."""
+    stated = environment.get(WARMUP_STEPS, "")
+    return Options(warmup_steps=int(stated)) if stated.isdecimal() else Options()
 
 
-def parse_settings(table: Any, where: str) -> Settings:
-    """Return the settings in plain data; raise SourceError where it is not of their form."""
-    if not isinstance(table, dict):
-        raise SourceError(f"{where}: found {excerpt(table)}; expected a table of settings")
-    check_keys(table, NAMES, where)
-    if "model" not in table:
-        raise SourceError(f"{where}: no model; expected 'model' among the settings")
-    return Settings(**{name: parse_setting(name, value, where) for name, value in table.items()})
-
-
-def parse_setting(name: str, value: Any, where: str) -> Any:
-    """Return a setting's value; raise SourceError where its type, word or size is another one."""
-    place = f"{where}: {name}: found"
-    if value is None and name in OPTIONAL:
-        return None
-    if name in LISTS:
-        return _parse_list(value, place)
-    if name == "peft":
-        return _parse_peft(value, f"{where}: {name}")
-    expected = _TYPES[name]
-    kind = (tuple(getattr(expected, "__args__", ())) or (expected,))[0]
-    if name in CHOICES:
-        return _parse_word(value, CHOICES[name], place)
-    if kind is str:
-        return _parse_text(value, place, _FORMS.get(name))
-    return _parse_number(value, kind, BOUNDS.get(name), place)
-
-
-def _parse_word(value: Any, known: tuple[str, ...], place: str) -> str:
-    if not isinstance(value, str) or value not in known:
-        hint = did_you_mean(str(value), known) if isinstance(value, str) else ""
-        raise SourceError(f"{place} {excerpt(value)}{hint}; expected one of {', '.join(known)}")
-    return value
-
-
-def _parse_text(value: Any, place: str, form: re.Pattern[str] | None) -> str:
-    if not isinstance(value, str):
-        raise SourceError(f"{place} {excerpt(value)}; expected text")
-    if not (value.isprintable() and 0 < len(value) <= _LONGEST_TEXT):
-        raise SourceError(f"{place} {excerpt(value)}; expected a name without control characters")
-    if form is not None and form.fullmatch(value) is None:
-        raise SourceError(f"{place} {excerpt(value)}; expected a name in lower case, as 'lora'")
-    return value
-
-
-def _parse_number(value: Any, kind: type, bounds: tuple[float, float] | None, place: str) -> Any:
-    name = {int: "an integer", float: "a number", bool: "true or false"}[kind]
-    if kind is float and type(value) is int and abs(value) < 2**53:
-        value = float(value)
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise SourceError(f"{place} {excerpt(value)}; expected {name}")
-    number: Any = value
-    if bounds is not None and not bounds[0] <= number <= bounds[1]:
-        raise SourceError(
-            f"{place} {excerpt(value)}; expected {name} from {bounds[0]} to {bounds[1]}"
-        )
-    return number
-
-
-def _parse_list(value: Any, place: str) -> tuple[str, ...]:
-    items = [value] if isinstance(value, str) else value
-    if not isinstance(items, list | tuple) or not all(
-        isinstance(item, str) and item.isprintable() for item in items
-    ):
-        raise SourceError(f"{place} {excerpt(value)}; expected a list of texts")
-    return tuple(sorted(items))
-
-
-def _parse_peft(value: Any, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise SourceError(f"{where}: found {excerpt(value)}; expected a table")
-    for name, item in value.items():
-        if not (_is_plain(item) or (name in _PEFT_TEXTS and _is_text(item))):
-            raise SourceError(
-                f"{where}.{name}: found {excerpt(item)}; expected a number, true or false, or a "
-                f"list of numbers; texts only for {', '.join(_PEFT_TEXTS)}, because the others "
-                "name code or files that PEFT would load"
-            )
-    return value
-
-
-def _is_plain(value: Any) -> bool:
-    items = value if isinstance(value, list) else [value]
-    return all(item is None or type(item) in (bool, int, float) for item in items)
-
-
-def _is_text(value: Any) -> bool:
-    items = value if isinstance(value, list) else [value]
-    return all(isinstance(item, str) and item.isprintable() for item in items)
+def settings_of(plain: dict[str, Any]) -> Settings:
+    """Return the settings that a spec of ours holds as plain data; it was checked when written."""
+    return Settings(**{**plain, "lora_target_modules": tuple(plain["lora_target_modules"])})

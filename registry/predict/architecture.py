@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from registry.catalogue.decoders import count_active_parameters, count_parameters
+from registry.catalogue.encoders import has_decoder_of_its_own
 from registry.catalogue.hf_config import SPELLINGS, check_hf_config, parse_hf_config
+from registry.catalogue.meta_model import can_build, count_on_meta
 from registry.errors import QuestionError
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Architecture:
     max_positions: int | None = None
     n_experts: int | None = None
     n_experts_active: int | None = None
+    #: False where nobody read the figures in a source.
+    verified: bool | None = None
 
     @cached_property
     def embedding_params(self) -> int:
@@ -69,20 +72,22 @@ class Accelerator:
     peak_flops_tf32: float | None = None
     peak_flops_fp16: float | None = None
     peak_flops_bf16: float | None = None
+    #: False where nobody read the figures in a source.
+    verified: bool | None = None
 
     def peak_flops(self, dtype: str | None) -> float | None:
         """Return the dense peak in FLOP/s for a computation in ``dtype``; None where unknown.
 
         Where no dtype is given, it is the card's 16-bit one.
         """
-        half = self.peak_flops_bf16 or self.peak_flops_fp16
-        known = {
-            "fp32": self.peak_flops_fp32,
-            "tf32": self.peak_flops_tf32,
-            "fp16": self.peak_flops_fp16,
-            "bf16": self.peak_flops_bf16,
-        }
-        return known.get(dtype, half) if dtype else half
+        return peak_flops_of(asdict(self), dtype)
+
+
+def peak_flops_of(row: Mapping[str, Any], dtype: str | None) -> float | None:
+    """Return the dense peak in FLOP/s that a row of ``gpus`` states, as ``Accelerator`` does."""
+    known = {name: row.get(f"peak_flops_{name}") for name in ("fp32", "tf32", "fp16", "bf16")}
+    half = known["bf16"] or known["fp16"]
+    return known.get(dtype, half) if dtype else half
 
 
 def architecture_of(row: Mapping[str, Any]) -> Architecture:
@@ -95,6 +100,11 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
         raise QuestionError(
             f"model {row.get('model_id')!r}: found no {', '.join(missing)}; expected the figures "
             "of its config.json; give --config config.json"
+        )
+    if has_decoder_of_its_own(row.get("model_type")):
+        raise QuestionError(
+            f"model {row.get('model_id')!r}: found an encoder-decoder ({row['model_type']}); "
+            "predictions are made for models of one stack of layers"
         )
     known: dict[str, Any] = {field.name: row.get(field.name) for field in fields(Architecture)}
     heads = known["n_heads"] or max(row["hidden_size"] // 128, 1)
@@ -125,8 +135,9 @@ def architecture_from_config(
 ) -> Architecture:
     """Return the architecture of a transformers ``config.json``.
 
-    Parameters are counted exactly where the ``model_type`` is known, else as a decoder of llama's
-    kind has them. Raises QuestionError where a figure is missing or is not a whole number above 0.
+    Parameters are counted exactly: by the family's reader, else on the modules of transformers
+    where it is installed. Raises QuestionError for a family that neither knows, and where a figure
+    is missing or is not a whole number above 0.
     """
     problems = check_hf_config(config)
     if problems:
@@ -138,17 +149,28 @@ def architecture_from_config(
             f"config.json: found no {', '.join(missing)}; expected the config.json of a decoder; "
             "give its figures with --params and --layers instead"
         )
-    return architecture_of({**_estimate_parameters(row), **row, "model_id": model_id})
+    counts = {} if "n_params" in row else _count_unknown(config, row)
+    return architecture_of({**row, **counts, "model_id": model_id})
 
 
 _NEEDED_OF_CONFIG = ("hidden_size", "n_layers", "intermediate_size", "vocab_size", "n_heads")
 
 
-def _estimate_parameters(row: Mapping[str, Any]) -> dict[str, int]:
-    estimated = {"n_params": count_parameters(row)}
-    if row.get("n_experts") and row.get("n_experts_active"):
-        estimated["n_active_params"] = count_active_parameters(row)
-    return estimated
+def _count_unknown(config: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, int]:
+    """Return the counts of a layout that the readers do not know; QuestionError without modules."""
+    counts = count_on_meta(config) if can_build() else {}
+    if counts:
+        return counts
+    way_out = (
+        "give its figures with --params and --layers instead"
+        if can_build()
+        else "install the extra [train], whose transformers may know it, or give its figures with "
+        "--params and --layers instead"
+    )
+    raise QuestionError(
+        f"config.json: found model_type {row.get('model_type')!r}, in a layout whose parameters "
+        f"cannot be counted; expected a family that is known; {way_out}"
+    )
 
 
 def architecture_from_figures(

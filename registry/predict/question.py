@@ -175,11 +175,25 @@ def check_question(question: Question) -> list[str]:
             f"{question.model.model_id} is a mixture of experts: what its routing needs is not in "
             "the formula"
         )
+    warnings += _check_sources(question)
     if question.full and question.trains_embeddings:
         return warnings
     if question.sharding in SHARDS_OPTIMIZER and question.n_gpus == 1:
         warnings.append(f"sharding {question.sharding} on one GPU spreads nothing")
     return warnings
+
+
+def _check_sources(question: Question) -> list[str]:
+    """Return a warning for each thing whose figures nobody has read in a source."""
+    named = [(question.model.model_id, question.model.verified)]
+    if question.gpu is not None:
+        named.append((question.gpu.gpu_id, question.gpu.verified))
+    return [
+        f"the catalogue's figures of {name} were not read in a source (verified = false): check "
+        "them before you rely on this"
+        for name, verified in named
+        if verified is False
+    ]
 
 
 _FROM_ROW = (

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from registry.contract import FORMAT_VERSION, TABLES, load_table
 from registry.contract.arrow import table_schema
 from registry.query.database import create_objects
-from registry.store.files import filled_folder, require_empty
+from registry.store.files import filled_folder, require_free
 from registry.store.parquet import ROW_GROUP_ROWS
 from registry.store.parts import hash_file
 from registry.store.read import read_dataset
@@ -33,7 +33,7 @@ def export_folder(location: Location, target: Path, at: int | None = None) -> di
     its name when it is complete. Raises StoreError where ``target`` exists and is not empty, or
     cannot be written.
     """
-    require_empty(target)
+    require_free(target)
     dataset, _ = read_dataset(location, at)
     counts: dict[str, int] = {}
     wanted = {*TABLES, *(relation.name for relation in dataset.relations)}

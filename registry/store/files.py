@@ -42,11 +42,16 @@ def require_regular(path: Path) -> None:
         )
 
 
-def require_empty(target: Path) -> None:
-    """Raise StoreError where something is at ``target`` that is not an empty folder."""
+def is_free(target: Path) -> bool:
+    """Return whether there is nothing at ``target``, or an empty folder, as ``git init`` makes."""
     if not target.exists() and not target.is_symlink():
-        return
-    if not target.is_dir() or any(_is_complete(path) for path in target.iterdir()):
+        return True
+    return target.is_dir() and not any(_is_complete(path) for path in target.iterdir())
+
+
+def require_free(target: Path) -> None:
+    """Raise StoreError where something is at ``target`` that is not an empty folder."""
+    if not is_free(target):
         raise StoreError(
             f"{target}: found something there already; expected no such folder, or an empty one; "
             "name another, or remove it"
@@ -54,7 +59,7 @@ def require_empty(target: Path) -> None:
 
 
 def _is_complete(path: Path) -> bool:
-    return not path.name.startswith(TEMPORARY_PREFIX)
+    return not path.name.startswith(TEMPORARY_PREFIX) and path.name != ".git"
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -12,13 +13,16 @@ from platformdirs import user_data_path
 
 from registry.contract import FORMAT_VERSION
 from registry.errors import ContractError, MissingRegistryError, StoreError
-from registry.store.files import filled_folder, require_empty
+from registry.store.files import filled_folder, is_free, require_free
 from registry.store.storage import LocalStorage
 
 ENVIRONMENT_VARIABLE = "REGISTRY_PATH"
 
 #: A registry's own settings.
 SETTINGS = "registry.json"
+
+#: Folder of a registry, or of the curated records, that holds plans of trials.
+PLANS = "plans"
 
 #: What a registry in git leaves out: the lock, and files that are not complete yet.
 _IGNORED = b".lock\n.tmp-*\n"
@@ -72,8 +76,19 @@ class Folder:
             found = "not a folder"
         raise MissingRegistryError(
             f"{self.path}: {found}; expected a registry; create one with "
-            f"`registry init {self.path}`, or name another with --registry or "
+            f"`registry init {self._free()}`, or name another with --registry or "
             f"{ENVIRONMENT_VARIABLE}"
+        )
+
+    def _free(self) -> Path:
+        """Return this place, or one in it or beside it, where a registry can be created."""
+        if is_free(self.path):
+            return self.path
+        name = self.path.resolve().name
+        return (
+            self.path / "registry"
+            if self.path.is_dir()
+            else self.path.with_name(f"{name}-registry")
         )
 
 
@@ -133,7 +148,7 @@ def create_registry(path: Path, *, curated: bool = True) -> Folder:
         raise StoreError(
             f"{path}: is already a registry; expected a folder to create; nothing to do"
         )
-    require_empty(path)
+    require_free(path)
     settings = {"format": FORMAT_VERSION, "curated": curated}
     with filled_folder(path, last="tables") as temporary:
         for part in (Folder(temporary).journal, Folder(temporary).tables):
@@ -141,6 +156,22 @@ def create_registry(path: Path, *, curated: bool = True) -> Folder:
         (temporary / SETTINGS).write_text(f"{json.dumps(settings)}\n", encoding="utf-8")
         (temporary / ".gitignore").write_bytes(_IGNORED)
     return folder
+
+
+def copy_plans(folder: Folder) -> Path | None:
+    """Copy the plans that come with the package into a registry; a file that is there stays.
+
+    Return the folder with the plans; None where the package has none.
+    """
+    shipped = sorted((curated_dir() / PLANS).glob("*.toml"))
+    target = folder.path / PLANS
+    if not shipped:
+        return None
+    target.mkdir(exist_ok=True)
+    for plan in shipped:
+        with suppress(FileExistsError), (target / plan.name).open("xb") as file:
+            file.write(plan.read_bytes())
+    return target
 
 
 def ensure_writable(location: Location) -> Folder:

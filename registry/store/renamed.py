@@ -24,6 +24,12 @@ def read_renamed(location: Location) -> dict[str, str]:
     return {old: new for folder in folders for old, new in read_folder(folder).items()}
 
 
+def list_ids(location: Location, observation_id: str) -> list[str]:
+    """Return an observation's id, and those that it had before."""
+    renamed = read_renamed(location)
+    return [observation_id, *(old for old, new in renamed.items() if new == observation_id)]
+
+
 def read_folder(folder: Folder) -> dict[str, str]:
     """Return the ids that one folder maps; raise StoreError where its file is damaged."""
     try:

@@ -86,7 +86,7 @@ def run(environment: dict[str, str], work: Path) -> Run:
             env={**environment, **variables},
             input=stdin.encode() if isinstance(stdin, str) else stdin,
             capture_output=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
         stdout, stderr = done.stdout.decode(), done.stderr.decode()

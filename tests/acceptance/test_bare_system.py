@@ -36,7 +36,7 @@ def run_bare(environment: dict[str, str]) -> RunBare:
             env=unmeasured,
             cwd="/",
             capture_output=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
 

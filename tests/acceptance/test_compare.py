@@ -22,7 +22,7 @@ def hand_in(
 ) -> Callable[..., None]:
     """Return a function that records runs: (length, outcome, seconds) of one source and version."""
 
-    def add(source: str, version: str, *runs: tuple[int, str, float]) -> None:
+    def add(source: str, version: str, *runs: tuple[int, str, float], **more: Any) -> None:
         for number, (length, outcome, seconds) in enumerate(runs):
             document = submission()
             document["source"]["source_id"] = source
@@ -31,6 +31,7 @@ def hand_in(
             observation["outcome"] = outcome
             observation["configuration"]["seq_len"] = length
             observation["environment"] = {"peft_version": version}
+            observation |= more
             observation["measurements"] = [{"metric": "step_time", "value": seconds}]
             if outcome != "ok":
                 observation["outcome_detail"] = "it failed"
@@ -85,7 +86,6 @@ def test_versions_of_a_package_are_compared_and_repeats_give_the_noise(
     assert done.returncode == 1
     assert [(len(one["a"]), len(one["b"]), one["worse"]) for one in found] == [(2, 2, True)] * 2
     assert all(1.2 < one["time"]["low"] < 1.3 < one["time"]["high"] < 1.4 for one in found)
-    assert run("compare", "peft=90", "peft=90", "--fail").returncode == 0
     assert "selects no observation" in run("compare", "peft=0.2", "peft=9").stderr
 
 
@@ -95,3 +95,156 @@ def test_noise_is_not_worse(run: Run, hand_in: Callable[..., None]) -> None:
     done = run("compare", "old-release", "new-release", "--fail")
     assert done.returncode == 0
     assert "2 and 2 runs" in done.stdout
+
+
+def labelled(label: str) -> dict[str, Any]:
+    return {"provenance": {"label": label}}
+
+
+def test_labels_are_compared(run: Run, hand_in: Callable[..., None]) -> None:
+    hand_in("first", "90.1", *WELL, **labelled("main"))
+    hand_in("second", "90.1", *((n, "ok", 2 * t) for n, _, t in WELL), **labelled("my branch"))
+    done = run("compare", "label=main", "label=my branch", "--fail", "-f", "json")
+    assert done.returncode == 1
+    assert [round(one["time"]["value"]) for one in json.loads(done.stdout)] == [2, 2]
+    unknown = run("compare", "label=main", "label=my-branch")
+    assert unknown.returncode == 2
+    assert unknown.stderr.splitlines()[-1] == (
+        "error: label=my-branch: selects no observation; did you mean 'my branch'?; expected one "
+        "of main, my branch; a run gets one with: registry run PLAN --label NAME"
+    )
+
+
+def test_the_same_runs_on_both_sides_are_no_comparison(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    hand_in("runs", "90.1", *WELL)
+    done = run("compare", "runs", "runs")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "4 runs stand on both sides; expected two sets of runs; all are of one" in done.stderr
+    hand_in("others", "91.0", *WELL)
+    done = run("compare", "peft=90.1", "runs")
+    assert "peft=90.1 and runs: 4 runs stand on both sides; expected" in done.stderr
+
+
+def test_two_releases_in_one_selection_are_named_with_the_way_to_compare_them(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    hand_in("old-release", "90.1", *WELL)
+    hand_in("old-release", "90.2", (64, "ok", 1.2), (128, "ok", 2.4))
+    done = run("compare", "old-release", "old-release")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "and they are of several releases (peft 90.1, 90.2); expected two" in done.stderr
+    way_out = done.stderr.strip().rpartition("compare them with: registry ")[2]
+    assert way_out == "compare peft=90.1 peft=90.2"
+    assert run(*way_out.split()).returncode == 0
+    hand_in("new-release", "91.0", *WELL)
+    done = run("compare", "old-release", "new-release")
+    assert done.returncode == 0
+    assert (
+        "warning: A (old-release) pools runs of several releases: peft 90.1, 90.2; select one by "
+        "its label or version (registry environments lists them)\n"
+    ) in done.stderr
+
+
+def test_other_threads_kernel_and_memory_are_named_and_no_hindrance(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    host = {"os": "Linux 6.1", "n_cpus": 4, "host_memory_bytes": 2**34}
+    other = {"os": "Linux 6.8", "n_cpus": 4, "host_memory_bytes": 2**35}
+    threads = ({"settings": {"OMP_NUM_THREADS": n}} for n in ("1", "2"))
+    one, two = (
+        {"peft_version": "90.1", **each, **more}
+        for each, more in zip((host, other), threads, strict=True)
+    )
+    hand_in("first", "", *WELL, environment=one, observed_at="2026-05-01T10:00:00Z")
+    hand_in("second", "", *WELL, environment=two, observed_at="2026-05-02T10:00:00Z")
+    done = run("compare", "first", "second", "--fail")
+    assert done.returncode == 0
+    assert done.stdout.count("time    b / a = 1.000") == 2
+    assert done.stderr.splitlines() == [
+        "differs: os: Linux 6.1 → Linux 6.8",
+        "differs: host_memory_bytes: 17179869184 → 34359738368",
+        "differs: OMP_NUM_THREADS: 1 → 2",
+        (
+            "warning: the runs of A and B did not take turns: what changed on the machine between "
+            "them is in the ratio as well; registry bench takes turns"
+        ),
+    ]
+
+
+def test_a_summary_for_a_pull_request(run: Run, hand_in: Callable[..., None]) -> None:
+    hand_in("old-release", "90.1", *WELL)
+    hand_in("new-release", "91.0", *WELL[:2], (128, "oom", 0.0), (128, "oom", 0.0))
+    done = run("compare", "old-release", "new-release", "--fail", "-f", "markdown")
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "### Training: old-release → new-release",
+        "",
+        "**1 of 2 is worse by more than a factor of 1.05.**",
+        "",
+        "| configuration | outcome | time b / a | memory b / a | runs a, b |",
+        "| --- | --- | --- | --- | --- |",
+        (
+            "| model=llama-2-7b method=lora seq\\_len=128 | **was ok, is oom in 2 of 2 runs** "
+            "|  |  | 2, 0 |"
+        ),
+        "| model=llama-2-7b method=lora seq\\_len=64 | ok | 1.000 (0.970 to 1.031) |  | 2, 2 |",
+        "",
+        "What differs: peft: 90.1 → 91.0.",
+    ]
+
+
+def test_what_cannot_be_compared_is_no_regression(run: Run, hand_in: Callable[..., None]) -> None:
+    hand_in("old-release", "90.1", WELL[0], WELL[1])
+    hand_in("new-release", "91.0", WELL[2], WELL[3])
+    for words in (["old-release", "new-release"], ["none", "new-release"], ["a.toml", "b.toml"]):
+        assert run("compare", *words, "--fail").returncode == 2, words
+
+
+def test_environments_are_listed_with_labels_and_what_tells_them_apart(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    same = {"cpu": "EPYC", "n_cpus": 2, "packages": {"numpy": "2.3", "safetensors": "0.6"}}
+    old = {"peft_version": "90.1", **same, "settings": {"OMP_NUM_THREADS": "1"}}
+    new = {"peft_version": "91.0", **same, "packages": {"numpy": "2.4", "safetensors": "0.6"}}
+    at = "2026-05-01T10:00:00Z"
+    hand_in("first", "", *WELL, environment=old, observed_at=at, **labelled("main"))
+    at = "2026-05-03T10:00:00Z"
+    hand_in("second", "", *WELL[:2], environment=new, observed_at=at)
+    done = run("environments", "--no-curated", "-f", "json")
+    newest, oldest = json.loads(done.stdout)
+    newest_id = newest.pop("id")
+    assert len(newest_id) == 12
+    assert newest == {
+        "label": None,
+        "peft": "91.0",
+        "transformers": None,
+        "torch": None,
+        "others": "numpy 2.4",
+        "machine": "rtx-3090; 2 processors",
+        "n": 2,
+        "first": "2026-05-03",
+        "last": "2026-05-03",
+    }
+    assert (oldest["label"], oldest["n"], oldest["others"]) == ("main", 4, "numpy 2.3")
+    assert run("compare", oldest["id"], newest_id, "--fail").returncode == 1  # one is missing
+    assert "main" in run("environments", "--label", "main", "-f", "table").stdout
+    assert run("environments", "--label", "mai").stderr == "no environment matches\n"
+
+
+def test_rounds_in_common_are_compared_and_other_runs_left_out(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    for number, load in enumerate((1.0, 2.0, 4.0)):
+        for name, seconds in (("old", 1.0), ("new", 1.2)):
+            how = {"provenance": {"label": name, "bench": "b1", "round": number}}
+            row = (64, "ok", load * seconds * (1 + number / 1000))
+            hand_in(f"{name}-{number}", "90.1", row, **how)
+    (ratio,) = json.loads(run("compare", "label=old", "label=new", "-f", "json").stdout)
+    assert ratio["time"]["note"] == "3 rounds in turns"
+    hand_in("alone", "90.1", (64, "ok", 100.0), **labelled("new"))
+    (ratio,) = json.loads(run("compare", "label=old", "label=new", "-f", "json").stdout)
+    assert (ratio["time"]["n_a"], ratio["time"]["n_b"], len(ratio["b"])) == (3, 3, 4)
+    assert ratio["time"]["low"] == pytest.approx(1.2)
+    assert run("compare", "label=old", "alone", "-f", "json").stdout.count("rounds in turns") == 0

@@ -68,15 +68,16 @@ def start(program: str, *arguments: object) -> subprocess.Popen[str]:
     )
 
 
-def wait_for(signs: list[Path], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
+def wait_for(signs: list[Path], children: list[subprocess.Popen[str]]) -> None:
+    """Wait until each child has given its sign; fail where one ends before it."""
     while not all(sign.exists() for sign in signs):
-        assert time.monotonic() < deadline, f"{signs} did not appear"
+        for child in children:
+            assert child.poll() is None, child.communicate()[1]
         time.sleep(0.01)
 
 
 def finish(child: subprocess.Popen[str]) -> list[str]:
-    stdout, stderr = child.communicate(timeout=120)
+    stdout, stderr = child.communicate(timeout=300)
     assert child.returncode == 0, stderr
     return stdout.splitlines()
 
@@ -87,7 +88,7 @@ def test_sixteen_writers_a_fold_and_a_reader_go_on_at_once(tmp_path: Path) -> No
     ready = [tmp_path / "folds", tmp_path / "reads"]
     programs = zip((FOLDER, READER), ready, strict=True)
     others = [start(program, folder, stop, sign) for program, sign in programs]
-    wait_for(ready)  # both are at work before the first write
+    wait_for(ready, others)  # both are at work before the first write
     writers = [start(WRITER, folder, number, ADDITIONS) for number in range(WRITERS)]
     acknowledged = [line for writer in writers for line in finish(writer)]
     stop.touch()
@@ -139,7 +140,7 @@ def test_the_first_write_of_many_processes_creates_the_users_own_once(
         child.stdin.close()
         child.stdin = None
     for child in children:
-        _, stderr = child.communicate(timeout=60)
+        _, stderr = child.communicate(timeout=300)
         assert (child.returncode, stderr) == (0, b"")
     own = tmp_path / "data" / "peft-registry" / "records"
     assert len(list((own / "journal").iterdir())) == 8

@@ -79,7 +79,7 @@ class Crashes:
                 stderr=subprocess.PIPE,
             )
         if not kill:
-            stdout, stderr = child.communicate(timeout=60)
+            stdout, stderr = child.communicate(timeout=300)
             assert child.returncode == 0, stderr.decode()
             self.seconds[name] = time.monotonic() - begin
             return stdout

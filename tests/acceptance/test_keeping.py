@@ -44,7 +44,12 @@ def test_init_creates_a_registry_beside_which_the_curated_records_are_read(
 ) -> None:
     done = run("init", "new")
     assert done.stdout == "created new; the curated records are read alongside it\n"
-    assert done.stderr == "use it with --registry new, or REGISTRY_PATH=new\n"
+    assert done.stderr == (
+        "plans of trials to run or to change are in new/plans\n"
+        "use it with --registry new, or REGISTRY_PATH=new\n"
+    )
+    (plan,) = (work / "new" / "plans").iterdir()
+    assert plan.read_bytes() == (CHECKOUT / "records" / "plans" / plan.name).read_bytes()
     assert count(run, "new") > 200
     assert sorted(path.name for path in work.iterdir()) == ["new"]
 
@@ -66,6 +71,7 @@ def test_init_fills_an_empty_folder_that_a_shell_stands_in(run: Run, work: Path)
     assert sorted(path.name for path in work.iterdir()) == [
         ".gitignore",
         "journal",
+        "plans",
         "registry.json",
         "tables",
     ]
@@ -159,6 +165,42 @@ def test_check_names_a_damaged_file(run: Run, registry: Path) -> None:
     assert done.returncode == 1
     assert path.name in done.stdout
     assert json.loads(run("check", "-f", "json", *ALL).stdout)["problems"]
+
+
+def test_documents_are_exported_as_lines_that_can_be_added(
+    run: Run, write: Write, submission: Submission, work: Path
+) -> None:
+    run("init", "first", "--empty")
+    for number, label in enumerate(("main", "main", "other")):
+        document = submission(number)
+        document["observations"][0]["provenance"] = {"label": label}
+        write("a.json", document)
+        assert run("add", "a.json", "--registry", "first").returncode == 0
+    done = run("export", "main.jsonl", "--label", "main", "--registry", "first")
+    assert done.stdout == "exported to main.jsonl: 2 observations in 2 documents\n"
+    run("init", "second", "--empty")
+    assert run("add", "main.jsonl", "--registry", "second").returncode == 0
+    assert count(run, "second") == 2
+    assert run("export", "again.jsonl", "--registry", "second").returncode == 0
+    assert (work / "again.jsonl").read_bytes() == (work / "main.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a.jsonl", "--label", "x"], "label 'x': no run has it; registry environments lists the "),
+        (["folder", "--label", "x"], "--label chooses documents; expected a file: FILE.jsonl"),
+        (["registry-a.jsonl"], "is that of a recorder's own file; expected another one"),
+        (["mine/journal/a.jsonl"], "lies in the registry"),
+    ],
+)
+def test_documents_that_cannot_be_exported_leave_no_file(
+    run: Run, pending: Path, arguments: list[str], message: str
+) -> None:
+    done = run("export", *arguments, *ALL)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert not list(pending.parent.glob("**/*a.jsonl"))
 
 
 def test_a_parquet_export_is_a_file_for_each_table_and_a_manifest(run: Run, pending: Path) -> None:
@@ -316,4 +358,16 @@ def test_build_needs_a_checkout(run: Run, registry: Path) -> None:
             "error: mine: no folder sources/; expected the curated records of a checkout; run the "
             "command in a checkout, or name its records/ with --registry\n"
         ),
+    )
+
+
+def test_an_erasure_says_which_files_it_did_not_search(run: Run, pending: Path) -> None:
+    (pending / "journal" / f"{'0' * 64}.json").write_text("{")
+    assert run("fold", *ALL).returncode == 1
+    identity = run("ls", *ALL, "--no-curated", "-f", "csv").stdout.split()[1].split(",")[0]
+    done = run("retract", identity, "--reason", "a test", "--erase", *ALL)
+    assert done.stdout.startswith("erased ")
+    assert done.stderr.splitlines()[-1] == (
+        "warning: mine/quarantine: holds damaged files (1), which were not searched; look into "
+        "them, and remove those that hold what you erased"
     )

@@ -46,7 +46,7 @@ def read_terminal(arguments: list[str], environment: dict[str, str], cwd: Path) 
             break
         shown += chunk
     os.close(leader)
-    child.wait(timeout=30)
+    child.wait(timeout=300)
     return shown.decode()
 
 

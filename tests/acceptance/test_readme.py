@@ -67,7 +67,7 @@ def _run_session(commands: list[str], folder: Path) -> list[str]:
         env=environment,
         stdout=subprocess.PIPE,
         text=True,
-        timeout=120,
+        timeout=300,
         check=True,
     )
     return [part.strip("\n") for part in done.stdout.split(f"{_END}\n")[:-1]]

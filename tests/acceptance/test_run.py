@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
     Write = Callable[[str, Any], Path]
@@ -27,6 +28,42 @@ print("ready", flush=True)
 signal.sigwait({signal.SIGINT})
 sys.exit(7)
 """
+
+
+def test_the_template_is_a_plan_that_runs_as_it_is(run: Run, work: Path) -> None:
+    done = run("run", "--template")
+    assert (done.returncode, done.stderr) == (0, "")
+    (work / "plan.toml").write_text(done.stdout)
+    listed = run("run", "plan.toml", "--dry-run")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert listed.stdout.count("command") == 4
+    both = run("run", "plan.toml", "--template")
+    assert both.returncode == 2
+    assert "expected a plan (PLAN.toml), or -- and" in both.stderr
+
+
+def test_plans_of_the_package_are_found_by_their_name(run: Run, work: Path) -> None:
+    assert run("run", "plans/cpu-smoke.toml", "--dry-run").stdout.count("command") == 13
+    run("init", "mine")
+    (work / "mine" / "plans" / "cpu-smoke.toml").write_text(PLAN.format(""))
+    done = run("run", "plans/cpu-smoke.toml", "--dry-run", "--registry", "mine")
+    assert done.stdout.count("command") == 1
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+def test_a_plan_with_mistakes_is_refused_before_the_first_trial(
+    run: Run, write: Write, work: Path, options: list[str]
+) -> None:
+    write("p.toml", PLAN.format('method = "lroa"\nsteps = -1\nsed = 0'))
+    done = run("run", "p.toml", *options)
+    assert (done.returncode, done.stdout) == (1, "")
+    first, second, third = done.stderr.splitlines()
+    assert first.startswith(
+        "error: p.toml: method: found 'lroa'; did you mean 'lora'?; expected full or a method of "
+    )
+    assert second == "p.toml: steps: found -1; expected an integer from 1 to 10000000"
+    assert third.startswith("p.toml: unknown key 'sed'; did you mean 'seed'?; expected one of ")
+    assert [path.name for path in work.iterdir()] == ["p.toml"]
 
 
 def test_a_dry_run_shows_model_data_and_command(run: Run, write: Write) -> None:
@@ -123,6 +160,141 @@ def test_a_record_that_cannot_be_added_is_kept_and_the_exit_is_the_jobs(
     assert kept == f"the record was not added, and is kept in {file}; {way_out}"
     file.write_text(file.read_text().replace('"seq_len": -7', '"seq_len": 8'))
     assert run("add", str(file)).returncode == 0
+
+
+#: A job that leaves a record of its own run: each takes as long as a file says.
+TRAINS = """
+import json, os, pathlib, secrets, sys
+folder = pathlib.Path(os.environ["REGISTRY_RECORD_FOLDER"])
+record = json.loads(pathlib.Path("record.json").read_text())
+record["observations"][0]["run_id"] = secrets.token_hex(4)
+seconds = float(pathlib.Path("seconds.txt").read_text())
+record["observations"][0]["measurements"] = [{"metric": "total_time", "value": seconds}]
+record["observations"][0]["environment"] = {"settings": {"num_threads": int(seconds)}}
+record["observations"][0]["provenance"] = {
+    "warmup_steps": int(os.environ.get("REGISTRY_WARMUP_STEPS", 2))}
+(folder / "record-0-1-1.json").write_text(json.dumps(record))
+print("trained with", *sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def measured(run: Run, write: Write, work: Path, submission: Callable[..., Any]) -> str:
+    """Return the id of a measured command's training."""
+    document = submission()
+    document["source"]["kind"] = "run"
+    write("record.json", document)
+    write("seconds.txt", "2")
+    write("train.py", TRAINS)
+    done = run("run", "--warmup-steps", "7", "--", sys.executable, "train.py", "--token", "s3cr3t")
+    assert done.returncode == 0, done.stderr
+    assert "trained with --token s3cr3t\n" in done.stdout
+    (kept,) = (work.parent / "data" / "peft-registry" / "commands").glob("*.json")
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert kept.parent.stat().st_mode & 0o777 == 0o700
+    return kept.stem
+
+
+def test_a_measured_command_is_run_again_where_it_ran(
+    run: Run, write: Write, work: Path, measured: str
+) -> None:
+    write("seconds.txt", "3")
+    elsewhere = work / "elsewhere"
+    elsewhere.mkdir()
+    shown = run("rerun", measured, "--dry-run", cwd=elsewhere)
+    assert (shown.returncode, shown.stdout) == (0, "")
+    name = Path(sys.executable).name
+    assert f"runs again: {name} train.py (in {work})\n" in shown.stderr
+    done = run("rerun", measured[:12], "--factor", "1.4", "--fail", cwd=elsewhere)
+    assert done.returncode == 1
+    assert "trained with --token s3cr3t\n" in done.stdout
+    assert "b / a = 1.500" in done.stdout
+    assert "differs: num_threads: 2 → 3\n" in done.stderr
+    assert "worse by more than a factor of 1.4\n" in done.stderr
+    assert "s3cr3t" not in done.stderr
+    assert run("rerun", measured, "--factor", "1.6", "--fail").returncode == 0
+    sql = "select count(*) filter (provenance->>'warmup_steps' = '7') as n from observations"
+    assert run("query", sql).stdout == "n\n3\n"
+
+
+def test_a_kept_command_can_be_erased(run: Run, work: Path, measured: str) -> None:
+    done = run("rerun", measured, "--forget")
+    assert (done.returncode, done.stdout) == (0, f"erased the command of {measured[:12]}\n")
+    assert not list((work.parent / "data" / "peft-registry" / "commands").glob("*.json"))
+    again = run("rerun", measured, "--forget")
+    assert (again.returncode, again.stderr) == (
+        1,
+        f"error: {measured[:12]}: no command is kept for it; nothing to do\n",
+    )
+    shown = run("rerun", measured, "--dry-run")
+    assert "a synthetic trial of the same configuration stands in" in shown.stderr
+
+
+def test_erasing_an_observation_erases_its_command(run: Run, work: Path, measured: str) -> None:
+    assert run("retract", measured, "--reason", "x", "--erase").returncode == 0
+    assert not list((work.parent / "data" / "peft-registry" / "commands").glob("*.json"))
+
+
+def test_a_command_is_not_kept_where_that_is_not_wanted(
+    run: Run, work: Path, measured: str
+) -> None:
+    done = run("run", "--no-keep", "--", sys.executable, "train.py")
+    assert done.returncode == 0
+    (kept,) = (work.parent / "data" / "peft-registry" / "commands").glob("*.json")
+    assert kept.stem == measured
+
+
+def test_a_command_that_came_with_a_registry_is_not_run(
+    run: Run, work: Path, measured: str
+) -> None:
+    """The registry of somebody else holds what was kept there; this user kept nothing."""
+    kept = work.parent / "data" / "peft-registry" / "commands"
+    for name in ("commands", "private"):
+        shutil.copytree(kept, work.parent / "data" / "peft-registry" / "records" / name)
+    run("rerun", measured, "--forget")
+    shown = run("rerun", measured, "--dry-run")
+    assert "runs again" not in shown.stderr
+    assert "stands in" in shown.stderr
+
+
+def test_a_kept_command_that_others_may_write_is_not_run(
+    run: Run, work: Path, measured: str
+) -> None:
+    kept = work.parent / "data" / "peft-registry" / "commands" / f"{measured}.json"
+    kept.chmod(0o644)
+    done = run("rerun", measured)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{kept}: found owner {os.geteuid()} and mode 644; expected what this" in done.stderr
+    kept.chmod(0o600)
+    kept.write_text('{"command": "rm -r x", "folder": "/", "training": 0}')
+    assert f"{kept}: holds no command" in run("rerun", measured).stderr
+    target = work / "elsewhere.json"
+    target.write_text("{}")
+    kept.unlink()
+    kept.symlink_to(target)
+    assert "cannot be read: Too many levels of symbolic links" in run("rerun", measured).stderr
+
+
+def test_an_export_holds_no_command(run: Run, work: Path, measured: str) -> None:
+    del measured
+    assert run("export", "out").returncode == 0
+    found = subprocess.run(
+        ["grep", "-ra", "s3cr3t", "."], cwd=work, capture_output=True, check=False
+    )
+    assert found.stdout == b""
+    records = work.parent / "data" / "peft-registry" / "records"
+    found = subprocess.run(
+        ["grep", "-ra", "s3cr3t", str(records)], cwd=work, capture_output=True, check=False
+    )
+    assert found.stdout == b""
+
+
+@pytest.mark.parametrize("option", ["--no-keep", "--warmup-steps=3"])
+def test_options_of_a_command_are_not_those_of_a_plan(run: Run, write: Write, option: str) -> None:
+    write("p.toml", PLAN.format(""))
+    done = run("run", "p.toml", option)
+    assert done.returncode == 2
+    assert "expected them for a command after -- alone" in done.stderr
 
 
 def test_a_method_outside_the_vocabulary_is_recorded_as_it_was_found(

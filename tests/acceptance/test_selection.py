@@ -103,14 +103,14 @@ def test_a_dry_run_does_not_create_the_users_own(
     ],
 )
 @pytest.mark.parametrize(
-    ("place", "found"),
+    ("place", "found", "free"),
     [
-        ("nowhere", "no such folder"),
-        ("file", "not a folder"),
-        ("folder", "a folder without tables/ or journal/"),
+        ("nowhere", "no such folder", "nowhere"),
+        ("file", "not a folder", "file-registry"),
+        ("folder", "a folder without tables/ or journal/", "folder"),
     ],
 )
-def test_a_registry_that_is_missing_is_a_wrong_call(  # noqa: PLR0913 - three are parameters
+def test_a_registry_that_is_missing_is_a_wrong_call(  # noqa: PLR0913 - four are parameters
     run: Run,
     work: Path,
     snapshot: Callable[[Path], dict[str, bytes | None]],
@@ -118,6 +118,7 @@ def test_a_registry_that_is_missing_is_a_wrong_call(  # noqa: PLR0913 - three ar
     arguments: list[str],
     place: str,
     found: str,
+    free: str,
 ) -> None:
     for name in ("a.json", "file"):
         (work / name).write_text("x")
@@ -129,7 +130,7 @@ def test_a_registry_that_is_missing_is_a_wrong_call(  # noqa: PLR0913 - three ar
         "",
         (
             f"error: {place}: {found}; expected a registry; create one with "
-            f"`registry init {place}`, or name another with --registry or REGISTRY_PATH\n"
+            f"`registry init {free}`, or name another with --registry or REGISTRY_PATH\n"
         ),
     )
     assert snapshot(work) == before

@@ -94,6 +94,8 @@ def test_the_wheel_holds_the_contract_and_the_curated_tables(wheel: Path) -> Non
     held = {name for name in names if name.startswith("registry/curated/")}
     expected = {f"registry/curated/tables/{name}" for name in tables}
     beside = {"registry/curated/calibration.json", "registry/curated/ids.csv"}
+    plans = (CHECKOUT / "records" / "plans").iterdir()
+    beside |= {f"registry/curated/plans/{path.name}" for path in plans}
     assert held == expected | beside
     for path in (CHECKOUT / "schemas").rglob("*"):
         if path.is_file():

@@ -36,6 +36,12 @@ KINDS = (
     "fms-acceleration",
     "axolotl",
     "torchtune",
+    "mlperf",
+    "optimum-habana",
+    "milabench",
+    "notebook",
+    "deepspeed",
+    "megatron",
     "csv",
 )
 

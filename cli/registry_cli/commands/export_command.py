@@ -7,35 +7,56 @@ from pathlib import Path
 import click
 
 from registry.contract import TABLES, view_names
-from registry.store.files import filled_folder, require_empty
+from registry.store.files import filled_folder, require_free
 from registry_cli import console
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate, registry_option
-from registry_cli.output import Destination, at_option, open_dataset, write_query
-from registry_cli.output_file import validate_output
+from registry_cli.output import (
+    Destination,
+    at_option,
+    open_dataset,
+    read_query,
+    read_sql,
+    write_query,
+)
+from registry_cli.output_file import open_output, validate_output
 
 
 @click.command(name="export")
-@click.argument("target", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("target", metavar="DIR|FILE.jsonl", type=click.Path(path_type=Path))
 @click.option(
     "-f",
     "--format",
     "format_name",
-    type=HintedChoice(["parquet", "csv"]),
-    default="parquet",
-    show_default=True,
+    type=HintedChoice(["parquet", "csv", "jsonl"]),
+    help="Parquet, unless the name ends with .jsonl.",
 )
+@click.option("--label", metavar="NAME", help="Only runs with this label (FILE.jsonl only).")
 @at_option
 @registry_option
-def command(target: Path, *, format_name: str, at: int | None, registry_path: Path | None) -> None:
+def command(
+    target: Path,
+    *,
+    format_name: str | None,
+    label: str | None,
+    at: int | None,
+    registry_path: Path | None,
+) -> None:
     """Write all tables to the folder DIR: Parquet with a manifest, or CSV (with the views).
 
-    A Parquet export can be added to another registry with `registry add DIR`.
+    FILE.jsonl gets the documents as text, one a line: a baseline to keep in a repository. Parquet
+    and documents can be added to another registry with `registry add`.
 
     \b
-    Example:
+    Examples:
       registry export my-export
-    """  # noqa: D301 - \b keeps the example's lines
+      registry export documents.jsonl
+    """  # noqa: D301 - \b keeps the examples' lines
+    if format_name == "jsonl" or (format_name is None and target.suffix == ".jsonl"):
+        _export_documents(registry_path, target, label, at)
+        return
+    if label is not None:
+        raise click.UsageError("--label chooses documents; expected a file: FILE.jsonl")
     validate_output(target / "manifest.json", locate(registry_path))
     if format_name == "csv":
         counts = _export_csv(registry_path, target, at)
@@ -48,7 +69,7 @@ def command(target: Path, *, format_name: str, at: int | None, registry_path: Pa
 
 
 def _export_csv(registry_path: Path | None, target: Path, at: int | None) -> dict[str, int]:
-    require_empty(target)
+    require_free(target)
     dataset = open_dataset(registry_path, at)
     counts = {}
     with filled_folder(target, last="results.csv") as temporary:
@@ -56,3 +77,23 @@ def _export_csv(registry_path: Path | None, target: Path, at: int | None) -> dic
             destination = Destination("csv", temporary / f"{name}.csv")
             counts[name] = write_query(dataset, f"from {name}", {}, destination).rows
     return counts
+
+
+def _export_documents(
+    registry_path: Path | None, target: Path, label: str | None, at: int | None
+) -> None:
+    validate_output(target, locate(registry_path))
+    if target.name.startswith("registry-"):
+        raise click.UsageError(
+            f"{target}: a name that begins with registry- is that of a recorder's own file; "
+            "expected another one, such as baseline.jsonl"
+        )
+    rows = read_query(open_dataset(registry_path, at), read_sql("documents"), {"label": label})
+    if label is not None and not rows:
+        raise click.UsageError(
+            f"label {label!r}: no run has it; registry environments lists the labels"
+        )
+    with open_output(target) as file:
+        file.writelines(f"{row['document']}\n".encode() for row in rows)
+    n_observations = sum(row["n_observations"] for row in rows)
+    console.say(f"exported to {target}: {n_observations} observations in {len(rows)} documents")

@@ -15,6 +15,7 @@ from registry_cli.answer_text import answer_data, format_answer
 from registry_cli.asking import (
     all_gpus,
     build_question,
+    find_family,
     open_catalogue,
     question_options,
     settle_stack,
@@ -30,7 +31,8 @@ from registry_cli.options import locate, registry_option
 def command(*, exit_code: bool, as_json: bool, registry_path: Path | None, **asked: Any) -> int:
     """Answer whether a training configuration fits a card, with the observations behind it.
 
-    Without --gpu, list the cards of the catalogue that it fits. The verdict is undecided unless the
+    Without --gpu, list the cards of the catalogue that it fits; with the name of a family (a100),
+    its cards. The verdict is undecided unless the
     whole 90 % interval lies on one side of the card's memory.
 
     \b
@@ -40,8 +42,11 @@ def command(*, exit_code: bool, as_json: bool, registry_path: Path | None, **ask
     """  # noqa: D301 - \b keeps the examples' lines
     catalogue = open_catalogue(registry_path)
     calibration = read_calibration(Registry(locate(registry_path)))
+    family = find_family(asked["gpu"], catalogue)
+    if family is not None:  # cards of several sizes: a verdict for each
+        asked["gpu"] = None
     question = settle_stack(build_question(asked, catalogue), calibration)
-    found = answer(question, calibration, all_gpus(catalogue))
+    found = answer(question, calibration, all_gpus(catalogue, family))
     console.warn_all(found.warnings)
     if as_json:
         console.data(answer_data(found))

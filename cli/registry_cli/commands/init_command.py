@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from registry.store.folder import create_registry
+from registry.store.folder import copy_plans, create_registry
 from registry_cli import console
 
 
@@ -16,11 +16,15 @@ from registry_cli import console
 def command(path: Path, *, empty: bool) -> None:
     """Create a registry in the folder PATH; the curated records are read alongside it.
 
+    The plans that come with the package are copied to PATH/plans, to run, change and copy.
+
     \b
     Example:
       registry init my-registry
     """  # noqa: D301 - \b keeps the example's lines
-    create_registry(path, curated=not empty)
+    plans = copy_plans(create_registry(path, curated=not empty))
     beside = "" if empty else "; the curated records are read alongside it"
     console.say(f"created {path}{beside}")
+    if plans is not None:
+        console.hint(f"plans of trials to run or to change are in {plans}")
     console.hint(f"use it with --registry {path}, or REGISTRY_PATH={path}")

@@ -26,12 +26,17 @@ from registry_cli.output import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from registry.catalogue import Catalogue
     from registry.query.model import Dataset
 
 
 @click.command(name="ls")
 @click.option("--model", metavar="ID", help="Only this model (id or alias).")
-@click.option("--gpu", metavar="ID", help="Only this accelerator (id or alias).")
+@click.option(
+    "--gpu",
+    metavar="ID",
+    help="Only this accelerator, or any of its family (id or alias).",
+)
 @click.option("--method", metavar="METHOD", help="Only this method: lora, QLoRA, full, …")
 @click.option("--source", metavar="ID", help="Only this source.")
 @click.option(
@@ -65,7 +70,7 @@ def command(
     catalogue = read_snapshot(locate(registry_path), at).catalogue
     params = {
         "model": model and (catalogue.resolve_model(model) or model),
-        "gpu": gpu and (catalogue.resolve_gpu(gpu) or gpu),
+        "gpus": gpu and ",".join(catalogue.kinds_of(catalogue.resolve_gpu(gpu) or gpu)),
         "method": method,
         "source": source,
         "outcome": outcome,
@@ -77,11 +82,18 @@ def command(
     summary = write_query(dataset, read_sql("ls"), params, destination)
     if summary.rows == 0:
         console.hint("no observation matches")
-        known = {"model": catalogue.models, "gpu": catalogue.gpus, **_known_words(dataset)}
-        for kind, names in known.items():
+        _hint_unknown_names(catalogue, model, gpu)
+        for kind, names in _known_words(dataset).items():
             _hint_unknown(kind, params[kind], names)
     elif summary.rows == limit:
         console.hint(f"only the first {limit} are shown; raise --limit for more")
+
+
+def _hint_unknown_names(catalogue: Catalogue, model: str | None, gpu: str | None) -> None:
+    if model and catalogue.resolve_model(model) is None:
+        console.hint(f"model {model!r} is not known{catalogue.nearest_model(model)}")
+    if gpu and catalogue.resolve_gpu(gpu) is None:
+        console.hint(f"gpu {gpu!r} is not known{catalogue.nearest_gpu(gpu)}")
 
 
 def _known_words(dataset: Dataset) -> dict[str, set[str]]:

@@ -2,55 +2,181 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.measure.running.rerun import plan_of
+from registry.measure.environment import collect_environment
+from registry.measure.recording.catalogue_rows import format_slug
+from registry.measure.running.kept_commands import KeptCommand, forget_command, read_kept
+from registry.measure.running.rerun import (
+    compare_cards,
+    compare_environments,
+    compare_variables,
+    plan_of,
+)
+from registry.measure.running.slots import Slots, find_gpu_names
+from registry.measure.running.wrapped_command import format_command
+from registry.measure.trial_settings import BOUNDS
+from registry.store.renamed import list_ids
 from registry.store.snapshot import load_catalogue
 from registry_cli import console
-from registry_cli.comparison import compare_sides, format_compared
+from registry_cli.comparison import compare_sides
+from registry_cli.comparison_report import factor_option, fail_option
+from registry_cli.comparison_text import format_compared
+from registry_cli.measuring import measure_command
 from registry_cli.options import locate, registry_option
-from registry_cli.recorded import read_one, read_recorded
-from registry_cli.sweeping import dataset_option, format_trials, sweep_plan
+from registry_cli.recorded import read_observations, read_one
+from registry_cli.selections import Selection, check_selections, list_differences
+from registry_cli.sweeping import dataset_option, format_trials, runs_folder, sweep_plan
+
+if TYPE_CHECKING:
+    from registry.catalogue import Catalogue
+    from registry.measure.running.rerun import Difference
+    from registry.store.folder import Location
+
+Row = dict[str, Any]
 
 
 @click.command(name="rerun")
 @click.argument("observation_id", metavar="ID")
-@click.option(
-    "--dry-run", is_flag=True, help="Show model, data and command, and what differs here."
-)
+@click.option("--dry-run", is_flag=True, help="Show what would run, and what differs here.")
+@click.option("--forget", is_flag=True, help="Erase the command that is kept for it; run nothing.")
+@factor_option
+@fail_option
 @dataset_option
 @registry_option
 def command(
-    observation_id: str, *, dry_run: bool, dataset: Path | None, registry_path: Path | None
+    observation_id: str,
+    *,
+    dry_run: bool,
+    forget: bool,
+    factor: float,
+    fail: bool,
+    dataset: Path | None,
+    registry_path: Path | None,
 ) -> int:
-    """Run the configuration of a recorded observation again, and compare old with new.
+    """Run what an observation was made of again here, and compare old with new.
 
-    Differences in the environment are shown first. The ratio takes the noise of the recorded
-    steps into account. A data set is read only if --dataset names it.
+    A trial of a plan is run again as it was. A command that you measured on this machine is run
+    again in its folder: it is kept in a private file of yours, in no registry. Of all others a
+    trial of the same configuration stands in, with random weights and tokens; a data set is read
+    only if --dataset names it. What differs from then is shown: versions, cards, threads. Exit
+    status: that of the command, 1 if a trial failed, or 1 if it is worse now and --fail is given.
 
     \b
     Example:
       registry rerun $(registry ls --model llama-2-7b -f csv | tail -1 | cut -d, -f1) --dry-run
     """  # noqa: D301 - \b keeps the example's lines
     location = locate(registry_path)
-    catalogue = load_catalogue(location)
     old = read_one(registry_path, observation_id)
-    models = {old["model"]["model_id"]: old["model"]} if old.get("model") else {}
-    rerun = plan_of(old, models=models, catalogue=catalogue, dataset=dataset)
-    for difference in rerun.differences:
-        console.hint(f"differs: {difference.name}: was {difference.recorded}, is {difference.now}")
-    for column in rerun.left_out:
-        console.warning(f"not repeated: {column}")
-    if dry_run:
-        for line in format_trials(rerun.plan, catalogue):
-            console.say(line)
-        return 0
-    status, observation_ids = sweep_plan(location, rerun.plan, catalogue, resume=False)
-    if not observation_ids:
-        return status or 1
-    new = read_recorded(registry_path, observation_ids[-1])
-    for compared in compare_sides([old], new):
+    identities = list_ids(location, old["observation_id"])
+    if forget:
+        return _forget(identities)
+    again = _Again(location, old, load_catalogue(location), dataset)
+    kept = next(filter(None, map(read_kept, identities)), None)
+    if kept is not None and dataset is not None:
+        raise click.UsageError("found --dataset; expected none: the command reads its own data")
+    status, new_id = again.command(kept, dry_run=dry_run) if kept else again.trial(dry_run=dry_run)
+    if new_id is None:
+        return status
+    new = read_observations(registry_path, [new_id])
+    is_worse = _show_comparison(old, new, again.named, factor)
+    return status or (1 if is_worse and fail else 0)
+
+
+def _forget(identities: list[str]) -> int:
+    erased = [identity for identity in identities if forget_command(identity)]
+    if not erased:
+        console.error(f"{identities[0][:12]}: no command is kept for it; nothing to do")
+        return 1
+    console.say(f"erased the command of {identities[0][:12]}")
+    return 0
+
+
+@dataclass
+class _Again:
+    """An observation that is repeated, and what was said already to differ from then."""
+
+    location: Location
+    old: Row
+    catalogue: Catalogue
+    dataset: Path | None
+    named: frozenset[str] = frozenset()
+
+    def command(self, kept: KeptCommand, *, dry_run: bool) -> tuple[int, str | None]:
+        """Run a command of this user's own; return its status and the id of the same training."""
+        here = collect_environment(installed=True)
+        then = self.old.get("environment", {})
+        self._show_differences([*compare_environments(then, here), *compare_variables(then, here)])
+        console.hint(f"runs again: {format_command(kept.command)} (in {kept.folder})")
+        if dry_run:
+            return 0, None
+        folder = Path(kept.folder)
+        if not folder.is_dir():
+            console.error(f"{folder}: is no folder any more; expected the one of the command")
+            return 1, None
+        status, ids = measure_command(
+            self.location, kept.command, folder=folder, warmup_steps=_warmup_of(self.old)
+        )
+        if len(ids) > kept.training:
+            return status, ids[kept.training]
+        if ids:
+            console.error(f"found {len(ids)} trainings; expected {kept.training + 1}, as before")
+        return status or 1, None
+
+    def trial(self, *, dry_run: bool) -> tuple[int, str | None]:
+        """Run a trial; return the exit status and the id of what was recorded."""
+        old, catalogue = self.old, self.catalogue
+        models = {old["model"]["model_id"]: old["model"]} if old.get("model") else {}
+        rerun = plan_of(old, models=models, catalogue=catalogue, dataset=self.dataset)
+        self._show_differences(list(rerun.differences))
+        for column in rerun.left_out:
+            console.warning(f"not repeated: {column}")
+        if rerun.is_stand_in:
+            console.warning(
+                "no command is kept for it on this machine: a synthetic trial of the same "
+                "configuration stands in, with random weights and tokens"
+            )
+        if dry_run:
+            folder = runs_folder(self.location.own.path)
+            for line in format_trials(rerun.plan, catalogue, folder=folder, slots=Slots()):
+                console.say(line)
+            return 0, None
+        status, ids = sweep_plan(self.location, rerun.plan, catalogue, resume=False)
+        return (status, ids[-1]) if ids else (status or 1, None)
+
+    def _show_differences(self, found: list[Difference]) -> None:
+        names = find_gpu_names()
+        gpu_ids = [self.catalogue.resolve_gpu(name) or format_slug(name) for name in names]
+        found = [*found, *compare_cards(self.old, gpu_ids)]
+        for each in found:
+            console.hint(f"differs: {each.name}: was {each.recorded}, is {each.now}")
+        self.named = frozenset(
+            each.name.removeprefix("packages.").removesuffix("_version") for each in found
+        )
+
+
+def _warmup_of(observation: Row) -> int | None:
+    """Return how many first steps the figures of an observation leave out, if it says so."""
+    stated = observation.get("provenance", {}).get("warmup_steps")
+    least, most = BOUNDS["warmup_steps"]
+    return stated if type(stated) is int and least <= stated <= most else None
+
+
+def _show_comparison(old: Row, new: list[Row], named: frozenset[str], factor: float) -> bool:
+    """Show old and new, and what differs beside what was said; return whether new is worse."""
+    sides = Selection("then", [old]), Selection("now", new)
+    for change in list_differences(*sides):
+        if change.name not in named:
+            console.hint(f"differs: {change}")
+    console.warn_all(check_selections(*sides))
+    found = compare_sides([old], new)
+    for compared in found:
         console.answer(format_compared(compared))
-    return status
+    is_worse = any(compared.exceeds(factor) for compared in found)
+    if is_worse:
+        console.hint(f"worse by more than a factor of {factor:g}")
+    return is_worse

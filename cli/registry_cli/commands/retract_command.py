@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from registry_cli.console import warning
 from registry_cli.options import locate, registry_option
+
+if TYPE_CHECKING:
+    from registry.store.folder import Folder
 
 _SHORTEST_PREFIX = 4
 
@@ -20,17 +25,37 @@ def command(observation_id: str, *, reason: str, erase: bool, registry_path: Pat
     """Withdraw the observation with this ID (or its first digits): views leave it out.
 
     Its rows stay in the tables and in earlier versions. With --erase its content leaves the
-    journal, the tables and all versions of your registry; old versions are removed.
+    journal, the tables and all versions of your registry; old versions are removed, and so is the
+    command that was kept for it.
 
     \b
     Example:
       registry retract $(registry ls --source swift-benchmark -f csv | tail -1 | cut -d, -f1) \\
           --reason "the card was shared with another job"
     """  # noqa: D301 - \b keeps the example's lines
+    from registry.measure.running.kept_commands import forget_command  # noqa: PLC0415 - one option
+    from registry.store.renamed import list_ids  # noqa: PLC0415 - likewise
     from registry.store.retract import retract  # noqa: PLC0415 - heavy
 
     prefix = observation_id.strip().lower()
     if len(prefix) < _SHORTEST_PREFIX:
         raise click.UsageError(f"found {observation_id!r}; expected at least 4 digits of an id")
-    identity = retract(locate(registry_path), prefix, reason=reason, erase=erase)
+    location = locate(registry_path)
+    identity = retract(location, prefix, reason=reason, erase=erase)
     click.echo(f"{'erased' if erase else 'retracted'} {identity}")
+    if erase:
+        for each in list_ids(location, identity):
+            forget_command(each)
+        _warn_of_quarantine(location.own)
+
+
+def _warn_of_quarantine(folder: Folder) -> None:
+    """Say that there are files that no erasure reaches: nobody can tell what they describe."""
+    from registry.store.journal import QUARANTINE  # noqa: PLC0415 - heavy
+
+    names = folder.storage.list(QUARANTINE)
+    if names:
+        warning(
+            f"{folder.path / QUARANTINE}: holds damaged files ({len(names)}), which were not "
+            "searched; look into them, and remove those that hold what you erased"
+        )

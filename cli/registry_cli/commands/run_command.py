@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import secrets
-import tempfile
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.errors import RegistryError
-from registry.measure.matching import match_to_catalogue
-from registry.measure.record_files import write_json
 from registry.measure.running.plan import read_plan
-from registry.measure.running.wrapped_command import CommandError, run_command
+from registry.measure.running.plan_template import format_template
+from registry.measure.running.slots import Slots
 from registry.measure.trial_settings import BOUNDS
-from registry.store.add import add_submissions
 from registry.store.snapshot import load_catalogue
 from registry_cli import console
-from registry_cli.options import locate, registry_option
-from registry_cli.sweeping import dataset_option, format_trials, sweep_plan
-
-if TYPE_CHECKING:
-    from registry.store.folder import Location
+from registry_cli.measuring import measure_command
+from registry_cli.options import Label, find_plan, locate, registry_option
+from registry_cli.sweeping import dataset_option, format_trials, runs_folder, sweep_plan
 
 _COMMAND = "registry_cli.command"
 
@@ -48,13 +39,39 @@ class RunCommand(click.Command):
     required=False,
     type=click.Path(path_type=Path, dir_okay=False),
 )
+@click.option("--template", is_flag=True, help="Print a commented plan that runs as it is.")
 @click.option("--dry-run", is_flag=True, help="List the trials: model, data and command of each.")
 @click.option("--no-resume", is_flag=True, help="Run all trials, even those that have a result.")
+@click.option(
+    "--parallel",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Run at most N trials at once. On GPUs all that fit run at once without it; on CPU each "
+    "gets its share of the cores, and the records say that there were neighbours.",
+)
+@click.option(
+    "--warmup-steps",
+    metavar="N",
+    type=click.IntRange(int(BOUNDS["warmup_steps"][0]), int(BOUNDS["warmup_steps"][1])),
+    help="First steps of a measured command that its figures leave out (else 2).",
+)
+@click.option(
+    "--no-keep",
+    is_flag=True,
+    help="Do not keep the command after -- for registry rerun. It is kept in a private file of "
+    "yours, with its arguments, and never in a registry.",
+)
 @click.option(
     "--timeout",
     metavar="SECONDS",
     type=click.FloatRange(*BOUNDS["timeout_seconds"]),
     help="End a trial after this long, whatever the plan says.",
+)
+@click.option(
+    "--label",
+    metavar="NAME",
+    type=Label(),
+    help="Name the release that is measured, for registry compare label=NAME.",
 )
 @dataset_option
 @registry_option
@@ -63,83 +80,57 @@ def command(
     ctx: click.Context,
     plan: Path | None,
     *,
+    template: bool,
     dry_run: bool,
     no_resume: bool,
+    parallel: int | None,
+    warmup_steps: int | None,
+    no_keep: bool,
     timeout: float | None,
+    label: str | None,
     dataset: Path | None,
     registry_path: Path | None,
 ) -> int:
     """Run a plan of training jobs and record each, or measure any unmodified training script.
 
-    A plan is a file, or the name of one in the registry (plans/cpu-smoke.toml). Its trials
-    run one by one, each in its own process. Those that ended ok or out of memory are not run again;
-    failed ones are. After -- comes any command: its output streams through and its exit status is
-    passed on. Processes that it leaves behind are ended.
+    A plan is a file, or the name of one in the registry (plans/cpu-smoke.toml); --template
+    shows all keys of one. Each trial runs in its own process: one by one on CPU, on GPUs side by
+    side. Those that ended ok or out of memory are not run again; failed ones are. After -- comes
+    any command: its output streams through and its exit status is passed on. Processes that it
+    leaves behind are ended.
 
     \b
     Examples:
-      registry run records/plans/cpu-smoke.toml --dry-run
-      registry run -- python examples/sft.py
+      registry run --template
+      registry run plans/cpu-smoke.toml --dry-run
+      registry run --label my-branch -- python examples/sft.py
     """  # noqa: D301 - \b keeps the examples' lines
     words: list[str] | None = ctx.meta.get(_COMMAND)
-    if (plan is None) == (not words):
-        raise click.UsageError("expected a plan (PLAN.toml), or -- and the command to measure")
+    if [plan is not None, bool(words), template].count(True) != 1:
+        raise click.UsageError(
+            "expected a plan (PLAN.toml), or -- and the command to measure, or --template"
+        )
+    if template:
+        click.echo(format_template(), nl=False)
+        return 0
     location = locate(registry_path)
     if words:
-        return _measure(location, words)
-    read = read_plan(_find_plan(location, Path(str(plan))), dataset=dataset)
+        return measure_command(
+            location, words, label=label, warmup_steps=warmup_steps, keeps=not no_keep
+        )[0]
+    if warmup_steps is not None or no_keep:
+        raise click.UsageError(
+            "found --warmup-steps or --no-keep; expected them for a command after -- alone; a plan "
+            "says warmup_steps itself"
+        )
+    read = read_plan(find_plan(location, Path(str(plan))), dataset=dataset)
     if timeout is not None:
         read = replace(read, base={**read.base, "timeout_seconds": timeout})
     catalogue = load_catalogue(location)
+    slots = Slots(parallel)
     if dry_run:
-        for line in format_trials(read, catalogue):
+        folder = runs_folder(location.own.path, label)
+        for line in format_trials(read, catalogue, folder=folder, slots=slots):
             console.say(line)
         return 0
-    return sweep_plan(location, read, catalogue, resume=not no_resume)[0]
-
-
-def _find_plan(location: Location, path: Path) -> Path:
-    """Return the plan's path: as given, or within the registry's folder."""
-    within = (location.curated or location.own).path / path
-    return within if within.is_file() and not path.exists() else path
-
-
-def _measure(location: Location, words: list[str]) -> int:
-    catalogue = load_catalogue(location)
-    try:
-        found = run_command(words)
-    except CommandError as error:
-        console.error(str(error))
-        return error.status
-    if found.submission is None:
-        console.hint("nothing was recorded: no training began in a Python process of the command")
-        return found.returncode
-    try:
-        submission = match_to_catalogue(found.submission, catalogue)
-        (added,) = add_submissions(location, [("the measured run", submission)])
-    except (RegistryError, LookupError, TypeError, AttributeError) as error:
-        console.error(f"{error}\n{_keep(found.submission)}")
-        return found.returncode
-    for identity, observation in zip(
-        added.observation_ids, found.submission["observations"], strict=True
-    ):
-        console.hint(
-            f"recorded observation {identity[:12]} ({observation['outcome']}); see it with: "
-            f"registry show {identity[:12]}"
-        )
-        for text in observation.get("provenance", {}).get("contradictions", ()):
-            console.warning(f"{identity[:12]}: flagged figures_disagree: {text}")
-    return found.returncode
-
-
-def _keep(submission: dict[str, Any]) -> str:
-    """Write a record that could not be added to a file; return where it is and the way on."""
-    name = f"registry-{secrets.token_hex(4)}.json"
-    for folder in (Path.cwd(), Path(tempfile.gettempdir())):
-        with suppress(OSError):
-            write_json(folder / name, submission)
-            return (
-                f"the record was not added, and is kept in {folder / name}; when what is wrong is "
-                f"mended, add it with: registry add {folder / name}"
-            )
-    return "the record was not added and could not be kept: no folder to write to"
+    return sweep_plan(location, read, catalogue, resume=not no_resume, label=label, slots=slots)[0]

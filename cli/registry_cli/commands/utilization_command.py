@@ -10,6 +10,7 @@ import click
 
 from registry.api import Registry
 from registry.errors import QuestionError
+from registry.predict.architecture import peak_flops_of
 from registry.predict.formula.rules_of_thumb import (
     flops_utilization,
     throughput_utilization,
@@ -18,7 +19,7 @@ from registry.predict.formula.rules_of_thumb import (
 from registry.predict.profiles import parse_flops_profile, parse_tensor_core_share
 from registry.predict.utilization import read_utilization
 from registry_cli import console
-from registry_cli.asking import find_gpu, open_catalogue, parse_number
+from registry_cli.asking import find_gpu_row, open_catalogue, parse_number
 from registry_cli.options import locate, registry_option
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -105,10 +106,12 @@ def _measured_flops(asked: dict[str, Any]) -> float | None:
 def _of_flops(measured: float, asked: dict[str, Any]) -> dict[str, float]:
     if asked["gpu"] is None:
         raise click.UsageError("FLOP/s are compared with a card's peak: give --gpu")
-    gpu = find_gpu(asked["gpu"], open_catalogue(asked["registry_path"]))
-    peak = gpu.peak_flops(asked["dtype"])
+    row = find_gpu_row(asked["gpu"], open_catalogue(asked["registry_path"]))
+    peak = peak_flops_of(row, asked["dtype"])
     if peak is None:
-        raise QuestionError(f"{gpu.gpu_id}: its dense peak in {asked['dtype']} is not known")
+        raise QuestionError(f"{row['gpu_id']}: its dense peak in {asked['dtype']} is not known")
+    if row.get("verified") is False:
+        console.warning(f"the peak of {row['gpu_id']} was not read in a source (verified = false)")
     return {
         "flops_per_second": measured,
         "peak_flops": peak,

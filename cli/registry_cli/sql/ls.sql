@@ -14,7 +14,7 @@ select
     samples_per_second
 from results
 where ($model is null or model_id = $model)
-    and ($gpu is null or gpu_id = $gpu)
+    and ($gpus is null or gpu_id in (select unnest(string_split($gpus, ','))))
     and ($method is null or method = $method or lower(method_label) = lower($method))
     and ($source is null or source_id = $source)
     and ($outcome is null or outcome = $outcome)

@@ -23,6 +23,7 @@ left join models as m on m.model_id = c.model_id
 where starts_with(o.observation_id, $word)
     or starts_with(o.environment_id, $word)
     or o.source_id = $word
+    or json_extract_string(o.provenance, '$.label') = $label
     or (
         $package is not null
         and starts_with(
@@ -33,6 +34,7 @@ where starts_with(o.observation_id, $word)
             $version || '.'
         )
     )
+    or list_contains(string_split($observation_ids, ','), o.observation_id)
     or (
         $trial_ids is not null
         and list_contains(

@@ -82,6 +82,15 @@ class Batches:
 _IDS = ("input_ids", "tokens", "idx", "input", "x", "inputs_embeds", "completion_input_ids")
 
 
+def merge_arguments(arguments: tuple[Any, ...], named: dict[str, Any] | None) -> dict[Any, Any]:
+    """Return what a model was called with by name; by place what was given without one.
+
+    A batch that is handed over as one mapping counts by its own names.
+    """
+    batch = next((part for part in arguments if hasattr(part, "get")), None)
+    return {**(dict(enumerate(arguments)) if batch is None else batch), **(named or {})}
+
+
 def find_ids(inputs: Any) -> tuple[Any, Any]:
     """Return the token ids of a batch, and the mask over them where there is one.
 
@@ -89,8 +98,7 @@ def find_ids(inputs: Any) -> tuple[Any, Any]:
     """
     named = inputs if hasattr(inputs, "get") else {}
     if not named and isinstance(inputs, list | tuple):
-        first = next((part for part in inputs if hasattr(part, "get")), None)
-        named = first if first is not None else dict(enumerate(inputs))
+        named = merge_arguments(tuple(inputs), None)
     for name in (*_IDS, *named):
         ids = named.get(name)
         if ids is not None and _is_batch(ids, name):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Any
 
 from registry.measure.recording.session import Session
 from registry.measure.recording.trainer_hooks import wrap_trainer
-from registry.measure.trial_settings import Options
+from registry.measure.trial_settings import Options, options_of_environment
 
 _TrainerCallback: Any = import_module("transformers.trainer_callback").TrainerCallback
 
@@ -33,8 +34,8 @@ class RecorderCallback(_TrainerCallback):  # type: ignore[misc] # transformers i
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Start the clock."""
-        del args, state, control
-        self.session.begin_train()
+        del args, control
+        self.session.begin_train(state.global_step)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Note the begin of a step."""
@@ -58,7 +59,7 @@ class DefaultRecorder(RecorderCallback):
     """The recorder that a measured child adds to every trainer: it takes no arguments."""
 
     def __init__(self) -> None:
-        super().__init__(Options())
+        super().__init__(options_of_environment(os.environ))
 
 
 class ReportingRecorder(RecorderCallback):

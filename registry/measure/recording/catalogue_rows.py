@@ -47,10 +47,12 @@ def _hub_id(name: Any) -> str | None:
 
 
 def format_model_id(row: Row) -> str:
-    """Return the slug of a model: its hub name, else its architecture and shape.
+    """Return the slug of a model: its hub name, else its architecture and shape, else its size.
 
     >>> format_model_id({"model_type": "llama", "hidden_size": 512, "n_layers": 8})
     'llama-h512-l8'
+    >>> format_model_id({"model_type": "net", "n_params": 320})
+    'net-p320'
     """
     if row.get("hf_id"):
         return format_slug(row["hf_id"].split("/")[-1])
@@ -65,6 +67,8 @@ def format_model_id(row: Row) -> str:
     ):
         if row.get(column):
             parts.append(f"{letter}{row[column]}")
+    if len(parts) == 1 and row.get("n_params"):
+        parts.append(f"p{row['n_params']}")
     if row.get("tied_embeddings"):
         parts.append("tied")
     return format_slug("-".join(parts))

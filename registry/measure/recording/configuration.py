@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from registry.measure.recording.loaded import cuda, loaded
+from registry.measure.recording.own_lora import read_own_lora
 from registry.measure.recording.parameters import Parameters, is_packed
 from registry.measure.words import ATTENTION, BITS, OPTIMIZERS, dtype_word
 
@@ -50,12 +51,13 @@ def find_adapters(model: Any) -> Any:
 
 
 def read_method(model: Any, parameters: Parameters) -> Row:
-    """Return the method, by PEFT's own word for it, and its settings."""
-    model = find_adapters(model)
-    settings = getattr(model, "peft_config", None)
+    """Return the method, by PEFT's own word for it where it is PEFT's, and its settings."""
+    carrying = find_adapters(model)
+    settings = getattr(carrying, "peft_config", None)
     if not settings:
         is_full = parameters.n_trainable == parameters.n_params
-        return {"method": "full" if is_full else "freeze"}
+        return read_own_lora(model) or {"method": "full" if is_full else "freeze"}
+    model = carrying
     name = getattr(model, "active_adapter", None)
     config = settings.get(name) if isinstance(name, str) else None
     return _read_peft(config or next(iter(settings.values())), model)

@@ -7,16 +7,18 @@ optimizer's parameters is the outermost one, and from then on only its own calls
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from registry.measure.recording.batches import merge_arguments
 from registry.measure.recording.loop_job import LoopJob
 from registry.measure.recording.session import Session
 from registry.measure.recording.trainer_hooks import is_trainer_at_work
-from registry.measure.trial_settings import Options
+from registry.measure.trial_settings import options_of_environment
 
 if TYPE_CHECKING:
     from registry.measure.failure import Failure
@@ -29,7 +31,7 @@ class LoopRecorder:
     """Records the loops of this process, one after the other."""
 
     def __init__(self) -> None:
-        self.session = Session(Options())
+        self.session = Session(options_of_environment(os.environ))
         self._optimizers: list[weakref.ref[Any]] = []
         self._root: weakref.ref[Any] | None = None
         self._global: Any = None
@@ -38,6 +40,7 @@ class LoopRecorder:
         self._n_forwards = 0
         self._n_steps = 0
         self._apart_since: float | None = None
+        self._border = 0.0
 
     def install(self, optimizer_module: Any) -> None:
         """Have steps noted; ``optimizer_module`` is ``torch.optim.optimizer``."""
@@ -97,15 +100,29 @@ class LoopRecorder:
         self._root = weakref.ref(module)
         self._n_forwards = 0
         self._own = [module.register_forward_pre_hook(self._before_call, with_kwargs=True)]
+        self._own += [
+            inner.register_forward_pre_hook(self._before_inner) for inner in _find_inner(module)
+        ]
+        self._apart_since = None
         self.session.attach(LoopJob(module, self._alive()))
         self.session.begin_train()
+        self._border = time.perf_counter()
+
+    def _before_inner(self, module: Any, _: Any) -> None:
+        """Note an evaluation that passes the outermost module by, as ``generate`` does."""
+        if self.session.is_training and not (module.training and _gradients_are_on()):
+            self._begin_apart()
+
+    def _begin_apart(self) -> None:
+        """Note an evaluation; it began where the last step ended, with its preparation."""
+        if self._apart_since is None and not self._n_forwards:
+            self._apart_since = self._border
 
     def _before_call(self, module: Any, arguments: Any, named: Any) -> None:
         if not self.session.is_training:
             return
         if not module.training or not _gradients_are_on():
-            if self._apart_since is None and not self._n_forwards:
-                self._apart_since = time.perf_counter()
+            self._begin_apart()
             return
         if self._apart_since is not None:
             self.session.note_apart("eval", time.perf_counter() - self._apart_since)
@@ -113,7 +130,7 @@ class LoopRecorder:
         if not self._n_forwards:
             self.session.begin_step(self._n_steps + 1)
         self._n_forwards += 1
-        self.session.count(named or arguments)
+        self.session.count(merge_arguments(arguments, named))
 
     def _after_step(self, *_: Any) -> None:
         """Close a step: several optimizers that step after one forward pass are one step."""
@@ -129,6 +146,7 @@ class LoopRecorder:
                 self._n_steps += 1
                 self._n_forwards = 0
                 self.session.end_step(self._n_steps)
+                self._border = time.perf_counter()
 
     def finish(self, failure: Failure | None = None) -> None:
         """Complete the record of the training that goes on, if there is one."""
@@ -137,6 +155,22 @@ class LoopRecorder:
         self._own = []
         if self.session.is_training:
             self.session.finish_rank(failure)
+
+
+def _find_inner(module: Any) -> list[Any]:
+    """Return the modules that a module does nothing but wrap, each inside the one before it."""
+    found: list[Any] = []
+    while module is not None:
+        own = {id(parameter) for parameter in module.parameters()}
+        inner = (
+            child
+            for child in module.children()
+            if own and {id(parameter) for parameter in child.parameters()} == own
+        )
+        module = next(inner, None)
+        if module is not None:
+            found.append(module)
+    return found
 
 
 def _gradients_are_on() -> bool:

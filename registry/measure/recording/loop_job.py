@@ -11,6 +11,7 @@ from registry.measure.recording.configuration import (
     spread_processes,
 )
 from registry.measure.recording.loaded import cuda, loaded
+from registry.measure.recording.module_shape import read_module_shape
 from registry.measure.words import OPTIMIZER_CLASSES, dtype_word
 
 if TYPE_CHECKING:
@@ -47,11 +48,13 @@ class LoopJob:
 
     @property
     def config(self) -> Any:
-        """The model's configuration, its own or that of a model in it."""
+        """The model's configuration, or that of a model in it, else what its modules show."""
         found = _find_config(self._bare)
         if getattr(found, "model_type", None):
             return found
-        stated = vars(found) if hasattr(found, "__dict__") else found or {}
+        stated = vars(found) if hasattr(found, "__dict__") else found
+        if not stated:
+            stated = read_module_shape(self._bare)
         return {"model_type": type(self._bare).__name__.lower(), **stated}
 
     @property

@@ -51,12 +51,17 @@ def _take_modules() -> dict[str, ModuleType]:
 
 
 def add_recorder(trainer_module: Any) -> None:
-    """Add the recorder to the callbacks that every new Trainer starts with."""
+    """Have every Trainer recorded that begins to train without a recorder of its own."""
     with own_modules():
         from registry.measure.recording.callback import (  # noqa: PLC0415 - loads transformers
             DefaultRecorder,
         )
-    trainer_module.DEFAULT_CALLBACKS.append(DefaultRecorder)
+        from registry.measure.recording.trainer_hooks import (  # noqa: PLC0415 - likewise
+            record_by_default,
+            wrap_trainer,
+        )
+    record_by_default(DefaultRecorder)
+    wrap_trainer(trainer_module.Trainer)
 
 
 class LoopWatch:

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from registry.measure.recording.own_lora import is_own_lora
 from registry.measure.words import dtype_word
 
 #: Parts of parameter names that PEFT adds beside the base model's own.
@@ -74,14 +75,22 @@ def is_packed(parameter: Any) -> bool:
 
 
 def adapter_prefix(model: Any) -> str | None:
-    """Return what the names of PEFT's own parameters hold, such as ``lora_``."""
-    prefix = getattr(getattr(model, "base_model", None), "prefix", None)
-    return prefix if isinstance(prefix, str) and prefix else None
+    """Return what the names of PEFT's own parameters hold, such as ``lora_``.
+
+    What PEFT wraps may be the model itself or a module in it.
+    """
+    for module in (model, *(model.modules() if hasattr(model, "modules") else ())):
+        prefix = getattr(getattr(module, "base_model", None), "prefix", None)
+        if isinstance(prefix, str) and prefix:
+            return prefix
+    return None
 
 
 def is_added(name: str, prefix: str | None) -> bool:
     """Return whether a parameter was added to the base model."""
-    return any(part in name for part in _ADDED) or (prefix is not None and prefix in name)
+    if any(part in name for part in _ADDED) or is_own_lora(name):
+        return True
+    return prefix is not None and prefix in name
 
 
 def _is_saved_embedding(name: str) -> bool:

@@ -62,11 +62,18 @@ def _store() -> Any:
 
 
 def merge_steps(parts: list[Part]) -> list[dict[str, Any]]:
-    """Return the steps of all processes as one: the slowest's seconds, tokens and samples added."""
+    """Return the steps of all processes as one: tokens and samples added, the slowest's seconds.
+
+    A step is over when the last process has ended it. The longest time of each step would be too
+    much: a process that ends one step late has a shorter next one.
+    """
     merged = []
+    spent = [0.0] * len(parts)
+    ended = 0.0
     for rows in zip(*(part["steps"] for part in parts), strict=False):
         row = dict(rows[0])
-        row["seconds"] = max(each["seconds"] for each in rows)
+        spent = [before + each["seconds"] for before, each in zip(spent, rows, strict=True)]
+        row["seconds"], ended = max(spent) - ended, max(spent)
         for name in ("tokens", "samples"):
             if all(name in each for each in rows):
                 row[name] = sum(each[name] for each in rows)

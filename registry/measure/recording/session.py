@@ -183,16 +183,23 @@ class Session:
         _earlier.append(weakref.ref(model))
 
     @_guarded
-    def begin_train(self) -> None:
-        """Read the configuration and start the clock; a second call is a new attempt."""
+    def begin_train(self, n_done: int = 0) -> None:
+        """Read the configuration and start the clock; a second call is a new attempt.
+
+        ``n_done`` is how many steps an earlier process has done already.
+        """
         if self.job is None:
             return
         is_retry = self.record is not None
+        if n_done:
+            self.flags.append("resumed")
         self.record = self._describe(self.job)
         self.batches = Batches()
         self.sampler.start()
         if self.options.memory_from == "train" or is_retry:
             self.peaks.restart()
+        if n_done:
+            self.record.provenance["resumed_from_step"] = n_done
         path = self._path()
         if path is not None:
             self.progress = Progress(path.with_suffix(SUFFIX), self.peaks.rank, self.record)
@@ -223,6 +230,13 @@ class Session:
                 **self.options.provenance,
             },
         )
+
+    @_guarded
+    def note_early_stop(self, step: int) -> None:
+        """Note that the training ended by its own decision before the steps asked for."""
+        if self.record is not None:
+            self.record.flags.append("stopped_early")
+            self.record.provenance["stopped_at_step"] = step
 
     @_guarded
     def begin_step(self, step: int) -> None:
@@ -368,19 +382,8 @@ class Session:
     def _deliver(self, submission: dict[str, Any]) -> None:
         self.submission = submission
         path = self._path()
-        if self.options.add:
-            from registry.store.add import (  # noqa: PLC0415 - a job's own environment may lack it
-                add_submissions,
-            )
-            from registry.store.folder import find_registry  # noqa: PLC0415 - likewise
-
-            try:
-                added = add_submissions(find_registry(), [("the training", submission)])[0]
-            except RegistryError as error:
-                _say(f"the record was not added: {error}")
-                path = path or self._own_path()
-            else:
-                _say(f"recorded observation {added.observation_ids[0][:12]}")
+        if self.options.add and not self._add(submission):
+            path = path or self._own_path()
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_json(path, submission)
@@ -388,6 +391,22 @@ class Session:
                 _say(f"wrote {path}; add it with: registry add {path}")
         if self.options.on_record is not None:
             self.options.on_record(submission)
+
+    def _add(self, submission: dict[str, Any]) -> bool:
+        """Add a record to the registry in use; return whether it is there."""
+        try:
+            from registry.store.add import (  # noqa: PLC0415 - a job's own environment may lack it
+                add_submissions,
+            )
+            from registry.store.folder import find_registry  # noqa: PLC0415 - likewise
+
+            added = add_submissions(find_registry(), [("the training", submission)])[0]
+        except Exception as error:  # noqa: BLE001 - whatever is in the way, the record is kept
+            told = str(error) if isinstance(error, RegistryError) else repr(error)
+            _say(f"the record was not added: {told}")
+            return False
+        _say(f"recorded observation {added.observation_ids[0][:12]}")
+        return True
 
     def _path(self) -> Path | None:
         """Return where this process's record goes; other ranks than the first have their own."""

@@ -22,6 +22,14 @@ _MARK = "_registry_wrapped"
 #: The sessions whose trainer is training at this moment.
 _at_work: list[Session] = []
 
+#: What makes the recorder of a trainer that has none, in a measured process.
+_default: list[Callable[[], Any]] = []
+
+
+def record_by_default(make_recorder: Callable[[], Any]) -> None:
+    """Give a recorder to every trainer that begins to train without one."""
+    _default[:] = [make_recorder]
+
 
 def is_trainer_at_work() -> bool:
     """Return whether a recorded trainer is training: what happens meanwhile is its own."""
@@ -45,6 +53,21 @@ def session_of(trainer: Any) -> Session | None:
     return sessions[-1] if sessions else None
 
 
+def _session_for(trainer: Any) -> Session | None:
+    """Return the session of a trainer's recorder; where there is none, that of the default one.
+
+    It is given at the begin of a training, because frameworks replace the callbacks that a trainer
+    starts with. It stands right behind the first callback, which controls the flow.
+    """
+    session = session_of(trainer)
+    callbacks = getattr(getattr(trainer, "callback_handler", None), "callbacks", None)
+    if session is None and _default and isinstance(callbacks, list):
+        recorder = _default[0]()
+        callbacks.insert(1, recorder)
+        session = recorder.session
+    return session
+
+
 def wrap_trainer(trainer_class: Any) -> None:
     """Wrap the methods of Trainer, unless they are wrapped already."""
     if getattr(trainer_class, _MARK, False):
@@ -60,7 +83,7 @@ def wrap_trainer(trainer_class: Any) -> None:
 def _wrap_train(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def train(self: Any, *arguments: Any, **named: Any) -> Any:
-        session = session_of(self)
+        session = _session_for(self)
         if session is None:
             return original(self, *arguments, **named)
         session.attach(TrainerJob(self))
@@ -72,6 +95,8 @@ def _wrap_train(original: Callable[..., Any]) -> Callable[..., Any]:
             raise
         finally:
             _at_work.remove(session)
+        if self.state.global_step < self.state.max_steps:
+            session.note_early_stop(self.state.global_step)
         metrics = getattr(output, "metrics", None) or {}
         n_samples = _count_samples(metrics)
         session.finish(getattr(output, "training_loss", None), n_samples)

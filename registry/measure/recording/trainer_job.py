@@ -44,8 +44,10 @@ class TrainerJob:
     def read_length(self, batches: Batches) -> dict[str, Any]:
         """Return the length of the sequences; the trainer's own limit is the longest."""
         args = self._trainer.args
-        limit = getattr(args, "max_length", None) or getattr(args, "max_seq_length", None)
-        return batches.read_length(limit if isinstance(limit, int) else None)
+        template = getattr(self._trainer, "template", None)  # where ms-swift has it
+        places = ((args, "max_length"), (args, "max_seq_length"), (template, "max_length"))
+        limits = (getattr(place, name, None) for place, name in places)
+        return batches.read_length(next((n for n in limits if isinstance(n, int) and n), None))
 
     def output_folder(self) -> Path:
         """Return the trainer's output folder."""

@@ -19,7 +19,7 @@ from registry.measure.record_files import read_json, write_json
 from registry.measure.running.model_builder import build_model
 from registry.measure.running.training_data import build_dataset, collate
 from registry.measure.running.unfinished import describe_unfinished
-from registry.measure.trial_settings import parse_settings
+from registry.measure.trial_settings import settings_of
 
 if TYPE_CHECKING:
     from registry.measure.trial_settings import Settings
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
     if "RANK" not in os.environ:
         die_with_parent()
     spec = read_json(spec_path)
-    settings = parse_settings(spec["settings"], "settings")
+    settings = settings_of(spec["settings"])
     try:
         run_job(settings, spec, Path(result_path))
     except BaseException as error:

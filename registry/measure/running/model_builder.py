@@ -39,7 +39,7 @@ def load_config(source: dict[str, Any]) -> Any:
     """Return the transformers configuration that a model source describes."""
     auto = import_module("transformers").AutoConfig
     if source["kind"] == "hub":
-        return auto.from_pretrained(source["hf_id"], local_files_only=True)
+        return auto.from_pretrained(source["hf_id"], local_files_only=True, trust_remote_code=False)
     config = dict(source["config"])
     return auto.for_model(config.pop("model_type"), **config)
 
@@ -138,6 +138,8 @@ def _load_pretrained(settings: Settings, source: dict[str, Any], device: str) ->
         attn_implementation=foreign_name(ATTENTION, settings.attention),
         quantization_config=_quantization_config(settings),
         device_map={"": device},
+        trust_remote_code=False,
+        use_safetensors=True,  # never a pickle
     )
 
 

@@ -7,13 +7,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from registry.catalogue.hf_config import format_hf_config
+from registry.catalogue.hf_config import format_hf_config, parse_hf_config
+from registry.catalogue.meta_model import LOADS
 from registry.errors import SourceError, did_you_mean, excerpt
-from registry.measure.trial_settings import check_keys
 from registry.reading.bounded_file import read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from registry.catalogue import Catalogue
 
@@ -36,6 +36,17 @@ _WORD = re.compile(r"[\w.+-]{1,64}")
 
 #: Names of repositories of the hub.
 _HUB_NAME = re.compile(r"[\w][\w.-]{0,95}/[\w][\w.-]{0,95}")
+
+
+def check_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    """Raise SourceError for the first key of a table that is not known."""
+    known = tuple(known)
+    for name in table:
+        if name not in known:
+            raise SourceError(
+                f"{where}: unknown key {excerpt(name)}{did_you_mean(str(name), known)}; "
+                f"expected one of {', '.join(sorted(known))}"
+            )
 
 
 def resolve_model(
@@ -73,7 +84,7 @@ def _read_config(path: Path) -> Row:
     except (ValueError, RecursionError) as error:
         raise SourceError(f"{path}: {error}; expected a config.json of transformers") from None
     if isinstance(config, dict):  # what names code or files plays no part in a shape
-        config = {name: value for name, value in config.items() if not _LOADS.search(name)}
+        config = {name: value for name, value in config.items() if not LOADS.search(name)}
     return check_config(config, str(path))
 
 
@@ -95,11 +106,11 @@ def check_config(config: Any, where: str) -> Row:
 def _check_fields(table: Row, where: str) -> None:
     for name, value in table.items():
         place = f"{where}.{name}"
-        if isinstance(value, dict) and not _LOADS.search(name):
+        if isinstance(value, dict) and not LOADS.search(name):
             _check_fields(value, place)
             continue
         for item in value if isinstance(value, list) else [value]:
-            if not (_is_number(item) or (_is_word(item) and not _LOADS.search(name))):
+            if not (_is_number(item) or (_is_word(item) and not LOADS.search(name))):
                 raise SourceError(
                     f"{place}: found {excerpt(item)}; expected a number, true or false, or one "
                     "word: a configuration may not name code or files; remove the field"
@@ -146,6 +157,13 @@ def _catalogue_model(row: Row, weights: str) -> Row:
         )
     if config["model_type"] != kind:
         return {"kind": "config", "config": config, "nearest_of": row["model_id"]}
+    found = parse_hf_config(config).get("n_params")
+    if row.get("n_params") and found not in (None, row["n_params"]):
+        raise SourceError(
+            f"model {row['model_id']!r}: the columns of the catalogue describe a {kind} of "
+            f"{found:,} parameters, not of {row['n_params']:,}: its layout has more to it; give "
+            "its config.json, or describe it under [models] of the plan"
+        )
     return {"kind": "config", "config": config, **prefer}
 
 

@@ -5,24 +5,13 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from registry.errors import SourceError, excerpt
-from registry.measure.running.model_sources import check_config
-from registry.measure.trial_settings import LISTS, NAMES, check_keys, parse_setting
+from registry.measure.running.plan_model import PlanError, validate_document
+from registry.measure.trial_settings import NAMES
 from registry.reading.bounded_file import read_bytes
-from registry.units import parse_figure
-
-#: Keys of a plan beside the settings.
-_TOP = ("name", "description", "repeats", "matrix", "exclude", "include", "models", "memory_limit")
-
-#: Settings that a plan writes by their own name; the others it writes in another way.
-_SETTING_NAMES = tuple(name for name in NAMES if name not in ("repeat", "memory_limit_bytes"))
-
-#: What may stand in a plan itself, its matrix and its further tables.
-_OF_TRIALS = (*_SETTING_NAMES, "memory_limit")
 
 #: Largest plan that is read, in bytes; one with a line for each of ten thousand trials is smaller.
 _LARGEST_PLAN = 2**20
@@ -34,8 +23,6 @@ DEEPEST_NESTING = 16
 _DEEP_KEY = re.compile(r"""(?:[\w"'-]+[ \t]*\.[ \t]*){64}""")
 
 _TOO_DEEP = f"nested deeper than {DEEPEST_NESTING} levels; expected a plan, which has four"
-
-_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True)
@@ -90,28 +77,40 @@ def parse_plan(
     Without a ``folder``, the paths are the caller's own and may lead anywhere.
     """
     check_depth(document, origin)
-    check_keys(document, [*_TOP, *_SETTING_NAMES], origin)
-    located = partial(_located, folder=folder, is_named=dataset is not None, origin=origin)
-    base = located(_parse_table({k: document[k] for k in document if k in _OF_TRIALS}, origin))
+    read = {"name": Path(origin).stem, "repeats": 1, **validate_document(document, origin)}
+    located = _Located(folder, is_named=dataset is not None)
+    base = located.table(_trial_keys(read))
     if dataset is not None:
         base["dataset"] = str(dataset.resolve())
-    axes = _parse_matrix(document, origin)
+    axes = _trial_keys(read["matrix"])
     plan = Plan(
-        name=_parse_name(document, origin),
+        name=read["name"],
         base=base,
         axes={
-            name: [located({name: value})[name] for value in values]
+            name: [located.table({name: value}, f"matrix.{name}")[name] for value in values]
             for name, values in axes.items()
         },
-        exclude=tuple(_parse_rows(document, "exclude", origin)),
-        include=tuple(located(row) for row in _parse_rows(document, "include", origin)),
-        models=_parse_models(document, origin),
-        repeats=_parse_repeats(document, origin),
+        exclude=tuple(_trial_keys(row) for row in read["exclude"]),
+        include=tuple(
+            located.table(_trial_keys(row), f"include[{index}]")
+            for index, row in enumerate(read["include"])
+        ),
+        models=read.get("models", {}),
+        repeats=read["repeats"],
     )
+    problems = located.problems
     named = bool(plan.include) and all("model" in row for row in plan.include)
     if "model" not in {**base, **axes} and (axes or not named):
-        raise SourceError(f"{origin}: no model; expected 'model' in the plan or in its matrix")
+        problems.append("no model; expected 'model' in the plan or in its matrix")
+    if problems:
+        raise PlanError(problems, origin=origin)
     return plan
+
+
+def _trial_keys(table: dict[str, Any]) -> dict[str, Any]:
+    """Return what a table says of trials, by the names of the settings."""
+    renamed = {"memory_limit_bytes" if k == "memory_limit" else k: v for k, v in table.items()}
+    return {name: value for name, value in renamed.items() if name in NAMES}
 
 
 def check_depth(document: Any, origin: str) -> None:
@@ -124,100 +123,33 @@ def check_depth(document: Any, origin: str) -> None:
         raise SourceError(f"{origin}: {_TOO_DEEP}")
 
 
-def _parse_name(document: dict[str, Any], origin: str) -> str:
-    name = document.get("name", Path(origin).stem)
-    if not isinstance(name, str) or not name.isprintable() or len(name) > _LONGEST_NAME:
-        raise SourceError(f"{origin}: name: found {excerpt(name)}; expected a short text")
-    return name
+class _Located:
+    """Makes paths hold from anywhere, and collects those that may not be read."""
 
+    def __init__(self, folder: Path | None, *, is_named: bool) -> None:
+        self._folder = folder
+        self._is_named = is_named
+        self.problems: list[str] = []
 
-def _parse_matrix(document: dict[str, Any], origin: str) -> dict[str, list[Any]]:
-    where = f"{origin}: matrix"
-    axes = [_parse_axis(*item, where) for item in _table(document, "matrix", origin).items()]
-    return dict(axes)
-
-
-def _table(document: dict[str, Any], name: str, origin: str) -> dict[str, Any]:
-    table = document.get(name, {})
-    if not isinstance(table, dict):
-        raise SourceError(f"{origin}: {name}: found {excerpt(table)}; expected a table")
-    return table
-
-
-def _parse_rows(document: dict[str, Any], name: str, origin: str) -> list[dict[str, Any]]:
-    rows = document.get(name, [])
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise SourceError(
-            f"{origin}: {name}: found {excerpt(rows)}; expected tables, as [[{name}]]"
-        )
-    return [_parse_table(row, f"{origin}: {name}[{index}]") for index, row in enumerate(rows)]
-
-
-def _parse_table(table: dict[str, Any], where: str) -> dict[str, Any]:
-    check_keys(table, _OF_TRIALS, where)
-    return dict(_parse_setting(name, value, where) for name, value in table.items())
-
-
-def _parse_axis(name: str, value: Any, where: str) -> tuple[str, list[Any]]:
-    check_keys({name: value}, _OF_TRIALS, where)
-    if not isinstance(value, list) or not value:
-        raise SourceError(f"{where}: {name}: found {excerpt(value)}; expected a list of values")
-    if name in LISTS and not all(isinstance(item, list) for item in value):
-        raise SourceError(f"{where}: {name}: found {excerpt(value)}; expected a list of lists")
-    parsed = [_parse_setting(name, item, where) for item in value]
-    return parsed[0][0], [item for _, item in parsed]
-
-
-def _parse_setting(name: str, value: Any, where: str) -> tuple[str, Any]:
-    """Return a setting's own name and its value, checked."""
-    if name == "memory_limit":
-        name, value = "memory_limit_bytes", parse_memory_limit(value, where)
-    return name, parse_setting(name, value, where)
-
-
-def parse_memory_limit(value: Any, where: str) -> int:
-    """Return a limit in bytes from text such as ``2 GiB``."""
-    if not isinstance(value, str):
-        raise SourceError(
-            f"{where}: memory_limit: found {excerpt(value)}; expected text, as '2 GiB'"
-        )
-    return int(parse_figure("byte", value, where=f"{where}: memory_limit")["value"])
-
-
-def _parse_models(document: dict[str, Any], origin: str) -> dict[str, dict[str, Any]]:
-    models = _table(document, "models", origin)
-    for name, config in models.items():
-        check_config(config, f"{origin}: models.{name}")
-    return models
-
-
-def _parse_repeats(document: dict[str, Any], origin: str) -> int:
-    repeats = document.get("repeats", 1)
-    if type(repeats) is not int or repeats < 1:
-        raise SourceError(
-            f"{origin}: repeats: found {excerpt(repeats)}; expected a positive integer"
-        )
-    return repeats
-
-
-def _located(
-    table: dict[str, Any], *, folder: Path | None, is_named: bool, origin: str
-) -> dict[str, Any]:
-    """Return the table with paths that hold from anywhere."""
-    located = dict(table)
-    if folder is not None and "model" in table and (folder / table["model"]).is_file():
-        located["model"] = str((folder / table["model"]).resolve())
-    if "dataset" not in table:
+    def table(self, table: dict[str, Any], where: str = "") -> dict[str, Any]:
+        located = dict(table)
+        if self._folder and "model" in table and (self._folder / table["model"]).is_file():
+            located["model"] = str((self._folder / table["model"]).resolve())
+        if "dataset" in table:
+            place = f"{where}.dataset".removeprefix(".").replace("matrix.dataset.", "matrix.")
+            located["dataset"] = self._dataset(table["dataset"], place)
         return located
-    if is_named:
-        raise SourceError(
-            f"{origin}: dataset: found {excerpt(table['dataset'])} beside the one named for all "
-            "trials; expected one of the two; remove it from the plan"
-        )
-    path = (folder or Path()).joinpath(table["dataset"]).resolve()
-    if folder is not None and not path.is_relative_to(folder.resolve()):
-        raise SourceError(
-            f"{origin}: dataset: found {excerpt(table['dataset'])}, which is not in the plan's "
-            "folder; expected a file there; to train on another one, name it yourself: --dataset"
-        )
-    return {**located, "dataset": str(path)}
+
+    def _dataset(self, name: str, place: str) -> str:
+        if self._is_named:
+            self.problems.append(
+                f"{place}: found {excerpt(name)} beside the one named for all trials; expected one "
+                "of the two; remove it from the plan"
+            )
+        path = (self._folder or Path()).joinpath(name).resolve()
+        if self._folder is not None and not path.is_relative_to(self._folder.resolve()):
+            self.problems.append(
+                f"{place}: found {excerpt(name)}, which is not in the plan's folder; expected a "
+                "file there; to train on another one, name it yourself: --dataset"
+            )
+        return str(path)

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import SourceError, excerpt
 from registry.measure.environment import collect_environment
-from registry.measure.running.model_sources import build_config, check_config, parse_source
+from registry.measure.running.model_sources import (
+    build_config,
+    check_config,
+    check_keys,
+    parse_source,
+)
 from registry.measure.running.plan import Plan, check_depth
-from registry.measure.trial_settings import CHOICES, Settings, check_keys, parse_settings
+from registry.measure.running.plan_model import parse_settings
+from registry.measure.trial_settings import CHOICES, Settings
 from registry.measure.words import BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from registry.catalogue import Catalogue
@@ -71,6 +77,8 @@ class Rerun:
     plan: Plan
     differences: tuple[Difference, ...]
     left_out: tuple[str, ...]
+    #: Whether a trial of the same shape stands in for a job of which nothing else is known.
+    is_stand_in: bool = False
 
 
 def plan_of(
@@ -98,7 +106,8 @@ def plan_of(
     else:
         plan, left_out = _plan_of_configuration(configuration, models or {}, catalogue)
     recorded = observation.get("environment", {})
-    return Rerun(plan, tuple(compare_environments(recorded, here)), left_out)
+    differences = tuple(compare_environments(recorded, here))
+    return Rerun(plan, differences, left_out, is_stand_in=spec is None)
 
 
 def _plan_of_spec(spec: Any, dataset: Path | None) -> Plan:
@@ -202,6 +211,25 @@ def _quantization(configuration: Row) -> str:
         f"quantization {configuration['quant_method']} {kind or ''}".rstrip()
         + ": a trial cannot make it; expected bitsandbytes nf4, fp4 or int8"
     )
+
+
+def compare_cards(observation: Mapping[str, Any], gpu_ids: Sequence[str]) -> list[Difference]:
+    """Return the card that an observation was made on, where it is none of this machine's."""
+    recorded = observation["configuration"].get("gpu_id")
+    if recorded in (None, "cpu", *gpu_ids):
+        return []
+    return [Difference("gpu_id", recorded, ", ".join(dict.fromkeys(gpu_ids)) or "none")]
+
+
+def compare_variables(recorded: Mapping[str, Any], here: Mapping[str, Any]) -> list[Difference]:
+    """Return the environment variables that change speed or memory and differ from then."""
+    before, now = recorded.get("settings") or {}, here.get("settings") or {}
+    names = sorted(name for name in {*before, *now} if name.isupper())
+    return [
+        Difference(name, before.get(name, "not set"), now.get(name, "not set"))
+        for name in names
+        if before.get(name) != now.get(name)
+    ]
 
 
 def compare_environments(recorded: Mapping[str, Any], here: Mapping[str, Any]) -> list[Difference]:

@@ -70,7 +70,8 @@ _TOKENIZERS: dict[str, Any] = {}
 
 def _tokenizer(name: str) -> Any:
     if name not in _TOKENIZERS:
-        _TOKENIZERS[name] = import_module("transformers").AutoTokenizer.from_pretrained(name)
+        auto = import_module("transformers").AutoTokenizer
+        _TOKENIZERS[name] = auto.from_pretrained(name, trust_remote_code=False)
     return _TOKENIZERS[name]
 
 

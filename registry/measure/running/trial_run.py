@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from registry.measure.child_process import (
@@ -24,6 +24,7 @@ from registry.measure.failure import (
 from registry.measure.matching import match_to_catalogue
 from registry.measure.record_files import read_json, write_json
 from registry.measure.recording.progress import SUFFIX, assemble_all, read_progress
+from registry.measure.running.slots import VISIBLE, Slot
 from registry.measure.running.unfinished import describe_unfinished
 
 if TYPE_CHECKING:
@@ -58,28 +59,55 @@ class TrialResult:
 
 
 def run_trial(
-    trial: Trial, folder: Path, *, catalogue: Catalogue | None = None, python: str | None = None
+    trial: Trial,
+    folder: Path,
+    *,
+    catalogue: Catalogue | None = None,
+    python: str | None = None,
+    environment: Row | None = None,
 ) -> TrialResult:
     """Run a trial in ``folder`` and return its result; a failure of the child is a result too.
 
-    The folder then holds the spec, the child's output and the result. Raises OSError where the
-    child cannot be started, and KeyboardInterrupt after the child has been killed.
+    ``python`` is the job's interpreter and ``environment`` what is installed there; by default
+    both are this process's. The folder then holds the spec, the child's output and the result.
+    Raises OSError where the child cannot be started, and KeyboardInterrupt after the child has been
+    killed.
     """
-    folder = folder.resolve()  # the job runs in it
-    folder.mkdir(parents=True, exist_ok=True)
-    spec = trial.as_spec()
-    for stale in folder.glob("result*.json*"):
-        stale.unlink()
-    write_json(folder / SPEC_NAME, spec)
+    folder = prepare_folder(trial, folder)
     finished = run_process(
         job_command(trial, folder, python),
         environment=trial_environment(trial),
         folder=folder,
         timeout_seconds=trial.settings.timeout_seconds,
     )
+    return conclude(trial, folder, finished, catalogue=catalogue, environment=environment)
+
+
+def prepare_folder(trial: Trial, folder: Path) -> Path:
+    """Make the folder that a trial's job runs in, with its spec; return its absolute path."""
+    folder = folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in folder.glob("result*.json*"):
+        stale.unlink()
+    write_json(folder / SPEC_NAME, trial.as_spec())
+    return folder
+
+
+def conclude(
+    trial: Trial,
+    folder: Path,
+    finished: Finished,
+    *,
+    catalogue: Catalogue | None = None,
+    environment: Row | None = None,
+) -> TrialResult:
+    """Return the result of a trial whose job has ended.
+
+    ``environment`` is the one of its interpreter, where that is not this process's.
+    """
     document = read_results(folder)
     failure = judge(finished, document, trial, _last_words(folder / ERRORS_NAME))
-    document = complete(document, spec, failure, finished)
+    document = complete(document, trial.as_spec(), failure, finished, environment)
     if catalogue is not None:
         document = match_to_catalogue(document, catalogue, prefer=trial.model.get("model_id"))
     observation = document["observations"][0]
@@ -97,8 +125,9 @@ def job_command(trial: Trial, folder: Path, python: str | None = None) -> list[s
     return module_command("torch.distributed.run", *options, *job, python=python)
 
 
-def trial_environment(trial: Trial) -> dict[str, str]:
-    """Return the environment of a trial's job."""
+def trial_environment(trial: Trial, slot: Slot | None = None) -> dict[str, str]:
+    """Return the environment of a trial's job, which sees the GPUs of its slot alone."""
+    slot = slot or Slot()
     environment = job_environment(os.environ)
     environment["PYTHONUNBUFFERED"] = "1"
     environment["TOKENIZERS_PARALLELISM"] = "false"
@@ -107,8 +136,11 @@ def trial_environment(trial: Trial) -> dict[str, str]:
     if trial.settings.n_gpus > 1 or trial.settings.device == "cpu":
         # half the processors: OpenMP's threads wait for each other by spinning, so that one
         # processor taken by somebody else makes a step a hundred times longer
-        n_threads = len(os.sched_getaffinity(0)) // 2 // trial.settings.n_gpus
+        n_cpus = len(slot.cpus or os.sched_getaffinity(0))
+        n_threads = n_cpus // 2 // trial.settings.n_gpus
         environment.setdefault("OMP_NUM_THREADS", str(max(n_threads, 1)))
+    if slot.gpus:
+        environment[VISIBLE] = ",".join(slot.gpus)
     return environment
 
 
@@ -179,11 +211,17 @@ def _judge_exit(finished: Finished, last_words: str, *, has_record: bool) -> Fai
     return Failure(outcome, shorten(f"{how}: {said}"))
 
 
-def complete(document: Row | None, spec: Row, failure: Failure | None, finished: Finished) -> Row:
+def complete(
+    document: Row | None,
+    spec: Row,
+    failure: Failure | None,
+    finished: Finished,
+    environment: Row | None = None,
+) -> Row:
     """Return the submission of a trial, with what the parent knows of its end."""
     if document is None:
         # No failure of its own and no record: judge() has said so.
-        document = describe_unfinished(spec, failure or Failure("error", "no result"))
+        document = describe_unfinished(spec, failure or Failure("error", "no result"), environment)
     observation = dict(document["observations"][0])
     if failure is not None:
         observation |= {"outcome": failure.outcome, "outcome_detail": failure.detail}
@@ -197,6 +235,19 @@ def complete(document: Row | None, spec: Row, failure: Failure | None, finished:
     }
     source = {**document["source"], "title": "Trial of the registry's runner"}
     return {**document, "source": source, "observations": [observation]}
+
+
+def mark_neighbours(result: TrialResult, n_beside: int) -> TrialResult:
+    """Return the result with the word that others ran at the same time, if there were any."""
+    if not n_beside:
+        return result
+    (observation,) = result.submission["observations"]
+    marked = {
+        **observation,
+        "flags": sorted({*observation.get("flags", ()), "side_by_side"}),
+        "provenance": {**observation["provenance"], "trials_beside": n_beside},
+    }
+    return replace(result, submission={**result.submission, "observations": [marked]})
 
 
 def _without_step_times(observation: Row) -> list[Row]:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import SourceError
 from registry.measure.running.model_sources import resolve_model
+from registry.measure.running.plan_model import PlanError
+from registry.measure.running.trial_checks import check_targets, check_together
 from registry.measure.trial_settings import Settings
 from registry.reading.bounded_file import open_regular
 from registry.submission.identity import canonical_json
@@ -83,7 +85,7 @@ def count_trials(plan: Plan) -> int:
 def expand_trials(plan: Plan, catalogue: Catalogue | None = None) -> list[Trial]:
     """Return the trials of a plan in order, each once: the matrix, then what is included.
 
-    Raises SourceError where a trial names an unknown model, or lacks one, and for too many.
+    Raises PlanError with all that is wrong with any of them, and for too many.
     """
     if (n_trials := count_trials(plan)) > MOST_TRIALS:
         raise SourceError(
@@ -91,23 +93,44 @@ def expand_trials(plan: Plan, catalogue: Catalogue | None = None) -> list[Trial]
             "take values out of its matrix"
         )
     _hash_dataset.cache_clear()  # the file may be another one by now
+    stated = list(_combinations(plan))
+    problems = [text for each in stated for text in _check_combination(each, plan, catalogue)]
+    if problems:
+        raise PlanError(problems, origin=plan.name)
     trials = (
-        _build_trial({**stated, "repeat": repeat}, plan, catalogue)
-        for stated in _combinations(plan)
+        _build_trial({**each, "repeat": repeat}, plan, catalogue)
+        for each in stated
         for repeat in range(1, plan.repeats + 1)
     )
     return list({trial.trial_id: trial for trial in trials}.values())
 
 
-def _build_trial(stated: dict[str, Any], plan: Plan, catalogue: Catalogue | None) -> Trial:
+def _check_combination(
+    stated: dict[str, Any], plan: Plan, catalogue: Catalogue | None
+) -> Iterator[str]:
+    """Yield what keeps a combination from being a trial."""
     if "model" not in stated:
-        raise SourceError(f"{plan.name}: a trial has no model; expected 'model' for each")
+        yield "a trial has no model; expected 'model' for each"
+        return
     settings = Settings(**stated)
-    _check_settings(settings, plan.name)
-    model = plan.sources.get(settings.model) or resolve_model(
+    yield from check_together(settings)
+    try:
+        source = _find_source(settings, plan, catalogue)
+    except SourceError as error:
+        yield str(error)
+    else:
+        yield from check_targets(settings, source)
+
+
+def _build_trial(stated: dict[str, Any], plan: Plan, catalogue: Catalogue | None) -> Trial:
+    settings = Settings(**stated)
+    return trial_of(settings, _find_source(settings, plan, catalogue))
+
+
+def _find_source(settings: Settings, plan: Plan, catalogue: Catalogue | None) -> dict[str, Any]:
+    return plan.sources.get(settings.model) or resolve_model(
         settings.model, plan.models, catalogue, weights=settings.weights
     )
-    return trial_of(settings, model)
 
 
 def _is_combined(plan: Plan) -> bool:
@@ -127,16 +150,3 @@ def _combinations(plan: Plan) -> Iterator[dict[str, Any]]:
 def _matches(stated: dict[str, Any], rule: dict[str, Any]) -> bool:
     """Return whether a rule leaves a combination out."""
     return all(name in stated and stated[name] == value for name, value in rule.items())
-
-
-def _check_settings(settings: Settings, origin: str) -> None:
-    if settings.method == "full" and settings.quantization != "none":
-        raise SourceError(
-            f"{origin}: method full with quantization {settings.quantization}: quantized weights "
-            "take no gradient; expected an adapter; exclude the combination"
-        )
-    if settings.weights == "pretrained" and settings.model.endswith(".json"):
-        raise SourceError(
-            f"{origin}: model {settings.model!r} with pretrained weights: a configuration has no "
-            "weights; expected a folder or a name of the hub"
-        )

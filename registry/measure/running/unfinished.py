@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-def describe_unfinished(spec: Row, failure: Failure) -> Row:
-    """Return the submission of a trial that has no record of its own."""
+def describe_unfinished(spec: Row, failure: Failure, environment: Row | None = None) -> Row:
+    """Return the submission of a trial that has no record of its own.
+
+    ``environment`` is the one of its interpreter, where that is not this process's.
+    """
     settings = spec["settings"]
     peaks = Peaks()
     if "torch" in sys.modules:  # called in the job itself, whose memory this is
@@ -32,7 +35,7 @@ def describe_unfinished(spec: Row, failure: Failure) -> Row:
         run_id=secrets.token_hex(8),
         observed_at=datetime.now(UTC).isoformat(timespec="seconds"),
         configuration=configuration_of(settings),
-        environment=collect_environment(installed="torch" not in sys.modules),
+        environment=environment or collect_environment(installed="torch" not in sys.modules),
         model=model_of(spec["model"]),
         gpu=_gpu(settings),
         parts=[{"rank": 0, "steps": [], "peaks": peaks.rows()}],

@@ -21,7 +21,7 @@ from registry.measure.failure import Failure
 from registry.measure.record_files import read_json
 from registry.measure.recording.progress import SUFFIX, assemble_all, read_progress
 from registry.measure.running.trial_run import is_record, rank_of_failure
-from registry.measure.trial_settings import RECORD_FOLDER
+from registry.measure.trial_settings import RECORD_FOLDER, WARMUP_STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -62,18 +62,27 @@ class WrappedRun:
 
 
 def run_command(
-    command: Sequence[str], *, environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    warmup_steps: int | None = None,
 ) -> WrappedRun:
     """Run a command with the recorder in it; its input and output stay the caller's.
 
-    Several trainings of one command become several observations of one submission. Raises
+    It runs in ``folder``, the current one if None. ``warmup_steps`` is how many first steps the
+    figures leave out. Several trainings of one command become several observations of one
+    submission. Raises
     CommandError where the command cannot be started. Ctrl-C reaches the child, whose end is
     awaited.
     """
     environment = dict(environment or os.environ)
-    with tempfile.TemporaryDirectory(prefix="registry-run-") as folder:
-        finished = _run(command, wrapped_environment(environment, folder))
-        records = list(read_folder(Path(folder)))
+    with tempfile.TemporaryDirectory(prefix="registry-run-") as records_folder:
+        wrapped = wrapped_environment(environment, records_folder)
+        if warmup_steps is not None:
+            wrapped[WARMUP_STEPS] = str(warmup_steps)
+        finished = _run(command, wrapped, folder)
+        records = list(read_folder(Path(records_folder)))
     returncode = finished.returncode
     status = returncode if returncode >= 0 else _SIGNAL_BASE - returncode
     submission = None
@@ -93,9 +102,9 @@ def wrapped_environment(environment: Mapping[str, str], folder: str) -> dict[str
     return {**environment, "PYTHONPATH": os.pathsep.join(paths), RECORD_FOLDER: folder}
 
 
-def _run(command: Sequence[str], environment: dict[str, str]) -> Finished:
+def _run(command: Sequence[str], environment: dict[str, str], folder: Path | None) -> Finished:
     try:
-        return run_in_foreground(command, environment=environment)
+        return run_in_foreground(command, environment=environment, folder=folder)
     except OSError as error:
         status = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
         message = f"{command[0]}: cannot be started: {error.strerror or error}"

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any, TextIO
 
 from registry.errors import RegistryError
-from registry.measure.trial_settings import parse_settings
+from registry.measure.running.plan_model import parse_settings
 from registry.predict.dryrun import Recipe, dry_run
 
 

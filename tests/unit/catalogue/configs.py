@@ -23,6 +23,12 @@ def _llama(model_type: str, sizes: tuple[int, int, int, int, int], **more: Any) 
     }  # fmt: skip
 
 
+_SIGLIP: dict[str, Any] = {
+    "model_type": "siglip_vision_model", "hidden_size": 1152, "image_size": 896,
+    "intermediate_size": 4304, "num_attention_heads": 16, "num_hidden_layers": 27,
+    "patch_size": 14, "vision_use_head": False,
+}  # fmt: skip
+
 PUBLISHED: dict[str, Published] = {
     "Llama-2-7b": Published(
         _llama("llama", (4096, 32, 32, 11008, 32000), tie_word_embeddings=False),
@@ -276,20 +282,99 @@ PUBLISHED: dict[str, Published] = {
         3_298_793_472,
         {"n_active_params": 882_874_368},
     ),
-    "DeepSeek-V3": Published(  # latent attention and dense first layers: not counted
+    "DeepSeek-V3": Published(  # without the layer that predicts a second token
         _llama("deepseek_v3", (7168, 61, 128, 18432, 129280), num_key_value_heads=128,
                moe_intermediate_size=2048, n_routed_experts=256, num_experts_per_tok=8,
                n_shared_experts=1, kv_lora_rank=512, qk_nope_head_dim=128, qk_rope_head_dim=64,
                v_head_dim=128, tie_word_embeddings=False),
-        None,
+        671_026_404_352,
         {"intermediate_size": 2048, "n_experts": 256, "head_dim": 192, "gated_mlp": True},
     ),
-    "llava-1.5-7b-hf": Published(  # the vision tower is not counted, so the model is not
+    "DeepSeek-V2-Lite": Published(  # its queries are not narrowed
+        _llama("deepseek_v2", (2048, 27, 16, 10944, 102400), num_key_value_heads=16,
+               moe_intermediate_size=1408, n_routed_experts=64, num_experts_per_tok=6,
+               n_shared_experts=2, first_k_dense_replace=1, kv_lora_rank=512, q_lora_rank=None,
+               qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128),
+        15_706_484_224,
+        {"n_experts_active": 6, "intermediate_size": 1408},
+    ),
+    "gpt-oss-20b": Published(
+        _llama("gpt_oss", (2880, 24, 64, 2880, 201088), num_key_value_heads=8, head_dim=64,
+               num_local_experts=32, num_experts_per_tok=4),
+        20_914_757_184,
+        {"n_experts": 32, "attention_bias": True},
+    ),
+    "llava-1.5-7b-hf": Published(
         {"model_type": "llava", "tie_word_embeddings": False,
          "text_config": _llama("llama", (4096, 32, 32, 11008, 32064)),
-         "vision_config": {"model_type": "clip_vision_model", "hidden_size": 1024}},
-        None,
+         "vision_config": {
+             "model_type": "clip_vision_model", "hidden_size": 1024, "image_size": 336,
+             "intermediate_size": 4096, "num_attention_heads": 16, "num_hidden_layers": 24,
+             "patch_size": 14, "projection_dim": 768}},
+        7_063_427_072,
         {"hidden_size": 4096, "vocab_size": 32064, "model_type": "llava", "gated_mlp": True},
+    ),
+    "gemma-3-4b-pt": Published(  # as published: what the class has by itself is left out
+        {"model_type": "gemma3",
+         "text_config": {"hidden_size": 2560, "intermediate_size": 10240,
+                         "model_type": "gemma3_text", "num_hidden_layers": 34},
+         "vision_config": _SIGLIP},
+        4_300_079_472,
+        {"n_heads": 8, "n_kv_heads": 4, "head_dim": 256, "vocab_size": 262208},
+    ),
+    "gemma-3-27b-pt": Published(
+        {"model_type": "gemma3",
+         "text_config": {"hidden_size": 5376, "intermediate_size": 21504, "head_dim": 128,
+                         "model_type": "gemma3_text", "num_hidden_layers": 62,
+                         "num_attention_heads": 32, "num_key_value_heads": 16},
+         "vision_config": _SIGLIP},
+        27_432_406_640,
+        {"n_heads": 32, "tied_embeddings": True},
+    ),
+    "Qwen2-VL-7B": Published(  # the text's fields stand beside the tower's
+        _llama("qwen2_vl", (3584, 28, 28, 18944, 152064), num_key_value_heads=4,
+               tie_word_embeddings=False,
+               vision_config={
+                   "depth": 32, "embed_dim": 1280, "mlp_ratio": 4, "num_heads": 16,
+                   "in_chans": 3, "hidden_size": 3584, "patch_size": 14,
+                   "spatial_merge_size": 2, "temporal_patch_size": 2}),
+        8_291_375_616,
+        {"hidden_size": 3584, "attention_bias": True},
+    ),
+    "Qwen2.5-VL-7B": Published(
+        _llama("qwen2_5_vl", (3584, 28, 28, 18944, 152064), num_key_value_heads=4,
+               tie_word_embeddings=False,
+               vision_config={
+                   "depth": 32, "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16,
+                   "in_chans": 3, "out_hidden_size": 3584, "patch_size": 14,
+                   "spatial_merge_size": 2, "temporal_patch_size": 2}),
+        8_292_166_656,
+        {"hidden_size": 3584},
+    ),
+    "Mistral-Small-3.1-24B": Published(
+        {"model_type": "mistral3", "tie_word_embeddings": False,
+         "text_config": _llama("mistral", (5120, 40, 32, 32768, 131072), head_dim=128,
+                               num_key_value_heads=8, tie_word_embeddings=False),
+         "vision_config": {
+             "model_type": "pixtral", "hidden_size": 1024, "image_size": 1540, "head_dim": 64,
+             "intermediate_size": 4096, "num_attention_heads": 16, "num_hidden_layers": 24,
+             "patch_size": 14}},
+        24_011_361_280,
+        {"head_dim": 128},
+    ),
+    "flan-t5-xl": Published(
+        {"model_type": "t5", "d_model": 2048, "d_ff": 5120, "d_kv": 64, "num_heads": 32,
+         "num_layers": 24, "num_decoder_layers": 24, "vocab_size": 32128,
+         "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+        2_849_757_184,
+        {"n_layers": 48, "n_heads": 32},
+    ),
+    "whisper-large-v3": Published(
+        {"model_type": "whisper", "d_model": 1280, "encoder_layers": 32, "decoder_layers": 32,
+         "encoder_ffn_dim": 5120, "decoder_ffn_dim": 5120, "encoder_attention_heads": 20,
+         "decoder_attention_heads": 20, "num_mel_bins": 128, "vocab_size": 51866},
+        1_543_490_560,
+        {"n_layers": 64},
     ),
     "a family that is not listed": Published(
         _llama("newcomer", (1024, 8, 8, 2048, 32000), num_key_value_heads=2),

@@ -27,7 +27,8 @@ def test_check_names_what_is_out_of_date_and_writes_nothing(tmp_path: Path) -> N
     folder.mkdir()
     (folder / "data-dictionary.md").write_text("old", encoding="utf-8")
     assert main(["--check"], folder) == (
-        "docs/data-dictionary.md, docs/submission.schema.json: not what the contract says; "
+        "docs/data-dictionary.md, docs/submission.schema.json, docs/plans.md, "
+        "docs/plan.schema.json: not what the contract says; "
         "run `python -m registry.contract.documentation` and commit what it writes"
     )
     assert [path.name for path in folder.iterdir()] == ["data-dictionary.md"]

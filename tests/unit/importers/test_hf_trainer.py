@@ -195,3 +195,67 @@ def test_no_figure_is_taken_from_a_number_that_is_none(tmp_path: Path, observe: 
     (tmp_path / "train_results.json").write_text(text, encoding="utf-8")
     (observation,) = observe(tmp_path, **RUN)
     assert {row["metric"] for row in observation["measurements"]} == {"total_time"}
+
+
+def losses_to(steps: int, *, start: float = 2.0) -> list[dict[str, Any]]:
+    """Return the entries of a log every two steps, with a loss that falls."""
+    return [{"step": step, "loss": start - step / 100} for step in range(2, steps + 1, 2)]
+
+
+def mean_loss(entries: list[dict[str, Any]], steps: int) -> float:
+    """Return the sum of losses of some entries, two steps each, over all steps."""
+    return sum(2 * float(entry["loss"]) for entry in entries) / steps
+
+
+def test_a_resumed_run_is_flagged_and_timed_by_its_session(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    history = losses_to(40)
+    results = {
+        "train_runtime": 120.0, "train_samples_per_second": 0.667,
+        "train_steps_per_second": 0.333, "train_loss": mean_loss(history[10:], 40),
+    }  # fmt: skip
+    (run,) = observe(write_run(tmp_path, results, state_at(40, 40, *history)), **RUN)
+    assert run["flags"] == ["resumed"]
+    assert run["provenance"]["resumed_at_step"] == 20
+    assert figure(run, "step_time")["value"] == pytest.approx(6.0)  # 120 s of 20 steps
+    assert figure(run, "n_steps")["value"] == 20
+    rates = {"samples_per_second", "steps_per_second"}
+    assert rates.isdisjoint(row["metric"] for row in run["measurements"])
+
+
+def test_a_resumed_run_of_a_later_version_is_known_by_its_rate(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    results = {"train_runtime": 120.0, "train_steps_per_second": 0.167, "train_loss": 1.7}
+    total = {"step": 40, **results}
+    state = state_at(40, 40, *losses_to(40), total)
+    (run,) = observe(write_run(tmp_path, results, state), **RUN)
+    assert run["flags"] == ["resumed"]
+    assert figure(run, "step_time")["value"] == pytest.approx(6.0)
+
+
+@pytest.mark.parametrize("decimals", [4, 1])
+def test_a_whole_run_is_not_taken_for_a_resumed_one(
+    tmp_path: Path, observe: Observe, decimals: int
+) -> None:
+    history = losses_to(40)
+    results = {
+        "train_runtime": 120.0, "train_steps_per_second": 0.333,
+        "train_loss": round(mean_loss(history, 40), decimals),
+    }  # fmt: skip
+    (run,) = observe(write_run(tmp_path, results, state_at(40, 40, *history)), **RUN)
+    assert "flags" not in run
+
+
+def test_a_peak_counts_what_was_allocated_at_the_start(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    results = {
+        "train_runtime": 10.0, "init_mem_gpu_alloc_delta": 78,
+        "train_mem_gpu_alloc_delta": 300, "train_mem_gpu_peaked_delta": 622,
+    }  # fmt: skip
+    (run,) = observe(write_run(tmp_path, results), **RUN)
+    peak = figure(run, "peak_memory")
+    assert (peak["value"], peak["raw"]) == (1000, "78 + 300 + 622")
+    assert run["flags"] == ["memory_is_delta"]  # what was there before is not known

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     Observe = Callable[..., list[dict[str, Any]]]
 
 RUN = {"model_id": "llama-3.2-1b", "method": "lora"}
+UNKNOWN = (
+    "not recognized as a training log or result of any known framework (peft, fms-acceleration, "
+    "optimum-habana, milabench, notebook, mlperf, ms-swift, llama-factory, axolotl, torchtune, "
+    "megatron, deepspeed, hf-trainer)"
+)
 
 REFUSED = {
     "a long field.csv": (
@@ -44,19 +49,19 @@ REFUSED = {
     ),
     "nested.json": (
         "[" * 100_000,
-        "not recognized as a training log or result of any known framework",
+        UNKNOWN,
     ),
     "digits.json": (
         '{"train_runtime": ' + "9" * 5_000 + "}",
-        "not recognized as a training log or result of any known framework",
+        UNKNOWN,
     ),
     "digits.log": (
         "9" * 200_000,
-        "not recognized as a training log or result of any known framework",
+        UNKNOWN,
     ),
     "bars.log": (
         "1/2 [" * 50_000 + "{'" * 50_000,
-        "not recognized as a training log or result of any known framework",
+        UNKNOWN,
     ),
 }
 

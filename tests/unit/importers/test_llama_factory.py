@@ -149,3 +149,26 @@ def test_vram_is_divided_by_gibibytes(
     assert peak["value"] == 12.25 * 2**30
     assert (peak["low"], peak["high"]) == (12.245 * 2**30, 12.255 * 2**30)
     assert figure(observation, "peak_memory", kind="allocated")["value"] == 10.5 * 2**30
+
+
+def test_results_and_their_yaml_are_a_run_without_the_log(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (tmp_path / "train_results.json").write_text(
+        json.dumps({"train_runtime": 200.0, "train_samples_per_second": 4.0, "train_loss": 1.0,
+                    "train_steps_per_second": 0.5, "epoch": 1.0}),
+        encoding="utf-8",
+    )  # fmt: skip
+    (tmp_path / "training_args.yaml").write_text(
+        "model_name_or_path: Qwen/Qwen2.5-7B-Instruct\nfinetuning_type: lora\nlora_rank: 16\n"
+        "stage: sft\ncutoff_len: 2048\nper_device_train_batch_size: 2\n"
+        "gradient_accumulation_steps: 4\n",
+        encoding="utf-8",
+    )
+    (run,) = observe(tmp_path)
+    configuration = run["configuration"]
+    assert (configuration["model_id"], configuration["method"]) == ("qwen2.5-7b", "lora")
+    assert (configuration["lora_rank"], configuration["seq_len"]) == (16, 2048)
+    assert (configuration["micro_batch_size"], configuration["grad_accum_steps"]) == (2, 4)
+    assert run["environment"]["framework"] == "llama-factory"
+    assert figure(run, "total_time")["value"] == 200.0

@@ -108,7 +108,7 @@ def test_an_interrupt_sent_to_this_process_alone_reaches_the_command(
     driver: subprocess.Popen[bytes],
 ) -> None:
     driver.send_signal(signal.SIGINT)
-    assert driver.wait(timeout=60) == 107
+    assert driver.wait(timeout=300) == 107
 
 
 @pytest.mark.parametrize("driver", [PATIENT], indirect=True)
@@ -117,7 +117,7 @@ def test_a_signal_that_ends_the_command_is_its_exit_status(
     driver: subprocess.Popen[bytes], number: signal.Signals
 ) -> None:
     driver.send_signal(number)
-    assert driver.wait(timeout=60) == 100 - number
+    assert driver.wait(timeout=300) == 100 - number
 
 
 def test_ctrl_c_in_the_terminal_reaches_the_command_once() -> None:
@@ -139,7 +139,7 @@ def test_ctrl_c_in_the_terminal_reaches_the_command_once() -> None:
         read_until(leader, "got one")
         os.write(leader, b"\n")
         assert "and then: nothing" in read_until(leader, "and then:", more=8)
-        assert process.wait(timeout=60) == 100
+        assert process.wait(timeout=300) == 100
     finally:
         process.kill()
         process.wait()
@@ -193,7 +193,7 @@ def test_children_from_before_are_spared(tmp_path: Path) -> None:
         run_process(["true"], environment={}, folder=tmp_path, timeout_seconds=60)
         assert other.poll() is None
         other.send_signal(signal.SIGINT)
-        assert other.wait(timeout=60) == 7
+        assert other.wait(timeout=300) == 7
 
 
 def test_orphans_are_adopted_only_while_a_child_runs(tmp_path: Path) -> None:

@@ -11,9 +11,11 @@ import pytest
 from registry.errors import SourceError
 from registry.measure.ratios import (
     Noise,
+    Ratio,
     choose_memory,
     choose_time,
     compare,
+    compare_rounds,
     pool_noise,
     t_quantile,
 )
@@ -40,6 +42,46 @@ def test_a_slowdown_by_a_tenth_is_found_with_eight_runs() -> None:
     generator = random.Random(5)  # noqa: S311 - no secret
     sides = ((simulate(generator, 8), simulate(generator, 8, middle=1.1)) for _ in range(100))
     assert sum(compare(a, b).exceeds(1.05) for a, b in sides) >= 95
+
+
+def drift(generator: random.Random, n: int, *, slower: float = 1.0) -> list[tuple[float, float]]:
+    """Return rounds of a machine that is now slow and now fast, whatever it runs."""
+    rounds, mood = [], 0.0
+    for _ in range(n):
+        mood = 0.9 * mood + generator.gauss(0, 0.3)
+        a, b = (math.exp(mood + generator.gauss(0, 0.03)) for _ in range(2))
+        rounds.append((a, slower * b))
+    return rounds
+
+
+def in_rounds(rounds: list[tuple[float, float]]) -> Ratio:
+    return compare_rounds([([a], [b]) for a, b in rounds])
+
+
+@pytest.mark.parametrize("n", [2, 4, 8])
+def test_rounds_of_equal_sides_exclude_one_seldom_on_a_machine_that_drifts(n: int) -> None:
+    generator = random.Random(n)  # noqa: S311 - no secret
+    ratios = [in_rounds(drift(generator, n)) for _ in range(400)]
+    excluded = sum(not (ratio.low or 0) <= 1 <= (ratio.high or 0) for ratio in ratios)
+    assert 4 <= excluded <= 36
+
+
+def test_what_is_lost_in_the_drift_is_found_by_rounds() -> None:
+    generator = random.Random(6)  # noqa: S311 - no secret
+    rounds = [drift(generator, 8, slower=1.1) for _ in range(100)]
+    apart = [compare([a for a, _ in each], [b for _, b in each]) for each in rounds]
+    assert sum(in_rounds(each).exceeds(1.05) for each in rounds) >= 95
+    assert sum(ratio.exceeds(1.05) for ratio in apart) <= 20
+
+
+def test_one_round_has_no_interval_and_several_runs_of_a_side_are_one_figure() -> None:
+    ratio = compare_rounds([([1.0, 4.0], [3.0])], metric="step_time")
+    assert ratio.value == pytest.approx(1.5)
+    assert (ratio.n_a, ratio.n_b, ratio.low, ratio.metric) == (2, 1, None, "step_time")
+    assert ratio.note == "one round: no interval; take more rounds for one"
+    twice = compare_rounds([([1.0, 4.0], [3.0]), ([2.0], [3.0])])
+    assert twice.low == pytest.approx(twice.high)
+    assert (twice.n_a, twice.n_b, twice.note) == (3, 2, "2 rounds in turns")
 
 
 @pytest.mark.parametrize(

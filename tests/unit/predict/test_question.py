@@ -107,16 +107,60 @@ def test_counted_parameters_are_those_of_the_catalogue(catalogue: Catalogue, nam
     assert architecture_from_config(config).n_params == row["n_params"]
 
 
-def test_a_family_that_is_not_listed_is_counted_as_a_llama() -> None:
-    config = {
-        "model_type": "newcomer", "hidden_size": 4096, "num_attention_heads": 32,
-        "num_hidden_layers": 32, "intermediate_size": 11008, "vocab_size": 32000,
-    }  # fmt: skip
-    assert architecture_from_config(config).n_params == 6_738_415_616
-    mixture = {**config, "num_experts": 4, "num_experts_per_tok": 1}
-    idle = 32 * 3 * 3 * 4096 * 11008
-    model = architecture_from_config(mixture)
-    assert model.n_active_params == model.n_params - idle
+NEWCOMER = {
+    "model_type": "newcomer", "hidden_size": 4096, "num_attention_heads": 32,
+    "num_hidden_layers": 32, "intermediate_size": 11008, "vocab_size": 32000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("installed", "way_out"),
+    [
+        (True, "give its figures with --params and --layers instead"),
+        (
+            False,
+            (
+                "install the extra [train], whose transformers may know it, or give its figures "
+                "with --params and --layers instead"
+            ),
+        ),
+    ],
+)
+def test_a_family_that_nobody_knows_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+    installed: bool,  # noqa: FBT001 - a parameter of the test
+    way_out: str,
+) -> None:
+    monkeypatch.setattr("registry.predict.architecture.can_build", lambda: installed)
+    monkeypatch.setattr("registry.predict.architecture.count_on_meta", lambda _: {})
+    with pytest.raises(QuestionError) as caught:
+        architecture_from_config(NEWCOMER)
+    assert str(caught.value) == (
+        "config.json: found model_type 'newcomer', in a layout whose parameters cannot be counted; "
+        f"expected a family that is known; {way_out}"
+    )
+
+
+def test_what_the_readers_do_not_count_transformers_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("registry.predict.architecture.can_build", lambda: True)
+    monkeypatch.setattr(
+        "registry.predict.architecture.count_on_meta",
+        lambda _: {"n_params": 7_000_000_000, "n_active_params": 3_000_000_000},
+    )
+    model = architecture_from_config(NEWCOMER)
+    assert (model.n_params, model.active_params) == (7_000_000_000, 3_000_000_000)
+
+
+def test_an_encoder_decoder_is_refused() -> None:
+    config = {"model_type": "t5", "d_model": 512, "num_layers": 6, "d_ff": 2048, "num_heads": 8}
+    with pytest.raises(QuestionError) as caught:
+        architecture_from_config(config, "t5-small")
+    assert str(caught.value) == (
+        "model 't5-small': found an encoder-decoder (t5); predictions are made for models of one "
+        "stack of layers"
+    )
 
 
 def test_a_config_without_its_figures_is_refused() -> None:

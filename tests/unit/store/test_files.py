@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from registry.errors import StoreError
-from registry.store.files import explained, explained_output, filled_folder, require_empty
+from registry.store.files import explained, explained_output, filled_folder, require_free
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,15 +24,15 @@ def names(folder: Path) -> list[str]:
 
 
 def test_only_what_is_not_there_or_empty_is_filled(tmp_path: Path) -> None:
-    require_empty(tmp_path / "missing")
-    require_empty(tmp_path)
+    require_free(tmp_path / "missing")
+    require_free(tmp_path)
     (tmp_path / ".tmp-12").touch()
-    require_empty(tmp_path)
+    require_free(tmp_path)
     (tmp_path / "link").symlink_to("nowhere")
     (tmp_path / "file").touch()
     for path in (tmp_path, tmp_path / "link", tmp_path / "file"):
         with pytest.raises(StoreError) as caught:
-            require_empty(path)
+            require_free(path)
         assert str(caught.value) == (
             f"{path}: found something there already; expected no such folder, or an empty one; "
             "name another, or remove it"

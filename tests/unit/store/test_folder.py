@@ -63,19 +63,23 @@ def test_sources_or_one_manifest_make_curated_records(tmp_path: Path, name: str)
     assert Folder(tmp_path).is_curated
 
 
-def test_a_folder_that_is_no_registry_says_why(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
+def test_a_folder_that_is_no_registry_says_why_and_the_way_out_works(tmp_path: Path) -> None:
+    (tmp_path / "empty" / ".git").mkdir(parents=True)
+    (tmp_path / "filled").mkdir()
+    (tmp_path / "filled" / "readme").touch()
     (tmp_path / "file").touch()
-    for name, found in (
-        ("missing", "no such folder"),
-        ("empty", "a folder without tables/ or journal/"),
-        ("file", "not a folder"),
+    for name, found, free in (
+        ("missing", "no such folder", "missing"),
+        ("empty", "a folder without tables/ or journal/", "empty"),
+        ("filled", "a folder without tables/ or journal/", "filled/registry"),
+        ("file", "not a folder", "file-registry"),
     ):
         path = tmp_path / name
         assert refusal(path) == (
-            f"{path}: {found}; expected a registry; create one with `registry init {path}`, or "
-            "name another with --registry or REGISTRY_PATH"
+            f"{path}: {found}; expected a registry; create one with `registry init "
+            f"{tmp_path / free}`, or name another with --registry or REGISTRY_PATH"
         )
+        assert create_registry(tmp_path / free).is_registry
 
 
 def test_a_location_needs_a_registry_only_where_nothing_lies_below_it(tmp_path: Path) -> None:

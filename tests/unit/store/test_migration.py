@@ -219,7 +219,7 @@ def run_there(tree: Path, path: Path, program: str) -> Any:
         text=True,
         env=environment,
         cwd=tree,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

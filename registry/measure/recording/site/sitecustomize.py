@@ -15,16 +15,17 @@ _HERE = Path(__file__).resolve().parent
 
 
 def _load_registry() -> None:
-    """Load the package this file belongs to, by its place, without touching the job's path."""
+    """Have the package this file belongs to found by its place, without touching the job's path.
+
+    The package's own ``__init__`` does not run: what it sets up for users would meet the job's
+    imports later, when this package is out of sight.
+    """
     folder = _HERE.parents[2]
     spec = importlib.util.spec_from_file_location(
         "registry", folder / "__init__.py", submodule_search_locations=[str(folder)]
     )
-    if spec is None or spec.loader is None:
-        return
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["registry"] = module
-    spec.loader.exec_module(module)
+    if spec is not None:
+        sys.modules["registry"] = importlib.util.module_from_spec(spec)
 
 
 def _run_next() -> None:

@@ -213,6 +213,38 @@ def test_an_exception_in_the_training_is_recorded_and_raised(tmp_path: Path) -> 
     assert len(observation["samples"]) == 2
 
 
+class StopEarly(TrainerCallback):  # type: ignore[misc]
+    """Stops as an early stopping does."""
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        del args
+        control.should_training_stop = state.global_step == 3
+
+
+def test_a_training_that_stops_early_says_so(tmp_path: Path) -> None:
+    recorder = trainer_callback(out=tmp_path / "r.json")
+    make_trainer(tmp_path, recorder, StopEarly(), max_steps=6).train()
+    observation = observation_of(recorder)
+    assert (observation["outcome"], len(observation["samples"])) == ("ok", 3)
+    assert "stopped_early" in observation["flags"]
+    assert "figures_disagree" not in observation["flags"]
+    assert observation["provenance"]["stopped_at_step"] == 3
+    assert observation["configuration"]["n_steps"] == 6
+
+
+def test_a_training_that_goes_on_from_a_checkpoint_says_so(tmp_path: Path) -> None:
+    saving = {"save_strategy": "steps", "save_steps": 2}
+    make_trainer(tmp_path, max_steps=2, **saving).train()
+    recorder = trainer_callback(out=tmp_path / "r.json")
+    trainer = make_trainer(tmp_path, recorder, max_steps=6, **saving)
+    trainer.train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-2"))
+    observation = observation_of(recorder)
+    assert [row["step"] for row in observation["samples"]] == [3, 4, 5, 6]
+    assert "resumed" in observation["flags"]
+    assert not {"stopped_early", "figures_disagree"} & set(observation["flags"])
+    assert observation["provenance"]["resumed_from_step"] == 2
+
+
 def test_a_failure_of_the_recorder_warns_once_and_the_training_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,6 +99,15 @@ def test_the_slowest_rank_is_the_step_and_tokens_add_up() -> None:
     assert merge_steps(parts) == [{"step": 1, "seconds": 1.5, "tokens": 22, "host_rss_bytes": 9}]
 
 
+def test_what_a_rank_ends_late_is_not_counted_twice() -> None:
+    steps = [
+        [{"step": number, "seconds": seconds} for number, seconds in enumerate(each, 1)]
+        for each in ((1.0, 1.25, 0.75, 1.0), (1.0, 0.75, 1.25, 1.0))
+    ]
+    parts = [{"rank": rank, "steps": each} for rank, each in enumerate(steps)]
+    assert [row["seconds"] for row in merge_steps(parts)] == [1.0, 1.25, 0.75, 1.0]
+
+
 def test_devices_of_several_ranks_are_numbered_by_rank() -> None:
     parts = [
         {"rank": 0, "peaks": [["allocated", 0, 5], ["host_rss", 0, 1]]},

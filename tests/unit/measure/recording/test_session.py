@@ -10,7 +10,7 @@ import pytest
 
 from registry.api import open_registry
 from registry.catalogue import Catalogue
-from registry.measure.recording.batches import Batches
+from registry.measure.recording.batches import Batches, merge_arguments
 from registry.measure.recording.progress import assemble_all, read_progress
 from registry.measure.recording.session import Session
 from registry.measure.trial_settings import RECORD_FOLDER, Options
@@ -209,6 +209,24 @@ def test_a_recording_can_be_added_at_once(
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
 
 
+def test_a_recording_that_nothing_here_can_add_is_kept_as_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lack(*_: Any) -> None:
+        raise ModuleNotFoundError("No module named 'pydantic_core'")
+
+    monkeypatch.setattr("registry.store.add.add_submissions", lack)
+    monkeypatch.delenv(RECORD_FOLDER, raising=False)
+    session = Session(Options(add=True))
+    train(session, Job(tmp_path))
+    session.finish()
+    said = capsys.readouterr().err
+    assert "the record was not added: ModuleNotFoundError" in said
+    (path,) = (tmp_path / "out").glob("*.json")
+    assert json.loads(path.read_text()) == session.submission
+    assert f"add it with: registry add {path}" in said
+
+
 def test_a_failure_of_the_recorder_is_one_warning(tmp_path: Path) -> None:
     class Broken(Job):
         def read_configuration(self, parameters: Parameters) -> Any:
@@ -237,6 +255,10 @@ def test_a_failure_of_the_recorder_is_one_warning(tmp_path: Path) -> None:
         ({"chosen_input_ids": Tensor((2, 7))}, None, (14, 2)),
         ({"pixel_values": Tensor((2, 3, 8, 8), is_float=True)}, None, (None, None)),
         ((), None, (None, None)),
+        (merge_arguments((Tensor((3, 5)),), {"chunk_size": 128}), None, (15, 3)),
+        (merge_arguments((), batch(2, 16)), None, (32, 2)),
+        (merge_arguments((batch(2, 16),), {"use_cache": False}), None, (32, 2)),
+        (merge_arguments((Tensor((3, 5)),), None), None, (15, 3)),
     ],
 )
 def test_samples_and_tokens_of_a_batch(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import pytest
 from registry.catalogue import Catalogue
 from registry.errors import SourceError
 from registry.measure.running.plan import parse_plan, read_plan
+from registry.measure.running.plan_model import PlanError, parse_settings
 from registry.measure.running.trials import Trial, expand_trials
+from registry.measure.trial_settings import ABOUT, DEFAULTS, Settings
 
 FIVE = ("seq_len", "micro_batch_size", "grad_accum_steps", "lora_rank", "steps")
 TINY = {"tiny": {"model_type": "llama", "hidden_size": 8}}
@@ -53,7 +56,7 @@ CATALOGUE = Catalogue(
         ),
         (
             {"matrix": {"seq_len": 5}},
-            r"p.toml: matrix: seq_len: found 5; expected a list of values",
+            r"p.toml: matrix.seq_len: found 5; expected a list of values",
         ),
         (
             {"quantization": "nf3"},
@@ -62,8 +65,11 @@ CATALOGUE = Catalogue(
                 r"expected one of none, nf4, fp4, int8"
             ),
         ),
-        ({"seq_len": "512"}, r"p.toml: seq_len: found '512'; expected an integer"),
-        ({"seq_len": True}, r"p.toml: seq_len: found True; expected an integer"),
+        (
+            {"seq_len": "512"},
+            r"p.toml: seq_len: found '512'; expected an integer from 1 to 16777216",
+        ),
+        ({"seq_len": True}, r"p.toml: seq_len: found True; expected an integer from 1 to 16777216"),
         ({"steps": 0}, r"p.toml: steps: found 0; expected an integer from 1 to 10000000"),
         (
             {"lora_alpha": float("nan")},
@@ -75,7 +81,7 @@ CATALOGUE = Catalogue(
         ),
         (
             {"method": "LoRA"},
-            r"p.toml: method: found 'LoRA'; expected a name in lower case, as 'lora'",
+            r"p.toml: method: found 'LoRA'; did you mean 'lora'\?; expected full or a method .*",
         ),
         (
             {"model": "tiny\x1b[31m"},
@@ -138,7 +144,7 @@ CATALOGUE = Catalogue(
         (
             {"model": "llama-y"},
             (
-                r"model 'llama-y': unknown; did you mean 'llama-x'\?; expected a table "
+                r"p: model 'llama-y': unknown; did you mean 'llama-x'\?; expected a table "
                 r"\[models.llama-y\] of the plan, a model of the catalogue, a config.json or a "
                 r"name of the hub"
             ),
@@ -146,14 +152,14 @@ CATALOGUE = Catalogue(
         (
             {"model": "shapeless"},
             (
-                r"model 'shapeless': the catalogue does not hold its shape; expected model_type "
+                r"p: model 'shapeless': the catalogue does not hold its shape; expected model_type "
                 r"and sizes; describe it under \[models\] of the plan"
             ),
         ),
         (
             {"model": "qwen-x", "weights": "pretrained"},
             (
-                r"model 'qwen-x': the catalogue knows no hub name of it; expected one for "
+                r"p: model 'qwen-x': the catalogue knows no hub name of it; expected one for "
                 r"pretrained weights; use weights = 'random', or name the repository"
             ),
         ),
@@ -165,6 +171,88 @@ def test_a_wrong_plan_is_refused_with_place_and_way_out(
     with pytest.raises(SourceError) as caught:
         plan(**document)
     assert re.fullmatch(message, str(caught.value)), str(caught.value)
+
+
+def refusals_of(**document: Any) -> list[str]:
+    with pytest.raises(PlanError) as caught:
+        plan(**document)
+    return caught.value.problems
+
+
+def test_all_that_is_wrong_with_a_document_is_said_at_once() -> None:
+    problems = refusals_of(
+        metod="lora",
+        quantization="nf5",
+        seq_len=-1,
+        lora_alpha="16",
+        memory_limit="2 gigs",
+        matrix={"optimizer": ["adamw", "sgd"], "dtype": []},
+        exclude=[{"sharding": "fdsp"}],
+        method="lroa",
+        models={"tiny": {"model_type": "llama", "auto_map": "evil/code"}},
+        include=[{"methd": "full"}, {"lora_target_modules": ["all-linear", "q_proj"]}],
+    )
+    assert [re.split("[;,] expected", problem)[0].split(";")[0] for problem in problems] == [
+        "method: found 'lroa'",
+        "quantization: found 'nf5'",
+        "seq_len: found -1",
+        "lora_alpha: found '16'",
+        "memory_limit: found unit 'gigs'",
+        "matrix.optimizer[0]: found 'adamw'",
+        "matrix.dtype: found []",
+        "exclude[0].sharding: found 'fdsp'",
+        "include[0]: unknown key 'methd'",
+        "include[1].lora_target_modules: found ['all-linear', 'q_proj']",
+        "models.tiny.auto_map: found 'evil/code'",
+        "unknown key 'metod'",
+    ]
+    assert "did you mean 'lora'?" in problems[0]
+    assert "did you mean 'fsdp'?" in problems[7]
+
+
+def test_all_that_is_wrong_with_the_trials_is_said_at_once() -> None:
+    problems = refusals_of(
+        matrix={"model": ["tiny", "llama-y"], "method": ["lora", "full"]},
+        quantization="nf4",
+        device="cpu",
+        attention="flash2",
+        lora_target_modules=["q_prj", "v_proj"],
+    )
+    assert [problem.split(":")[0] for problem in problems] == [
+        "attention flash2 on device cpu",
+        "lora_target_modules",
+        "method full with quantization nf4",
+        "model 'llama-y'",
+    ]
+    assert problems[1] == (
+        "lora_target_modules: found 'q_prj'; did you mean 'q_proj'?; expected all-linear, or "
+        "modules of llama: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj"
+    )
+
+
+def test_a_long_list_of_problems_is_cut() -> None:
+    include = [{"seq_len": -number} for number in range(1, 31)]
+    with pytest.raises(PlanError) as caught:
+        plan(include=include)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "p.toml: and 10 more problems in this plan"
+
+
+def test_modules_of_an_unknown_architecture_are_left_to_the_job() -> None:
+    models = {"tiny": {"model_type": "brandnew"}}
+    (trial,) = plan(models=models, lora_target_modules=["brand_proj"])
+    assert trial.settings.lora_target_modules == ("brand_proj",)
+
+
+def test_every_setting_has_a_meaning_and_an_example_that_is_valid() -> None:
+    assert set(ABOUT) == {item.name for item in fields(Settings)}
+    for name, about in ABOUT.items():
+        assert about.meaning.endswith(".")
+        if about.example is not None and name != "model":
+            parse_settings({"model": "m", name: about.example}, "s")
+    for name, default in DEFAULTS.items():
+        assert parse_settings({"model": "m", name: default}, "s") == Settings("m"), name
 
 
 def test_a_plan_without_a_model_is_refused() -> None:
@@ -257,8 +345,8 @@ def test_a_data_set_outside_the_plans_folder_is_read_only_where_it_is_named(
     with pytest.raises(SourceError) as caught:
         read_plan(path)
     assert re.fullmatch(
-        rf"{path}: dataset: found '.*, which is not in the plan's folder; expected a file there; "
-        r"to train on another one, name it yourself: --dataset",
+        rf"{path}: (include\[0\]|matrix).dataset: found '.*, which is not in the plan's folder; "
+        r"expected a file there; to train on another one, name it yourself: --dataset",
         str(caught.value),
     )
 
@@ -273,8 +361,8 @@ def test_a_data_set_that_is_named_holds_for_all_trials(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as caught:
         read_plan(stated, dataset=data)
     assert str(caught.value) == (
-        f"{stated}: dataset: found 'x' beside the one named for all trials; expected one of the "
-        "two; remove it from the plan"
+        f"{stated}: include[0].dataset: found 'x' beside the one named for all trials; expected "
+        "one of the two; remove it from the plan"
     )
 
 

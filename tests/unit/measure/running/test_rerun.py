@@ -127,7 +127,10 @@ def nested(levels: int) -> Any:
         ),
         (
             with_settings(seq_len="512"),
-            "provenance.spec.settings: seq_len: found '512'; expected an integer",
+            (
+                "provenance.spec.settings: seq_len: found '512'; expected an integer from 1 to "
+                "16777216"
+            ),
         ),
         (
             with_settings(n_gpus=10**9),
@@ -138,7 +141,7 @@ def nested(levels: int) -> Any:
         ),
         (
             with_settings(lora_target_modules=[1]),
-            ("provenance.spec.settings: lora_target_modules: found [1]; expected a list of texts"),
+            ("provenance.spec.settings: lora_target_modules[0]: found 1; expected text"),
         ),
         (
             with_settings(device="cuda:0; rm"),

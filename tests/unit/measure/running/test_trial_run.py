@@ -269,7 +269,7 @@ def test_a_result_that_the_registry_refuses_is_run_again_and_stops_no_other(
     document = {"models": make_models(["oom", "ok"]), "matrix": {"model": ["oom", "ok"]}}
     plan = parse_plan({**document, "device": "cpu"}, origin="p")
     sweep = run_plan(plan, tmp_path, add=refuse, python=fake_python)
-    assert sweep.refused == ["oom lora 512: it: no"]
+    assert sweep.refused == ["model=oom: it: no"]
     assert [result.trial.settings.model for result in sweep.results] == ["ok"]
     again = run_plan(plan, tmp_path, add=lambda _: None, python=fake_python)
     assert [result.trial.settings.model for result in again.results] == ["oom"]

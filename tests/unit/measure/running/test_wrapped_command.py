@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import venv
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -93,6 +94,42 @@ def test_the_job_may_have_a_registry_of_its_own(tmp_path: Path) -> None:
         "sys.exit(registry.OURS + registry.measure.OURS)\n"
     )
     assert run(sys.executable, str(script)).returncode == 15
+
+
+def test_a_job_whose_environment_lacks_us_imports_what_reports(tmp_path: Path) -> None:
+    integrations = tmp_path / "transformers" / "integrations"
+    integrations.mkdir(parents=True)
+    (tmp_path / "transformers" / "__init__.py").write_text("")
+    (integrations / "__init__.py").write_text("")
+    (integrations / "integration_utils.py").write_text("INTEGRATION_TO_CALLBACK = {}\n")
+    code = "from transformers.integrations import integration_utils"
+    environment = tmp_path / "environment"
+    venv.create(environment, symlinks=True)
+    python = str(environment / "bin" / "python")
+    assert run(python, "-P", "-c", "import registry").returncode == 1
+    assert run(python, "-P", "-c", code, PYTHONPATH=str(tmp_path)).returncode == 0
+
+
+#: What a recording does once the package's name is out of the job's sight.
+_DESCRIBE = """
+import sys
+with sys.modules["sitecustomize"].hide_own_modules.__globals__["own_modules"]():
+    from registry.measure.recording.catalogue_rows import describe_model
+    from registry.measure.environment import collect_environment
+assert "registry" not in sys.modules
+collect_environment()
+for kind in ("llama", "qwen2", "gpt2", "mixtral", "net"):
+    config = {"model_type": kind, "hidden_size": 8, "num_hidden_layers": 2, "vocab_size": 16}
+    row = describe_model({**config, "num_attention_heads": 2, "intermediate_size": 16}, 99)
+    assert row["n_params"] == 99
+"""
+
+
+def test_the_recorder_needs_nothing_by_a_name_that_is_out_of_sight(tmp_path: Path) -> None:
+    environment = tmp_path / "environment"
+    venv.create(environment, symlinks=True)
+    python = str(environment / "bin" / "python")
+    assert run(python, "-P", "-c", _DESCRIBE).returncode == 0
 
 
 def test_a_broken_recorder_does_not_break_the_job(tmp_path: Path) -> None:

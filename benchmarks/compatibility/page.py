@@ -1,0 +1,124 @@
+"""Write ``docs/compatibility.md`` from the trials."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.compatibility.judge import TOLERANCE, Comparison, compare
+
+Row = dict[str, Any]
+
+_INTRODUCTION = f"""# Compatibility
+
+Training scripts of others under `registry run -- CMD`, unmodified. This page is made by
+`python -m benchmarks.compatibility`, whose `--help` says how to run it. The models are tiny, made
+from configurations on the spot, and so are tokenizers and data. All runs were on the CPU.
+
+Beside each recorded figure stands an independent one: what the command stated; a stopwatch that
+shares no code with the recorder and stamps each optimizer step; the resident memory that psutil saw
+of the training processes from outside, until their last step. Step times are medians after two
+warm-up steps; the stopwatch's rate leaves out pauses longer than a step (evaluation). Where the
+two differ by more than {100 * TOLERANCE:.0f} %, the cell is marked `(!)`; the reason stands below.
+What the framework itself prints includes its first steps, and evaluation in some.
+
+`seq_len` is the limit where the trainer states one, else the longest row that was seen: then the
+cell is `recorded (stated)`.
+"""
+
+_HEADER = (
+    "training",
+    "model",
+    "method",
+    "batch x accumulation = global",
+    "seq_len",
+    "steps",
+    "step time, ms",
+    "samples/s",
+    "framework's own samples/s",
+    "peak memory, MiB",
+    "date",
+)
+
+
+def format_page(trials: list[Row]) -> str:
+    """Return the page."""
+    ran = [trial for trial in trials if trial["n_observations"] and trial["outcome"] == "ok"]
+    others = [trial for trial in trials if trial not in ran]
+    parts = [_INTRODUCTION, f"## Recorded ({len(ran)})\n\nEach cell: recorded / independent.\n"]
+    parts += [_format_table(_HEADER, [_format_trial(trial) for trial in ran])]
+    remarks = [f"- **{trial['title']}**: {trial['remark']}" for trial in ran if trial["remark"]]
+    parts += ["\n".join(remarks) + "\n"] if remarks else []
+    parts += ["## Versions\n", _format_table(("training", "ran with"), _versions(ran))]
+    if others:
+        rows = [(trial["title"], _why(trial), trial["date"]) for trial in others]
+        parts += ["## Not run\n", _format_table(("training", "why", "date"), rows)]
+    return "\n".join(parts)
+
+
+def _format_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [header, tuple("---" for _ in header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _format_trial(trial: Row) -> tuple[str, ...]:
+    found = {comparison.name: comparison for comparison in compare(trial)}
+    recorded = trial["recorded"]
+    printed = trial["independent"].get("printed_samples_per_second")
+    return (
+        trial["title"],
+        f"`{recorded['model_id']}`",
+        _format_method(trial, found),
+        _format_batch(trial, found),
+        _format_length(found.get("seq_len")),
+        _format_pair(found["steps"], "d"),
+        _format_pair(found["step time, s"], ".1f", 1000),
+        _format_pair(found["samples/s"], ".2f"),
+        "" if printed is None else f"{printed:.2f}",
+        _format_pair(found["peak memory, MiB"], ".0f", 1 / 2**20),
+        trial["date"],
+    )
+
+
+def _format_method(trial: Row, found: dict[str, Comparison]) -> str:
+    """Return method, rank and how the processes share the work; they are the command's own."""
+    row = trial["recorded"]
+    words = [row["method"]]
+    words += [f"r={row['lora_rank']}"] if "lora_rank" in found else []
+    words += [f"{row['n_gpus']} x {row['sharding']}"] if "sharding" in found else []
+    names = ("method", "lora_rank", "n_gpus", "sharding", "packing")
+    return " ".join(map(str, words)) + _mark(*(found[name] for name in names if name in found))
+
+
+def _format_batch(trial: Row, found: dict[str, Comparison]) -> str:
+    row = trial["recorded"]
+    names = ("micro_batch_size", "grad_accum_steps", "global_batch_size")
+    text = f"{row[names[0]]} x {row[names[1]]} = {row[names[2]]}"
+    return text + _mark(*(found[name] for name in names))
+
+
+def _format_length(length: Comparison | None) -> str:
+    if length is None:
+        return ""
+    stated = "" if length.recorded == length.independent else f" ({length.independent})"
+    return f"{length.recorded}{stated}" + _mark(length)
+
+
+def _format_pair(comparison: Comparison, pattern: str, factor: float = 1) -> str:
+    values = (comparison.recorded, comparison.independent)
+    texts = ["-" if value is None else format(value * factor, pattern) for value in values]
+    return " / ".join(texts) + _mark(comparison)
+
+
+def _mark(*comparisons: Comparison) -> str:
+    return " (!)" if any(each.fits is False for each in comparisons) else ""
+
+
+def _versions(trials: list[Row]) -> list[tuple[str, ...]]:
+    return [
+        (trial["title"], ", ".join(f"{name} {text}" for name, text in trial["versions"].items()))
+        for trial in trials
+    ]
+
+
+def _why(trial: Row) -> str:
+    return trial["not_run"].replace("|", "\\|") or f"ended with {trial['returncode']}"

@@ -1,0 +1,205 @@
+"""``registry bench``."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from registry.errors import SourceError
+from registry.measure.running.bench import NAMES, Side, name_sides, order_turns, run_bench
+from registry.measure.running.interpreter import probe_interpreter
+from registry.measure.running.plan import read_plan
+from registry.measure.running.trial_run import job_command
+from registry.measure.running.trials import expand_trials
+from registry.measure.trial_settings import BOUNDS
+from registry.store.add import add_submissions
+from registry.store.folder import ensure_writable
+from registry.store.snapshot import load_catalogue
+from registry.units import format_duration
+from registry_cli import console
+from registry_cli.comparison import compare_sides
+from registry_cli.comparison_report import (
+    factor_option,
+    fail_option,
+    memory_factor_option,
+    report_format_option,
+    show_report,
+)
+from registry_cli.options import Label, find_plan, locate, registry_option
+from registry_cli.recorded import read_observations
+from registry_cli.selections import Selection
+from registry_cli.sweeping import EXIT_INTERRUPTED, RUNS, dataset_option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from registry.measure.running.bench import Bench, Turn
+    from registry.measure.running.trial_run import TrialResult
+    from registry.store.folder import Location
+
+_N_SIDES = len(NAMES)
+
+
+def _take_two(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> Any:
+    """Refuse an option that is not given once for each side, or not at all."""
+    if len(values) not in ((0, _N_SIDES) if not parameter.required else (_N_SIDES,)):
+        raise click.BadParameter(f"found {len(values)}; expected two: that of A, then that of B")
+    if parameter.name == "labels" and len(set(values)) < len(values):
+        raise click.BadParameter(f"found {values[0]!r} twice; expected two labels that differ")
+    return values
+
+
+@click.command(name="bench")
+@click.argument("plan", metavar="PLAN.toml", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--python",
+    "pythons",
+    metavar="PATH",
+    multiple=True,
+    required=True,
+    callback=_take_two,
+    help="Interpreter of A, then of B, such as old/bin/python; both have this registry installed.",
+)
+@click.option(
+    "--label",
+    "labels",
+    metavar="NAME",
+    type=Label(),
+    multiple=True,
+    callback=_take_two,
+    help="Label of A, then of B (else the versions that differ).",
+)
+@click.option(
+    "--rounds",
+    metavar="N",
+    type=click.IntRange(1, int(BOUNDS["repeat"][1])),
+    default=5,
+    show_default=True,
+    help="How often each side runs each trial.",
+)
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(*BOUNDS["timeout_seconds"]),
+    help="End a trial after this long, whatever the plan says.",
+)
+@click.option("--dry-run", is_flag=True, help="List the runs in their order; start nothing.")
+@dataset_option
+@factor_option
+@memory_factor_option
+@fail_option
+@report_format_option
+@registry_option
+def command(
+    plan: Path,
+    *,
+    pythons: tuple[str, str],
+    labels: tuple[str, ...],
+    rounds: int,
+    timeout: float | None,
+    dry_run: bool,
+    dataset: Path | None,
+    factor: float,
+    memory_factor: float | None,
+    fail: bool,
+    format_name: str,
+    registry_path: Path | None,
+) -> int:
+    """Measure a plan with two Python environments in turns, and compare.
+
+    Each round runs every trial with A and with B, the order changing from round to round (A B, B A,
+    …), so that both meet whatever else the machine does. All runs are recorded with a label. The
+    interval is over rounds. Exit status: 0, or 1 where B is worse and --fail is given, or where a
+    run could not be recorded; 2 where the plan cannot be run with both.
+
+    \b
+    Example:
+      registry bench plans/cpu-smoke.toml --python old/bin/python --python new/bin/python \\
+        --rounds 8 --fail --dry-run
+    """  # noqa: D301 - \b keeps the example's lines
+    location = locate(registry_path)
+    catalogue = load_catalogue(location)
+    read = read_plan(find_plan(location, plan), dataset=dataset)
+    if timeout is not None:
+        read = replace(read, base={**read.base, "timeout_seconds": timeout})
+    turns = order_turns(expand_trials(read, catalogue), rounds)
+    if dry_run:
+        _show_order(turns, pythons)
+        return 0
+    sides = _probe(pythons, labels)
+    bench = _run(location, turns, sides, catalogue)
+    status = 1 if bench.refused else 0
+    if bench.interrupted:
+        n_done = sum(map(len, bench.recorded))
+        console.error(f"interrupted after {n_done} of {len(turns)} runs, which are recorded")
+        return EXIT_INTERRUPTED
+    selections = [
+        Selection(side.label, read_observations(registry_path, ids))
+        for side, ids in zip(sides, bench.recorded, strict=True)
+    ]
+    if not all(selection.rows for selection in selections):
+        return status
+    found = compare_sides(*(list(selection.rows) for selection in selections))
+    is_worse = show_report(
+        found, *selections, factors=(factor, memory_factor), format_name=format_name
+    )
+    return 1 if is_worse and fail else status
+
+
+def _show_order(turns: Sequence[Turn], pythons: tuple[str, str]) -> None:
+    for number, turn in enumerate(turns, start=1):
+        python = pythons[turn.side]
+        console.say(f"{number:>4}  round {turn.round}  {NAMES[turn.side]}  {turn.trial.label}")
+        if turn.round == 1:
+            console.say(f"      command  {' '.join(job_command(turn.trial, Path(), python))}")
+
+
+def _probe(pythons: tuple[str, str], labels: tuple[str, ...]) -> tuple[Side, Side]:
+    try:
+        a, b = (probe_interpreter(python) for python in pythons)
+    except SourceError as error:
+        raise click.UsageError(str(error)) from None
+    names = labels or name_sides(a.environment, b.environment)
+    for name, label, each in zip(NAMES, names, (a, b), strict=True):
+        console.hint(f"{name} ({label}): {each.python}")
+    return Side(names[0], a), Side(names[1], b)
+
+
+def _run(
+    location: Location, turns: Sequence[Turn], sides: tuple[Side, Side], catalogue: Any
+) -> Bench:
+    def add(document: dict[str, Any]) -> Sequence[str]:
+        (added,) = add_submissions(location, [("the trial's record", document)])
+        return added.observation_ids
+
+    folder = ensure_writable(location).path / RUNS
+    show = _follow(len(turns), sides)
+    bench = run_bench(turns, sides, folder, add=add, catalogue=catalogue, progress=show)
+    for message in bench.refused:
+        console.error(f"a run's result was not recorded: {message}")
+    return bench
+
+
+def _follow(n_turns: int, sides: tuple[Side, Side]) -> Callable[[Turn, TrialResult | None], object]:
+    """Return what shows each run when it has ended, with an estimate of the time left."""
+    began, n_done = time.monotonic(), 0
+
+    def show(turn: Turn, result: TrialResult | None) -> None:
+        nonlocal n_done
+        if result is None:
+            return
+        n_done += 1
+        left = (time.monotonic() - began) / n_done * (n_turns - n_done)
+        more = f", about {format_duration(left)} to go" if n_done < n_turns else ""
+        detail = f": {result.detail}" if result.detail else ""
+        console.hint(
+            f"[{n_done}/{n_turns}] round {turn.round} {NAMES[turn.side]} "
+            f"({sides[turn.side].label}) {turn.trial.label}: {result.outcome} in "
+            f"{format_duration(result.seconds)}{detail}{more}"
+        )
+
+    return show

@@ -1,0 +1,73 @@
+"""What a comparison found, shown in the format that was asked for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from registry_cli import console
+from registry_cli.comparison_text import format_compared, format_markdown, format_verdict
+from registry_cli.group import HintedChoice
+from registry_cli.selections import check_selections, list_differences, narrow_to_shared
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from registry_cli.comparison import Compared
+    from registry_cli.comparison_text import Factors
+    from registry_cli.selections import Selection
+
+factor_option = click.option(
+    "--factor",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.05,
+    show_default=True,
+    help="How much slower or larger B may be than A.",
+)
+
+memory_factor_option = click.option(
+    "--memory-factor",
+    type=click.FloatRange(min=0, min_open=True),
+    help="How much larger B may be than A (else --factor).",
+)
+
+fail_option = click.option("--fail", is_flag=True, help="Exit 1 if B is worse than that.")
+
+report_format_option = click.option(
+    "-f",
+    "--format",
+    "format_name",
+    type=HintedChoice(["text", "json", "markdown"]),
+    default="text",
+    help="Text, JSON, or a summary in Markdown for a pull request.",
+)
+
+
+def show_report(
+    found: Sequence[Compared], a: Selection, b: Selection, *, factors: Factors, format_name: str
+) -> bool:
+    """Show the comparisons, with what differs and what to know beside; return whether B is worse.
+
+    Beside text and JSON, these go to stderr; in Markdown they are part of the summary.
+    """
+    a, b = narrow_to_shared(a, b)
+    changes, remarks = list_differences(a, b), list(check_selections(a, b))
+    for change in changes:
+        console.hint(f"differs: {change}")
+    console.warn_all(remarks)
+    worse = [compared for compared in found if compared.exceeds(*factors)]
+    if format_name == "json":
+        console.data([{**asdict(compared), "worse": compared in worse} for compared in found])
+    elif format_name == "markdown":
+        names = (a.word, b.word)
+        console.answer(
+            format_markdown(found, names=names, factors=factors, changes=changes, remarks=remarks)
+        )
+    else:
+        for compared in found:
+            console.answer(format_compared(compared))
+    if worse:
+        console.hint(format_verdict(found, factors))
+    return bool(worse)

@@ -1,0 +1,93 @@
+"""Measure a command from the command line: record its trainings, and keep it for a rerun."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from registry.errors import RegistryError
+from registry.measure.matching import match_to_catalogue
+from registry.measure.record_files import write_json
+from registry.measure.releases import add_provenance
+from registry.measure.running.kept_commands import keep_command
+from registry.measure.running.wrapped_command import CommandError, run_command
+from registry.store.add import add_submissions
+from registry.store.snapshot import load_catalogue
+from registry_cli import console
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from registry.store.folder import Location
+
+
+def measure_command(  # noqa: PLR0913 - the options of the command, by keyword
+    location: Location,
+    words: Sequence[str],
+    *,
+    folder: Path | None = None,
+    label: str | None = None,
+    warmup_steps: int | None = None,
+    keeps: bool = True,
+) -> tuple[int, list[str]]:
+    """Run a command, record its trainings and, where ``keeps``, the command for this user alone.
+
+    Return the command's exit status, and the ids of what was recorded.
+    """
+    catalogue = load_catalogue(location)
+    try:
+        found = run_command(words, folder=folder, warmup_steps=warmup_steps)
+    except CommandError as error:
+        console.error(str(error))
+        return error.status, []
+    if found.submission is None:
+        console.hint("nothing was recorded: no training began in a Python process of the command")
+        return found.returncode, []
+    recorded = add_provenance(found.submission, label=label) if label else found.submission
+    try:
+        submission = match_to_catalogue(recorded, catalogue)
+        (added,) = add_submissions(location, [("the measured run", submission)])
+    except (RegistryError, LookupError, TypeError, AttributeError) as error:
+        console.error(f"{error}\n{_keep_record(recorded)}")
+        return found.returncode, []
+    identities = list(added.observation_ids)
+    _show_recorded(identities, submission)
+    if keeps:
+        _keep(identities, words, folder or Path.cwd())
+    return found.returncode, identities
+
+
+def _show_recorded(identities: Sequence[str], submission: dict[str, Any]) -> None:
+    for identity, observation in zip(identities, submission["observations"], strict=True):
+        console.hint(
+            f"recorded observation {identity[:12]} ({observation['outcome']}); see it with: "
+            f"registry show {identity[:12]}"
+        )
+        for text in observation.get("provenance", {}).get("contradictions", ()):
+            console.warning(f"{identity[:12]}: flagged figures_disagree: {text}")
+
+
+def _keep(identities: Sequence[str], words: Sequence[str], folder: Path) -> None:
+    try:
+        keep_command(identities, words, folder)
+    except OSError as error:
+        reason = error.strerror or error
+        console.warning(f"the command is not kept: {reason}; registry rerun cannot repeat it")
+    else:
+        console.hint("kept the command for registry rerun, for you alone (not with --no-keep)")
+
+
+def _keep_record(submission: dict[str, Any]) -> str:
+    """Write a record that could not be added to a file; return where it is and the way on."""
+    name = f"registry-{secrets.token_hex(4)}.json"
+    for folder in (Path.cwd(), Path(tempfile.gettempdir())):
+        with suppress(OSError):
+            write_json(folder / name, submission)
+            return (
+                f"the record was not added, and is kept in {folder / name}; when what is wrong is "
+                f"mended, add it with: registry add {folder / name}"
+            )
+    return "the record was not added and could not be kept: no folder to write to"

@@ -1,0 +1,144 @@
+"""Two selections of runs: whether they can be compared, and what else differs between them."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from registry.errors import QueryError
+from registry.measure.releases import (
+    DECISIVE,
+    UNLABELLED,
+    find_differences,
+    find_pooled,
+    read_label,
+)
+from registry_cli.comparison import follow_each_other
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from registry.measure.releases import Change
+
+Row = dict[str, Any]
+
+_ID_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Runs that a word selects."""
+
+    word: str
+    rows: Sequence[Row]
+
+
+def validate_selections(a: Selection, b: Selection) -> None:
+    """Raise QueryError where a run stands on both sides: the ratio would say nothing."""
+    identities = {row["observation_id"] for row in a.rows}
+    shared = [row for row in b.rows if row["observation_id"] in identities]
+    if not shared:
+        return
+    runs = "1 run stands" if len(shared) == 1 else f"{len(shared)} runs stand"
+    pooled = format_pooled(find_pooled(shared))
+    of_several = f", and they are of several releases ({pooled})" if pooled else ""
+    raise QueryError(
+        f"{a.word} and {b.word}: {runs} on both sides{of_several}; expected two sets of runs; "
+        f"{_way_out(shared)}"
+    )
+
+
+def _way_out(rows: Sequence[Row]) -> str:
+    """Return the command that compares the oldest release in the runs with the newest."""
+    rows = sorted(rows, key=lambda row: (row.get("observed_at") or "", _versions(row)))
+    words = next(filter(None, (find(rows) for find in (_by_label, _by_version, _by_environment))))
+    if len(words) > 1:
+        return f"compare them with: registry compare {shlex.join((words[0], words[-1]))}"
+    return (
+        "all are of one release; run the other one with --label NAME and compare with: registry "
+        f"compare {shlex.join(words)} label=NAME"
+    )
+
+
+def _versions(row: Row) -> list[str]:
+    return [row["environment"].get(f"{name}_version") or "" for name in DECISIVE]
+
+
+def _by_label(rows: Sequence[Row]) -> list[str]:
+    labels = _distinct(read_label(row) for row in rows)
+    return [f"label={label}" for label in labels] if len(labels) > 1 else []
+
+
+def _by_version(rows: Sequence[Row]) -> list[str]:
+    for name in DECISIVE:
+        versions = _distinct(row["environment"].get(f"{name}_version") for row in rows)
+        if len(versions) > 1:
+            return [f"{name}={version}" for version in versions]
+    return []
+
+
+def _by_environment(rows: Sequence[Row]) -> list[str]:
+    return _distinct(row["environment"]["environment_id"][:_ID_DIGITS] for row in rows)
+
+
+def _distinct(values: Iterable[str | None]) -> list[str]:
+    return list(dict.fromkeys(value for value in values if value is not None))
+
+
+def narrow_to_shared(a: Selection, b: Selection) -> tuple[Selection, Selection]:
+    """Return the runs of the configurations that both have; all of them where they share none."""
+    shared = _configurations(a.rows) & _configurations(b.rows)
+    return (_narrow(a, shared), _narrow(b, shared)) if shared else (a, b)
+
+
+def _narrow(side: Selection, wanted: set[str]) -> Selection:
+    rows = [row for row in side.rows if row["configuration"]["configuration_id"] in wanted]
+    return Selection(side.word, rows)
+
+
+def _configurations(rows: Sequence[Row]) -> set[str]:
+    return {row["configuration"]["configuration_id"] for row in rows}
+
+
+def list_differences(a: Selection, b: Selection) -> list[Change]:
+    """Return what differs between the environments of two selections."""
+    return find_differences(a.rows, b.rows)
+
+
+def check_selections(a: Selection, b: Selection) -> Iterator[str]:
+    """Yield what a reader must know: several releases on a side, sides that did not take turns."""
+    for name, selection in (("A", a), ("B", b)):
+        pooled = format_pooled(_find_pooled_within(selection.rows))
+        if pooled:
+            yield (
+                f"{name} ({selection.word}) pools runs of several releases: {pooled}; select one "
+                "by its label or version (registry environments lists them)"
+            )
+    if follow_each_other(a.rows, b.rows):
+        yield (
+            "the runs of A and B did not take turns: what changed on the machine between them "
+            "is in the ratio as well; registry bench takes turns"
+        )
+
+
+def _find_pooled_within(rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
+    """Return what is pooled in any configuration."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row["configuration"]["configuration_id"], []).append(row)
+    found: dict[str, set[str]] = {}
+    for group in groups.values():
+        for name, values in find_pooled(group).items():
+            found.setdefault(name, set()).update(values)
+    return {name: tuple(sorted(values)) for name, values in found.items()}
+
+
+def format_pooled(pooled: dict[str, tuple[str, ...]]) -> str:
+    """Return what several releases do not share: the label and decisive packages, else the rest."""
+    telling = [name for name in ("label", *DECISIVE) if name in pooled] or list(pooled)
+    return "; ".join(f"{name} {_list(pooled[name])}" for name in telling)
+
+
+def _list(values: Sequence[str]) -> str:
+    return ", ".join("none" if value == UNLABELLED else value for value in values)

@@ -1,0 +1,92 @@
+"""Count a configuration's parameters on transformers' own modules, where it is installed.
+
+Nothing is downloaded and no memory is taken: the modules are built on torch's meta device. A
+configuration may name code to run; only what describes a shape reaches transformers.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+from registry.catalogue.hf_config import SPELLINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Fields by which transformers finds code, kernels, weights or folders.
+LOADS: Final = re.compile(
+    r"auto_map|attn_impl|quantization_config|backbone|custom|(?<!conv_)kernel|(?<![a-z])code(?![a-z])|_path$"
+)
+
+#: Auto classes of models with a head that is trained, in the order in which they are tried.
+_HEADS: Final = (
+    "AutoModelForCausalLM",
+    "AutoModelForImageTextToText",
+    "AutoModelForMaskedLM",
+)
+_HEADS_OF_TWO: Final = ("AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq")
+
+
+def can_build() -> bool:
+    """Return whether torch and transformers are installed; neither is loaded."""
+    return find_spec("torch") is not None and find_spec("transformers") is not None
+
+
+def count_on_meta(config: Mapping[str, Any]) -> dict[str, int]:
+    """Return ``n_params`` of the modules that a configuration makes; nothing where there are none.
+
+    Of a mixture also ``n_active_params``: without the experts that are not chosen. Takes seconds:
+    torch and transformers are loaded.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = build_on_meta(config)
+    except Exception:  # noqa: BLE001 - transformers raises whatever a configuration leads it to
+        return {}
+    return count_modules(model)
+
+
+def count_modules(model: Any) -> dict[str, int]:
+    """Return the parameters of a live model, and those that a token passes through."""
+    sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
+    counts = {"n_params": sum(sizes.values())}
+    text = model.config.get_text_config()
+    experts, active = (
+        next((found for name in SPELLINGS[column] if (found := getattr(text, name, None))), None)
+        for column in ("n_experts", "n_experts_active")
+    )
+    if experts and active:
+        inside = sum(size for name, size in sizes.items() if ".experts." in name)
+        counts["n_active_params"] = counts["n_params"] - inside * (experts - active) // experts
+    return counts
+
+
+def build_on_meta(config: Mapping[str, Any]) -> Any:
+    """Return a configuration's model on the meta device, with its language head."""
+    torch, transformers = import_module("torch"), import_module("transformers")
+    stated = without_code(config)
+    live = transformers.AutoConfig.for_model(stated.pop("model_type"), **stated)
+    heads = (*_HEADS_OF_TWO, *_HEADS) if getattr(live, "is_encoder_decoder", False) else _HEADS
+    auto = next(
+        found
+        for name in heads
+        if type(live) in (found := getattr(transformers, name))._model_mapping  # noqa: SLF001
+    )
+    with torch.device("meta"):
+        model = auto.from_config(live)
+    model.tie_weights()
+    return model
+
+
+def without_code(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration without the fields that name code, kernels or files."""
+    return {
+        name: without_code(value) if isinstance(value, dict) else value
+        for name, value in config.items()
+        if isinstance(name, str) and not LOADS.search(name)
+    }

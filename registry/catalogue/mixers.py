@@ -1,0 +1,71 @@
+"""Count what a layer of a hybrid decoder has instead of attention."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from registry.catalogue.decoders import Lookup
+
+    Row = Mapping[str, Any]
+    Mixer = Callable[[Row, Lookup], int]
+
+
+def _count_delta(row: Row, get: Lookup) -> int:
+    """Count a gated delta network (Yang et al. 2024) as Qwen3-Next has it."""
+    hidden, values = row["hidden_size"], get("linear_num_value_heads")
+    key = get("linear_num_key_heads") * get("linear_key_head_dim")
+    value = values * get("linear_value_head_dim")
+    n_params = hidden * (2 * key + 2 * value + 2 * values) + value * hidden
+    n_params += (2 * key + value) * get("linear_conv_kernel_dim")
+    return int(n_params + 2 * values + get("linear_value_head_dim"))
+
+
+def _count_mamba(row: Row, get: Lookup) -> int:
+    """Count Mamba's mixer (Gu and Dao 2023) with the norms that Jamba adds."""
+    hidden, state = row["hidden_size"], get("mamba_d_state")
+    inner = (get("mamba_expand") or 2) * hidden
+    rank = get("mamba_dt_rank")
+    rank = rank if isinstance(rank, int) else -(-hidden // 16)
+    n_params = 2 * hidden * inner + inner * hidden + inner * (rank + 2 * state)
+    n_params += rank * inner + inner  # time steps
+    n_params += inner * state + inner + inner * get("mamba_d_conv")
+    n_params += inner * (get("mamba_conv_bias") is not False)
+    n_params += (2 * inner + hidden) * (get("mamba_proj_bias") is True)
+    return int(n_params + rank + 2 * state)
+
+
+def _count_mamba2(row: Row, get: Lookup) -> int:
+    """Count Mamba-2's mixer (Dao and Gu 2024)."""
+    hidden, heads = row["hidden_size"], get("mamba_n_heads")
+    inner = (get("mamba_expand") or 2) * hidden
+    convolved = inner + 2 * get("mamba_n_groups") * get("mamba_d_state")
+    n_params = hidden * (inner + convolved + heads) + inner * hidden + inner + 3 * heads
+    n_params += convolved * (get("mamba_d_conv") + (get("mamba_conv_bias") is not False))
+    biases = inner + convolved + heads + hidden
+    return int(n_params + biases * (get("mamba_proj_bias") is True))
+
+
+def _count_lightning(row: Row, _: Lookup) -> int:
+    """Count MiniMax's linear attention: queries, keys, values, a gate, a norm and the output."""
+    hidden, inner = row["hidden_size"], row["n_heads"] * row["head_dim"]
+    return int(5 * hidden * inner + inner)
+
+
+def _count_short_convolution(row: Row, get: Lookup) -> int:
+    """Count LFM2's gated convolution."""
+    hidden = row["hidden_size"]
+    biases = 5 * hidden * (get("conv_bias") is True)
+    return int(4 * hidden * hidden + hidden * get("conv_L_cache") + biases)
+
+
+#: Mixers by the name that ``Decoder.mixer`` gives.
+MIXERS: Final[Mapping[str, Mixer]] = {
+    "delta": _count_delta,
+    "mamba": _count_mamba,
+    "mamba2": _count_mamba2,
+    "lightning": _count_lightning,
+    "short_convolution": _count_short_convolution,
+}

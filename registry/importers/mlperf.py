@@ -1,0 +1,108 @@
+"""MLPerf training: ``:::MLLOG`` result logs, with the JSON that describes the system.
+
+A log has a clock and the samples of all accelerators together; the system's JSON has the hardware.
+The ten logs of a system are ten runs of one configuration.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from registry.importers.mlperf_figures import measure_events
+from registry.importers.mlperf_system import state_system
+from registry.importers.shared.draft import Draft, import_drafts
+from registry.importers.shared.shapes import number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from registry.importers.base import Imported, ImportOptions, RunFile
+
+Event = dict[str, Any]
+
+_MARK: Final = ":::MLLOG "
+
+#: Benchmarks of language models: model, method, objective, and the length that the rules set.
+_BENCHMARKS: Final = {
+    "llama2_70b_lora": ("llama-2-70b", "lora", "sft", 8192),
+    "llama31_8b": ("llama-3.1-8b", "full", "pretrain", 8192),
+    "llama31_405b": ("llama-3.1-405b", "full", "pretrain", 8192),
+    "gpt3": ("gpt3-175b", "full", "pretrain", 2048),
+    "bert": ("bert-large-uncased", "full", "pretrain", 512),
+}
+_SETTINGS: Final = {
+    "global_batch_size": "global_batch_size",
+    "gradient_accumulation_steps": "grad_accum_steps",
+    "lora_rank": "lora_rank",
+    "lora_alpha": "lora_alpha",
+    "train_samples": "n_samples",
+}
+
+
+class MlperfImporter:
+    """Reads result logs of MLPerf training."""
+
+    name = "mlperf"
+    is_single_file = False
+
+    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
+        """Recognize lines with MLPerf's mark."""
+        return [file for file in files if file.kind == "text" and any(_events(file.document[:50]))]
+
+    def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
+        """Return the runs of some logs, with the system that they were run on."""
+        logs = self.main_files(files)
+        systems = [file for file in files if {"submitter", "accelerator_model_name"} <= file.keys]
+        drafts = []
+        for log in logs:
+            events = list(_events(log.document))
+            draft = Draft(provenance={"benchmark": "MLPerf training"})
+            _state_run(draft, events)
+            platform = _value(events, "submission_platform")
+            named = [file for file in systems if file.document.get("system_name") == platform]
+            for system in named or (systems if len(systems) == 1 else []):
+                state_system(draft, system.document, options)
+            if "gpu_id" not in draft.configuration:
+                draft.missing.append("no accelerator (add the JSON of the system beside the log)")
+            measure_events(draft, events)
+            draft.cite(log)
+            drafts.append(draft)
+        what = "an MLPerf result" if len(logs) == 1 else f"{len(logs)} MLPerf results"
+        used = [*logs, *systems]
+        return import_drafts(self.name, what, used, drafts, options, kind="benchmark")
+
+
+def _events(lines: Sequence[str]) -> Iterator[Event]:
+    for line in lines:
+        _, mark, text = line.partition(_MARK)
+        if not mark:
+            continue
+        try:
+            event = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(event, dict) and isinstance(event.get("key"), str):
+            yield event
+
+
+def _value(events: Sequence[Event], key: str) -> Any:
+    return next((event.get("value") for event in events if event["key"] == key), None)
+
+
+def _state_run(draft: Draft, events: Sequence[Event]) -> None:
+    name = str(_value(events, "submission_benchmark"))
+    draft.observation["model_reported"] = name
+    if name in _BENCHMARKS:
+        model, method, objective, length = _BENCHMARKS[name]
+        draft.state("model_id", model, f"the benchmark {name}")
+        draft.state("method", method, f"the benchmark {name}")
+        draft.state("objective", objective, f"the benchmark {name}")
+        draft.state("seq_len", length, "the rules of the benchmark")
+        draft.state("length_distribution", "full", "the rules of the benchmark: packed sequences")
+    for key, column in _SETTINGS.items():
+        number = number_of(_value(events, key))
+        draft.state(column, int(number) if number is not None else None)
+    seed, division = (_value(events, key) for key in ("seed", "submission_division"))
+    draft.observation["run_id"] = f"seed {seed}" if seed is not None else None
+    draft.provenance |= {"submitter": _value(events, "submission_org"), "division": division}

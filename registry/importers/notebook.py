@@ -1,0 +1,115 @@
+"""Notebooks that fine-tune with Unsloth, TRL or PEFT: what their cells state and print.
+
+Reads ``.ipynb`` files and notebooks saved as text. "GB" in Unsloth's last cell is 2^30, and its
+time includes the compilation in the first step.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from registry.errors import SubmissionError
+from registry.importers.notebook_settings import STEPS, first_count, state_notebook
+from registry.importers.shared.draft import Draft, import_drafts
+from registry.importers.shared.readings import measure_peak
+from registry.importers.shared.shapes import entries_of
+from registry.importers.shared.totals import Evaluations, half_width, measure_totals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from registry.importers.base import Imported, ImportOptions, RunFile
+
+_NUMBER: Final = r"(?P<value>\d+(?:\.\d+)?)"
+_SECONDS: Final = re.compile(rf"^{_NUMBER} seconds used for training", re.MULTILINE)
+_PEAK: Final = re.compile(rf"^Peak reserved memory = {_NUMBER} GB", re.MULTILINE)
+_SHARE: Final = re.compile(rf"^Peak reserved memory % of max memory = {_NUMBER} %", re.MULTILINE)
+_CAPACITY: Final = re.compile(rf"Max memory[ =:]+{_NUMBER} GB")
+#: How far the peak may lie from its share of the card, which is rounded.
+_SLACK: Final = 0.01
+_OUTPUT: Final = re.compile(
+    r"TrainOutput\(global_step=(?P<steps>\d+).*?metrics=(?P<metrics>\{[^{}]*\})"
+)
+_PARAMS: Final = re.compile(
+    r"(?:Number of trainable parameters =|Trainable parameters =|trainable params:) *(?P<n>[\d,]+)"
+)
+_ALL: Final = re.compile(r"(?:all params: *|Trainable parameters = *[\d,]+ of )(?P<n>\d[\d,]*)")
+
+
+class NotebookImporter:
+    """Reads what a notebook printed after it fine-tuned a model."""
+
+    name = "notebook"
+    is_single_file = True
+
+    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
+        """Recognize Unsloth's last cell, or the output of a Trainer, in a notebook."""
+        return [file for file in files if _is_result(_text_of(file))]
+
+    def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
+        """Return the run of a notebook."""
+        file = files[0]
+        text = _text_of(file)
+        if len(_SECONDS.findall(text)) > 1 or len(_OUTPUT.findall(text)) > 1:
+            raise SubmissionError("it holds the figures of several runs; split the notebook")
+        draft = Draft(environment={"framework": "unsloth" if "Unsloth" in text else "trl"})
+        state_notebook(draft, text, options)
+        _measure(draft, text)
+        draft.cite(file)
+        return import_drafts(self.name, "a notebook that fine-tunes", [file], [draft], options)
+
+
+def _is_result(text: str) -> bool:
+    return bool(text) and bool(_SECONDS.search(text) or _OUTPUT.search(text))
+
+
+def _text_of(file: RunFile) -> str:
+    """Return the cells of a notebook and what they printed, as one text."""
+    if file.kind == "text" and any("#### cell" in line for line in file.document[:20]):
+        return "\n".join(file.document)
+    return "\n".join(_cell_text(cell) for cell in entries_of(file.document, "cells"))
+
+
+def _cell_text(cell: Mapping[str, Any]) -> str:
+    if cell.get("cell_type") != "code":
+        return ""
+    parts = [cell.get("source")]
+    for output in entries_of(cell, "outputs"):
+        data = output.get("data")
+        parts += [output.get("text"), data.get("text/plain") if isinstance(data, dict) else None]
+    return "\n".join(
+        "".join(map(str, part)) if isinstance(part, list) else str(part or "") for part in parts
+    )
+
+
+def _measure(draft: Draft, text: str) -> None:
+    seconds, peak, output = _SECONDS.search(text), _PEAK.search(text), _OUTPUT.search(text)
+    metrics = ast.literal_eval(output["metrics"]) if output else {}
+    steps = int(output["steps"]) if output else first_count(STEPS, text)
+    if seconds:
+        metrics = {**metrics, "train_runtime": seconds["value"]}
+    measure_totals(draft, metrics, steps, Evaluations())
+    if peak:
+        reason = "torch's max_memory_reserved / 2^30, of the first process; the loading included"
+        half = half_width(peak["value"])
+        said = {"raw": f"{peak['value']} GB", "kind": "reserved", "reason": reason}
+        process = {"scope": "per_gpu", "device_index": 0}
+        measure_peak(draft, float(peak["value"]), half, **said, **process)
+    else:
+        draft.missing.append("no memory")
+    _check_card(draft, text)
+    draft.measure("trainable_params", first_count(_PARAMS, text))
+    draft.measure("n_params", first_count(_ALL, text))
+
+
+def _check_card(draft: Draft, text: str) -> None:
+    """Flag a peak that is another share of the card than the notebook says: of another run."""
+    peak, share, card = _PEAK.search(text), _SHARE.search(text), _CAPACITY.search(text)
+    if not peak or not share or not card:
+        return
+    expected = float(share["value"]) / 100 * float(card["value"])
+    if abs(expected - float(peak["value"])) > _SLACK * expected:
+        draft.flags.add("figures_disagree")
+        draft.missing.append("its peak is not the share of the card that it prints: another run's?")

@@ -1,0 +1,114 @@
+"""What the cells of a notebook state of its run, and what Unsloth's banner prints of it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from registry.importers.shared.draft import state_model
+from registry.importers.shared.training_arguments import (
+    state_lora_sizes,
+    state_quantization,
+    state_training_arguments,
+)
+
+if TYPE_CHECKING:
+    from registry.importers.base import ImportOptions
+    from registry.importers.shared.draft import Draft
+
+_MODEL: Final = re.compile(
+    r"""(?:model_name\s*=\s*|from_pretrained\(\s*)["'](?P<name>[^"']+)["']"""
+)
+#: A repository of the hub, not a folder of a machine.
+_HUB_NAME: Final = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+_CARD: Final = re.compile(r"GPU[ =:]+(?P<name>[^.,\n]+?)\. (?:Num GPUs = \d+\. )?Max memory[ =:]")
+_EXAMPLES: Final = re.compile(r"Num examples = (?P<n>[\d,]+)")
+_BATCH: Final = re.compile(
+    r"Batch size per device = (?P<n>\d+) \| Gradient [Aa]ccumulation steps = (?P<accum>\d+)"
+)
+STEPS: Final = re.compile(r"Total steps = (?P<n>[\d,]+)")
+_N_GPUS: Final = re.compile(r"Num GPUs(?: used)? = (?P<n>\d+)")
+#: Arguments of calls that the cells state as plain values.
+_ARGUMENT: Final = re.compile(
+    r"""\b(?P<key>[a-z_0-9]+)\s*=\s*(?P<value>True|False|-?\d[\d_.]*(?:e-?\d+)?|"[^"\n]*"|'[^'\n]*'|\[[^\]]*\])"""
+)
+_VERSIONS: Final = (
+    ("framework_version", re.compile(r"(?:patching release|Unsloth) (?P<v>20\d\d\.\d+(?:\.\d+)?)")),
+    ("torch_version", re.compile(r"(?:Pytorch|Torch): (?P<v>\d[\w.+]*\w)")),
+    ("cuda_version", re.compile(r"CUDA Toolkit[ =:]+(?P<v>\d+\.\d+)")),
+    ("transformers_version", re.compile(r"Transformers[ =:]+(?P<v>\d+\.\d+[\w.]*)")),
+)
+_TRAINERS: Final = (
+    ("GRPOTrainer", "grpo"),
+    ("DPOTrainer", "dpo"),
+    ("ORPOTrainer", "orpo"),
+    ("SFTTrainer", "sft"),
+)
+
+
+def first_count(pattern: re.Pattern[str], text: str, group: str = "n") -> int | None:
+    """Return the first count that a pattern finds, whose thousands may have commas."""
+    found = pattern.search(text)
+    return int(found[group].replace(",", "")) if found else None
+
+
+def state_notebook(draft: Draft, text: str, options: ImportOptions) -> None:
+    """State what the cells of a notebook say of its run, and what Unsloth's banner adds."""
+    args = _arguments(text)
+    names = [name for name in _MODEL.findall(text) if name not in ("lora_model", "outputs")]
+    _state_model(draft, names[:1], options)
+    card = _CARD.search(text)
+    if card:
+        draft.state("gpu_id", options.catalogue.resolve_gpu(card["name"]) or card["name"])
+    draft.state("n_gpus", first_count(_N_GPUS, text))
+    adapters = "get_peft_model" in text
+    draft.state(
+        "method",
+        "lora" if adapters else "full",
+        "get_peft_model" if adapters else "no adapter is made",
+    )
+    if adapters:
+        state_lora_sizes(draft, args, args.get("r"), args.get("target_modules"))
+        draft.state("use_rslora", args.get("use_rslora"))
+    if args.get("load_in_4bit") is True or args.get("load_in_8bit") is True:
+        bits = 4 if args.get("load_in_4bit") is True else 8
+        state_quantization(draft, method="bitsandbytes", bits=bits, kind="nf4")
+    draft.state("seq_len", args.get("max_seq_length") or args.get("max_length"))
+    draft.state("packing", args.get("packing") if isinstance(args.get("packing"), bool) else None)
+    objective = next((word for name, word in _TRAINERS if f"{name}(" in text), None)
+    draft.state("objective", objective, "the trainer of the notebook")
+    batch = _BATCH.search(text)
+    if batch:
+        draft.state("micro_batch_size", int(batch["n"]))
+        draft.state("grad_accum_steps", int(batch["accum"]))
+    if args.get("use_gradient_checkpointing"):
+        draft.state("gradient_checkpointing", True, "use_gradient_checkpointing")  # noqa: FBT003
+    draft.state("n_steps", first_count(STEPS, text))
+    draft.state("n_samples", first_count(_EXAMPLES, text))
+    state_training_arguments(draft, args)
+    for column, pattern in _VERSIONS:
+        found = pattern.search(text)
+        if found:
+            draft.environment[column] = found["v"]
+
+
+def _state_model(draft: Draft, names: list[str], options: ImportOptions) -> None:
+    """State the model; one that the catalogue does not have is described by its name alone."""
+    state_model(draft, names, options)
+    if names and "model_id" not in draft.configuration and _HUB_NAME.fullmatch(names[0]):
+        slug = re.sub(r"[^a-z0-9._-]+", "-", names[0].rpartition("/")[2].lower()).strip("-._")
+        named = {"model_id": slug, "hf_id": names[0], "source": "named by a notebook; no figures"}
+        draft.models = [named]
+        draft.state("model_id", slug, "the name that the notebook loads it by")
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    """Return the first plain value of each argument in the cells."""
+    args: dict[str, Any] = {}
+    for found in _ARGUMENT.finditer(re.sub(r"(?m)#.*$", "", text)):
+        try:
+            args.setdefault(found["key"], ast.literal_eval(found["value"]))
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+    return args

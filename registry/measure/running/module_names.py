@@ -1,0 +1,43 @@
+"""Names of the matrices in the decoders that transformers builds, by ``model_type``.
+
+A name that no matrix has is not an error in PEFT where another one of the list is found: the trial
+would measure something else. Held against transformers by a test.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
+_LLAMA = (*_ATTENTION, "gate_proj", "up_proj", "down_proj")
+_FUSED = ("query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h")
+_GPT2 = ("c_attn", "c_proj", "c_fc")
+
+#: Of model types that are not listed, nothing is known.
+MODULE_NAMES: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(
+        (
+            *("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "granite"),
+            *("olmo", "olmo2", "stablelm", "cohere"),
+        ),
+        _LLAMA,
+    ),
+    "phi3": ("qkv_proj", "o_proj", "gate_up_proj", "down_proj"),
+    "phi": ("q_proj", "k_proj", "v_proj", "dense", "fc1", "fc2"),
+    "nemotron": (*_ATTENTION, "up_proj", "down_proj"),
+    "starcoder2": (*_ATTENTION, "c_fc", "c_proj"),
+    "gpt2": _GPT2,
+    "gpt_bigcode": _GPT2,
+    "gpt_neox": _FUSED,
+    "bloom": _FUSED,
+    "falcon": _FUSED,
+    "gptj": ("q_proj", "k_proj", "v_proj", "out_proj", "fc_in", "fc_out"),
+    "opt": ("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2"),
+    "mpt": ("Wqkv", "out_proj", "up_proj", "down_proj"),
+}
+
+#: Embeddings and output layers, as the decoders above call them.
+ENDS: Final = (
+    *("lm_head", "embed_tokens", "wte", "wpe", "embed_in", "embed_out", "embed_positions"),
+    "word_embeddings",
+)

@@ -1,0 +1,159 @@
+"""The reference of plans as one Markdown page, made from the model of a plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from registry.measure.running.methods import known_methods
+from registry.measure.running.plan_model import PLAN_KEYS, TRIAL_KEYS, format_expected, meaning_of
+from registry.measure.running.plan_template import format_value
+from registry.measure.trial_settings import ABOUT, DEFAULTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_PREAMBLE = """\
+# Plans
+
+Generated from the model of a plan (`registry/measure/`) by `python -m
+registry.contract.documentation`; change it there.
+
+A plan is a TOML file that says which training jobs to run. `registry run PLAN.toml` runs each in a
+process of its own, measures it, and records it in your registry the moment it ends.
+
+```sh
+registry run --template > plan.toml     # a commented plan that runs as it is
+registry run plan.toml --dry-run        # list the trials, run none
+registry run plan.toml
+registry compare plan.toml plan.toml    # or two ids, two versions, two environments
+```
+
+[plan.schema.json](plan.schema.json) is the JSON Schema, for completion and checks in an editor."""
+
+_TABLES = """\
+## Tables
+
+```toml
+model = "tiny-llama"          # holds for all trials
+steps = 12
+
+[matrix]                      # 2 x 2 trials
+method = ["full", "lora"]
+seq_len = [64, 128]
+
+[[exclude]]                   # without this one
+method = "full"
+seq_len = 128
+
+[[include]]                   # and with this one beside
+method = "dora"
+seq_len = 256
+
+[models.tiny-llama]
+model_type = "llama"
+hidden_size = 256
+num_hidden_layers = 4
+```
+
+The same trial is run once, however often the plan names it. An `exclude` leaves out what has all of
+its values."""
+
+_MODELS = """\
+## Models and data
+
+The first of these that `model` names is taken: a table `[models.NAME]`, the path of a `config.json`
+or of a folder with one, a model of the catalogue, a repository of the hub. With
+`weights = "random"` the job builds the shape and downloads nothing. With `"pretrained"` it loads
+weights, of safetensors alone. Code that a repository brings is never executed, and nothing is
+unpickled.
+
+Paths are relative to the plan. A `dataset` lies in the plan's folder or below it, so that somebody
+else's plan reads none of your files; `registry run --dataset PATH` names another one. It is JSONL
+with `input_ids`, or with `text` where the model is one of the hub, or a folder that `datasets`
+wrote."""
+
+_CHECKS = """\
+## Checks
+
+All values are checked before the first trial, under `--dry-run` too: unknown keys, words and
+methods, numbers out of bounds, models that nobody knows, target modules that the model does not
+have, and what cannot go together. All problems are reported at once, each with its place; the exit
+status is then 1. What only the job can find out (a library that is not installed, memory that is
+not enough) is the trial's outcome."""
+
+
+_RUNNING = """\
+## Running
+
+A trial is called by what differs between the trials, in `--dry-run`, in the progress and in the
+summary. The time left is estimated from the trials that have ended, each by those that have most
+settings in common with it; `--dry-run` does so from results that are there already. On a terminal
+the steps of running trials are shown.
+
+Trials that ended ok or out of memory are not run again in the same environment; failed ones are.
+After Ctrl-C, the same command goes on with the others.
+
+- **On GPUs** trials run side by side as long as there are free GPUs: each sees its own alone
+  (`CUDA_VISIBLE_DEVICES`). `--parallel 1` runs them one by one.
+- **On CPU** they run one by one, because neighbours disturb the timing. `--parallel N` runs N at
+  once, each on its share of the cores, with half as many threads as it has cores
+  (`OMP_NUM_THREADS`, if set, is kept).
+
+A record of a trial that had neighbours has the flag `side_by_side`, and says how many in
+`provenance.trials_beside`."""
+
+_AGAIN = """\
+## Running again
+
+`registry rerun ID` repeats an observation here, shows what differs from then (versions, cards,
+threads) and compares; `--factor` says what is worse, `--fail` makes that exit status 1.
+
+- **A trial** is run again as it was, its settings checked like those of a plan.
+- **A command** that you measured with `registry run -- CMD` on this machine is run again in its
+  folder, with today's environment variables.
+- **Of everything else** a synthetic trial of the same configuration stands in, with random weights
+  and tokens; what a trial cannot repeat is named.
+
+For this, `registry run -- CMD` keeps each command with its arguments, **secrets among them**, in a
+file that only you can read (mode 0600): `commands/` beside your own registry in your data folder
+(`~/.local/share/peft-registry`). No registry, record or export holds it. `--no-keep` keeps
+nothing, `registry rerun ID --forget` and `registry retract ID --erase` erase it, and so does
+removing the file. A command that comes with somebody else's registry is never run, nor is a file
+that others could have written."""
+
+
+def format_plan_reference() -> str:
+    """Return the reference of plans as Markdown."""
+    return "\n\n".join(_blocks()) + "\n"
+
+
+def _blocks() -> Iterator[str]:
+    yield _PREAMBLE
+    yield "## Keys of a plan"
+    yield _format_rows(("key", "meaning"), ((f"`{k}`", text) for k, text in PLAN_KEYS.items()))
+    yield "## Keys of a trial"
+    yield (
+        "They stand in the plan itself, for all trials; in `[matrix]`, as lists of values; in "
+        "`[[exclude]]` and `[[include]]`. Only `model` has no default."
+    )
+    rows = (_row(name) for name in TRIAL_KEYS)
+    yield _format_rows(("key", "values", "default", "meaning", "example"), rows)
+    yield f"Methods of PEFT: {', '.join(f'`{n}`' for n in known_methods() if n != 'full')}."
+    yield from (_TABLES, _MODELS, _CHECKS, _RUNNING, _AGAIN)
+
+
+def _row(name: str) -> tuple[str, ...]:
+    default = DEFAULTS.get(name)
+    example = ABOUT[name].example if name in ABOUT else None
+    return (
+        f"`{name}`",
+        format_expected(name),
+        "" if default is None else f"`{format_value(default)}`",
+        meaning_of(name),
+        "" if example is None else f"`{format_value(example)}`",
+    )
+
+
+def _format_rows(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [header, ("---",) * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

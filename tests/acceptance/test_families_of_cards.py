@@ -1,0 +1,41 @@
+"""A family of cards means all of its kinds, wherever a command asks for a card."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_ls_of_a_family_lists_its_kinds(run: Run) -> None:
+    family = json.loads(run("ls", "--gpu", "a100", "-f", "json").stdout)
+    kinds = {row["gpu_id"] for row in family}
+    assert kinds == {"a100-80gb", "a100-sxm4-80gb"}
+    one = json.loads(run("ls", "--gpu", "A100 SXM4 80GB", "-f", "json").stdout)
+    assert {row["gpu_id"] for row in one} == {"a100-sxm4-80gb"}
+    assert len(family) > len(one)
+
+
+def test_fit_on_a_family_has_a_verdict_for_each_kind(run: Run) -> None:
+    asked = ("--model", "qwen-7b", "--seq-len", "512")
+    found = json.loads(run("fit", *asked, "--gpu", "a100", "--json").stdout)
+    assert found["verdict"] is None
+    assert {card["gpu_id"] for card in found["cards"]} == {
+        "a100-80gb", "a100-sxm4-80gb", "a100-pcie-80gb",
+        "a100-40gb", "a100-sxm4-40gb", "a100-pcie-40gb",
+    }  # fmt: skip
+
+
+def test_what_needs_one_memory_names_the_kinds(run: Run) -> None:
+    asked = ("--model", "qwen-7b", "--samples", "10", "--gpu", "h100")
+    assert run("estimate", *asked).stderr == (
+        "error: gpu 'h100': a family of cards whose memory differs; expected one of h100-80gb, "
+        "h100-nvl-94gb, h100-sxm5-96gb, h100-sxm5-80gb, h100-pcie-80gb\n"
+    )
+
+
+def test_a_figure_that_nobody_read_says_so(run: Run) -> None:
+    found = run("fit", "--model", "qwen-7b", "--gpu", "rtx-2080", "--seq-len", "512")
+    assert "figures of rtx-2080 were not read in a source (verified = false)" in found.stderr

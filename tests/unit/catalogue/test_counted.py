@@ -1,0 +1,53 @@
+"""Counts of the reader are those of transformers' modules, for every family that it knows.
+
+``make_counted`` wrote them, and with the extra train they are counted anew here.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from registry.catalogue.decoders import DECODERS
+from registry.catalogue.encoders import OTHERS
+from registry.catalogue.hf_config import parse_hf_config
+from registry.catalogue.meta_model import can_build, count_on_meta
+from registry.catalogue.towers import TEXT_TYPES, TOWERS
+
+COUNTED: Final[list[dict[str, Any]]] = json.loads(
+    (Path(__file__).parents[2] / "fixtures" / "catalogue" / "counted.json").read_text("utf-8")
+)
+KINDS: Final = sorted({row["model_type"] for row in COUNTED})
+
+#: Families whose code is not part of transformers: tests of published configurations hold them.
+REMOTE: Final = {"qwen", "baichuan", "internlm", "internlm2", "chatglm", "minicpm"}
+
+
+@pytest.mark.parametrize("row", COUNTED, ids=lambda row: row["model_type"])
+def test_the_reader_counts_what_the_modules_hold(row: dict[str, Any]) -> None:
+    found = parse_hf_config(row["config"])
+    assert found["n_params"] == row["n_params"]
+    if "n_active_params" in row:
+        assert found["n_active_params"] == row["n_active_params"]
+
+
+def test_every_family_that_is_counted_is_held_to_its_modules() -> None:
+    inside = set(TEXT_TYPES.values())
+    assert len(KINDS) >= 60
+    assert {*DECODERS, *OTHERS, *TOWERS} - REMOTE - inside <= {*KINDS}
+
+
+@pytest.mark.skipif(not can_build(), reason="needs the extra train")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_counts_that_ship_are_those_of_the_modules_here(kind: str) -> None:
+    first = next(row for row in COUNTED if row["model_type"] == kind)
+    shipped = {name: first[name] for name in ("n_params", "n_active_params") if name in first}
+    assert count_on_meta(first["config"]) == shipped
+
+
+def test_what_transformers_does_not_know_is_not_counted() -> None:
+    assert count_on_meta({"model_type": "newcomer", "hidden_size": 8}) == {}

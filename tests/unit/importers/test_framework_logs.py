@@ -1,0 +1,199 @@
+"""Logs and results of MLPerf, milabench, optimum-habana, notebooks, DeepSpeed and Megatron."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from registry.importers import IMPORTERS, Imported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Observe = Callable[..., list[dict[str, Any]]]
+
+STATED = {"model_id": "llama-2-7b", "method": "full"}
+
+
+def figures_of(observation: dict[str, Any]) -> dict[tuple[str, str | None], float]:
+    """Return the figures by metric and kind."""
+    return {
+        (figure["metric"], figure.get("kind")): figure["value"]
+        for figure in observation["measurements"]
+    }
+
+
+def test_mlperf_has_the_system_and_the_clock_of_each_log(fixtures: Path, observe: Observe) -> None:
+    done, ended = observe(fixtures / "mlperf")
+    assert done["configuration"] == {
+        "model_id": "llama-2-70b", "method": "lora", "objective": "sft", "seq_len": 8192,
+        "length_distribution": "full", "global_batch_size": 8, "grad_accum_steps": 2,
+        "lora_rank": 16, "lora_alpha": 32, "n_samples": 3901, "gpu_id": "h200", "n_nodes": 1,
+        "gpus_per_node": 8, "n_gpus": 8,
+    }  # fmt: skip
+    assert done["environment"]["driver_version"] == "570.124.06"
+    assert (done["outcome"], ended["outcome"]) == ("ok", "interrupted")
+    assert (done["run_id"], ended["run_id"]) == ("seed 1", "seed 2")
+    figures = figures_of(done)
+    assert figures[("total_time", None)] == 1353.757
+    assert figures[("samples_per_second", None)] == 2.6  # of 2.5, 2.6 and 2.7
+    assert figures[("eval_loss", None)] == 0.93
+    assert done["flags"] == ["includes_evaluation"]
+
+
+def test_mlperf_without_the_system_leaves_the_hardware_open(
+    fixtures: Path, read: Callable[..., Imported]
+) -> None:
+    imported = read(fixtures / "mlperf" / "result_0.txt")
+    (observation,) = imported.submissions[0]["observations"]
+    assert "gpu_id" not in observation["configuration"]
+    assert any("add the JSON of the system" in text for text in imported.missing)
+
+
+def test_gpt3s_throughput_is_of_tokens(fixtures: Path, tmp_path: Path, observe: Observe) -> None:
+    text = (fixtures / "mlperf" / "result_0.txt").read_text(encoding="utf-8")
+    log = tmp_path / "result_0.txt"
+    lines = [line for line in text.splitlines() if '"lora_' not in line]
+    log.write_text("\n".join(lines).replace("llama2_70b_lora", "gpt3"), encoding="utf-8")
+    (observation,) = observe(log)
+    assert ("tokens_per_second", None) in figures_of(observation)
+    assert ("samples_per_second", None) not in figures_of(observation)
+
+
+def test_milabench_takes_benches_of_transformers_on_the_card_of_the_file(
+    fixtures: Path, observe: Observe
+) -> None:
+    bert, single, several = observe(fixtures / "milabench" / "H100.yaml")
+    assert {run["configuration"]["gpu_id"] for run in (bert, single, several)} == {"h100"}
+    assert bert["configuration"]["compute_dtype"] == "fp16"
+    assert figures_of(bert) == {
+        ("peak_memory", "device"): 9895 * 2**20,
+        ("samples_per_second", None): 361.64,
+    }
+    assert single["configuration"]["method"] == "lora"
+    assert ("tokens_per_second", None) in figures_of(single)
+    assert set(figures_of(several)) == {("peak_memory", "device")}  # of how many cards?
+    assert "n_gpus" not in several["configuration"]
+
+
+def test_a_baseline_that_names_no_adapter_leaves_the_method_unknown(
+    fixtures: Path, observe: Observe
+) -> None:
+    lora, dpo, unsaid = observe(fixtures / "optimum_habana" / "llama_7b.json")
+    assert lora["configuration"]["lora_target_modules"] == ["q_proj", "v_proj"]
+    assert (lora["configuration"]["n_gpus"], lora["configuration"]["gpu_id"]) == (1, "gaudi2")
+    assert (dpo["configuration"]["objective"], dpo["configuration"]["lora_rank"]) == ("dpo", 4)
+    assert "n_gpus" not in dpo["configuration"]
+    assert unsaid["configuration"]["method"] == "unknown"
+    assert figures_of(lora) == {
+        ("total_time", None): 113.97,
+        ("samples_per_second", None): 18.4,
+    }
+
+
+def test_a_baseline_of_an_unknown_model_does_not_refuse_the_others(
+    fixtures: Path, read: Callable[..., Imported]
+) -> None:
+    imported = read(fixtures / "optimum_habana" / "test_examples.json")
+    found = [run["configuration"] for run in imported.submissions[0]["observations"]]
+    assert [(run["model_id"], run["gpu_id"], run["method"]) for run in found] == [
+        ("llama-7b", "gaudi2", "lora"),
+        ("llama-7b", "gaudi3", "lora"),
+    ]
+    assert any("vit-base-patch16-224-in21k" in text for text in imported.missing)
+
+
+def test_a_notebook_of_unsloth_gives_its_banner_cells_and_last_figures(
+    fixtures: Path, observe: Observe
+) -> None:
+    (run,) = observe(fixtures / "notebook" / "unsloth.ipynb.json")
+    configuration = run["configuration"]
+    assert configuration["model_id"] == "gemma-2-9b"
+    assert (configuration["gpu_id"], configuration["quant_type"]) == ("t4", "nf4")
+    assert (configuration["micro_batch_size"], configuration["grad_accum_steps"]) == (2, 4)
+    assert run["environment"]["torch_version"] == "2.3.0+cu121"
+    figures = figures_of(run)
+    assert figures[("peak_memory", "reserved")] == 9.383 * 2**30
+    assert figures[("total_time", None)] == 702.5893
+    assert figures[("trainable_params", None)] == 54_018_048
+    assert "flags" not in run
+
+
+def test_a_peak_that_is_another_share_of_the_card_is_flagged(
+    fixtures: Path, tmp_path: Path, observe: Observe
+) -> None:
+    text = (fixtures / "notebook" / "unsloth.ipynb.json").read_text(encoding="utf-8")
+    copy = tmp_path / "other.ipynb"
+    copy.write_text(text.replace("63.622 %", "35.6 %"), encoding="utf-8")
+    (run,) = observe(copy)
+    assert run["flags"] == ["figures_disagree"]
+
+
+def test_a_notebook_as_text_gives_what_the_trainer_returned(
+    fixtures: Path, observe: Observe
+) -> None:
+    (run,) = observe(fixtures / "notebook" / "peft.txt")
+    assert (run["configuration"]["model_id"], run["configuration"]["lora_rank"]) == ("qwen3-8b", 8)
+    figures = figures_of(run)
+    assert figures[("n_params", None)] == 8_212_558_848
+    assert figures[("step_time", None)] == pytest.approx(879.9696 / 699)
+
+
+def test_a_notebook_with_two_runs_is_refused(
+    fixtures: Path, tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    text = (fixtures / "notebook" / "peft.txt").read_text(encoding="utf-8")
+    (tmp_path / "two.txt").write_text(text + text, encoding="utf-8")
+    (refusal,) = read(tmp_path / "two.txt").refused
+    assert refusal.reason == "it holds the figures of several runs; split the notebook"
+
+
+def test_deepspeeds_rate_is_of_all_processes_and_its_memory_of_the_first(
+    fixtures: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (run,) = observe(fixtures / "deepspeed" / "train.log", **STATED)
+    configuration = run["configuration"]
+    assert (configuration["n_gpus"], configuration["sharding"]) == (8, "zero3")
+    assert configuration["global_batch_size"] == 64
+    assert figures_of(run)[("samples_per_second", None)] == 12.625
+    peak = figure(run, "peak_memory")
+    assert (peak["value"], peak["scope"], peak["device_index"]) == (20.25 * 2**30, "per_gpu", 0)
+    assert run["outcome"] == "unknown"
+
+
+def test_deepspeed_chat_gives_the_batch_in_the_middle(fixtures: Path, observe: Observe) -> None:
+    (run,) = observe(fixtures / "deepspeed" / "chat.log", **STATED)
+    assert run["configuration"]["seq_len"] == 512
+    assert figures_of(run) == {("samples_per_second", None): 20.0}
+
+
+def test_megatrons_first_iterations_are_no_speed(fixtures: Path, observe: Observe) -> None:
+    (run,) = observe(fixtures / "megatron" / "megatron.log", **STATED)
+    assert run["configuration"]["tensor_parallel"] == 2
+    figures = figures_of(run)
+    assert figures[("step_time", None)] == 0.8266
+    assert figures[("flops_per_second", None)] == 305e12
+    assert figures[("peak_memory", "allocated")] == 20600 * 2**20  # the fuller of two processes
+    assert run["outcome"] == "ok"
+
+
+def test_nemo_counts_its_iterations_from_zero(fixtures: Path, observe: Observe) -> None:
+    (run,) = observe(fixtures / "megatron" / "nemo.log", **STATED)
+    assert run["outcome_detail"] == "the log ends at iteration 5 of 99"
+    figures = figures_of(run)
+    assert figures[("n_steps", None)] == 6
+    assert figures[("peak_memory", "allocated")] == 70_833_405_952
+    assert figures[("tokens_per_second", None)] == 10_700
+
+
+def test_text_that_nobody_knows_names_what_is_known(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    (tmp_path / "notes.txt").write_text("step one: buy a card\n", encoding="utf-8")
+    (refusal,) = read(tmp_path / "notes.txt").refused
+    assert refusal.reason.startswith(
+        "not recognized as a training log or result of any known framework ("
+    )
+    assert all(f"{name}" in refusal.reason for name in IMPORTERS if name != "csv")

@@ -1,0 +1,52 @@
+"""Names of methods and modules that plans are held against are those of PEFT and transformers."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+
+from registry.contract import vocabulary
+from registry.measure.running.methods import installed_methods, known_methods
+from registry.measure.running.module_names import ENDS, MODULE_NAMES
+
+SHAPE = {
+    "vocab_size": 64,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "pad_token_id": 0,
+}
+
+
+@pytest.mark.parametrize("kind", MODULE_NAMES)
+def test_a_decoders_matrices_have_the_names_that_transformers_gives_them(kind: str) -> None:
+    torch: Any = pytest.importorskip("torch")
+    transformers: Any = pytest.importorskip("transformers")
+    config = transformers.AutoConfig.for_model(kind, **SHAPE)
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    found = {
+        name.rpartition(".")[2]
+        for name, module in model.named_modules()
+        if getattr(module, "weight", None) is not None and module.weight.dim() == 2
+    }
+    assert found - set(ENDS) == set(MODULE_NAMES[kind])
+
+
+def test_the_methods_of_the_installed_peft_are_read_without_loading_it() -> None:
+    pytest.importorskip("peft")
+    peft = importlib.import_module("peft")
+    assert set(installed_methods()) == {str(kind.value).lower() for kind in peft.PeftType}
+
+
+def test_known_methods_are_words_of_the_contract() -> None:
+    known = known_methods()
+    assert {"full", "lora", "dora", "ia3", "vera"} <= set(known) <= set(vocabulary("method"))
+    assert not {"freeze", "galore", "other", "unknown"} & set(known)
+    pytest.importorskip("peft")
+    beside = set(known) - set(installed_methods())
+    assert beside == {"full", "dora", "bone"}, "bone: until PEFT 0.18"
