@@ -152,7 +152,7 @@ class _Drafter:
     def _draft_figure(self, guess: Guess) -> str:
         figure: dict[str, Any] = {"metric": guess.metric}
         if guess.metric in SHARED_METRICS:
-            is_share = (guess.unit or "").endswith("/gpu")
+            is_share = guess.header.per_gpu and guess.metric != "peak_memory"
             figure["scope"] = "mean_gpu" if is_share else OPEN
         figure |= {"kind": guess.kind} if guess.kind and guess.metric == "peak_memory" else {}
         figure |= {"statistic": guess.statistic} if guess.statistic else {}

@@ -50,7 +50,10 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
 _METRICS: Final[tuple[tuple[str, str], ...]] = (
     ("trainable_params", r"trainable"),
     ("peak_memory", r"\bmem|memory|vram|显存"),
-    ("step_time", r"(?:time|sec\w*|s)\s*(?:per|/)\s*(?:step|it)|step\W*time|iteration time"),
+    (
+        "step_time",
+        r"(?:time|sec\w*|ms|s)\s*(?:per|/)\s*(?:\w+\s*)?(?:step|it)|step\W*time|iteration time",
+    ),
     ("sample_time", r"time\s*per\s*sample"),
     ("tokens_per_second", r"tok\w*\s*(?:per|/)|tps\b|词元"),
     ("samples_per_second", r"(?:samples?|seqs?|sequences?|examples?)\s*(?:per|/)"),
@@ -166,7 +169,9 @@ def _metric_of_label(name: str, label: str) -> str | None:
     if label == "G" and re.search(r"mem|vram|显存", name.lower()):
         return "peak_memory"
     if label in units_by_spelling("duration") and len(label) > 1:
-        return "step_time" if re.search(r"step|iter", name.lower()) else "total_time"
+        # "time of 100 iterations" is no step time
+        of_steps = next(pattern for metric, pattern in _METRICS if metric == "step_time")
+        return "step_time" if re.search(of_steps, name.lower()) else "total_time"
     return None
 
 

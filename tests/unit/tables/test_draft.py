@@ -55,6 +55,8 @@ def test_a_header_says_its_unit(name: str, unit: str | None, *, per_gpu: bool) -
         ("Training Speed", ["1.2s/it"], "step_time"),
         ("Step time (ms)", ["120"], "step_time, unit ms"),
         ("Training time", ["3h20min"], "total_time"),
+        ("Training time (100 iterations)", ["1.62 min"], "total_time"),
+        ("Time per Global Step (s)", ["10.51"], "step_time, unit s"),
         ("Trainable Params", ["4.19M"], "trainable_params"),
         ("LoRA rank", ["8"], "lora_rank"),
         ("TP", ["8"], "tensor_parallel"),
