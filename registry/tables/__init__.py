@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from registry.tables.apply import ImportResult, import_document
+from registry.tables.draft import draft_mapping
+from registry.tables.listing import format_listing
 from registry.tables.mapping import SourceMapping
 from registry.tables.mapping_reader import parse_mapping, read_mapping
+from registry.tables.matching import read_tables
 
-__all__ = ["ImportResult", "SourceMapping", "import_document", "parse_mapping", "read_mapping"]
+__all__ = [
+    "ImportResult",
+    "SourceMapping",
+    "draft_mapping",
+    "format_listing",
+    "import_document",
+    "parse_mapping",
+    "read_mapping",
+    "read_tables",
+]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from registry.errors import SourceError
 from registry.tables.matching import TABLE_SUFFIXES, match_tables, read_tables
 from registry.tables.merge import format_observation, merge_reports
 from registry.tables.notes import Notes
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from registry.tables.mapping import SourceMapping
     from registry.tables.matching import FoundTable, TableDocument
     from registry.tables.report import Report
+
+#: Most observations that a document may report; reading as many takes some seconds.
+_MOST_REPORTS = 50_000
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,13 @@ def _read_reports(reader: RowReader, found: list[FoundTable], notes: Notes) -> l
     reports: list[Report] = []
     for entry in found:
         notes.add_table(entry)
-        reports += reader.read_table(entry)
+        for report in reader.read_table(entry):
+            reports.append(report)
+            if len(reports) > _MOST_REPORTS:
+                raise SourceError(
+                    f"table {entry.number}: found more than {_MOST_REPORTS} rows to import, "
+                    "expected fewer in one document; split it"
+                )
     return [*reports, *reader.read_claims()]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from registry.units.cell import strip_markup
 from registry.units.known import rate_units_by_spelling, units_by_spelling, units_by_symbol
 
 #: What people write for one device, one item and one second; compared in lower case.
@@ -62,6 +63,7 @@ def read_header(name: str) -> Header:
     >>> read_header("Peak memory per GPU (GiB)").unit, read_header("tok/sec/GPU").unit
     ('GiB', 'token/s/gpu')
     """
+    name = strip_markup(name).text
     clock = _CLOCK.search(name)
     thousands = _THOUSANDS.search(name)
     unit, dimension = _find_unit(name)
@@ -86,8 +88,10 @@ def _find_unit(name: str) -> tuple[str | None, str | None]:
     bracketed = [text.strip() for text in reversed(_BRACKETED.findall(name))]
     without = _BRACKETED.sub(" ", name).strip()
     rest = re.split(r"[,\uff0c:\uff1a]| in ", without)
-    last_word = [without.split()[-1]] if without.split() else []
-    last_two = [" ".join(without.split()[-2:])] if len(without.split()) > 1 else []
+    words = without.split()
+    is_share = len(words) > 1 and words[-2].lower() in ("/", "per")
+    last_word = words[-1:] if not is_share else []
+    last_two = [" ".join(words[-2:])] if len(words) > 1 else []
     parts = [part for text in bracketed for part in (text, *re.split(r"[,\uff0c;]| in ", text))]
     for text in (*parts, *rest[1:], without, *last_two, *last_word):
         for dimension, parse in _PARSERS.items():
@@ -109,7 +113,7 @@ def parse_rate_unit(text: str) -> str | None:
     plain = re.sub(r"\s*(?:/|\bper\b|\ba\b)\s*", "/", text.strip().lower())
     for what, words in _ITEMS.items():
         shared = re.fullmatch(
-            rf"(?:avg\.? |mean |training |train )?(?:{words})/(?:"
+            rf"(?:[a-z]+\.? ){{0,2}}(?:{words})/(?:"
             rf"(?:{_SECOND})(?P<after>/(?:{_DEVICE}))?|(?P<before>(?:{_DEVICE})/)(?:{_SECOND}))",
             plain,
         )

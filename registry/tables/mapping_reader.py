@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -10,9 +10,11 @@ from registry.errors import SourceError, did_you_mean, excerpt
 from registry.reading import read_bytes
 from registry.reading.yaml_reader import LARGEST_YAML, Path, find_lines, nearest_line, parse_yaml
 from registry.submission import Source
+from registry.tables.draft import OPEN
 from registry.tables.mapping import SourceMapping
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path as FilePath
 
     from pydantic_core import ErrorDetails
@@ -39,10 +41,36 @@ def parse_mapping(data: bytes | str, *, origin: str) -> SourceMapping:
             f"{origin}: found {type(document).__name__}, expected a mapping with the keys "
             f"{', '.join(SourceMapping.model_fields)}"
         )
+    _validate_filled_in(document, origin, data)
     try:
         return SourceMapping.model_validate(document).read_from(origin, find_lines(data))
     except ValidationError as error:
         raise SourceError(_format_problems(error, origin, find_lines(data))) from None
+
+
+def _validate_filled_in(document: Any, origin: str, data: bytes | str) -> None:
+    """Raise SourceError where a draft has places that nobody has filled in."""
+    places = list(_find_open((), document))
+    if places:
+        lines = find_lines(data)
+        raise SourceError(
+            "\n".join(
+                f"{origin}, line {nearest_line(lines, place)}: {_format_place(place)}: found "
+                f"{OPEN!r}, expected what the draft leaves open"
+                for place in places
+            )
+        )
+
+
+def _find_open(path: Path, value: Any) -> Iterator[Path]:
+    if value == OPEN and "absent" not in path:
+        yield path
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _find_open((*path, key), inner)
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            yield from _find_open((*path, place), inner)
 
 
 def _format_problems(error: ValidationError, origin: str, lines: dict[Path, int]) -> str:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block.table import escapedSplit
 
+from registry.errors import SourceError
 from registry.tables.html import read_html
 from registry.tables.raw_table import DraftCell, DraftRow, DraftTable
 
@@ -40,6 +41,8 @@ _TAG = re.compile(r"<[^<>]*>")
 _TABLE_TAG = re.compile(r"<(/?)table(?=[\s>])", re.IGNORECASE)
 _NO_CAPTION = re.compile(r"\s*(?:[-*+!<|]|\d+[.)])|.*[.!?;\u3002\uff01\uff1f\uff1b]\s*$")
 _MAX_CAPTION_CHARACTERS = 60
+_MOST_LINES, _MOST_PIPES = 100_000, 200_000
+_MOST_PARAGRAPHS, _LONGEST_PARAGRAPH = 2, 600
 
 
 def read_markdown(text: str) -> list[DraftTable]:
@@ -48,10 +51,21 @@ def read_markdown(text: str) -> list[DraftTable]:
     A table's heading is the path of headings above it, then a line that is all bold, then a
     short line of its own right above the table that does not end like a sentence.
     """
+    _validate_size(text)
     lines = [_QUOTE_MARKS.sub("", line) for line in text.split("\n")]
     n_front = _count_front_matter(lines)
     lines[:n_front] = [""] * n_front
     return _Scanner(lines).scan()
+
+
+def _validate_size(text: str) -> None:
+    """Refuse a text of more lines or cells than people write; each becomes several tokens."""
+    for mark, name, most in (("\n", "lines", _MOST_LINES), ("|", "pipes", _MOST_PIPES)):
+        n_found = text.count(mark)
+        if n_found > most:
+            raise SourceError(
+                f"found {n_found} {name}, expected at most {most} in Markdown; split the document"
+            )
 
 
 def has_pipe_table(text: str) -> bool:
@@ -157,12 +171,14 @@ class _Headings:
     bold: str = ""
     paragraph: list[str] = field(default_factory=list)
     is_paragraph_open: bool = False
+    prose: list[list[str]] = field(default_factory=list)
 
     def add_heading(self, level: int, text: str) -> None:
         self.levels = {above: kept for above, kept in self.levels.items() if above < level}
         if text:
             self.levels[level] = text
         self.bold = ""
+        self.prose = []
         self.end_block()
 
     def add_bold(self, text: str) -> None:
@@ -172,12 +188,18 @@ class _Headings:
     def add_text(self, line: str) -> None:
         if not self.is_paragraph_open:
             self.paragraph = []
+            self.prose = [*self.prose[1 - _MOST_PARAGRAPHS :], []]
         self.paragraph.append(line.strip())
+        self.prose[-1].append(line.strip())
         self.is_paragraph_open = True
 
     def end_block(self) -> None:
         """Forget the paragraph: something else now stands between it and what follows."""
         self.paragraph, self.is_paragraph_open = [], False
+
+    def paragraphs(self) -> tuple[str, ...]:
+        """Return the last paragraphs since the heading, for people to read."""
+        return tuple(" ".join(lines)[:_LONGEST_PARAGRAPH] for lines in self.prose if lines)
 
     def path(self) -> tuple[str, ...]:
         parts = [self.levels[level] for level in sorted(self.levels)]
@@ -240,7 +262,10 @@ class _Scanner:
         if not rows:
             return 0
         path = self._headings.path()
-        self._tables.append(DraftTable(path, rows, self._at + 1, pads=block is not None))
+        prose = self._headings.paragraphs()
+        is_table = block is not None
+        self._tables.append(DraftTable(path, rows, self._at + 1, pads=is_table, prose=prose))
+        self._headings.prose = []
         self._headings.end_block()
         return n_lines
 
@@ -261,7 +286,10 @@ class _Scanner:
         end = self._html_table_end()
         text = "\n".join(self._lines[self._at : end])
         above = self._headings.path()
-        self._tables += read_html(text, first_line=self._at + 1, above=above)
+        prose = self._headings.paragraphs()
+        found = read_html(text, first_line=self._at + 1, above=above)
+        self._tables += [replace(table, prose=prose) for table in found]
+        self._headings.prose = []
         self._headings.end_block()
         return end - self._at
 

@@ -76,7 +76,7 @@ class TableDocument:
     sha256: str
 
 
-def read_tables(path: FilePath, mapping: SourceMapping) -> TableDocument:
+def read_tables(path: FilePath, mapping: SourceMapping | None = None) -> TableDocument:
     """Return the tables of a file, or of the CSV and TSV files of a folder in order of names.
 
     Raises:
@@ -105,8 +105,9 @@ def _read_folder(folder: FilePath) -> TableDocument:
     return TableDocument(tuple(tables), tuple(path.name for path in paths), hashed.hexdigest())
 
 
-def _read_file(path: FilePath, mapping: SourceMapping) -> TableDocument:
-    tables, data = read_document(path, header_rows=_header_rows(mapping))
+def _read_file(path: FilePath, mapping: SourceMapping | None) -> TableDocument:
+    header_rows = _header_rows(mapping) if mapping else {}
+    tables, data = read_document(path, header_rows=header_rows)
     return TableDocument(tuple(tables), (), hashlib.sha256(data).hexdigest())
 
 
@@ -208,19 +209,16 @@ def _describe(
     ignored = {*mapping.ignore, *spec.ignore}
     without = [n for n in table.columns if n not in columns and n not in pivoted and n not in by]
     left = [n for n in without if n in ignored or REST in ignored]
-    found = FoundTable(
-        table.index, table, spec, columns, place, tuple(left), len(left) == len(without)
-    )
+    unknown = [n for n in without if n not in ignored] if REST not in ignored else []
+    found = FoundTable(table.index, table, spec, columns, place, tuple(left), not unknown)
     _check_named(found, by, problems)
-    for name in without:
-        if name not in left:
-            problems.add(
-                "found no meaning, expected one for each column; map it, or leave it out with "
-                "`ignore`",
-                where,
-                column=name,
-                path=(*found.path, "columns"),
-            )
+    for name in unknown:
+        problems.add(
+            "found no meaning, expected one for each column; map it, or leave it out with `ignore`",
+            where,
+            column=name,
+            path=(*found.path, "columns"),
+        )
     return found
 
 

@@ -24,6 +24,9 @@ MOST_CELLS = 2_000_000
 """Cells of a document, spans laid out: ten thousand rows of two hundred. A page of 80 kB can ask
 for a thousand times its own size by rowspan and colspan."""
 
+MOST_COLUMNS = 5_000
+"""Columns of a table; the widest published one that was read has 41."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -60,7 +63,7 @@ class RawTable:
     (2)``.
 
     `notes` say what was filled in or left out to make it a rectangle. `problem` says why a table
-    cannot be read; it has no columns and rows then.
+    cannot be read; it has no columns and rows then. `prose` are the paragraphs right above.
     """
 
     index: int
@@ -71,6 +74,7 @@ class RawTable:
     n_blank_rows: int = 0
     line: int = 1
     notes: tuple[str, ...] = ()
+    prose: tuple[str, ...] = ()
     problem: str | None = None
 
 
@@ -98,6 +102,7 @@ class DraftTable:
     """A table before its spans are laid out; `n_header_rows` is the reader's finding.
 
     `pads` says that the format fills short rows with empty cells and leaves surplus ones out.
+    `prose` are the paragraphs right above.
     """
 
     heading: tuple[str, ...]
@@ -106,6 +111,7 @@ class DraftTable:
     n_header_rows: int = 1
     names_may_repeat: bool = True
     pads: bool = False
+    prose: tuple[str, ...] = ()
 
 
 def build_table(draft: DraftTable, index: int, n_header_rows: int | None = None) -> RawTable:
@@ -114,6 +120,7 @@ def build_table(draft: DraftTable, index: int, n_header_rows: int | None = None)
     `n_header_rows` overrides what the reader found. Raises SourceError for a row that is shorter or
     longer than the header, spans that overlap, a cell over the limit and a name that repeats.
     """
+    _validate_width(draft)
     grid = _lay_out(draft.rows)
     kept = [
         BodyRow(written.line, cells)
@@ -142,7 +149,17 @@ def build_table(draft: DraftTable, index: int, n_header_rows: int | None = None)
         n_blank_rows=len(grid) - len(kept),
         line=draft.line,
         notes=tuple(notes),
+        prose=draft.prose,
     )
+
+
+def _validate_width(draft: DraftTable) -> None:
+    width = max((len(row.cells) for row in draft.rows), default=0)
+    if width > MOST_COLUMNS:
+        raise SourceError(
+            f"line {draft.line}: found {width} columns, expected at most {MOST_COLUMNS}; split the "
+            "table"
+        )
 
 
 def broken_table(draft: DraftTable, index: int, problem: str) -> RawTable:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 #: Deepest nesting of objects whose keys become names such as ``gpu.memory.peak``.
 _DEEPEST = 8
 
+#: Most lines of JSON lines: each is parsed by itself.
+_MOST_LINES = 100_000
+
 #: What stands for a document in the messages of readers; the caller says where it was read.
 _ORIGIN = "records"
 
@@ -35,6 +38,9 @@ def read_yaml(text: str) -> list[DraftTable]:
 def read_jsonl(text: str) -> list[DraftTable]:
     """Return the one table of JSON lines; a line that is no object is an error."""
     records: list[Record] = []
+    n_lines = text.count("\n")
+    if n_lines > _MOST_LINES:
+        raise SourceError(f"found {n_lines} lines, expected at most {_MOST_LINES}; split the file")
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from docutils import nodes
 
 #: Longest text, in characters: docutils takes some seconds for as much.
-_LONGEST = 512 * 2**10
+_LONGEST = 256 * 2**10
 
 #: Deepest indentation of nested blocks, and most directives and roles that are unknown.
 _DEEPEST_INDENT = 200
@@ -33,7 +33,7 @@ _SETTINGS = {
     "report_level": 5,
     "halt_level": 5,
     "_disable_config": True,
-    "line_length_limit": 1_000_000,
+    "line_length_limit": 10_000,
     "smart_quotes": False,
 }
 

@@ -108,8 +108,6 @@ class RowReader:
             )
             if pivot is not None:
                 specs.append((name, pivot.cell, (*found.path, "pivot")))
-            if footnote_of(name) is not None:
-                self._notes.add_mark(str(footnote_of(name)), Place(found.number), name)
         for name, spec, path in specs:
             for figure in [spec.figure] if spec.figure else ():
                 for problem in check_header(name, figure):
@@ -207,7 +205,7 @@ class RowReader:
                 self._add_cell_error(error, where, report, name)
                 continue
             draft.cells[name] = cell
-            for mark in cell.footnotes:
+            for mark in (footnote_of(name), *cell.footnotes):
                 self._note_mark(mark, report, name, said)
             for column, value in cell.values.items():
                 self._state_beside(said, column, value, report, name)

@@ -282,9 +282,61 @@ def test_a_document_is_imported_with_its_mapping(run: Run) -> None:
     assert dry.stdout.startswith("would add submission ")
     assert "33 observations" in dry.stdout or "32 observations" in dry.stdout
     done = run("import", *arguments)
-    assert done.stdout == dry.stdout.replace("would add", "added")
+    first, *observations = dry.stdout.splitlines()
+    assert done.stdout == first.replace("would add", "added") + "\n"
+    assert observations[0] == "table 1, row 1; table 4, row 10: ok"
+    assert observations[3] == "    total_time = 115.5 (value, total) from '115.5s' in s"
+    assert observations[5].startswith("    cells: batch size: '4' | accumulation: '1' | max seq le")
     assert run("import", *arguments).stdout.startswith("already recorded: submission ")
     assert run("check", "--registry", "empty").returncode == 0
+
+
+TABLE = """# Runs
+
+On one card.
+
+| Model | Peak (GiB) | Note* |
+|---|---|---|
+| Qwen-7B | 17 | a |
+"""
+
+
+def test_without_a_mapping_the_tables_are_listed(run: Run, write: Write) -> None:
+    write("doc.md", TABLE)
+    done = run("import", "doc.md")
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == [
+        "table 1: Runs (line 5, 1 rows)",
+        "  above: On one card.",
+        "  'Model'       model_id               Qwen-7B",
+        "  'Peak (GiB)'  peak_memory, unit GiB  17",
+        "  'Note*'       ?                      a",
+        "",
+    ]
+    assert done.stderr.endswith("registry import doc.md --draft > mapping.yaml\n")
+
+
+def test_a_draft_imports_once_it_is_filled_in(run: Run, write: Write, mine: Path) -> None:
+    write("doc.md", TABLE)
+    draft = run("import", "doc.md", "--draft").stdout
+    write("open.yaml", draft)
+    refused = run("import", "doc.md", "--mapping", "open.yaml")
+    assert refused.returncode == 1
+    assert refused.stderr.count("found '?', expected what the draft leaves open") == 5
+    filled = {"method": "lora", "gpu_id": "rtx-4090", "n_gpus": "1", "scope": "total"}
+    for name, value in filled.items():
+        draft = draft.replace(f"{name}: '?'", f"{name}: {value}")
+    write("filled.yaml", draft.replace("'*': '?'", "'*': {}"))
+    done = run("import", "doc.md", "--mapping", "filled.yaml", "--registry", str(mine))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("1 observations from 1 reported places in 1 tables\n")
+
+
+def test_a_document_without_tables_has_nothing_to_list(run: Run, write: Write) -> None:
+    write("doc.md", "prose\n")
+    done = run("import", "doc.md")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: doc.md: found no table; expected a document with tables\n"
 
 
 def test_an_import_prints_its_submission_and_records_nothing(

@@ -125,7 +125,7 @@ def test_the_version_is_told(run: Run) -> None:
         (["query", "1", "2"], "Got unexpected extra argument (2)"),
         (["add"], "Missing argument 'FILE…|-'."),
         (["show"], "Missing argument 'ID'."),
-        (["import", "."], "Missing option '--mapping'."),
+        (["import", ".", "--dry-run"], "--dry-run needs --mapping; draft one with: "),
     ],
 )
 def test_a_wrong_call_is_exit_2_with_usage_and_a_hint(

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from registry.errors import SubmissionError
 from registry.store.add import add_submissions
 from registry.store.snapshot import load_catalogue
-from registry.tables import import_document, read_mapping
+from registry.tables import (
+    draft_mapping,
+    format_listing,
+    import_document,
+    read_mapping,
+    read_tables,
+)
 from registry_cli import console
+from registry_cli.import_text import format_observations
 from registry_cli.options import locate, registry_option
+
+if TYPE_CHECKING:
+    from registry.store.folder import Location
+    from registry.tables import ImportResult
 
 
 @click.command(name="import")
@@ -20,41 +32,86 @@ from registry_cli.options import locate, registry_option
 @click.option(
     "--mapping",
     metavar="M.yaml",
-    required=True,
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="What the tables' columns mean.",
+    help="What the tables' columns mean; without it, the tables are listed.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be recorded.")
+@click.option("--draft", is_flag=True, help="Print a draft of a mapping.")
+@click.option("--dry-run", is_flag=True, help="Show what would be recorded, beside the cells.")
 @click.option("--print", "prints", is_flag=True, help="Print the submission and record nothing.")
 @registry_option
 def command(
-    document: Path, *, mapping: Path, dry_run: bool, prints: bool, registry_path: Path | None
+    document: Path,
+    *,
+    mapping: Path | None,
+    draft: bool,
+    dry_run: bool,
+    prints: bool,
+    registry_path: Path | None,
 ) -> None:
-    """Record the tables of a Markdown, HTML or CSV document, as a mapping describes them.
+    """Record the tables of a document, as a mapping describes them.
 
-    DOC is the document, or a folder of CSV files. The mappings in records/sources are examples.
+    DOC is a document (Markdown, HTML, reStructuredText, CSV, TSV, Excel, JSON, JSON lines, YAML
+    or a notebook), or a folder of CSV files. Without a mapping, its tables are listed, with what
+    their columns look like. docs/mapping.md explains mappings.
 
     \b
-    Example:
+    Examples:
+      registry import records/sources/llama2-lora-3090
+      registry import records/sources/llama2-lora-3090 --draft
       registry import records/sources/llama2-lora-3090 \\
           --mapping records/sources/llama2-lora-3090/mapping.yaml --dry-run
     """  # noqa: D301 - \b keeps the example's lines
     location = locate(registry_path)
-    catalogue = load_catalogue(location)
-    result = import_document(document, read_mapping(mapping), catalogue)
+    if mapping is None:
+        _validate_no_mapping(dry_run=dry_run, prints=prints)
+        _describe(document, location, draft=draft)
+        return
+    if draft:
+        raise click.UsageError("--draft writes a mapping; leave --mapping out.")
+    result = import_document(document, read_mapping(mapping), load_catalogue(location))
+    if result.problems:
+        raise SubmissionError(list(result.problems), origin="")
     for note in result.notes:
         console.hint(f"note: {note}")
-    if result.problems:
-        raise SubmissionError(list(result.problems), origin=str(document))
     if prints:
         click.echo(json.dumps(result.submission, indent=1, ensure_ascii=False))
+    else:
+        _record(document, location, result, dry_run=dry_run)
+
+
+def _validate_no_mapping(*, dry_run: bool, prints: bool) -> None:
+    """Refuse options that mean nothing where nothing is read."""
+    for name, is_given in (("--dry-run", dry_run), ("--print", prints)):
+        if is_given:
+            raise click.UsageError(
+                f"{name} needs --mapping; draft one with: "
+                "registry import DOC --draft > mapping.yaml"
+            )
+
+
+def _describe(document: Path, location: Location, *, draft: bool) -> None:
+    """List the tables of a document, or draft a mapping of them."""
+    found = read_tables(document)
+    if not found.tables:
+        raise SubmissionError(
+            "found no table; expected a document with tables", origin=str(document)
+        )
+    if draft:
+        click.echo(draft_mapping(document, found, load_catalogue(location)), nl=False)
         return
+    console.answer(format_listing(found))
+    console.hint(f"draft a mapping with: registry import {document} --draft > mapping.yaml")
+
+
+def _record(document: Path, location: Location, result: ImportResult, *, dry_run: bool) -> None:
     documents = [(str(document), result.submission)]
     (added,) = add_submissions(location, documents, dry_run=dry_run)
     verb = ("would add" if dry_run else "added") if added.is_new else "already recorded:"
-    click.echo(
+    console.say(
         f"{verb} submission {added.submission_id[:12]}: {result.n_observations} observations from "
         f"{result.n_reports} reported places in {result.n_tables} tables"
     )
+    if dry_run:
+        console.answer(format_observations(result.submission))
     for table in result.skipped_tables:
         console.hint(f"not mapped: {table}")

@@ -231,3 +231,72 @@ def test_a_hostile_mapping_is_refused(text: str, message: str) -> None:
     with pytest.raises(RegistryError) as caught:
         parse_mapping(text, origin="m.yaml")
     assert str(caught.value) == message
+
+
+WIDE = 6_000
+BOUNDED = {
+    "columns.csv": (",".join(f"c{n}" for n in range(WIDE)) + "\n" + "1," * (WIDE - 1) + "1\n"),
+    "columns.html": "<table><tr>" + "<td>a" * WIDE + "<tr>" + "<td>1" * WIDE + "</table>",
+    "columns.json": "[{" + ",".join(f'"c{n}": 1' for n in range(WIDE)) + "}]",
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_a_table_of_thousands_of_columns_is_a_problem(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("registry.tables.raw_table.MOST_CELLS", 2_000_000)
+    path = tmp_path / name
+    path.write_text(BOUNDED[name], encoding="utf-8")
+    (table,) = read_document(path)[0]
+    assert (table.problem or "").endswith("columns, expected at most 5000; split the table")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("|" * 200_001, "200001 pipes"), ("# a\n" * 100_001, "100001 lines")],
+    ids=["pipes", "lines"],
+)
+def test_markdown_that_becomes_millions_of_tokens_is_refused(
+    tmp_path: Path, text: str, found: str
+) -> None:
+    path = tmp_path / "a.md"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(RegistryError, match=f"found {found}, expected at most"):
+        read_document(path)
+
+
+def test_a_document_of_too_many_observations_is_refused_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("registry.tables.apply._MOST_REPORTS", 3)
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n" + "1,2\n" * 4, encoding="utf-8")
+    mapping = parse_mapping(
+        "source: {source_id: mine}\ndefaults: {model_id: m, method: lora}\n"
+        "tables: [{match: {}, columns: {b: {figure: {metric: train_loss}}}, ignore: rest}]\n",
+        origin="m.yaml",
+    )
+    with pytest.raises(RegistryError, match="table 1: found more than 3 rows to import"):
+        import_document(path, mapping, Catalogue(models={"m": {"model_id": "m"}}))
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(?:(?:[0-9]+)+)+x", "((a|a)*)*b", "(.*)*z"], ids=["digits", "alternatives", "any"]
+)
+def test_a_pattern_that_explodes_elsewhere_ends_at_once(tmp_path: Path, pattern: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n" + f"{'1' * 5_000}!,2\n" * 20, encoding="utf-8")
+    mapping = parse_mapping(
+        "source: {source_id: mine}\ndefaults: {model_id: m, method: lora}\n"
+        f"tables: [{{match: {{}}, skip: [{{when: {{a: '{pattern}'}}}}], ignore: rest, "
+        "columns: {b: {figure: {metric: train_loss}}}}]\n",
+        origin="m.yaml",
+    )
+    assert import_document(path, mapping, Catalogue(models={"m": {"model_id": "m"}})).n_rows == 20
+
+
+def test_a_pattern_that_grows_when_it_is_compiled_is_refused() -> None:
+    text = "source: {source_id: x}\ntables: [{match: {heading: '((a{999}){999}){999}'}}]"
+    with pytest.raises(RegistryError, match="expected a regular expression"):
+        parse_mapping(text, origin="m.yaml")

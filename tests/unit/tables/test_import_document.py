@@ -175,9 +175,9 @@ def test_all_bad_cells_are_reported_together(importer: Importer) -> None:
 
 
 def test_an_unknown_model_names_the_nearest(importer: Importer) -> None:
-    (problem,) = problems(importer, "| qwen-7bb | 1 | 17GiB | - |")
+    (problem,) = problems(importer, "| qwenn-7b | 1 | 17GiB | - |")
     assert problem.startswith(
-        "doc.md, table 1, row 1: unknown model 'qwen-7bb'; did you mean 'qwen-7b'?; expected an id "
+        "doc.md, table 1, row 1: unknown model 'qwenn-7b'; did you mean 'qwen-7b'?; expected an id "
         "of the catalogue"
     )
 

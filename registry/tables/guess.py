@@ -1,0 +1,187 @@
+"""Guess what a column means by its name and cells, for lists and drafts; an import never does."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from registry.tables.cell_reader import bare_text, is_absent
+from registry.tables.header import Header, is_memory_unit, parse_rate_unit, read_header
+from registry.units import parse_outcome_word, split_bound, split_remark
+from registry.units.known import units_by_spelling
+from registry.units.number import NUMBER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from registry.tables.raw_table import RawTable
+
+#: Columns of the contract by what their names look like, the most telling first.
+_NAMES: Final[tuple[tuple[str, str], ...]] = (
+    ("n_nodes", r"(?:#|num(?:ber)?\W*(?:of\W*)?|n_)?\W*nodes?\b"),
+    ("gpus_per_node", r"(?:#\s*)?(?:gpus?|cards?|devices?)\s*(?:per|/)\s*node"),
+    ("n_gpus", r"(?:#|num(?:ber)?\W*(?:of\W*)?|n_?)\W*(?:gpus?|cards?|devices?|chips?|npus?)\b"),
+    ("n_gpus", r"world\W?size|卡数"),
+    (
+        "gpu_id",
+        r"\bgpus?\b(?!\W*(?:mem|ram|util))|hardware|runnable on|\bdevice|accelerator|\binstance",
+    ),
+    ("gpu_id", r"显卡|\bcard\b|GPU型号"),
+    ("global_batch_size", r"global\W*batch|\bgbs\b|total batch|effective batch"),
+    ("grad_accum_steps", r"accum|\bgas\b"),
+    ("micro_batch_size", r"micro\W*batch|\bmbs\b|\bbatch|\bbs\b|批"),
+    (
+        "seq_len",
+        r"seq\w*\W*len|\bseq\b|sequence|context|max\W*(?:\w+\W*)?len|\blength\b|block.size|长度",
+    ),
+    ("lora_rank", r"\brank\b|lora\W?r\b"),
+    ("lora_alpha", r"\balpha\b"),
+    ("tensor_parallel", r"^tp\b|tensor\W*(?:model\W*)?parallel"),
+    ("pipeline_parallel", r"^pp\b|pipeline\W*(?:model\W*)?parallel"),
+    ("context_parallel", r"^cp\b|context\W*parallel"),
+    ("compute_dtype", r"\bd?type\b.*prec|precision|\bdtype\b|mixed"),
+    ("method", r"method|fine\W?tun|weight update|recipe|training type|训练方式|\bpeft\b|\bmode\b"),
+    ("model_id", r"model(?!\W*(?:flops|parallel|size in))|\bllm\b|checkpoint|模型"),
+    ("dataset", r"data\W?set|数据集"),
+)
+
+#: What metrics' names look like, where neither the header nor the cells give a unit.
+_METRICS: Final[tuple[tuple[str, str], ...]] = (
+    ("trainable_params", r"trainable"),
+    ("peak_memory", r"\bmem|memory|vram|显存"),
+    (
+        "step_time",
+        r"(?:time|sec\w*|ms|s)\s*(?:per|/)\s*(?:\w+\s*)?(?:step|it)|step\W*time|iteration time",
+    ),
+    ("sample_time", r"time\s*per\s*sample"),
+    ("tokens_per_second", r"tok\w*\s*(?:per|/)|tps\b|词元"),
+    ("samples_per_second", r"(?:samples?|seqs?|sequences?|examples?)\s*(?:per|/)"),
+    ("flops_per_second", r"flops?\b"),
+    ("total_time", r"\btime\b|duration|runtime|hours|时长"),
+)
+
+_RATES: Final = {
+    "token/s": "tokens_per_second",
+    "token/s/gpu": "tokens_per_second",
+    "sample/s": "samples_per_second",
+    "sample/s/gpu": "samples_per_second",
+    "step/s": "steps_per_second",
+    "s/step": "step_time",
+    "s/sample": "sample_time",
+}
+_KINDS: Final = ("reserved", "allocated", "active")
+_STATISTICS: Final = {"average": "mean", "avg": "mean", "mean": "mean", "median": "median"}
+_LABEL: Final = re.compile(rf"{NUMBER}\s*(?P<label>[^\W\d_][^\s(]*)?", re.IGNORECASE)
+
+#: Share of the cells that say something that must be figures.
+_MOST: Final = 0.5
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What a column looks like: a column of the contract, a metric, or neither.
+
+    ``unit`` is the header's, as its cells have none; ``header`` all that the name says.
+    """
+
+    to: str | None = None
+    metric: str | None = None
+    unit: str | None = None
+    header: Header = field(default_factory=Header)
+    kind: str | None = None
+    statistic: str | None = None
+
+    def __str__(self) -> str:
+        """Return the guess in words."""
+        if self.metric is None:
+            return self.to or "?"
+        said = [self.metric, f"unit {self.unit}" if self.unit else None, self.kind, self.statistic]
+        said.append("per GPU" if self.header.per_gpu else None)
+        return ", ".join(filter(None, said))
+
+
+def guess_columns(table: RawTable) -> dict[str, Guess]:
+    """Return what each column of a table looks like, by name."""
+    return {
+        name: guess_column(name, [row.cells[place].text for row in table.rows])
+        for place, name in enumerate(table.columns)
+    }
+
+
+def guess_column(name: str, cells: Sequence[str]) -> Guess:
+    """Return what a column looks like.
+
+    >>> str(guess_column("Peak memory (GiB)", ["20.1", "OOM"])), str(guess_column("Batch", ["4"]))
+    ('peak_memory, unit GiB', 'micro_batch_size')
+    """
+    said = [bare_text(cell) for cell in cells if not is_absent(cell, ())]
+    header = read_header(name)
+    figures = [text for text in said if _figure_label(text) is not None]
+    words = [text for text in said if parse_outcome_word(text).kind != "other"]
+    is_figures = bool(figures) and len(figures) >= _MOST * max(1, len(said) - len(words))
+    metric, in_cells = _metric(name, header, figures) if is_figures else (None, False)
+    if metric is None:
+        return Guess(to=_target(name, said, is_figures=is_figures), header=header)
+    return Guess(
+        metric=metric,
+        unit=None if in_cells else header.unit,
+        header=header,
+        kind=next((kind for kind in _KINDS if kind in name.lower()), None),
+        statistic=next((s for word, s in _STATISTICS.items() if word in name.lower()), None),
+    )
+
+
+def _figure_label(text: str) -> str | None:
+    """Return the unit behind a number that a text begins with; None where it begins with none."""
+    bare, _ = split_bound(text)
+    found = _LABEL.match(split_remark(bare)[0])
+    return None if found is None else (found["label"] or "")
+
+
+def _metric(name: str, header: Header, figures: list[str]) -> tuple[str | None, bool]:
+    """Return the metric of a column of figures, and whether its cells give their unit."""
+    labels = [label for label in map(_figure_label, figures) if label]
+    in_cells = _metric_of_label(name, labels[0]) if len(labels) >= _MOST * len(figures) else None
+    if in_cells is not None:
+        return in_cells, True
+    lowered = name.lower()
+    of_name = next((m for m, pattern in _METRICS if re.search(pattern, lowered)), None)
+    by_dimension = {
+        "memory": "peak_memory",
+        "flops": "flops_per_second",
+        "rate": _RATES.get(header.unit or ""),
+        "duration": of_name if of_name in ("step_time", "sample_time") else "total_time",
+    }
+    if header.dimension is not None:
+        return by_dimension[header.dimension], False
+    is_setting = any(re.search(pattern, lowered) for _, pattern in _NAMES[:11])
+    return (None if is_setting and of_name != "peak_memory" else of_name), False
+
+
+def _metric_of_label(name: str, label: str) -> str | None:
+    rate = parse_rate_unit(label)
+    if rate is not None:
+        return _RATES.get(rate)
+    memory = units_by_spelling("memory").get(label)
+    if memory is not None and is_memory_unit(memory.symbol) and len(label) > 1:
+        return "peak_memory"
+    if label == "G" and re.search(r"mem|vram|显存", name.lower()):
+        return "peak_memory"
+    if label in units_by_spelling("duration") and len(label) > 1:
+        # "time of 100 iterations" is no step time
+        of_steps = next(pattern for metric, pattern in _METRICS if metric == "step_time")
+        return "step_time" if re.search(of_steps, name.lower()) else "total_time"
+    return None
+
+
+def _target(name: str, said: list[str], *, is_figures: bool) -> str | None:
+    """Return the column of the contract that a name looks like."""
+    if said and not any(character.isalnum() for text in said for character in text):
+        return None
+    for target, pattern in _NAMES:
+        if re.search(pattern, name, re.IGNORECASE):
+            if target == "gpu_id" and is_figures and all(text.isdigit() for text in said):
+                return "n_gpus"
+            return target
+    return None

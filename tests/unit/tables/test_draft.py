@@ -1,0 +1,126 @@
+"""Guesses of what columns mean, and the drafts made of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from registry.tables import draft_mapping, format_listing, read_tables
+from registry.tables.guess import guess_column
+from registry.tables.header import read_header
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from registry.catalogue import Catalogue
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "per_gpu"),
+    [
+        ("Peak memory (GiB)", "GiB", False),
+        ("Peak memory per GPU, GB", "GB", True),
+        ("显存占用(MB)", "MB", False),
+        ("Tokens/sec *", "token/s", False),
+        ("tok/sec/GPU", "token/s/gpu", True),
+        ("Throughput (samples per second per GPU)", "sample/s/gpu", True),
+        ("每秒处理样本（sample/s）", "sample/s", False),  # noqa: RUF001 - as people write it
+        ("Sec/it", "s/step", False),
+        ("TFLOPs/GPU", "TFLOP/s", True),
+        ("Time [min]", "min", False),
+        ("Global Tokens / sec", "token/s", False),
+        ("Model", None, False),
+    ],
+)
+def test_a_header_says_its_unit(name: str, unit: str | None, *, per_gpu: bool) -> None:
+    header = read_header(name)
+    assert (header.unit, header.per_gpu) == (unit, per_gpu)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "guess"),
+    [
+        ("Peak Memory per GPU", ["18.9 GiB", "37.4 GiB"], "peak_memory, per GPU"),
+        ("Peak reserved (GiB)", ["18.9"], "peak_memory, unit GiB, reserved"),
+        ("GPU Memory", ["27.74GiB"], "peak_memory"),
+        ("Runnable On", ["1x 4090"], "gpu_id"),
+        ("GPUs", ["1", "8"], "n_gpus"),
+        ("# GPUs", ["8"], "n_gpus"),
+        ("GPU", ["A100", "V100"], "gpu_id"),
+        ("Max length", ["2048"], "seq_len"),
+        ("Micro-batch", ["4"], "micro_batch_size"),
+        ("Global batch size", ["64"], "global_batch_size"),
+        ("Training Speed", ["1.2s/it"], "step_time"),
+        ("Step time (ms)", ["120"], "step_time, unit ms"),
+        ("Training time", ["3h20min"], "total_time"),
+        ("Training time (100 iterations)", ["1.62 min"], "total_time"),
+        ("Time per Global Step (s)", ["10.51"], "step_time, unit s"),
+        ("Trainable Params", ["4.19M"], "trainable_params"),
+        ("LoRA rank", ["8"], "lora_rank"),
+        ("TP", ["8"], "tensor_parallel"),
+        ("1 Device", ["✅", "❌"], "?"),
+        ("Comment", ["fast"], "?"),
+        ("Memory", ["OOM", "-"], "?"),
+    ],
+)
+def test_a_column_looks_like_what_it_is_called_and_holds(
+    name: str, cells: list[str], guess: str
+) -> None:
+    assert str(guess_column(name, cells)) == guess
+
+
+DOCUMENT = """
+# Benchmark
+
+Batch size 2, packed.
+
+| Model | Method | Hardware | Seq len | Mem (GB) | tokens/s/GPU | Note |
+|---|---|---|---|---|---|---|
+| Qwen-7B | QLoRA | 2x A100 | 4K | 20.5† | 1650 | a |
+| Nobody-7B | full fine-tuning | 8 x Nothing | 8K | OOM | - | b |
+| Nobody-7B | LoRA | 1x RTX 4090 | 8K | - | - | c |
+"""
+
+
+def draft(folder: Path, catalogue: Catalogue) -> dict[str, Any]:
+    path = folder / "a doc.md"
+    path.write_text(DOCUMENT, encoding="utf-8")
+    return dict(yaml.safe_load(draft_mapping(path, read_tables(path), catalogue)))
+
+
+def test_a_draft_says_what_is_known_and_leaves_the_rest_open(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    found = draft(tmp_path, catalogue)
+    (table,) = found.pop("tables")
+    columns = table.pop("columns")
+    assert found["source"]["source_id"] == "a-doc"
+    assert (found["footnotes"], found["skip"]) == ({"†": "?"}, [{"empty": True}])
+    assert table == {"match": {"table": 1}, "title": "Benchmark", "ignore": "rest"}
+    assert columns["Model"] == {
+        "values": {"Qwen-7B": {"model_id": "qwen-7b"}, "Nobody-7B": {"model_id": "?"}}
+    }
+    assert columns["Hardware"]["values"]["8 x Nothing"] == {"gpu_id": "?", "n_gpus": 8}
+    assert columns["Method"]["values"]["full fine-tuning"] == {"method": "full"}
+    assert columns["Seq len"] == {"to": "seq_len", "k_is": "?"}
+    assert columns["Mem (GB)"] == {"figure": {"metric": "peak_memory", "scope": "?", "unit": "GB"}}
+    assert columns["tokens/s/GPU"]["figure"] == {
+        "metric": "tokens_per_second",
+        "scope": "mean_gpu",
+        "unit": "token/s/gpu",
+    }
+    assert "Note" not in columns
+
+
+def test_a_list_shows_headings_prose_columns_and_two_rows(tmp_path: Path) -> None:
+    path = tmp_path / "doc.md"
+    path.write_text(DOCUMENT + "\n| a | b |\n|---|\n", encoding="utf-8")
+    lines = list(format_listing(read_tables(path)))
+    assert lines[:3] == [
+        "table 1: Benchmark (line 6, 3 rows)",
+        "  above: Batch size 2, packed.",
+        "  'Model'         model_id                                      Qwen-7B | Nobody-7B",
+    ]
+    assert lines[-1].startswith("  cannot be read: line 13: found 1 cells, expected 2")
