@@ -12,6 +12,15 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _own_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Have the user's own registry lie in a folder of the tests, whatever the user has."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        patch.delenv("REGISTRY_PATH", raising=False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _signals_end_processes() -> Iterator[None]:
     """Have Ctrl-C raise KeyboardInterrupt here, and it and SIGHUP end the children of the tests.
 

@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 FAN_OUT = 8
 
 #: Parts beyond this many observations are no longer merged, so that memory stays bounded.
-LARGEST_MERGED = 100_000
+LARGEST_MERGED = 10_000
 
 #: Observations that become one part before parts are merged, and journal entries read together.
 _CHUNK_OBSERVATIONS = 2_000
-_CHUNK_ENTRIES = 500
+_CHUNK_ENTRIES = 20
 
 #: Largest file of a part whose content a fold verifies before it goes on.
 _LARGEST_VERIFIED = 32 * 2**20
@@ -172,14 +172,18 @@ class Folding:
         """
         again: list[str] = []
         names = set(self.folder.storage.list("journal")) - {f"{entry}.json" for entry in entries}
-        for start in range(0, len(entries), _CHUNK_ENTRIES):
-            journal = self._read(entries[start : start + _CHUNK_ENTRIES])
-            again += [entry.name.removesuffix(".json") for entry in journal.bad]
-            self.take(journal.entries)
+        self.take(self._read_in_turn(entries, again))
         last = self._read(again)
         self.take(last.entries)
         irregular = validate_entries(read_entries(self.folder, names), self.catalogue)
         self.bad = [*last.bad, *irregular.bad]
+
+    def _read_in_turn(self, entries: Sequence[str], again: list[str]) -> Iterator[Document]:
+        """Yield the documents of entries; append what is not valid yet to ``again``."""
+        for start in range(0, len(entries), _CHUNK_ENTRIES):
+            journal = self._read(entries[start : start + _CHUNK_ENTRIES])
+            again += [entry.name.removesuffix(".json") for entry in journal.bad]
+            yield from journal.entries
 
     def _read(self, entries: Sequence[str]) -> Journal:
         names = [f"{entry}.json" for entry in entries]

@@ -34,7 +34,7 @@ def retract(location: Location, prefix: str, *, reason: str, erase: bool = False
         _erase(location)
         return erased
     identity = find_observation(location, snapshot, prefix)
-    if erase and identity in _ids_of(_curated_parts(snapshot)):
+    if erase and identity in _curated_ids(snapshot):
         raise StoreError(
             f"{identity}: is in the curated records, which this command cannot erase; retract it "
             "without --erase, or take its source out of records/sources in a checkout"
@@ -72,9 +72,14 @@ def _ids_of(parts: Iterable[Part]) -> set[str]:
     return {key.hex() for key in KnownIds([part.ids for part in parts]).keys("observations")}
 
 
-def _curated_parts(snapshot: Snapshot) -> list[Part]:
-    part = snapshot.curated.part if snapshot.curated else None
-    return [part] if part else []
+def _curated_ids(snapshot: Snapshot) -> set[str]:
+    """Return the observations of the curated records, in the tables or pending."""
+    curated = snapshot.curated
+    if curated is None:
+        return set()
+    pending = derive_tables(curated.pending)["observations"]
+    found = _ids_of([curated.part] if curated.part else [])
+    return found | {row["observation_id"] for row in pending}
 
 
 def _add_retraction(location: Location, identity: str, reason: str, *, erase: bool) -> Added:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import shutil
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from registry.api import Registry
 from registry.errors import StoreError, SubmissionError
 from registry.store.check import check_registry
+from registry.store.derive_tables import derive_tables
+from registry.store.folder import Folder, Location, create_registry
+from registry.store.snapshot import read_snapshot
 from tests.unit.store.registries import (
     add_numbers,
     build_document,
@@ -18,11 +23,7 @@ from tests.unit.store.registries import (
     runs,
 )
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from registry.api import Registry
-
+CHECKOUT = Path(__file__).parents[3]
 REASON = "the card was shared"
 
 
@@ -134,3 +135,23 @@ def test_curated_observations_are_not_erased() -> None:
     identity = json.loads(read_content(db.location)["results"][0])["observation_id"]
     with pytest.raises(StoreError, match="in the curated records, which this command cannot erase"):
         db.retract(identity, reason=REASON, erase=True)
+
+
+def test_curated_observations_are_not_erased_before_they_are_in_the_tables(
+    tmp_path: Path,
+) -> None:
+    records = tmp_path / "records"
+    shutil.copytree(CHECKOUT / "records", records)
+    source = records / "sources" / "swift-benchmark"
+    (source / "more.csv").write_text("a\n1\n", encoding="utf-8")
+    own = create_registry(tmp_path / "own")
+    location = Location(own, Folder(records))
+    snapshot = read_snapshot(location)
+    assert snapshot.curated is not None
+    assert snapshot.curated.part is None or snapshot.curated.pending
+    (identity, *_) = sorted(
+        row["observation_id"] for row in derive_tables(snapshot.curated.pending)["observations"]
+    )
+    with pytest.raises(StoreError, match="in the curated records, which this command cannot erase"):
+        Registry(location).retract(identity, reason=REASON, erase=True)
+    assert not list(own.journal.iterdir())
