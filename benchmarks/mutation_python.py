@@ -205,22 +205,28 @@ def collect_faults(room: Room) -> list[Placed]:
 
 
 def try_room(room: Room, chosen: list[Placed]) -> tuple[list[Placed], int]:
-    """Return the faults that the room's tests do not notice, and how many made them too slow."""
+    """Return the faults that the room's tests do not notice, and how many made them too slow.
+
+    Each fault that is not noticed is printed at once: a run takes long.
+    """
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         trees: queue.SimpleQueue[Tree] = queue.SimpleQueue()
         for number in range(_PROCESSES):
             trees.put(Tree(Path(folder) / str(number)))
         limit = _time_limit(trees, room)
 
-        def is_noticed(placed: Placed) -> bool:
+        def try_one(placed: Placed) -> bool:
             tree = trees.get()
             try:
-                return tree.is_noticed(placed, room, limit)
+                is_noticed = tree.is_noticed(placed, room, limit)
             finally:
                 trees.put(tree)
+            if not is_noticed:
+                print(f"line {placed.mutant.line:4} {placed.name}", flush=True)
+            return is_noticed
 
         with ThreadPoolExecutor(_PROCESSES) as pool:
-            noticed = list(pool.map(is_noticed, chosen))
+            noticed = list(pool.map(try_one, chosen))
         n_late = sum(trees.get().n_late for _ in range(_PROCESSES))
     survivors = [placed for placed, found in zip(chosen, noticed, strict=True) if not found]
     return survivors, n_late
@@ -265,8 +271,6 @@ def _report(name: str, options: argparse.Namespace) -> float:
         key=lambda placed: (placed.path, placed.mutant.line),
     )
     survivors, n_late = try_room(ROOMS[name], chosen)
-    for placed in survivors:
-        print(f"line {placed.mutant.line:4} {placed.name}")
     killed = len(chosen) - len(survivors)
     print(
         f"{name}: {killed} of {len(chosen)} killed ({killed / len(chosen):.1%}), {n_late} by time, "

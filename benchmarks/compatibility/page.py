@@ -25,22 +25,25 @@ What the framework itself prints includes its first steps, and evaluation in som
 cell is `recorded (stated)`.
 """
 
-#: What differs on a card, and whether it has run on one: to be changed by whoever runs it.
 _ON_CARDS = """## On cards
 
 No path below has run on a card yet. Stand-ins at the interfaces of `torch.cuda` and NVML hold their
 logic (`tests/unit/measure/recording/test_on_cards.py`, `tests/unit/measure/running`).
-
-| path | held by a stand-in | run on a card |
-| --- | --- | --- |
-| peaks of the allocator, allocated and reserved, of each card; also where the job resets them | yes | no |
-| memory in use on a card by NVML, sampled beside the job; NVML missing or failing; a slice (MIG) | yes | no |
-| a process of a distributed job watches its own card alone | yes | no |
-| out of memory on a card, with what was reached until then | yes | no |
-| the card's name, memory and capability; versions of CUDA, NCCL and driver; NVLink and NVSwitch | yes | no |
-| trials side by side, each with cards of its own | yes | no |
-| a limit of a card's memory (`memory_limit`); bitsandbytes; FlashAttention; FSDP and ZeRO on cards | no | no |
 """
+
+#: What differs on a card, whether a stand-in holds it, and whether it has run on one.
+_PATHS = (
+    ("peaks of the allocator for each card; also where the job resets them", "yes", "no"),
+    ("memory in use by NVML, sampled beside the job; a slice of a card (MIG)", "yes", "no"),
+    ("NVML that is missing, or fails for a moment", "yes", "no"),
+    ("a process of a distributed job watches its own card alone", "yes", "no"),
+    ("out of memory, with what was reached until then", "yes", "no"),
+    ("the card's name, memory and capability; NVLink and NVSwitch", "yes", "no"),
+    ("versions of CUDA, NCCL and the driver", "yes", "no"),
+    ("trials side by side, each with cards of its own", "yes", "no"),
+    ("a limit of a card's memory (`memory_limit`)", "no", "no"),
+    ("bitsandbytes, FlashAttention, FSDP and ZeRO on cards", "no", "no"),
+)
 
 _HEADER = (
     "training",
@@ -69,7 +72,8 @@ def format_page(trials: list[Row]) -> str:
     if others:
         rows = [(trial["title"], _why(trial), trial["date"]) for trial in others]
         parts += ["## Not run\n", _format_table(("training", "why", "date"), rows)]
-    return "\n".join([*parts, _ON_CARDS])
+    paths = _format_table(("path", "held by a stand-in", "run on a card"), list(_PATHS))
+    return "\n".join([*parts, _ON_CARDS, paths])
 
 
 def _format_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -42,6 +42,14 @@ def _count_samples(metrics: dict[str, Any]) -> float | None:
     return rate * seconds if rate and seconds else None
 
 
+def _read_early_stop(trainer: Any) -> int | None:
+    """Return the step after which a trainer stopped by itself; None where it took all of them."""
+    state = getattr(trainer, "state", None)
+    step, wanted = getattr(state, "global_step", None), getattr(state, "max_steps", None)
+    is_early = isinstance(step, int) and isinstance(wanted, int) and step < wanted
+    return step if is_early else None
+
+
 def session_of(trainer: Any) -> Session | None:
     """Return the session of a trainer's recorder; one that the user added goes first."""
     handler = getattr(trainer, "callback_handler", None)
@@ -95,8 +103,9 @@ def _wrap_train(original: Callable[..., Any]) -> Callable[..., Any]:
             raise
         finally:
             _at_work.remove(session)
-        if self.state.global_step < self.state.max_steps:
-            session.note_early_stop(self.state.global_step)
+        stopped_at = _read_early_stop(self)
+        if stopped_at is not None:
+            session.note_early_stop(stopped_at)
         metrics = getattr(output, "metrics", None) or {}
         n_samples = _count_samples(metrics)
         session.finish(getattr(output, "training_loss", None), n_samples)
