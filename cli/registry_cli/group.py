@@ -19,6 +19,7 @@ COMMANDS = {
     "query": "Run a SQL SELECT over the registry.",
     "add": "Record measurements: submissions, logs and results of frameworks, exports.",
     "import": "Record the tables of a Markdown, HTML or CSV document.",
+    "source": "Add a published source to a checkout's records, and check it.",
     "show": "Show one observation in full: figures, raw cells, citations, reasons.",
     "ls": "List observations.",
     "fit": "Answer whether a training configuration fits a card, with evidence.",
@@ -44,7 +45,7 @@ COMMANDS = {
 
 
 #: Commands that compute with numpy.
-PREDICTING = ("fit", "estimate", "calibrate", "evaluate")
+PREDICTING = ("fit", "estimate", "calibrate", "evaluate", "source")
 
 
 class LazyGroup(click.Group):

@@ -15,7 +15,7 @@ from registry.tables.inline import plain_text
 from registry.tables.matching import TABLE_SUFFIXES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from registry.catalogue import Catalogue
@@ -44,19 +44,24 @@ _LISTED: Final = ("model_id", "gpu_id", "method", "compute_dtype")
 _REQUIRED: Final = ("model_id", "method", "gpu_id", "n_gpus")
 
 
-def draft_mapping(path: Path, document: TableDocument, catalogue: Catalogue) -> str:
-    """Return a mapping in YAML for the tables of a document in which something looks measured."""
-    tables = [table for table in document.tables if _is_measured(table)]
+def draft_mapping(
+    path: Path,
+    document: TableDocument,
+    catalogue: Catalogue,
+    stated: Mapping[str, str | None] | None = None,
+) -> str:
+    """Return a mapping in YAML for the tables of a document in which something looks measured.
+
+    ``stated`` are columns of the source: what it says is filled in, what it has no text for is
+    open. Without it, the source has what the document itself tells.
+    """
+    tables = measured_tables(document)
     drafter = _Drafter(catalogue)
     body = [line for table in tables for line in drafter.draft_table(table, document)]
     lines = [
         f"# A draft of the mapping of {path.name}. Fill in what is {OPEN!r}, check the rest.",
         "source:",
-        f"  source_id: {_slug(path)}",
-        f"  title: {_yaml(_title(path, document))}",
-        "  kind: document",
-        f"  sha256: {document.sha256}" if path.suffix.lower() not in TABLE_SUFFIXES else "",
-        "  # and url, publisher, published_on, licence, revision where they are known",
+        *_draft_source(path, document, stated),
         *_draft_common(tables),
         "tables:",
         *body,
@@ -66,17 +71,38 @@ def draft_mapping(path: Path, document: TableDocument, catalogue: Catalogue) -> 
     return "\n".join(line for line in lines if line) + "\n"
 
 
+def _draft_source(
+    path: Path, document: TableDocument, stated: Mapping[str, str | None] | None
+) -> Iterator[str]:
+    told: dict[str, str | None] = {"source_id": slug_of(path), "title": title_of(path, document)}
+    is_copy = path.suffix.lower() in TABLE_SUFFIXES and stated is None
+    told |= {"kind": "document"} | ({} if is_copy else {"sha256": document.sha256})
+    for name, text in {**told, **(stated or {})}.items():
+        yield f"  {name}: {_yaml(OPEN if text is None else text)}"
+    if stated is None:
+        yield "  # and url, publisher, published_on, licence, revision where they are known"
+    elif None in stated.values():
+        yield f"  # leave out a line with {OPEN!r} where nobody can know it"
+
+
+def measured_tables(document: TableDocument) -> list[RawTable]:
+    """Return the tables of a document in which something looks measured."""
+    return [table for table in document.tables if _is_measured(table)]
+
+
 def _is_measured(table: RawTable) -> bool:
     guesses = guess_columns(table).values() if table.problem is None and table.rows else ()
     return any(guess.metric is not None for guess in guesses)
 
 
-def _slug(path: Path) -> str:
+def slug_of(path: Path) -> str:
+    """Return an id of a source that is called as its document."""
     name = path.name if path.is_dir() else path.stem
     return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-._") or "source"
 
 
-def _title(path: Path, document: TableDocument) -> str:
+def title_of(path: Path, document: TableDocument) -> str:
+    """Return the first heading of a document, else its file's name."""
     headings = (table.heading[0] for table in document.tables if table.heading)
     return next(headings, path.name)
 

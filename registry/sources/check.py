@@ -1,0 +1,180 @@
+"""What a reviewer looks at in a new source: what was read, how, and what looks wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from registry.api import Registry
+from registry.errors import SourceError, did_you_mean
+from registry.predict.answer.prediction import predict_memory
+from registry.predict.calibration.calibration_file import read_calibration
+from registry.predict.calibration.runs import read_observations
+from registry.sources.new import ASKED
+from registry.store.folder import Location
+from registry.tables.apply import import_document
+from registry.tables.curated import MAPPING_NAME, load_curated_catalogue, read_source_documents
+from registry.tables.mapping_reader import read_mapping
+from registry.units import format_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from registry.catalogue import Catalogue
+    from registry.predict.calibration.intervals import Interval
+    from registry.predict.calibration.runs import ObservedRun
+    from registry.store.derive_tables import Document
+    from registry.store.folder import Folder
+    from registry.tables.apply import ImportResult
+
+
+@dataclass(frozen=True)
+class Section:
+    """What was looked for, and what was found: one line each, none where there is nothing."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+def check_source(folder: Folder, source_id: str) -> tuple[Section, ...]:
+    """Return what is to be seen in one source of curated records, text by text.
+
+    Raises:
+        SourceError: there is no such source, or its tables cannot be read as its mapping says; all
+            that is wrong together.
+        SubmissionError: what it states is not valid.
+    """
+    _validate_there(folder, source_id)
+    catalogue = load_curated_catalogue(folder.path)
+    read = _read_tables(folder, source_id, catalogue)
+    documents = list(read_source_documents(folder.path, catalogue, only=[source_id]))
+    observations = [seen for document in documents for seen in document.plain["observations"]]
+    registry = Registry(Location(folder))
+    return (
+        Section("Read", tuple(_format_read(read, observations))),
+        Section("How figures were read", tuple(_format_readings(observations))),
+        Section("Notes", read.notes if read else ()),
+        Section("Gaps", tuple(_find_gaps(documents, observations, catalogue))),
+        Section("Peaks far from `registry estimate`", tuple(_compare(registry, source_id))),
+        Section("The same figures in other sources", tuple(_find_repeated(registry, source_id))),
+    )
+
+
+def _validate_there(folder: Folder, source_id: str) -> None:
+    sources = folder.path / "sources"
+    known = sorted(path.name for path in sources.iterdir() if path.is_dir())
+    if source_id not in known:
+        raise SourceError(
+            f"{sources}: found no source {source_id!r}{did_you_mean(source_id, known)}; expected "
+            f"one of {', '.join(known)}; write a new one with `registry source new DOC`"
+        )
+
+
+def _read_tables(folder: Folder, source_id: str, catalogue: Catalogue) -> ImportResult | None:
+    """Return what a source's tables say; None where it holds submissions alone."""
+    path = folder.path / "sources" / source_id
+    if not (path / MAPPING_NAME).is_file():
+        return None
+    return import_document(path, read_mapping(path / MAPPING_NAME), catalogue)
+
+
+def _format_read(
+    read: ImportResult | None, observations: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    if read:
+        yield f"tables: {read.n_tables}; rows: {read.n_rows}; reported places: {read.n_reports}"
+        for number in read.skipped_tables:
+            yield f"table {number} is not read: no entry of the mapping matches it"
+    outcomes = Counter(observation["outcome"] for observation in observations)
+    listed = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
+    yield f"observations: {len(observations)}" + (f" ({listed})" if listed else "")
+
+
+def _format_readings(observations: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a line for each way in which figures were read, with the first as an example."""
+    said: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for observation in observations:
+        for figure in observation.get("measurements", ()):
+            if figure.get("origin", "reported") == "reported":
+                said.setdefault(_way_of(figure), []).append(figure)
+    for (metric, *rest), figures in sorted(said.items()):
+        first = figures[0]
+        yield (
+            f"{metric} ({', '.join(filter(None, rest))}), figures: {len(figures)}, the first: "
+            f"{first.get('raw')!r} is {_format_value(first)}"
+        )
+
+
+def _format_value(figure: Mapping[str, Any]) -> str:
+    value = figure["value"]
+    return format_memory(int(value)) if figure.get("kind") else f"{value:.10g}"
+
+
+def _way_of(figure: Mapping[str, Any]) -> tuple[str, ...]:
+    unit = figure.get("unit_reported")
+    shown = [figure.get(name) or "" for name in ("kind", "statistic", "scope")]
+    return (figure["metric"], *shown, f"in {unit}" if unit else "", figure.get("reason") or "")
+
+
+def _find_gaps(
+    documents: Sequence[Document],
+    observations: Sequence[Mapping[str, Any]],
+    catalogue: Catalogue,
+) -> Iterator[str]:
+    """Yield what the source and the catalogue leave open of what the observations name."""
+    stated = documents[0].plain.get("source") or {}
+    for name in ASKED:
+        if stated.get(name) is None:
+            yield f"the source does not state its {name}"
+    settings = [observation["configuration"] for observation in observations]
+    for table, key in (("models", "model_id"), ("gpus", "gpu_id")):
+        named = Counter(setting.get(key) for setting in settings)
+        if named[None]:
+            yield f"{named[None]} observations name no {key}"
+        rows = {row[key]: row for row in catalogue.rows(table)}
+        for name in sorted(filter(None, named)):
+            if name not in rows:
+                yield f"{name}: described by the source itself; the catalogue has no such {key}"
+            elif rows[name].get("verified") is False:
+                yield f"{name}: the catalogue's figures were not read in a source (verified: false)"
+
+
+def _compare(registry: Registry, source_id: str) -> Iterator[str]:
+    """Yield the measured peaks that lie outside of the interval of the shipped calibration."""
+    runs = [run for run in read_observations(registry) if run.source_id == source_id]
+    measured = [run for run in runs if run.measured_memory]
+    calibration = read_calibration()
+    far = []
+    for run in measured:
+        figure = predict_memory(run.question, calibration).figure
+        if not figure.low <= float(run.peak_bytes or 0) <= figure.high:
+            far.append((run, figure))
+    if measured:
+        yield f"{len(far)} of {len(measured)} measured peaks lie outside of the 90 % interval"
+    else:
+        yield "nothing to compare: no measured peak of a model whose shape the catalogue knows"
+    yield from (_format_far(run, figure) for run, figure in far)
+
+
+def _format_far(run: ObservedRun, figure: Interval) -> str:
+    question = run.question
+    low, expected, high = (
+        format_memory(int(value)) for value in (figure.low, figure.value, figure.high)
+    )
+    return (
+        f"{run.observation_id[:12]} ({question.model.model_id}, {question.label}, seq_len "
+        f"{question.seq_len}, batch {question.micro_batch_size}, {question.n_gpus} GPUs): found "
+        f"{format_memory(int(run.peak_bytes or 0))} per device, expected about {expected} "
+        f"({low} to {high})"
+    )
+
+
+def _find_repeated(registry: Registry, source_id: str) -> Iterator[str]:
+    sql = (files("registry.sources") / "repeated.sql").read_text(encoding="utf-8")
+    for row in registry.query(sql, source_id=source_id).rows():
+        yield (
+            f"{row['source_id']} has {row['n']} of them: the same model, card, length and batch, "
+            f"and an equal figure; first {row['mine'][:12]} and {row['other'][:12]}"
+        )

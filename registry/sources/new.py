@@ -1,0 +1,104 @@
+"""Draft the folder of a new source: a document's tables as CSV, and a mapping of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from registry.contract import load_table
+from registry.errors import SourceError
+from registry.store.files import filled_folder, require_free
+from registry.submission.messages import check_row
+from registry.tables.curated import MAPPING_NAME
+from registry.tables.draft import draft_mapping, measured_tables, slug_of, title_of
+from registry.tables.matching import read_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from registry.catalogue import Catalogue
+    from registry.tables.matching import TableDocument
+    from registry.tables.raw_table import RawTable
+
+#: What a contributor is asked for: the columns of a source that no document tells by itself.
+ASKED = ("title", "url", "publisher", "published_on", "licence")
+
+
+def propose_source(path: Path, document: TableDocument) -> dict[str, str]:
+    """Return the id and the title that a document itself suggests."""
+    return {"source_id": slug_of(path), "title": title_of(path, document)}
+
+
+def check_stated(name: str, text: str) -> list[str]:
+    """Return what the contract finds wrong with one column of a source."""
+    return list(check_row(load_table("sources"), {name: text}))
+
+
+def write_source(
+    sources: Path,
+    path: Path,
+    document: TableDocument,
+    catalogue: Catalogue,
+    stated: Mapping[str, str | None],
+) -> Path:
+    """Write ``sources/<source_id>/`` and return it; it appears whole or not at all.
+
+    ``stated`` are columns of the source, None for what is open. Tables in which nothing looks
+    measured are left out, unless all are such.
+
+    Raises:
+        SourceError: the document has no table that can be read, or a table cannot be said as CSV.
+        StoreError: the folder is there already, or cannot be written.
+    """
+    folder = sources / str(stated["source_id"])
+    require_free(folder)
+    tables = measured_tables(document) or [table for table in document.tables if table.rows]
+    if not tables:
+        raise SourceError(f"{path}: found no table with rows; expected a document with tables")
+    named = {_file_name(number, table): table for number, table in enumerate(tables, start=1)}
+    copied = replace(
+        document,
+        tables=tuple(replace(table, index=n) for n, table in enumerate(tables, start=1)),
+        files=tuple(named),
+    )
+    with filled_folder(folder, last=MAPPING_NAME) as temporary:
+        for name, table in named.items():
+            (temporary / name).write_text(format_csv(table), encoding="utf-8", newline="")
+        _validate_copies(temporary, path, tables)
+        text = draft_mapping(path, copied, catalogue, stated)
+        (temporary / MAPPING_NAME).write_text(text, encoding="utf-8")
+    return folder
+
+
+def _file_name(number: int, table: RawTable) -> str:
+    heading = table.heading[-1] if table.heading else ""
+    slug = re.sub(r"[^a-z0-9]+", "-", heading.lower())[:40].strip("-")
+    return f"{number:02}-{slug or 'table'}.csv"
+
+
+def format_csv(table: RawTable) -> str:
+    """Return a table as CSV: the names of its columns, then its cells as written."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows([cell.text for cell in row.cells] for row in table.rows)
+    return text.getvalue()
+
+
+def _validate_copies(folder: Path, path: Path, tables: list[RawTable]) -> None:
+    """Raise SourceError where a copy does not read back as the table that it was made from."""
+    for table, copy in zip(tables, read_tables(folder).tables, strict=True):
+        if copy.problem or (copy.columns, _texts(copy)) != (table.columns, _texts(table)):
+            raise SourceError(
+                f"{path}, table {table.index}: found cells that read differently from CSV"
+                f"{f' ({copy.problem})' if copy.problem else ''}; expected the same cells; "
+                "copy the table by hand"
+            )
+
+
+def _texts(table: RawTable) -> list[list[str]]:
+    return [[cell.text for cell in row.cells] for row in table.rows]
