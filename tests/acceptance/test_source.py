@@ -115,6 +115,34 @@ def test_two_branches_that_each_add_a_source_merge_and_answer(run: Run, clone: P
     assert git(clone, "status", "--porcelain") == ""
 
 
+def test_a_terminal_is_asked_for_what_no_option_says(
+    clone: Path, command: Path, environment: dict[str, str]
+) -> None:
+    page = clone.parent / "notes.md"
+    page.write_text(PAGE.format(name="x", small="1", large="2"), encoding="utf-8")
+    ours, theirs = os.openpty()
+    # the title as proposed, no publisher, a date that is none, then one
+    os.write(ours, b"\nhttps://example.org\n\nlately\n2025-03\n")
+    done = subprocess.run(
+        [command, "source", "new", page, "--licence", "MIT"],
+        cwd=clone,
+        env=environment,
+        stdin=theirs,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 0, done.stderr
+    assert "published_on: found 'lately'; expected text that matches" in done.stderr
+    text = (clone / "records" / "sources" / "notes" / "mapping.yaml").read_text(encoding="utf-8")
+    for line in ("title: Notes of x", "url: https://example.org", "publisher: '?'"):
+        assert f"  {line}\n" in text
+    assert "  published_on: 2025-03\n  licence: MIT\n" in text
+
+
 def test_the_check_names_all_that_is_open(run: Run, clone: Path) -> None:
     page = clone.parent / "notes.md"
     page.write_text(PAGE.format(name="x", small="1", large="2"), encoding="utf-8")

@@ -99,7 +99,12 @@ def _find_records(path: Path | None) -> Folder:
 def _state(name: str, given: str | None, proposed: str | None) -> str | None:
     """Return a column of the source: as given, as answered on a terminal, as proposed, or None."""
     if given is None and sys.stdin.isatty():
-        given = click.prompt(name, default=proposed or OPEN, err=True)
+        given = click.prompt(
+            name,
+            default=proposed or OPEN,
+            err=True,
+            value_proc=lambda text: text if text == OPEN else _validate(name, text),
+        )
     text = given or proposed
     return None if text in (None, OPEN) else _validate(name, str(text))
 
