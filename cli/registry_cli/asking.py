@@ -163,7 +163,7 @@ def find_gpu(name: str, catalogue: Catalogue) -> Accelerator:
     Also for a family of cards whose memory differs.
     """
     row = find_gpu_row(name, catalogue)
-    kinds = [gpu.gpu_id for gpu in all_gpus(catalogue, row["gpu_id"])]
+    kinds = sorted(gpu.gpu_id for gpu in all_gpus(catalogue, row["gpu_id"]))
     if not row.get("memory_bytes") and kinds:
         raise QuestionError(
             f"gpu {name!r}: a family of cards whose memory differs; expected one of "

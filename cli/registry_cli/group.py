@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "query": "Run a SQL SELECT over the registry.",
     "add": "Record measurements: submissions, logs and results of frameworks, exports.",
-    "import": "Record the tables of a Markdown, HTML or CSV document.",
+    "import": "Record the tables of a document: Markdown, HTML, CSV, Excel, …",
     "source": "Add a published source to a checkout's records, and check it.",
     "show": "Show one observation in full: figures, raw cells, citations, reasons.",
     "ls": "List observations.",

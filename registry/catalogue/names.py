@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Key = tuple[str, ...]
 
 _WORDS: Final = re.compile(r"[a-z0-9.]+")
-_SIZE: Final = re.compile(r"(?:\d+x)?\d+(?:\.\d+)?[mbt]\d?")
+_SIZE: Final = re.compile(r"(?:\d+x)?\d+(?:\.\d+)?[mbt]")
 _MEMORY: Final = re.compile(r"\d+gb")
 _NUMBER: Final = re.compile(r"\d+")
 
@@ -124,7 +124,9 @@ def suggest_gpu(name: str, known: Iterable[str]) -> str | None:
 
 
 def _sizes(key: Key) -> Counter[str]:
-    return Counter(word for word in key if _SIZE.fullmatch(word))
+    """Return the sizes in a name; what follows one in its word may be a slip of the pen."""
+    found = (_SIZE.match(word) for word in key if word not in _VARIANTS)
+    return Counter(size[0] for size in found if size is not None)
 
 
 def _can_mean(name: Key, other: Key) -> bool:

@@ -152,7 +152,7 @@ def test_a_dry_run_refuses_what_is_not_valid(
     run: Run, write: Write, submission: Submission
 ) -> None:
     document = submission()
-    document["observations"][0]["configuration"]["gpu_id"] = "rtx-3091"
+    document["observations"][0]["configuration"]["gpu_id"] = "rtx-309"
     write("a.json", document)
     done = run("add", "a.json", "--dry-run")
     assert (done.returncode, done.stdout) == (1, "")

@@ -116,8 +116,8 @@ def test_utilization_of_an_observation_agrees_with_the_view(run: Run) -> None:
     [
         (("--model", "qwen-7bb"), "error: unknown model 'qwen-7bb'; did you mean 'qwen-7b'?"),
         (
-            ("--model", "qwen-7b", "--gpu", "rtx-3091"),
-            "error: unknown gpu 'rtx-3091'; did",
+            ("--model", "qwen-7b", "--gpu", "rtx-309"),
+            "error: unknown gpu 'rtx-309'; did",
         ),
         (("--model", "qwen-7b", "--batch", "0"), "error: micro_batch_size: found 0; expected"),
         (("--model", "qwen-7b", "--gpus", "0"), "error: n_gpus: found 0; expected"),

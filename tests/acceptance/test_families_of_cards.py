@@ -32,7 +32,7 @@ def test_what_needs_one_memory_names_the_kinds(run: Run) -> None:
     asked = ("--model", "qwen-7b", "--samples", "10", "--gpu", "h100")
     assert run("estimate", *asked).stderr == (
         "error: gpu 'h100': a family of cards whose memory differs; expected one of h100-80gb, "
-        "h100-nvl-94gb, h100-sxm5-96gb, h100-sxm5-80gb, h100-pcie-80gb\n"
+        "h100-nvl-94gb, h100-pcie-80gb, h100-sxm5-80gb, h100-sxm5-96gb\n"
     )
 
 

@@ -145,7 +145,7 @@ def test_ls_writes_a_file(run: Run, work: Path) -> None:
     ("option", "word", "near"),
     [
         ("model", "qwen-7bb", "qwen-7b"),
-        ("gpu", "rtx-3091", "rtx-3090"),
+        ("gpu", "rtx-309", "rtx-3090"),
         ("method", "qlorra", "qlora"),
         ("source", "swift-benchmrk", "swift-benchmark"),
     ],
