@@ -46,10 +46,12 @@ class Failure:
     phase: str | None = None
 
 
-def classify_failure(error: BaseException, *, training: bool) -> Failure:
+def classify_failure(error: BaseException, *, training: bool, quoted: bool = True) -> Failure:
     """Return the outcome, phase and head of an exception.
 
-    ``training`` tells whether the first step had begun; before it, the phase is ``load``.
+    ``training`` tells whether the first step had begun; before it, the phase is ``load``. Unless
+    ``quoted``, an exception's text is kept only where it is an allocator's: any other may hold
+    whatever the user's own program was told.
     """
     if isinstance(error, KeyboardInterrupt | SystemExit):
         outcome = "interrupted"
@@ -58,7 +60,8 @@ def classify_failure(error: BaseException, *, training: bool) -> Failure:
     else:
         outcome = "error"
     phase = find_phase(error.__traceback__) if training else "load"
-    return Failure(outcome, format_head(error), phase)
+    is_kept = quoted or outcome == "oom"
+    return Failure(outcome, format_head(error) if is_kept else format_kind(error), phase)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -122,6 +125,13 @@ def find_phase(traceback: TracebackType | None) -> str:
         if any(pattern.match(name) for name in functions):
             return phase
     return "train"
+
+
+def format_kind(error: BaseException) -> str:
+    """Return the class of an exception, and what it is known to say of other processes."""
+    kind, text = type(error).__name__, str(error).lower()
+    said = next((known for known in _CONSEQUENCES if known in text), None)
+    return f"{kind}: {said}" if said else kind
 
 
 def format_head(error: BaseException) -> str:

@@ -41,6 +41,21 @@ Optimizer = Literal[
 ]
 
 
+#: Fields of a PEFT configuration that may hold text. PEFT imports modules that others name
+#: (``megatron_core``, ``auto_mapping``) or loads what they point to (``tokenizer_kwargs``).
+PEFT_TEXTS = (
+    "bias",
+    "exclude_modules",
+    "feedforward_modules",
+    "init_lora_weights",
+    "init_weights",
+    "layers_pattern",
+    "modules_to_save",
+    "target_modules",
+    "target_parameters",
+)
+
+
 @dataclass(frozen=True)
 class About:
     """What a setting means, its bounds (no machine and no model has more) and an example."""
@@ -160,6 +175,8 @@ class Options:
         model_reported: Name by which the user calls the model.
         weights: ``random`` where the weights are; the recorder cannot see that by itself.
         provenance: Further entries of the observation's provenance.
+        quote_errors: Keep what an exception says; else its class alone, because the text of
+            somebody's own program may hold anything.
     """
 
     warmup_steps: int = 2
@@ -171,6 +188,7 @@ class Options:
     model_reported: str | None = None
     weights: str | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
+    quote_errors: bool = False
 
 
 #: What is known of each setting.

@@ -177,7 +177,7 @@ def test_wrong_calls_start_nothing(bench: Any, stand_in: Any, work: Path) -> Non
     python = stand_in("90.1")
     for a, b, options, message in (
         (python, "no-python", (), "no-python: no such program; expected a Python interpreter"),
-        (python, "/bin/true", (), "/bin/true: cannot load this registry (it said nothing); expe"),
+        (python, "/bin/true", (), "/bin/true: does not answer as Python does (it said noth"),
         (python, python, ("--python", python), "found 3; expected two: that of A, then that of B"),
         (python, python, ("--label", "x"), "found 1; expected two: that of A, then that of B"),
         (python, python, ("--label", "x", "--label", "x"), "found 'x' twice; expected two labels"),

@@ -144,6 +144,10 @@ def _read_submissions(files: tuple[str, ...], kind: str) -> Documents | None:
     return chain.from_iterable(documents)
 
 
+#: How names of files begin in which a recorder left a training.
+_RECORDED = ("registry-", "record-")
+
+
 def _read_file(name: str, *, is_submission: bool) -> Documents | None:
     if name == "-":
         return _parse(read_text(sys.stdin.buffer, origin="standard input"), "standard input")
@@ -152,7 +156,7 @@ def _read_file(name: str, *, is_submission: bool) -> Documents | None:
         raise click.BadParameter(f"{name}: no such file", param_hint="FILE")
     if path.is_dir():
         return _read_folder(path, is_submission=is_submission)
-    if path.name.startswith("registry-") and path.suffix == ".jsonl":
+    if path.name.startswith(_RECORDED) and path.suffix == ".jsonl":
         return _read_recorded(path)
     text = read_text(path, origin=str(path), limit=LARGEST_DOCUMENT)
     if is_submission or _looks_like_submission(text):
@@ -162,8 +166,8 @@ def _read_file(name: str, *, is_submission: bool) -> Documents | None:
 
 def _read_folder(path: Path, *, is_submission: bool) -> Documents | None:
     """Return the documents of a folder of submissions, read as they are asked for."""
-    recorded = sorted(path.glob("registry-*.json*"))
-    if recorded:  # what a recorder left in a training's output folder
+    recorded = sorted([*path.glob("registry-*.json*"), *path.glob("record-*.jsonl")])
+    if recorded:  # what a recorder left in a training's output folder, or its killed parent
         return chain.from_iterable(map(_read_recorded, recorded))
     files = sorted(path.glob("*.json*"))
     found = _read_file(str(files[0]), is_submission=is_submission) if files else None

@@ -11,6 +11,7 @@ from typing import Any
 from registry.measure.recording.loaded import cuda, loaded
 from registry.measure.recording.own_lora import read_own_lora
 from registry.measure.recording.parameters import Parameters, is_packed
+from registry.measure.trial_settings import PEFT_TEXTS
 from registry.measure.words import ATTENTION, BITS, OPTIMIZERS, dtype_word
 
 Row = dict[str, Any]
@@ -111,16 +112,20 @@ def _further_settings(config: Any) -> Row:
 
 
 def _jsonable(settings: Row) -> Row:
-    """Return what is numbers, switches and single words: a text may be a path, or the user's."""
+    """Return numbers, switches, and single words where PEFT has words of its own for a field."""
     plain = {}
     for name, value in settings.items():
         with suppress(TypeError, ValueError):
             item = sorted(value) if isinstance(value, set | frozenset) else value
             text = json.dumps(item, allow_nan=False)
-            if all(_WORD.fullmatch(found) for found in _TEXTS.findall(text)):
+            words = _TEXTS.findall(text)
+            if not words or (name in _OF_WORDS and all(map(_WORD.fullmatch, words))):
                 plain[name] = json.loads(text)
     return plain
 
+
+#: Fields of a PEFT configuration that hold words of PEFT's own or names of modules.
+_OF_WORDS = (*PEFT_TEXTS, "encoder_reparameterization_type", "prompt_tuning_init")
 
 _TEXTS = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _WORD = re.compile(r"[\w.+-]{0,40}")

@@ -104,8 +104,8 @@ class LoopWatch:
     def _note_exception(
         self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
-        with suppress(Exception):  # the job's own report comes first
-            self._failure = classify_failure(error, training=True)
+        with suppress(Exception, KeyboardInterrupt):  # the job's own report comes first
+            self._failure = classify_failure(error, training=True, quoted=False)
         self._excepthook(kind, error, traceback)
 
     def finish(self) -> None:

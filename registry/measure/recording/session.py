@@ -201,6 +201,8 @@ class Session:
         if n_done:
             self.record.provenance["resumed_from_step"] = n_done
         path = self._path()
+        if path is None and self.options.add and read_rank()[0] == 0:
+            path = self._own_path()  # until it is added
         if path is not None:
             self.progress = Progress(path.with_suffix(SUFFIX), self.peaks.rank, self.record)
         self.recording.begin_train()
@@ -331,7 +333,11 @@ class Session:
         if self.record is None and self.job is not None and self.job.model is not None:
             self.record = self._describe(self.job)
         if self.record is not None:
-            failure = classify_failure(error, training=self.recording.step_begun > 0)
+            failure = classify_failure(
+                error,
+                training=self.recording.step_begun > 0,
+                quoted=self.options.quote_errors,
+            )
             self._deliver(self._submission(failure))
             if self.progress is not None:
                 self.progress.remove()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -93,10 +94,19 @@ def _parse(said: str) -> Row | None:
     return told if isinstance(told, dict) and "environment" in told else None
 
 
+#: What a Python says that lacks a module, or fails while it loads one.
+_PYTHONS_OWN = re.compile(r"Traceback|No module named|Error while finding module")
+
+
 def _validate(python: str, told: Row | None, errors: str) -> Row:
     install = f"{shlex.quote(python)} -m pip install"
     if told is None:
         last = shorten(errors.strip().rsplit("\n", 1)[-1]) or "it said nothing"
+        if not _PYTHONS_OWN.search(errors):
+            raise SourceError(
+                f"{python}: does not answer as Python does ({last}); expected a Python "
+                "interpreter, such as .venv/bin/python"
+            )
         raise SourceError(
             f"{python}: cannot load this registry ({last}); expected it installed there too, "
             f"without its extras, which would change what is compared; install it with: {install} "

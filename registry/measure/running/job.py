@@ -88,6 +88,7 @@ def _recorder(settings: Settings, spec: dict[str, Any], result: Path) -> Any:
         weights=settings.weights,
         model_reported=Path(settings.model).name,
         provenance={"spec": spec},
+        quote_errors=True,
     )
 
 

@@ -22,7 +22,15 @@ from pydantic import (
 from registry.errors import RegistryError, SourceError, did_you_mean, excerpt
 from registry.measure.running.methods import installed_methods, known_methods
 from registry.measure.running.model_sources import check_config
-from registry.measure.trial_settings import ABOUT, BOUNDS, CHOICES, NAMES, TYPES, Settings
+from registry.measure.trial_settings import (
+    ABOUT,
+    BOUNDS,
+    CHOICES,
+    NAMES,
+    PEFT_TEXTS,
+    TYPES,
+    Settings,
+)
 from registry.submission.messages import format_path
 from registry.units import parse_figure
 
@@ -53,20 +61,6 @@ MOST_PROBLEMS = 20
 
 _LONGEST_TEXT = 4096
 _LONGEST_NAME = 200
-
-#: Fields of a PEFT configuration that may hold text. PEFT imports modules that others name
-#: (``megatron_core``, ``auto_mapping``) or loads what they point to (``tokenizer_kwargs``).
-_PEFT_TEXTS = (
-    "bias",
-    "exclude_modules",
-    "feedforward_modules",
-    "init_lora_weights",
-    "init_weights",
-    "layers_pattern",
-    "modules_to_save",
-    "target_modules",
-    "target_parameters",
-)
 
 #: Methods that a mistyped one is most likely to be, before those with stranger names.
 _COMMON_METHODS = ("full", "lora", "dora")
@@ -120,10 +114,10 @@ def _as_list(value: Any) -> Any:
 
 def _validate_peft(table: dict[str, Any]) -> dict[str, Any]:
     for name, value in table.items():
-        if not (_is_plain(value) or (name in _PEFT_TEXTS and _is_text(value))):
+        if not (_is_plain(value) or (name in PEFT_TEXTS and _is_text(value))):
             raise ValueError(
                 f".{name}: found {excerpt(value)}; expected a number, true or false, or a list of "
-                f"numbers; texts only for {', '.join(_PEFT_TEXTS)}, because the others name code "
+                f"numbers; texts only for {', '.join(PEFT_TEXTS)}, because the others name code "
                 "or files that PEFT would load"
             )
     return table

@@ -138,6 +138,14 @@ def _recorded(records: list[Row], command: Sequence[str], finished: Finished) ->
     }
 
 
+#: Statuses of a command that a signal ended which somebody sends to end it.
+_ENDED_BY_OTHERS = {
+    status
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for status in (-number, _SIGNAL_BASE + number)
+}
+
+
 def _judge(observation: Row, finished: Finished) -> Failure | None:
     """Return how a training ended, where the command's end says more than its own record."""
     how = format_exit(finished.returncode)
@@ -148,7 +156,7 @@ def _judge(observation: Row, finished: Finished) -> Failure | None:
         return Failure("interrupted", how)
     is_loop = observation.get("provenance", {}).get("trainer") == "loop"
     if is_loop and observation["outcome"] == "ok" and finished.returncode:
-        return Failure("error", how)
+        return Failure("interrupted" if finished.returncode in _ENDED_BY_OTHERS else "error", how)
     return None
 
 

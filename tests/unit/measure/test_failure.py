@@ -95,3 +95,15 @@ def test_details_hold_no_absolute_paths_and_no_control_characters() -> None:
 
 def test_details_are_cut() -> None:
     assert len(shorten("x" * 1000)) == 300
+
+
+def test_what_a_users_own_program_says_is_not_kept() -> None:
+    def detail(error: Exception) -> str:
+        return classify_failure(error, training=True, quoted=False).detail
+
+    assert detail(ValueError("401 for token s3cr3t")) == "ValueError"
+    assert detail(RuntimeError("Connection reset by s3cr3t.example")) == (
+        "RuntimeError: connection reset"
+    )
+    text = "CUDA out of memory. Tried to allocate 2.00 GiB"
+    assert detail(RuntimeError(text)) == f"RuntimeError: {text}"

@@ -195,6 +195,35 @@ def test_an_exception_is_the_outcome(tmp_path: Path) -> None:
     )
 
 
+def test_a_recording_that_is_to_be_added_is_on_the_disk_until_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_registry(tmp_path / "own", curated=False)
+    monkeypatch.setenv("REGISTRY_PATH", str(tmp_path / "own"))
+    monkeypatch.delenv(RECORD_FOLDER, raising=False)
+    session = Session(Options(add=True))
+    train(session, Job(tmp_path))
+    (path,) = (tmp_path / "out").glob("registry-*.jsonl")
+    left = read_progress(path)
+    assert left is not None
+    observation = only(assemble_all([left])[0])
+    assert (observation["outcome"], len(observation["samples"])) == ("interrupted", 6)
+    session.finish()
+    assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("quote_errors", "detail"), [(False, "ValueError"), (True, "ValueError: 401 for s3cr3t")]
+)
+def test_an_exceptions_text_is_kept_only_of_our_own_jobs(
+    tmp_path: Path, *, quote_errors: bool, detail: str
+) -> None:
+    session = Session(Options(out=tmp_path / "record.json", quote_errors=quote_errors))
+    train(session, Job(tmp_path))
+    session.fail(ValueError("401 for s3cr3t"))
+    assert only(session.submission)["outcome_detail"] == detail
+
+
 def test_a_recording_can_be_added_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -357,3 +357,16 @@ def test_modules_of_the_current_folder_stay_out_of_reach(
 )
 def test_arguments_are_not_recorded(command: list[str], shown: str) -> None:
     assert format_command(command) == shown
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_loop_that_somebody_ends_is_interrupted(tmp_path: Path, number: int) -> None:
+    (tmp_path / "content").write_text(lines(step(1), END))
+    code = (
+        f"import os, shutil, signal; shutil.copy({str(tmp_path / 'content')!r}, "
+        f"os.path.join(os.environ[{RECORD_FOLDER!r}], 'record-0-1-1.jsonl')); "
+        f"signal.signal({int(number)}, signal.SIG_DFL); os.kill(os.getpid(), {int(number)})"
+    )
+    done = run_command([sys.executable, "-c", code])
+    assert done.returncode == 128 + number
+    assert only(done)["outcome"] == "interrupted"
