@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.unit.measure.running.test_wrapped_command import lines, step
+
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
@@ -382,3 +384,19 @@ def test_an_import_needs_both_files(run: Run, write: Write, option: str) -> None
     done = run("import", document, "--mapping", mapping)
     assert done.returncode == 2
     assert f"error: Invalid value for '{option}': " in done.stderr
+
+
+def test_a_folder_that_a_killed_run_left_is_one_training_of_all_its_ranks(
+    run: Run, work: Path
+) -> None:
+    folder = work / "left"
+    folder.mkdir()
+    for rank in (0, 1):
+        text = lines(step(1, 0.5 + rank), step(2, 0.25 + rank), rank=rank)
+        (folder / f"record-{rank}-{rank}-1.jsonl").write_text(text)
+    assert run("init", "new", "--empty").returncode == 0
+    done = run("add", "left", "--registry", "new")
+    assert (done.returncode, done.stderr) == (0, "")
+    sql = "select outcome, (select max(seconds) from samples) as longest from observations"
+    found = run("query", sql, "--registry", "new")
+    assert found.stdout.split() == ["outcome,longest", "interrupted,1.5"]

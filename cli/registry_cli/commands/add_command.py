@@ -157,8 +157,8 @@ def _read_file(name: str, *, is_submission: bool) -> Documents | None:
     if path.is_dir():
         return _read_folder(path, is_submission=is_submission)
     if path.name.startswith(_RECORDED) and path.suffix == ".jsonl":
-        return _read_recorded(path)
-    text = read_text(path, origin=str(path), limit=LARGEST_DOCUMENT)
+        return _read_growing(str(path), [path])
+    text = _read_text(path)
     if is_submission or _looks_like_submission(text):
         return _parse(text, name)
     return None
@@ -166,28 +166,31 @@ def _read_file(name: str, *, is_submission: bool) -> Documents | None:
 
 def _read_folder(path: Path, *, is_submission: bool) -> Documents | None:
     """Return the documents of a folder of submissions, read as they are asked for."""
-    recorded = sorted([*path.glob("registry-*.json*"), *path.glob("record-*.jsonl")])
-    if recorded:  # what a recorder left in a training's output folder, or its killed parent
-        return chain.from_iterable(map(_read_recorded, recorded))
+    growing = [file for name in _RECORDED for file in path.glob(f"{name}*.jsonl")]
+    complete = sorted(path.glob("registry-*.json"))
+    if growing or complete:  # what a recorder left in a training's output folder, or its parent
+        parsed = (each for file in complete for each in _parse(_read_text(file), str(file)))
+        return chain(parsed, _read_growing(str(path), growing))
     files = sorted(path.glob("*.json*"))
     found = _read_file(str(files[0]), is_submission=is_submission) if files else None
     if found is None:
         return None
-    texts = ((read_text(file, origin=str(file), limit=LARGEST_DOCUMENT), file) for file in files)
-    return (document for text, file in texts for document in _parse(text, str(file)))
+    return (document for file in files for document in _parse(_read_text(file), str(file)))
 
 
-def _read_recorded(path: Path) -> Documents:
-    """Return the document of a record, also of one whose training never came to its end."""
-    if path.suffix == ".jsonl":
-        from registry.measure.recording.progress import (  # noqa: PLC0415 - only for these
-            assemble_all,
-            read_progress,
-        )
+def _read_growing(name: str, files: list[Path]) -> Documents:
+    """Return the documents of trainings that did not come to their end, their ranks united."""
+    if not files:
+        return []
+    from registry.measure.recording.progress import (  # noqa: PLC0415 - only for these
+        assemble_files,
+    )
 
-        left = read_progress(path)
-        return [(str(path), document) for document in assemble_all([left] if left else [])]
-    return _parse(read_text(path, origin=str(path), limit=LARGEST_DOCUMENT), str(path))
+    return [(name, document) for document in assemble_files(files)]
+
+
+def _read_text(file: Path) -> str:
+    return read_text(file, origin=str(file), limit=LARGEST_DOCUMENT)
 
 
 def _looks_like_submission(text: str) -> bool:

@@ -170,6 +170,14 @@ def count_steps(record: Record) -> None:
             record.counts[f"n_{name}"] = sum(step[name] for step in record.steps)
 
 
+def assemble_files(paths: Iterable[Path]) -> list[Row]:
+    """Return the submissions of all trainings whose processes left these files.
+
+    Those that are no such file are passed over.
+    """
+    return assemble_all(left for path in sorted(paths) if (left := read_progress(path)) is not None)
+
+
 def assemble_all(left: Iterable[Left]) -> list[Row]:
     """Return the submissions of all trainings that processes left, in the order they began.
 

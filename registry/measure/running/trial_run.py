@@ -23,7 +23,7 @@ from registry.measure.failure import (
 )
 from registry.measure.matching import match_to_catalogue
 from registry.measure.record_files import read_json, write_json
-from registry.measure.recording.progress import SUFFIX, assemble_all, read_progress
+from registry.measure.recording.progress import SUFFIX, assemble_files
 from registry.measure.running.slots import VISIBLE, Slot
 from registry.measure.running.unfinished import describe_unfinished
 
@@ -148,8 +148,7 @@ def read_results(folder: Path) -> Row | None:
     """Return the most telling record that the processes of a job left; None where none is one."""
     paths = sorted(folder.glob("result*.json"))
     documents: list[Row] = [found for path in paths if is_record(found := read_json(path))]
-    left = (read_progress(path) for path in sorted(folder.glob(f"result*{SUFFIX}")))
-    documents += assemble_all(one for one in left if one is not None)
+    documents += assemble_files(folder.glob(f"result*{SUFFIX}"))
     if not documents:
         return None
     if (folder / RESULT_NAME).exists() and _outcome(documents[0]) == "ok":

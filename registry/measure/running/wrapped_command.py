@@ -19,7 +19,7 @@ from registry.errors import SourceError
 from registry.measure.child_process import Finished, format_exit, run_in_foreground
 from registry.measure.failure import Failure
 from registry.measure.record_files import read_json
-from registry.measure.recording.progress import SUFFIX, assemble_all, read_progress
+from registry.measure.recording.progress import SUFFIX, assemble_files
 from registry.measure.running.trial_run import is_record, rank_of_failure
 from registry.measure.trial_settings import RECORD_FOLDER, WARMUP_STEPS
 
@@ -116,8 +116,7 @@ def read_folder(folder: Path) -> Iterator[Row]:
     for path in sorted(folder.glob("record-*.json")):
         if is_record(document := read_json(path)):
             yield document
-    left = (read_progress(path) for path in sorted(folder.glob(f"record-*{SUFFIX}")))
-    yield from assemble_all(one for one in left if one is not None)
+    yield from assemble_files(folder.glob(f"record-*{SUFFIX}"))
 
 
 def _recorded(records: list[Row], command: Sequence[str], finished: Finished) -> Row:
