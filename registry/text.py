@@ -1,7 +1,8 @@
-"""Text that was written by others, made safe to read on a terminal."""
+"""Text that was written by others, made safe to read on a terminal, and made into ids."""
 
 from __future__ import annotations
 
+import re
 from json.encoder import encode_basestring_ascii
 
 
@@ -22,3 +23,12 @@ def escape_unprintable(text: str, keep: str = "") -> str:
 def _escape(character: str) -> str:
     # no codec: the query's process could not load one any more
     return encode_basestring_ascii(character)[1:-1]
+
+
+def format_slug(text: str, otherwise: str = "unknown") -> str:
+    """Return a text as a lower-case slug; ``otherwise`` where none of it can stand in one.
+
+    >>> format_slug("NVIDIA GeForce RTX 3090")
+    'nvidia-geforce-rtx-3090'
+    """
+    return re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-._") or otherwise

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.errors import SourceError
-from registry.measure.releases import parse_label
 from registry.store.folder import find_registry
 
 if TYPE_CHECKING:
@@ -31,19 +29,6 @@ class Seconds(click.FloatRange):
         if not math.isfinite(seconds):
             self.fail(f"{value!r} is not a finite number of seconds.", param, ctx)
         return seconds
-
-
-class Label(click.ParamType[str]):
-    """The name of a release."""
-
-    name = "name"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name without spaces around it."""
-        try:
-            return parse_label(value)
-        except SourceError as error:
-            self.fail(str(error), param, ctx)
 
 
 wait_option = click.option(
@@ -86,10 +71,3 @@ def locate(path: Path | None) -> Location:
     context = click.get_current_context(silent=True)
     left_out = bool(context and context.meta.get(_NO_CURATED))
     return find_registry(path, curated=not left_out)
-
-
-def find_plan(location: Location, path: Path) -> Path:
-    """Return the plan's path: as given, or within the registry, or with the curated records."""
-    folders = [folder for folder in (location.own, location.curated) if folder is not None]
-    candidates = [path, *(folder.path / path for folder in folders)]
-    return next((found for found in candidates if found.is_file()), path)

@@ -7,18 +7,22 @@ import json
 import shlex
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from registry.errors import SourceError
 from registry.measure.ratios import find_figure
-from registry.measure.releases import add_provenance
+from registry.measure.releases import add_provenance, parse_label
+from registry.measure.running.plan import read_plan
 from registry.measure.running.sweep import Progress, find_done, run_plan
 from registry.measure.running.time_left import TimeLeft
 from registry.measure.running.trial_labels import find_varied, label_trials
 from registry.measure.running.trial_run import job_command
 from registry.measure.running.trials import expand_trials
+from registry.measure.trial_settings import BOUNDS
 from registry.store.add import add_submissions
 from registry.store.folder import ensure_writable
 from registry.units import format_duration, format_memory
@@ -46,7 +50,44 @@ dataset_option = click.option(
     help="Train on this JSONL file, or folder of datasets.",
 )
 
+timeout_option = click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(*BOUNDS["timeout_seconds"]),
+    help="End a trial after this long, whatever the plan says.",
+)
+
 EXIT_INTERRUPTED = 130
+
+
+class Label(click.ParamType[str]):
+    """The name of a release."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name without spaces around it."""
+        try:
+            return parse_label(value)
+        except SourceError as error:
+            self.fail(str(error), param, ctx)
+
+
+def read_asked_plan(
+    location: Location, path: Path, *, dataset: Path | None, timeout: float | None
+) -> Plan:
+    """Return the plan that a command names, with what its options say in place of the plan."""
+    plan = read_plan(_find_plan(location, path), dataset=dataset)
+    if timeout is None:
+        return plan
+    return replace(plan, base={**plan.base, "timeout_seconds": timeout})
+
+
+def _find_plan(location: Location, path: Path) -> Path:
+    """Return the plan's path: as given, or within the registry, or with the curated records."""
+    folders = [folder for folder in (location.own, location.curated) if folder is not None]
+    candidates = [path, *(folder.path / path for folder in folders)]
+    return next((found for found in candidates if found.is_file()), path)
 
 
 def format_trials(plan: Plan, catalogue: Catalogue, *, folder: Path, slots: Slots) -> Iterator[str]:

@@ -12,6 +12,7 @@ from registry.importers.shared.training_arguments import (
     state_quantization,
     state_training_arguments,
 )
+from registry.text import format_slug
 
 if TYPE_CHECKING:
     from registry.importers.base import ImportOptions
@@ -97,7 +98,7 @@ def _state_model(draft: Draft, names: list[str], options: ImportOptions) -> None
     """State the model; one that the catalogue does not have is described by its name alone."""
     state_model(draft, names, options)
     if names and "model_id" not in draft.configuration and _HUB_NAME.fullmatch(names[0]):
-        slug = re.sub(r"[^a-z0-9._-]+", "-", names[0].rpartition("/")[2].lower()).strip("-._")
+        slug = format_slug(names[0].rpartition("/")[2], otherwise="")
         named = {"model_id": slug, "hf_id": names[0], "source": "named by a notebook; no figures"}
         draft.models = [named]
         draft.state("model_id", slug, "the name that the notebook loads it by")

@@ -13,6 +13,7 @@ from registry.tables.column_spec import SHARED_METRICS
 from registry.tables.guess import Guess, guess_columns
 from registry.tables.inline import plain_text
 from registry.tables.matching import TABLE_SUFFIXES
+from registry.text import format_slug
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -98,7 +99,7 @@ def _is_measured(table: RawTable) -> bool:
 def slug_of(path: Path) -> str:
     """Return an id of a source that is called as its document."""
     name = path.name if path.is_dir() else path.stem
-    return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-._") or "source"
+    return format_slug(name, otherwise="source")
 
 
 def title_of(path: Path, document: TableDocument) -> str:

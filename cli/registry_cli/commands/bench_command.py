@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,6 @@ import click
 from registry.errors import SourceError
 from registry.measure.running.bench import NAMES, Side, name_sides, order_turns, run_bench
 from registry.measure.running.interpreter import probe_interpreter
-from registry.measure.running.plan import read_plan
 from registry.measure.running.trial_run import job_command
 from registry.measure.running.trials import expand_trials
 from registry.measure.trial_settings import BOUNDS
@@ -29,10 +27,17 @@ from registry_cli.comparison_report import (
     report_format_option,
     show_report,
 )
-from registry_cli.options import Label, find_plan, locate, registry_option
+from registry_cli.options import locate, registry_option
 from registry_cli.recorded import read_observations
 from registry_cli.selections import Selection
-from registry_cli.sweeping import EXIT_INTERRUPTED, RUNS, dataset_option
+from registry_cli.sweeping import (
+    EXIT_INTERRUPTED,
+    RUNS,
+    Label,
+    dataset_option,
+    read_asked_plan,
+    timeout_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,12 +86,7 @@ def _take_two(_: click.Context, parameter: click.Parameter, values: tuple[str, .
     show_default=True,
     help="How often each side runs each trial.",
 )
-@click.option(
-    "--timeout",
-    metavar="SECONDS",
-    type=click.FloatRange(*BOUNDS["timeout_seconds"]),
-    help="End a trial after this long, whatever the plan says.",
-)
+@timeout_option
 @click.option("--dry-run", is_flag=True, help="List the runs in their order; start nothing.")
 @dataset_option
 @factor_option
@@ -123,9 +123,7 @@ def command(
     """  # noqa: D301 - \b keeps the example's lines
     location = locate(registry_path)
     catalogue = load_catalogue(location)
-    read = read_plan(find_plan(location, plan), dataset=dataset)
-    if timeout is not None:
-        read = replace(read, base={**read.base, "timeout_seconds": timeout})
+    read = read_asked_plan(location, plan, dataset=dataset, timeout=timeout)
     turns = order_turns(expand_trials(read, catalogue), rounds)
     if dry_run:
         _show_order(turns, pythons)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.measure.environment import collect_environment
-from registry.measure.recording.catalogue_rows import format_slug
 from registry.measure.running.kept_commands import KeptCommand, forget_command, read_kept
 from registry.measure.running.rerun import (
     compare_cards,
@@ -22,6 +21,7 @@ from registry.measure.running.wrapped_command import format_command
 from registry.measure.trial_settings import BOUNDS
 from registry.store.renamed import list_ids
 from registry.store.snapshot import load_catalogue
+from registry.text import format_slug
 from registry_cli import console
 from registry_cli.comparison import compare_sides
 from registry_cli.comparison_report import factor_option, fail_option

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from registry.measure.running.plan import read_plan
 from registry.measure.running.plan_template import format_template
 from registry.measure.running.slots import Slots
 from registry.measure.trial_settings import BOUNDS
 from registry.store.snapshot import load_catalogue
 from registry_cli import console
 from registry_cli.measuring import measure_command
-from registry_cli.options import Label, find_plan, locate, registry_option
-from registry_cli.sweeping import dataset_option, format_trials, runs_folder, sweep_plan
+from registry_cli.options import locate, registry_option
+from registry_cli.sweeping import (
+    Label,
+    dataset_option,
+    format_trials,
+    read_asked_plan,
+    runs_folder,
+    sweep_plan,
+    timeout_option,
+)
 
 _COMMAND = "registry_cli.command"
 
@@ -61,12 +67,7 @@ class RunCommand(click.Command):
     help="Do not keep the command after -- for registry rerun. It is kept in a private file of "
     "yours, with its arguments, and never in a registry.",
 )
-@click.option(
-    "--timeout",
-    metavar="SECONDS",
-    type=click.FloatRange(*BOUNDS["timeout_seconds"]),
-    help="End a trial after this long, whatever the plan says.",
-)
+@timeout_option
 @click.option(
     "--label",
     metavar="NAME",
@@ -123,9 +124,7 @@ def command(
             "found --warmup-steps or --no-keep; expected them for a command after -- alone; a plan "
             "says warmup_steps itself"
         )
-    read = read_plan(find_plan(location, Path(str(plan))), dataset=dataset)
-    if timeout is not None:
-        read = replace(read, base={**read.base, "timeout_seconds": timeout})
+    read = read_asked_plan(location, Path(str(plan)), dataset=dataset, timeout=timeout)
     catalogue = load_catalogue(location)
     slots = Slots(parallel)
     if dry_run:

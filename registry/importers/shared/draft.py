@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from registry.errors import SubmissionError
 from registry.importers.base import Imported
 from registry.importers.shared.overrides import parse_override, part_of_column
 from registry.importers.shared.shapes import number_of
+from registry.text import format_slug
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +102,7 @@ def _is_path(name: str) -> bool:
 def state_described_model(draft: Draft, config: dict[str, Any]) -> None:
     """Describe the model from a transformers config.json, where the catalogue does not know it."""
     name = str(config.get("_name_or_path") or f"{config['model_type']}-of-this-run")
-    slug = re.sub(r"[^a-z0-9._-]+", "-", PurePath(name).name.lower()).strip("-._")
+    slug = format_slug(PurePath(name).name, otherwise="")
     described = {"model_id": slug, **parse_hf_config(config)}
     draft.models = [described | {"source": "config.json beside the log"}]
     draft.state("model_id", slug, "described by config.json beside the log")

@@ -8,6 +8,7 @@ from typing import Any
 
 from registry.catalogue.hf_config import parse_hf_config
 from registry.measure.recording.loaded import cuda
+from registry.text import format_slug
 
 Row = dict[str, Any]
 
@@ -72,15 +73,6 @@ def format_model_id(row: Row) -> str:
     if row.get("tied_embeddings"):
         parts.append("tied")
     return format_slug("-".join(parts))
-
-
-def format_slug(text: str) -> str:
-    """Return a text as a lower-case slug.
-
-    >>> format_slug("NVIDIA GeForce RTX 3090")
-    'nvidia-geforce-rtx-3090'
-    """
-    return re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-._") or "unknown"
 
 
 def describe_gpu(device_type: str) -> Row | None:

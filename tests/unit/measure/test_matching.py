@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from registry.catalogue import Catalogue
 from registry.measure.matching import match_to_catalogue
-from registry.measure.recording.catalogue_rows import describe_model, format_model_id, format_slug
+from registry.measure.recording.catalogue_rows import describe_model, format_model_id
+from registry.text import format_slug
 
 if TYPE_CHECKING:
     from pathlib import Path
