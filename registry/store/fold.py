@@ -204,6 +204,7 @@ class Folding:
                 self.parts.append(part)
                 self.n_submissions += len(new)
                 self.n_observations += part.rows("observations")
+                self._merge_tiers()
 
     def _note_erased(self, documents: Iterable[Document]) -> None:
         """Note what documents erase; what a part holds of it has to be written anew without it."""
