@@ -78,11 +78,19 @@ def _draft_source(
     told: dict[str, str | None] = {"source_id": slug_of(path), "title": title_of(path, document)}
     is_copy = path.suffix.lower() in TABLE_SUFFIXES and stated is None
     told |= {"kind": "document"} | ({} if is_copy else {"sha256": document.sha256})
-    for name, text in {**told, **(stated or {})}.items():
+    yield from format_source({**told, **(stated or {})}, is_final=stated is not None)
+
+
+def format_source(told: Mapping[str, str | None], *, is_final: bool) -> Iterator[str]:
+    """Yield the lines below ``source:``, with what is to be filled in, and where more can be said.
+
+    ``is_final`` says that whoever adds the source was asked for all of it.
+    """
+    for name, text in told.items():
         yield f"  {name}: {_yaml(OPEN if text is None else text)}"
-    if stated is None:
+    if not is_final:
         yield "  # and url, publisher, published_on, licence, revision where they are known"
-    elif None in stated.values():
+    elif None in told.values():
         yield f"  # leave out a line with {OPEN!r} where nobody can know it"
 
 
