@@ -75,7 +75,7 @@ def unpack_files(folder: Path, into: Path) -> list[Path]:
     written = []
     for packed in sorted(folder.glob(PACKED)):
         text = read_text(packed, origin=str(packed))
-        for number, line in enumerate(text.splitlines(), start=1):
+        for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
             origin = f"{packed}, line {number}"
             path = into / _read_name(parsed := parse_json(line, origin=origin), origin)
             if path.exists():

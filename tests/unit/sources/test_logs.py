@@ -112,7 +112,7 @@ def test_no_file_for_a_pattern_an_unknown_importer_and_no_packed_file_are_refuse
     with pytest.raises(SourceError, match="no file is named 'other/"):
         read(folder, catalogue, "files: other/*")
     mapping = parse_mapping("source: {source_id: a}\nlogs: [{importer: mlperff}]", origin="m")
-    with pytest.raises(SourceError, match="unknown importer 'mlperff'.*did you mean 'mlperf'"):
+    with pytest.raises(SourceError, match=r"unknown importer 'mlperff'.*did you mean 'mlperf'"):
         import_source(folder, mapping, catalogue)
     (folder / "files.jsonl").unlink()
     with pytest.raises(SourceError, match=r"found no files\*\.jsonl"):
