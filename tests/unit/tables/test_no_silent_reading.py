@@ -255,6 +255,14 @@ def test_a_header_that_says_otherwise_is_a_problem(
     assert importer(table(f"|{header}|", f"|{cell}|"), mapping(columns)).problems == ()
 
 
+def test_a_count_in_millions_is_read_by_its_unit(importer: Importer) -> None:
+    columns = "{'Trainable (M)': {figure: {metric: trainable_params%s}}}"
+    (problem,) = importer(table("|Trainable (M)|", "|18|"), mapping(columns % "")).problems
+    assert "found (M) in the header and no `multiply_by`" in problem
+    found = one(importer(table("|Trainable (M)|", "|17.8913|"), mapping(columns % ", unit: M")))
+    assert figures(found) == {"trainable_params": 17_891_300}
+
+
 def test_a_share_of_one_card_is_not_the_total(importer: Importer) -> None:
     columns = "{'Peak memory per GPU': {figure: {metric: peak_memory, scope: %s}}}"
     document = table("|Peak memory per GPU|", "|20GiB|")
