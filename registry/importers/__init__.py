@@ -28,6 +28,7 @@ from registry.importers.milabench import MilabenchImporter
 from registry.importers.mlperf import MlperfImporter
 from registry.importers.ms_swift import MsSwiftImporter
 from registry.importers.notebook import NotebookImporter
+from registry.importers.optimum_benchmark import OptimumBenchmarkImporter
 from registry.importers.optimum_habana import OptimumHabanaImporter
 from registry.importers.peft_comparison import PeftComparisonImporter
 from registry.importers.shared.explain import explain_refusal
@@ -57,6 +58,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
     for importer in (
         PeftComparisonImporter(),
         FmsAccelerationImporter(),
+        OptimumBenchmarkImporter(),
         OptimumHabanaImporter(),
         MilabenchImporter(),
         NotebookImporter(),

@@ -37,6 +37,7 @@ KINDS = (
     "axolotl",
     "torchtune",
     "mlperf",
+    "optimum-benchmark",
     "optimum-habana",
     "milabench",
     "notebook",

@@ -188,7 +188,9 @@ def import_drafts(  # noqa: PLR0913 - who read what from where, and as what
         "observations": observations,
     }
     missing = [f"{files[0].name}: {text}" for draft in drafts for text in draft.missing]
-    return Imported((submission,), (f"{_names(files)}: {what}",), missing=tuple(missing))
+    return Imported(
+        (submission,), (f"{_names(files)}: {what}",), missing=tuple(dict.fromkeys(missing))
+    )
 
 
 def _source_of(
