@@ -36,6 +36,7 @@ from registry.importers.shared.grouping import group_runs
 from registry.importers.shared.loading import collect_files
 from registry.importers.shared.overrides import parse_overrides, validate_overrides
 from registry.importers.torchtune import TorchtuneImporter
+from registry.importers.trainer_log import TrainerLogImporter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -70,6 +71,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
         MegatronImporter(),
         DeepspeedImporter(),
         HfTrainerImporter(),
+        TrainerLogImporter(),
         MappedTableImporter(),
     )
 }

@@ -43,6 +43,7 @@ KINDS = (
     "notebook",
     "deepspeed",
     "megatron",
+    "trainer-log",
     "csv",
 )
 
