@@ -18,6 +18,7 @@ from registry.importers.base import (
     RunFile,
     join_imported,
 )
+from registry.importers.deeplearning_examples import DeeplearningExamplesImporter
 from registry.importers.deepspeed import DeepspeedImporter
 from registry.importers.fms_acceleration import FmsAccelerationImporter
 from registry.importers.hf_trainer import HfTrainerImporter
@@ -34,6 +35,7 @@ from registry.importers.peft_comparison import PeftComparisonImporter
 from registry.importers.shared.explain import explain_refusal
 from registry.importers.shared.grouping import group_runs
 from registry.importers.shared.loading import collect_files
+from registry.importers.shared.monitor import add_monitors
 from registry.importers.shared.overrides import parse_overrides, validate_overrides
 from registry.importers.torchtune import TorchtuneImporter
 from registry.importers.trainer_log import TrainerLogImporter
@@ -68,6 +70,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
         LlamaFactoryImporter(),
         AxolotlImporter(),
         TorchtuneImporter(),
+        DeeplearningExamplesImporter(),
         MegatronImporter(),
         DeepspeedImporter(),
         HfTrainerImporter(),
@@ -170,6 +173,7 @@ def _read_run(files: Sequence[RunFile], importer: Importer, options: ImportOptio
         reason = "; ".join(error.problems)
         main = importer.main_files(files) or files
         return Imported(refused=tuple(Refusal(file.path, reason) for file in main))
+    found = add_monitors(found, files, options)
     return join_imported([found, Imported(taken=tuple(_unneeded(files, found)))])
 
 

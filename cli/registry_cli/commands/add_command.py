@@ -41,6 +41,7 @@ KINDS = (
     "optimum-habana",
     "milabench",
     "notebook",
+    "deeplearning-examples",
     "deepspeed",
     "megatron",
     "trainer-log",
