@@ -19,6 +19,7 @@ from registry.importers.base import (
     RunFile,
     join_imported,
 )
+from registry.importers.deeplearning_examples import DeeplearningExamplesImporter
 from registry.importers.deepspeed import DeepspeedImporter
 from registry.importers.fms_acceleration import FmsAccelerationImporter
 from registry.importers.hf_trainer import HfTrainerImporter
@@ -29,13 +30,16 @@ from registry.importers.milabench import MilabenchImporter
 from registry.importers.mlperf import MlperfImporter
 from registry.importers.ms_swift import MsSwiftImporter
 from registry.importers.notebook import NotebookImporter
+from registry.importers.optimum_benchmark import OptimumBenchmarkImporter
 from registry.importers.optimum_habana import OptimumHabanaImporter
 from registry.importers.peft_comparison import PeftComparisonImporter
 from registry.importers.shared.explain import explain_refusal
 from registry.importers.shared.grouping import group_runs
 from registry.importers.shared.loading import collect_files
+from registry.importers.shared.monitor import add_monitors
 from registry.importers.shared.overrides import parse_overrides, validate_overrides
 from registry.importers.torchtune import TorchtuneImporter
+from registry.importers.trainer_log import TrainerLogImporter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -59,6 +63,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
     for importer in (
         PeftComparisonImporter(),
         FmsAccelerationImporter(),
+        OptimumBenchmarkImporter(),
         OptimumHabanaImporter(),
         MilabenchImporter(),
         NotebookImporter(),
@@ -67,9 +72,11 @@ IMPORTERS: Final[dict[str, Importer]] = {
         LlamaFactoryImporter(),
         AxolotlImporter(),
         TorchtuneImporter(),
+        DeeplearningExamplesImporter(),
         MegatronImporter(),
         DeepspeedImporter(),
         HfTrainerImporter(),
+        TrainerLogImporter(),
         MappedTableImporter(),
     )
 }
@@ -188,6 +195,7 @@ def _read_run(files: Sequence[RunFile], importer: Importer, options: ImportOptio
         reason = "; ".join(error.problems)
         main = importer.main_files(files) or files
         return Imported(refused=tuple(Refusal(file.path, reason) for file in main))
+    found = add_monitors(found, files, options)
     return join_imported([found, Imported(taken=tuple(_unneeded(files, found)))])
 
 

@@ -178,7 +178,7 @@ def import_drafts(  # noqa: PLR0913 - who read what from where, and as what
     most = len(files) if len(drafts) == 1 else 1
     for draft in drafts:
         draft.provenance.setdefault("importer", importer)
-        draft.provenance["files"] = {file.name: file.sha256 for file in files[:most]}
+        draft.provenance.setdefault("files", {file.name: file.sha256 for file in files[:most]})
     observations = [observation_of(draft, options) for draft in drafts]
     models = {model["model_id"]: model for draft in drafts for model in draft.models}
     used = {observation["configuration"]["model_id"] for observation in observations}
@@ -189,7 +189,9 @@ def import_drafts(  # noqa: PLR0913 - who read what from where, and as what
         "observations": observations,
     }
     missing = [f"{files[0].name}: {text}" for draft in drafts for text in draft.missing]
-    return Imported((submission,), (f"{_names(files)}: {what}",), missing=tuple(missing))
+    return Imported(
+        (submission,), (f"{_names(files)}: {what}",), missing=tuple(dict.fromkeys(missing))
+    )
 
 
 def _source_of(
