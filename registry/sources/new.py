@@ -56,7 +56,8 @@ def write_source(
     """
     folder = sources / str(stated["source_id"])
     require_free(folder)
-    tables = measured_tables(document) or [table for table in document.tables if table.rows]
+    tables = measured_tables(document, catalogue)
+    tables = tables or [table for table in document.tables if table.rows]
     if not tables:
         raise SourceError(f"{path}: found no table with rows; expected a document with tables")
     named = {_file_name(number, table): table for number, table in enumerate(tables, start=1)}
