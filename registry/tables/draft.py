@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -19,6 +19,7 @@ from registry.tables.guess_settings import (
 )
 from registry.tables.inline import plain_text
 from registry.tables.matching import TABLE_SUFFIXES
+from registry.tables.transposed import transpose
 from registry.text import format_slug
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 #: Most distinct texts of a column that are listed with their meanings.
 _MOST_TEXTS = 60
+
+#: Fewest columns of a table that may lie on its side: what its rows are, and two observations.
+_FEWEST_COLUMNS = 3
 
 #: Columns of the contract whose texts are listed one by one, with what each means.
 _LISTED: Final = ("model_id", "gpu_id", "method", "compute_dtype")
@@ -88,18 +92,32 @@ def measured_tables(document: TableDocument, catalogue: Catalogue) -> list[RawTa
 def _is_measured(table: RawTable, catalogue: Catalogue) -> bool:
     if table.problem is not None or not table.rows:
         return False
-    look = _look_at(table, catalogue)
-    metrics = [guess.metric for guess in look.guesses.values()]
-    return any(metrics) or any(pivot.cell.metric != OPEN for pivot in look.pivots)
+    return _look_at(table, catalogue).is_measured
 
 
 @dataclass(frozen=True)
 class _Look:
-    """What the columns of a table look like: those of pivots, and all others."""
+    """What the columns of a table look like: those of pivots, and all others.
+
+    Where ``is_transposed``, the table is the document's on its side.
+    """
 
     table: RawTable
     guesses: dict[str, Guess]
     pivots: list[PivotGuess]
+    is_transposed: bool = False
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether a column holds figures of a run: known ones, or ones by hardware or length.
+
+        Models and methods are compared by their accuracy as well.
+        """
+        metrics = [guess.metric for guess in self.guesses.values()]
+        return any(metrics) or any(
+            pivot.cell.metric != OPEN or pivot.to not in _LISTED or pivot.to == "gpu_id"
+            for pivot in self.pivots
+        )
 
     def texts_of(self, name: str) -> list[str]:
         """Return the different texts of a column, in order."""
@@ -120,6 +138,16 @@ class _Look:
 
 
 def _look_at(table: RawTable, catalogue: Catalogue) -> _Look:
+    """Return what a table looks like; on its side where its rows, not its columns, are measured."""
+    look = _look_upright(table, catalogue)
+    if look.is_measured or len(table.columns) < _FEWEST_COLUMNS:
+        return look
+    turned = _look_upright(transpose(table), catalogue)
+    is_better = turned.is_measured and not turned.pivots
+    return replace(turned, is_transposed=True) if is_better else look
+
+
+def _look_upright(table: RawTable, catalogue: Catalogue) -> _Look:
     guesses = guess_table(table, catalogue)
     pivots = guess_pivots(table, guesses, catalogue)
     pivoted = {name for pivot in pivots for name in pivot.names}
@@ -168,6 +196,8 @@ class _Drafter:
         yield f"  - match: {{table: {table.index}}}{file}"
         if table.heading:
             yield f"    title: {_yaml(table.heading[-1])}"
+        if look.is_transposed:
+            yield "    transposed: true"
         yield from self._draft_defaults(look)
         rest = list(look.guesses)
         for name, lines in self._draft_columns(look):

@@ -44,6 +44,11 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("pipeline_parallel", r"^pp\b|pipeline\W*(?:model\W*)?parallel"),
     ("context_parallel", r"^cp\b|context\W*parallel"),
     ("expert_parallel", r"^ep\b|expert\W*parallel"),
+    (
+        "gradient_checkpointing",
+        r"activation\W*(?:ckpt|check)|(?:grad\w*|act)\W*(?:ckpt|check)|recomp",
+    ),
+    ("packing", r"\bpack"),
     ("compute_dtype", r"\bd?type\b.*prec|precision|\bdtype\b|mixed"),
     ("method", r"method|fine\W?tun|weight update|recipe|training type|训练方式|\bpeft\b|\bmode\b"),
     ("model_id", r"model(?!\W*(?:flops|parallel|size in))|\bllm\b|checkpoint|模型"),
@@ -53,7 +58,7 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
 #: What metrics' names look like, where neither the header nor the cells give a unit.
 _METRICS: Final[tuple[tuple[str, str], ...]] = (
     ("trainable_params", r"trainable"),
-    ("peak_memory", r"\bmem|memory|vram|显存"),
+    ("peak_memory", r"\bmem\b|memory(?!\W*bandw)|vram|显存"),
     (
         "step_time",
         r"(?:time|sec\w*|ms|s)\s*(?:per|/)\s*(?:\w+\s*)?(?:step|it)|step\W*time|iteration time",

@@ -11,6 +11,7 @@ from registry.contract import vocabulary
 from registry.tables.cell_reader import bare_text, is_absent
 from registry.tables.guess import Guess, guess_columns, guess_metric, guess_setting
 from registry.tables.inline import plain_text
+from registry.units import split_remark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,8 +50,8 @@ _STAGES: Final = re.compile(
 #: Fewest tokens of a bare number in a header that is taken for a length, not a batch or cards.
 _LEAST_LENGTH: Final = 128
 
-#: Metrics of which several columns are rather several settings than several parts of a run.
-_ONE_OF_A_RUN: Final = ("peak_memory", "tokens_per_second", "samples_per_second")
+#: Metrics of which several columns are several settings; a run has one such figure.
+_ONE_OF_A_RUN: Final = ("tokens_per_second", "samples_per_second")
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ def values_of(to: str, text: str, catalogue: Catalogue) -> Any:
     """Return what a text says as a mapping writes it; what is not known is open."""
     bare = bare_text(text)
     if to == "model_id":
-        return {to: catalogue.resolve_model(bare) or OPEN}
+        found = catalogue.resolve_model(bare) or catalogue.resolve_model(split_remark(bare)[0])
+        return {to: found or OPEN}
     if to == "gpu_id":
         return _values_of_gpu(bare, catalogue)
     if to == "method":
@@ -184,13 +186,19 @@ def _build(
     if len(names) < 2 or not set(names) & set(figures):  # noqa: PLR2004 - one column is no pivot
         return None
     (before, labels, after), to = _split_setting(names, catalogue)
-    is_alike = metric in _ONE_OF_A_RUN and len(figures) == len(names)
-    is_told = to is not None or (is_alike and bool(before.strip() or after.strip()))
-    if not is_told or not all(labels) or any(map(_STAGES.search, labels)):
+    has_words = len(figures) < len(names)
+    if to is None and (has_words or not _is_one_of_a_run(metric, before + after)):
+        return None
+    if not all(labels) or any(map(_STAGES.search, labels)):
         return None
     cell, said_by = (guesses[figures[0]], None) if metric else _cell(table, names)
     pattern = _pattern(before, labels, after, table.columns)
     return PivotGuess(pattern, tuple(labels), tuple(names), to, cell, said_by)
+
+
+def _is_one_of_a_run(metric: str | None, shared: str) -> bool:
+    """Return whether several columns of one metric are rather settings than parts of a run."""
+    return metric in _ONE_OF_A_RUN or (metric == "peak_memory" and bool(shared.strip()))
 
 
 def _of_one_setting(

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from registry.errors import SourceError
-from registry.sources.new import ASKED, check_stated, propose_source, write_source
+from registry.sources.new import (
+    ASKED,
+    check_stated,
+    choose_tables,
+    propose_source,
+    write_source,
+)
 from registry.store.folder import Location
 from registry.store.snapshot import load_catalogue
 from registry.tables import read_tables
@@ -56,8 +62,18 @@ def command() -> None:
 @click.option("--publisher", metavar="TEXT", help="Who published it.")
 @click.option("--published-on", metavar="DATE", help="YYYY, YYYY-MM or YYYY-MM-DD.")
 @click.option("--licence", metavar="TEXT", help="Its licence (SPDX where it has one).")
+@click.option(
+    "--table",
+    "chosen",
+    metavar="N",
+    type=int,
+    multiple=True,
+    help="A table to copy (repeatable); else those in which something looks measured.",
+)
 @_records_option
-def new(document: Path, *, registry_path: Path | None, **options: str | None) -> None:
+def new(
+    document: Path, *, chosen: tuple[int, ...], registry_path: Path | None, **options: str | None
+) -> None:
     """Write records/sources/ID: a document's tables as CSV, and a draft of their mapping.
 
     DOC is what `registry import` reads. What no option says is asked for on a terminal; what stays
@@ -74,11 +90,17 @@ def new(document: Path, *, registry_path: Path | None, **options: str | None) ->
         "source_id": _validate("source_id", options["source_id"] or proposed["source_id"]),
         **{name: _state(name, options[name], proposed.get(name)) for name in ASKED},
     }
-    folder = write_source(
-        records.path / "sources", document, found, load_catalogue(Location(records)), stated
-    )
+    catalogue = load_catalogue(Location(records))
+    kept = choose_tables(document, found, catalogue, chosen)
+    folder = write_source(records.path / "sources", document, kept, catalogue, stated)
     for path in sorted(folder.iterdir()):
         console.say(str(path))
+    left_out = [table.index for table in found.tables if table not in kept.tables]
+    if left_out and not chosen:
+        console.hint(
+            f"tables left out, as nothing in them looks measured: {', '.join(map(str, left_out))}; "
+            "to choose yourself, name each with --table"
+        )
     console.hint(f"fill in what is {OPEN!r}, then: registry source check {folder.name}")
 
 

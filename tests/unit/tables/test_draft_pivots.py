@@ -125,6 +125,37 @@ def test_parts_of_one_run_are_no_settings(
     assert "pivot" not in draft_table(tmp_path, catalogue, rows)
 
 
+def test_rates_beside_each_other_are_of_several_settings(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = table("| Setup | Ours | Theirs |", "| a | 46.91 samples/s | 42.6 samples/s |")
+    (pivot,) = draft_table(tmp_path, catalogue, rows)["pivot"]
+    assert pivot["values"] == {"Ours": "?", "Theirs": "?"}
+
+
+def test_bare_figures_by_number_of_cards_are_of_a_metric_to_be_named(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = "# Throughput\n\n" + table("| Layout | 8 GPUs | 16 GPUs |", "| tp=1 | 4062 | 3842 |")
+    (pivot,) = draft_table(tmp_path, catalogue, rows)["pivot"]
+    assert pivot == {"columns": "(.+) GPUs", "to": "n_gpus", "cell": {"figure": {"metric": "?"}}}
+
+
+def test_a_table_on_its_side_is_drafted_so(tmp_path: Path, catalogue: Catalogue) -> None:
+    rows = table(
+        "| GPU Number | 8 | 16 |", "| TGS | 4078 | 3939 |", "| Activation Ckpt | yes | no |"
+    )
+    found = draft_table(tmp_path, catalogue, rows)
+    assert found["transposed"] is True
+    assert found["columns"] == {
+        "GPU Number": {"to": "n_gpus"},
+        "TGS": {
+            "figure": {"metric": "tokens_per_second", "scope": "mean_gpu", "unit": "token/s/gpu"}
+        },
+        "Activation Ckpt": {"to": "gradient_checkpointing"},
+    }
+
+
 def test_accuracies_of_models_are_no_measurements(tmp_path: Path, catalogue: Catalogue) -> None:
     rows = table("| Benchmark | Qwen-7B | Llama 2 7B |", "| BLEU | 8.1 | 7.2 |")
     assert "no column of any table looks measured" in draft_text(tmp_path, catalogue, rows)

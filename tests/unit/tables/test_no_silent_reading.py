@@ -385,3 +385,14 @@ def test_only_the_tables_that_the_mapping_names_have_to_be_readable(importer: Im
     assert importer(document, text % 1).problems == ()
     (problem,) = importer(document, text % 2).problems[:1]
     assert problem.startswith("doc.md, table 2: line 5: the spans of 'x' and of 'y' overlap")
+
+
+@pytest.mark.parametrize("unit", ["TGS", "tokens/s/device", "token/s/gpu", "Tokens / sec / GPU"])
+def test_a_unit_of_speed_may_be_said_as_headers_say_it(importer: Importer, unit: str) -> None:
+    figure = f"{{metric: tokens_per_second, scope: mean_gpu, unit: {unit}}}"
+    document = table(f"|{unit}|", "|3314|")
+    found = one(
+        importer(document, mapping(f"{{{unit}: {{figure: {figure}}}}}", defaults=FOUR_CARDS))
+    )
+    (measured,) = found["measurements"]
+    assert (measured["value"], measured["scope"]) == (3314.0, "mean_gpu")
