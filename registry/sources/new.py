@@ -27,7 +27,7 @@ from registry.tables.draft import (
 from registry.tables.matching import read_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from registry.catalogue import Catalogue
@@ -56,6 +56,32 @@ def check_stated(name: str, text: str) -> list[str]:
     return list(check_row(load_table("sources"), {name: text}))
 
 
+def choose_tables(
+    path: Path, document: TableDocument, catalogue: Catalogue, numbers: Sequence[int] = ()
+) -> TableDocument:
+    """Return a document with some of its tables alone: those of the ``numbers``.
+
+    Without numbers, these are the tables in which something looks measured, or else all with rows.
+
+    Raises:
+        SourceError: there is no such table, or it cannot be read; or no table has rows.
+    """
+    by_number = {table.index: table for table in document.tables}
+    for number in numbers:
+        problem = by_number[number].problem if number in by_number else "there is no such table"
+        if problem is not None:
+            raise SourceError(
+                f"{path}, table {number}: {problem}; expected one that "
+                f"`registry import {path}` lists"
+            )
+    tables = [by_number[number] for number in sorted(set(numbers))]
+    tables = tables or measured_tables(document, catalogue)
+    tables = tables or [table for table in document.tables if table.rows]
+    if not tables:
+        raise SourceError(f"{path}: found no table with rows; expected a document with tables")
+    return replace(document, tables=tuple(tables))
+
+
 def write_source(
     sources: Path,
     path: Path,
@@ -65,18 +91,16 @@ def write_source(
 ) -> Path:
     """Write ``sources/<source_id>/`` and return it; it appears whole or not at all.
 
-    ``stated`` are columns of the source, None for what is open. Tables in which nothing looks
-    measured are left out, unless all are such.
+    The ``document`` has the tables that are meant, as `choose_tables` finds them; ``stated`` are
+    columns of the source, None for what is open.
 
     Raises:
-        SourceError: the document has no table that can be read, or a table cannot be said as CSV.
+        SourceError: a table cannot be said as CSV.
         StoreError: the folder is there already, or cannot be written.
     """
     folder = sources / str(stated["source_id"])
     require_free(folder)
-    tables = measured_tables(document) or [table for table in document.tables if table.rows]
-    if not tables:
-        raise SourceError(f"{path}: found no table with rows; expected a document with tables")
+    tables = list(document.tables)
     named = {_file_name(number, table): table for number, table in enumerate(tables, start=1)}
     copied = replace(
         document,

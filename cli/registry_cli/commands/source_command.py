@@ -12,6 +12,7 @@ from registry.errors import SourceError
 from registry.sources.new import (
     ASKED,
     check_stated,
+    choose_tables,
     propose_source,
     read_logs,
     write_log_source,
@@ -20,7 +21,7 @@ from registry.sources.new import (
 from registry.store.folder import Location
 from registry.store.snapshot import load_catalogue
 from registry.tables import read_tables
-from registry.tables.draft import OPEN
+from registry.tables.guess_settings import OPEN
 from registry_cli import console
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from registry.sources.check import Section
     from registry.store.folder import Folder
+    from registry.tables.matching import TableDocument
 
 _records_option = click.option(
     "--registry",
@@ -64,13 +66,26 @@ def command() -> None:
 @click.option("--published-on", metavar="DATE", help="YYYY, YYYY-MM or YYYY-MM-DD.")
 @click.option("--licence", metavar="TEXT", help="Its licence (SPDX where it has one).")
 @click.option(
+    "--table",
+    "chosen",
+    metavar="N",
+    type=int,
+    multiple=True,
+    help="A table to copy (repeatable); else those in which something looks measured.",
+)
+@click.option(
     "--keep",
     metavar="REGEX",
     help="Of logs that are no JSON, keep only the lines in which this is found.",
 )
 @_records_option
 def new(
-    document: Path, *, keep: str | None, registry_path: Path | None, **options: str | None
+    document: Path,
+    *,
+    chosen: tuple[int, ...],
+    keep: str | None,
+    registry_path: Path | None,
+    **options: str | None,
 ) -> None:
     """Write records/sources/ID: a document's tables as CSV, and a draft of their mapping.
 
@@ -96,10 +111,22 @@ def new(
     if logs:
         folder = write_log_source(sources, document, logs, stated, keep=keep)
     else:
-        folder = write_source(sources, document, found or read_tables(document), catalogue, stated)
+        tables = found or read_tables(document)
+        kept = choose_tables(document, tables, catalogue, chosen)
+        folder = write_source(sources, document, kept, catalogue, stated)
+        _tell_left_out(tables, kept, chosen)
     for path in sorted(folder.iterdir()):
         console.say(str(path))
     console.hint(f"fill in what is {OPEN!r}, then: registry source check {folder.name}")
+
+
+def _tell_left_out(found: TableDocument, kept: TableDocument, chosen: tuple[int, ...]) -> None:
+    left_out = [table.index for table in found.tables if table not in kept.tables]
+    if left_out and not chosen:
+        console.hint(
+            f"tables left out, as nothing in them looks measured: {', '.join(map(str, left_out))}; "
+            "to choose yourself, name each with --table"
+        )
 
 
 def _find_records(path: Path | None) -> Folder:

@@ -48,10 +48,7 @@ def test_what_is_no_yaml_mapping_is_refused(text: str, message: str) -> None:
         ),
         (
             f"{HEAD}tables: []",
-            (
-                "m.yaml, line 1: the mapping: found neither of tables and logs; expected one of "
-                "them"
-            ),
+            ("m.yaml, line 1: the mapping: found neither of tables and logs; expected one of them"),
         ),
         (
             f"{HEAD}table: 1\ntables: [{{match: {{}}}}]",
