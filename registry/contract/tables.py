@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 #: Version of the layout of a registry's folder, and of what ids are computed over.
 FORMAT_VERSION = 2
 
+#: Views that others are made from, in the order in which they are made.
+_VIEWS_OF_VIEWS = ("results", "finetuning")
+
 #: Tables in the order in which rows may refer to each other.
 TABLES = (
     "models",
@@ -171,9 +174,9 @@ def rule_facts() -> dict[str, str]:
 
 
 def view_names() -> tuple[str, ...]:
-    """Return the names of the views, ``results`` first."""
-    names = sorted(path.stem for path in (schemas_dir() / "views").glob("*.sql"))
-    return tuple(sorted(names, key=lambda name: (name != "results", name)))
+    """Return the names of the views, those first that others are made from."""
+    names = {path.stem for path in (schemas_dir() / "views").glob("*.sql")}
+    return (*_VIEWS_OF_VIEWS, *sorted(names - set(_VIEWS_OF_VIEWS)))
 
 
 @lru_cache(maxsize=32)

@@ -6,6 +6,7 @@ the content of the files, never by their names alone.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from registry.errors import SubmissionError, did_you_mean
@@ -41,7 +42,7 @@ from registry.importers.torchtune import TorchtuneImporter
 from registry.importers.trainer_log import TrainerLogImporter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "Refusal",
     "RunFile",
     "parse_overrides",
+    "read_as",
     "read_files",
 ]
 
@@ -94,6 +96,26 @@ def read_files(
     validate_overrides(options.overrides)
     files, unreadable = collect_files(paths)
     outcomes = list(_read_all(files, importers, options))
+    return join_imported([*outcomes, Imported(refused=tuple(unreadable))])
+
+
+def read_as(name: str, named: Mapping[str, Path], options: ImportOptions) -> Imported:
+    """Return what an importer of ``IMPORTERS`` takes from files that are all of one source.
+
+    ``named`` are the files by what citations call them. Files that lie in several folders are
+    handed to the importer together, unless each is a run of its own.
+    """
+    importer = IMPORTERS[name]
+    places = {path: place for place, path in named.items()}
+    found, unreadable = collect_files(places)
+    files = [replace(file, place=places[file.path]) for file in found]
+    runs = [[file] for file in files] if importer.is_single_file else [files]
+    outcomes = [
+        _read_run(run, importer, options)
+        if importer.main_files(run)
+        else Imported(refused=tuple(Refusal(file.path, explain_refusal(file)) for file in run))
+        for run in runs
+    ]
     return join_imported([*outcomes, Imported(refused=tuple(unreadable))])
 
 

@@ -13,5 +13,5 @@ select
     min(n_gpus) as min_n_gpus,
     max(n_gpus) as max_n_gpus,
     count(distinct source_id) as n_sources
-from results
+from finetuning
 group by all

@@ -1,6 +1,7 @@
 -- Per setting, the longest sequence that fitted and the shortest that ran out of memory.
 select
     model_id,
+    objective,
     method_label,
     quant_bits,
     gpu_id,
@@ -14,7 +15,8 @@ select
     max(seq_len) filter (outcome = 'ok') as longest_fitted,
     min(seq_len) filter (outcome = 'oom') as shortest_oom,
     count(*) as n_observations
-from results
+from finetuning
 where outcome in ('ok', 'oom') and seq_len is not null
     and evidence in ('measured', 'claimed') -- what was computed or required is no run
+    and not coalesce(list_contains(flags, 'peak_at_capacity'), false)
 group by all

@@ -122,7 +122,10 @@ select
     e.torch_version,
     e.cuda_version,
     o.observed_at,
-    coalesce(n.n_citations, 0) as n_citations
+    coalesce(n.n_citations, 0) as n_citations,
+    c.objective,
+    c.data,
+    o.flags
 from observations as o
 inner join configurations as c using (configuration_id)
 inner join environments as e using (environment_id)

@@ -3,6 +3,7 @@ with settings as (
     select
         source_id,
         model_id,
+        objective,
         method_label,
         quant_bits,
         gpu_id,
@@ -19,7 +20,7 @@ with settings as (
         median(samples_per_second) as samples_per_second,
         max(peak_memory_bytes_per_gpu) as peak_memory_bytes_per_gpu,
         count(*) as n_observations
-    from results
+    from finetuning
     where outcome = 'ok' and n_gpus is not null and samples_per_second is not null
     group by all
 ),
@@ -34,7 +35,7 @@ compared as (
     from settings
     window setting as (
         partition by
-            source_id, model_id, method_label, quant_bits, gpu_id, offload, seq_len,
+            source_id, model_id, objective, method_label, quant_bits, gpu_id, offload, seq_len,
             micro_batch_size, grad_accum_steps, gradient_checkpointing, attention, lora_rank
     )
 )

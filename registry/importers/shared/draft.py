@@ -72,7 +72,8 @@ class Draft:
 
     def cite(self, file: RunFile, place: str | None = None, **columns: Any) -> None:
         """Add the place that reports the figures."""
-        locator = f"{file.name}, {place}" if place else file.name
+        name = file.place or file.name
+        locator = f"{name}, {place}" if place else name
         if all(citation["locator"] != locator for citation in self.citations):
             self.citations.append({"locator": locator, **columns})
 

@@ -43,8 +43,8 @@ def _rows(views: Views, sql: str) -> list[dict[str, Any]]:
 
 
 def test_results_has_the_promised_columns_in_order(views: Views) -> None:
-    assert views["results"].column_names == PROMISED
-    assert list(view_columns("results")) == PROMISED
+    assert views["results"].column_names[: len(PROMISED)] == PROMISED  # newer ones come after
+    assert list(view_columns("results"))[: len(PROMISED)] == PROMISED
 
 
 def test_results_has_one_row_per_observation(views: Views) -> None:
