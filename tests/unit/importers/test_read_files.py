@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 RECORDS = Path(__file__).parents[3] / "records"
 RUN = {"model_id": "llama-3.2-1b", "method": "lora"}
 UNKNOWN = (
-    "not recognized as a training log or result of any known framework (peft, fms-acceleration, "
-    "optimum-habana, milabench, notebook, mlperf, ms-swift, llama-factory, axolotl, torchtune, "
-    "megatron, deepspeed, hf-trainer)"
+    "not recognized as a training log or result of any known framework "
+    f"({', '.join(name for name in IMPORTERS if name != 'csv')})"
 )
 
 
