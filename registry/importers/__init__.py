@@ -6,6 +6,7 @@ the content of the files, never by their names alone.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from registry.errors import SubmissionError, did_you_mean
@@ -18,6 +19,7 @@ from registry.importers.base import (
     RunFile,
     join_imported,
 )
+from registry.importers.deeplearning_examples import DeeplearningExamplesImporter
 from registry.importers.deepspeed import DeepspeedImporter
 from registry.importers.fms_acceleration import FmsAccelerationImporter
 from registry.importers.hf_trainer import HfTrainerImporter
@@ -28,16 +30,19 @@ from registry.importers.milabench import MilabenchImporter
 from registry.importers.mlperf import MlperfImporter
 from registry.importers.ms_swift import MsSwiftImporter
 from registry.importers.notebook import NotebookImporter
+from registry.importers.optimum_benchmark import OptimumBenchmarkImporter
 from registry.importers.optimum_habana import OptimumHabanaImporter
 from registry.importers.peft_comparison import PeftComparisonImporter
 from registry.importers.shared.explain import explain_refusal
 from registry.importers.shared.grouping import group_runs
 from registry.importers.shared.loading import collect_files
+from registry.importers.shared.monitor import add_monitors
 from registry.importers.shared.overrides import parse_overrides, validate_overrides
 from registry.importers.torchtune import TorchtuneImporter
+from registry.importers.trainer_log import TrainerLogImporter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 __all__ = [
@@ -48,6 +53,7 @@ __all__ = [
     "Refusal",
     "RunFile",
     "parse_overrides",
+    "read_as",
     "read_files",
 ]
 
@@ -57,6 +63,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
     for importer in (
         PeftComparisonImporter(),
         FmsAccelerationImporter(),
+        OptimumBenchmarkImporter(),
         OptimumHabanaImporter(),
         MilabenchImporter(),
         NotebookImporter(),
@@ -65,9 +72,11 @@ IMPORTERS: Final[dict[str, Importer]] = {
         LlamaFactoryImporter(),
         AxolotlImporter(),
         TorchtuneImporter(),
+        DeeplearningExamplesImporter(),
         MegatronImporter(),
         DeepspeedImporter(),
         HfTrainerImporter(),
+        TrainerLogImporter(),
         MappedTableImporter(),
     )
 }
@@ -87,6 +96,26 @@ def read_files(
     validate_overrides(options.overrides)
     files, unreadable = collect_files(paths)
     outcomes = list(_read_all(files, importers, options))
+    return join_imported([*outcomes, Imported(refused=tuple(unreadable))])
+
+
+def read_as(name: str, named: Mapping[str, Path], options: ImportOptions) -> Imported:
+    """Return what an importer of ``IMPORTERS`` takes from files that are all of one source.
+
+    ``named`` are the files by what citations call them. Files that lie in several folders are
+    handed to the importer together, unless each is a run of its own.
+    """
+    importer = IMPORTERS[name]
+    places = {path: place for place, path in named.items()}
+    found, unreadable = collect_files(places)
+    files = [replace(file, place=places[file.path]) for file in found]
+    runs = [[file] for file in files] if importer.is_single_file else [files]
+    outcomes = [
+        _read_run(run, importer, options)
+        if importer.main_files(run)
+        else Imported(refused=tuple(Refusal(file.path, explain_refusal(file)) for file in run))
+        for run in runs
+    ]
     return join_imported([*outcomes, Imported(refused=tuple(unreadable))])
 
 
@@ -166,6 +195,7 @@ def _read_run(files: Sequence[RunFile], importer: Importer, options: ImportOptio
         reason = "; ".join(error.problems)
         main = importer.main_files(files) or files
         return Imported(refused=tuple(Refusal(file.path, reason) for file in main))
+    found = add_monitors(found, files, options)
     return join_imported([found, Imported(taken=tuple(_unneeded(files, found)))])
 
 

@@ -26,6 +26,8 @@ class RunFile:
     kind: str
     document: Any
     lines: tuple[int, ...] = ()
+    #: Where it lies in its source, for citations; its name where that is left out.
+    place: str = ""
 
     @property
     def keys(self) -> frozenset[str]:

@@ -1,41 +1,42 @@
-"""DeepSpeed: the lines that its engine prints while it trains, DeepSpeed-Chat's included.
-
-``RunningAvgSamplesPerSec`` counts the samples of all processes, the first steps left out; memory is
-the first process's, divided by 2^30.
-"""
+"""DeepSpeed: the lines that its engine prints while it trains, DeepSpeed-Chat's included."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from registry.importers.shared.draft import Draft, import_drafts
-from registry.importers.shared.readings import OF_FIRST_PROCESS, measure_peak
-from registry.importers.shared.training_arguments import state_training_arguments
+from registry.importers.deepspeed_figures import CLOCK_SLACK, Lines, measure_lines, read_lines
+from registry.importers.shared.draft import Draft, state_model
+from registry.importers.shared.logs import import_logs
+from registry.importers.shared.shapes import number_of
+from registry.importers.shared.training_arguments import state_lora_sizes, state_training_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from registry.importers.base import Imported, ImportOptions, RunFile
 
-_STEP: Final = re.compile(
-    r"global_step=(?P<step>\d+), RunningAvgSamplesPerSec=(?P<mean>[\d.]+), "
-    r"CurrSamplesPerSec=(?P<now>[\d.]+)"
-    r"(?:, MemAllocated=(?P<memory>[\d.]+)GB, MaxMemAllocated=(?P<peak>[\d.]+)GB)?"
-)
-#: What DeepSpeed-Chat's first step prints of each batch.
-_CHAT: Final = re.compile(
-    r"Model Parameters: (?P<params>[\d.]+) B, Latency: (?P<latency>[\d.]+)s, "
-    r"TFLOPs: (?P<tflops>[\d.]+), Samples/sec: (?P<rate>[\d.]+), Time/seq [\d.]+s, "
-    r"Batch Size: (?P<batch>\d+), Sequence Length: (?P<length>\d+)"
-)
 #: Settings as the engine prints its configuration.
 _SETTING: Final = re.compile(
-    r"(?P<key>train_micro_batch_size_per_gpu|gradient_accumulation_steps|train_batch_size|world_size|"
-    r"zero_optimization_stage|bfloat16_enabled|fp16_enabled)\"?(?: *\.{2,}|:) *(?P<value>\w+)"
+    r"(?<!\w)(?P<key>train_micro_batch_size_per_gpu|gradient_accumulation_steps|train_batch_size|"
+    r"world_size|zero_optimization_stage|bfloat16_enabled|fp16_enabled)"
+    r"\"?(?: *\.{2,}|:| =| {2}) *(?P<value>\w+)"
 )
 _VERSION: Final = re.compile(r"DeepSpeed info: version=(?P<version>\d[\w.]*)")
 _OOM: Final = re.compile(r"OutOfMemoryError|CUDA out of memory")
+_COMMAND: Final = re.compile(r"\bcmd = .*\.py ")
+_ARGUMENT: Final = re.compile(r" --(?P<key>\w+)(?:[ =](?!--)(?P<value>\S+))?")
+#: A process that the launcher saw to its end.
+_ENDED: Final = re.compile(r"launch\.py.*Process \d+ exits successfully")
+
+#: Arguments of DeepSpeed-Chat that are Hugging Face's under another name.
+_NAMES: Final = {
+    "actor_model_name_or_path": "model_name_or_path",
+    "per_device_training_batch_size": "per_device_train_batch_size",
+    "actor_zero_stage": "zero_stage",
+    "actor_lora_dim": "lora_dim",
+    "actor_gradient_checkpointing": "gradient_checkpointing",
+}
 
 
 class DeepspeedImporter:
@@ -47,38 +48,39 @@ class DeepspeedImporter:
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize the engine's line of speed, or DeepSpeed-Chat's."""
         return [
-            file
-            for file in files
-            if file.kind == "text"
-            and any(_STEP.search(line) or _CHAT.search(line) for line in file.document)
+            file for file in files if file.kind == "text" and read_lines(file.document).is_training
         ]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return the run of each log."""
         logs = self.main_files(files)
-        drafts = [_draft(log) for log in logs]
-        what = "a DeepSpeed log" if len(logs) == 1 else f"{len(logs)} DeepSpeed logs"
-        return import_drafts(self.name, what, logs, drafts, options)
+        return import_logs(
+            self.name, "a DeepSpeed log", logs, lambda log: _draft(log, options), options
+        )
 
 
-def _draft(log: RunFile) -> Draft:
+def _draft(log: RunFile, options: ImportOptions) -> Draft:
     draft = Draft(environment={"framework": "deepspeed"})
-    _state_settings(draft, log.document)
-    steps = [found for line in log.document if (found := _STEP.search(line))]
-    chats = [found for line in log.document if (found := _CHAT.search(line))]
-    if any(map(_OOM.search, log.document)):
-        draft.observation["outcome"] = "oom"
-    else:
-        draft.leave_open("the log does not say whether the run went to its end")
-    _measure_steps(draft, steps)
-    if chats and not steps:
-        _measure_chat(draft, chats)
+    lines = read_lines(log.document)
+    command = _parse_command(log.document)
+    _state_configuration(draft, log.document)
+    _state_command(draft, command, options)
+    _state_end(draft, log.document)
+    measure_lines(draft, lines)
+    _state_gpus(draft, lines)
     draft.missing.append("no total time")
     draft.cite(log)
     return draft
 
 
-def _state_settings(draft: Draft, lines: Sequence[str]) -> None:
+def _state_end(draft: Draft, lines: Sequence[str]) -> None:
+    if any(map(_OOM.search, lines)):
+        draft.observation["outcome"] = "oom"
+    elif not any(map(_ENDED.search, lines)):
+        draft.leave_open("the log does not say whether the run went to its end")
+
+
+def _state_configuration(draft: Draft, lines: Sequence[str]) -> None:
     said: dict[str, str] = {}
     for line in lines:
         for found in _SETTING.finditer(line):
@@ -97,35 +99,48 @@ def _state_settings(draft: Draft, lines: Sequence[str]) -> None:
         "bf16": said.get("bfloat16_enabled") == "True",
         "fp16": said.get("fp16_enabled") == "True",
     }
-    stage = said.get("zero_optimization_stage", "")
-    stated = {"deepspeed": {"zero_optimization": {"stage": int(stage)}}} if stage.isdigit() else {}
-    state_training_arguments(draft, {**flags, **stated})
+    state_training_arguments(draft, {**flags, **_sharding(said.get("zero_optimization_stage"))})
 
 
-def _measure_steps(draft: Draft, steps: Sequence[re.Match[str]]) -> None:
-    if not steps:
+def _sharding(stage: str | None) -> dict[str, Any]:
+    is_stage = stage is not None and stage.isdigit()
+    return {"deepspeed": {"zero_optimization": {"stage": int(stage or 0)}}} if is_stage else {}
+
+
+def _parse_command(lines: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments of the command that the launcher prints, numbers as such."""
+    command = next((line for line in lines if _COMMAND.search(line)), "")
+    found = {match["key"]: match["value"] or True for match in _ARGUMENT.finditer(command)}
+    numbers = {
+        _NAMES.get(key, key): int(value) if str(value).isdigit() else number_of(value) or value
+        for key, value in found.items()
+    }
+    return {key: value for key, value in numbers.items() if key != "deepspeed"}
+
+
+def _state_command(draft: Draft, command: Mapping[str, Any], options: ImportOptions) -> None:
+    """State what the command says; the adapters' size is an argument of DeepSpeed-Chat's own."""
+    state_model(draft, [command.get("model_name_or_path")], options)
+    stage = str(command.get("zero_stage", ""))
+    state_training_arguments(draft, {**command, **_sharding(stage)})
+    draft.state("seq_len", command.get("max_seq_len"))
+    if command.get("lora_dim"):
+        draft.state("method", "lora", "--lora_dim in the command")
+        state_lora_sizes(draft, command, command["lora_dim"], None)
+    elif "zero_stage" in command:
+        draft.state("method", "full", "a command of DeepSpeed-Chat without --lora_dim")
+
+
+def _state_gpus(draft: Draft, lines: Lines) -> None:
+    """State the cards by the batch of a step, which rate and clock give where nothing says it."""
+    micro = draft.configuration.get("micro_batch_size")
+    accumulated = draft.configuration.get("grad_accum_steps", 1)
+    batch = lines.batch_by_clock()
+    if "n_gpus" in draft.configuration or not isinstance(micro, int) or batch is None:
         return
-    last = steps[-1]
-    draft.measure("n_steps", int(last["step"]))
-    reason = "RunningAvgSamplesPerSec of the last line: all processes, the first steps left out"
-    draft.measure(
-        "samples_per_second", float(last["mean"]), raw=last["mean"], statistic="mean", reason=reason
-    )
-    peaks = [float(found["peak"]) for found in steps if found["peak"]]
-    if peaks and max(peaks) > 0:
-        raw = f"{max(peaks):g}GB"
-        measure_peak(
-            draft, max(peaks), **OF_FIRST_PROCESS, kind="allocated", raw=raw, unit_reported="GB"
-        )
-    else:
-        draft.missing.append("no memory")
-
-
-def _measure_chat(draft: Draft, chats: Sequence[re.Match[str]]) -> None:
-    """Add the figures of DeepSpeed-Chat's supervised step: the batch in the middle."""
-    rates = sorted(float(found["rate"]) for found in chats)
-    reason = f"of {len(rates)} lines; all processes"
-    draft.measure("samples_per_second", rates[len(rates) // 2], statistic="median", reason=reason)
-    draft.state("seq_len", int(chats[-1]["length"]))
-    draft.provenance["batch_size_printed"] = int(chats[-1]["batch"])
-    draft.missing.append("no memory")
+    n_gpus = round(batch / (micro * accumulated))
+    whole = n_gpus * micro * accumulated
+    if n_gpus and abs(batch - whole) < CLOCK_SLACK * whole:
+        reason = f"samples/s x seconds of a step by the log's clock: {batch:.1f} samples"
+        draft.state("global_batch_size", whole, reason)
+        draft.state("n_gpus", n_gpus, f"{reason}, {micro * accumulated} on each")

@@ -33,6 +33,8 @@ from registry.importers.shared.training_arguments import (
     state_quantization,
     state_training_arguments,
 )
+from registry.importers.trainer_log import is_trainer_log
+from registry.importers.trainer_log_settings import state_trainer_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -124,7 +126,7 @@ def _is_yaml(file: RunFile) -> bool:
 
 
 def _is_used(file: RunFile) -> bool:
-    return is_results(file) or is_state(file) or _is_yaml(file)
+    return is_results(file) or is_state(file) or _is_yaml(file) or is_trainer_log(file)
 
 
 def _progress(log: RunFile) -> Iterator[ProgressEntry]:
@@ -158,6 +160,8 @@ def _state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOptio
     for file in files:
         if _is_yaml(file):
             _state_yaml(draft, file.document, options)
+        elif is_trainer_log(file):
+            state_trainer_log(draft, file.document, options)
     state_settings(draft, files, options)
     draft.environment["framework"] = "llama-factory"
 

@@ -64,8 +64,6 @@ class MilabenchImporter:
             self.name, "a milabench scaling file", [file], drafts, options, kind="benchmark"
         )
         said = f"benches left out, as they train no transformer: {', '.join(sorted(left))}"
-        missing = tuple(dict.fromkeys(found.missing))
-        found = Imported(found.submissions, found.taken, found.refused, missing)
         return join_imported([found, Imported(missing=(f"{file.name}: {said}",) if left else ())])
 
 

@@ -59,9 +59,7 @@ class MlperfImporter:
             events = list(_events(log.document))
             draft = Draft(provenance={"benchmark": "MLPerf training"})
             _state_run(draft, events)
-            platform = _value(events, "submission_platform")
-            named = [file for file in systems if file.document.get("system_name") == platform]
-            for system in named or (systems if len(systems) == 1 else []):
+            for system in _systems_of(log, events, systems):
                 state_system(draft, system.document, options)
             if "gpu_id" not in draft.configuration:
                 draft.missing.append("no accelerator (add the JSON of the system beside the log)")
@@ -71,6 +69,22 @@ class MlperfImporter:
         what = "an MLPerf result" if len(logs) == 1 else f"{len(logs)} MLPerf results"
         used = [*logs, *systems]
         return import_drafts(self.name, what, used, drafts, options, kind="benchmark")
+
+
+def _systems_of(
+    log: RunFile, events: Sequence[Event], systems: Sequence[RunFile]
+) -> Sequence[RunFile]:
+    """Return the description of the system that a log is of, by its folder or by what it says.
+
+    MLPerf's rules name the folder of a system's logs, below its submitter's, as its description;
+    what a log itself calls the system may be a word that nobody filled in.
+    """
+    named = [file for file in systems if file.path.stem == log.path.parent.name]
+    owners = log.path.parent.parent.name
+    owned = [file for file in named if file.path.parent.name == owners]
+    platform = _value(events, "submission_platform")
+    said = [file for file in systems if file.document.get("system_name") == platform]
+    return (owned or named or said or (systems if len(systems) == 1 else []))[:1]
 
 
 def _events(lines: Sequence[str]) -> Iterator[Event]:

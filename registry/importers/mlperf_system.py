@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def state_system(draft: Draft, system: Mapping[str, Any], options: ImportOptions) -> None:
     """State the hardware and the software that the description of a system has."""
-    name = re.sub(r"\s*\(.*", "", str(system["accelerator_model_name"]))
+    name = re.sub(r"\s+\(.*", "", str(system["accelerator_model_name"]))
     inside = re.search(r"\((.*)\)", str(system["accelerator_model_name"]))
     names = [str(system["accelerator_model_name"]), *([inside[1]] if inside else []), name]
     found = next((gpu for each in names if (gpu := _resolve(each, options))), None)

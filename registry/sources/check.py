@@ -12,9 +12,9 @@ from registry.errors import SourceError, did_you_mean
 from registry.predict.answer.prediction import predict_memory
 from registry.predict.calibration.calibration_file import read_calibration
 from registry.predict.calibration.runs import read_observations
+from registry.sources.logs import import_source
 from registry.sources.new import ASKED
 from registry.store.folder import Location
-from registry.tables.apply import import_document
 from registry.tables.curated import MAPPING_NAME, load_curated_catalogue, read_source_documents
 from registry.tables.mapping_reader import read_mapping
 from registry.units import format_memory
@@ -73,18 +73,19 @@ def _validate_there(folder: Folder, source_id: str) -> None:
 
 
 def _read_tables(folder: Folder, source_id: str, catalogue: Catalogue) -> ImportResult | None:
-    """Return what a source's tables say; None where it holds submissions alone."""
+    """Return what a source's tables or logs say; None where it holds submissions alone."""
     path = folder.path / "sources" / source_id
     if not (path / MAPPING_NAME).is_file():
         return None
-    return import_document(path, read_mapping(path / MAPPING_NAME), catalogue)
+    return import_source(path, read_mapping(path / MAPPING_NAME), catalogue)
 
 
 def _format_read(
     read: ImportResult | None, observations: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
     if read:
-        yield f"tables: {read.n_tables}; rows: {read.n_rows}; reported places: {read.n_reports}"
+        things = f"tables: {read.n_tables}; rows" if read.n_tables else "files"
+        yield f"{things}: {read.n_rows}; reported places: {read.n_reports}"
         for number in read.skipped_tables:
             yield f"table {number} is not read: no entry of the mapping matches it"
     outcomes = Counter(observation["outcome"] for observation in observations)

@@ -15,6 +15,8 @@ _TYPICAL_STATISTICS = ("median", "value", "mean")
 
 Figure = dict[str, Any]
 
+_MEMORY = ("peak_memory", "memory")
+_ONE_CARD = "one card"
 
 #: What stands for a place where none is named.
 _WHOLE_SUBMISSION = {"locator": "submission"}
@@ -84,11 +86,12 @@ def data_parallel_size(configuration: dict[str, Any]) -> int | None:
 def derive_figures(configuration: dict[str, Any], figures: Sequence[Figure]) -> list[Figure]:
     """Return the figures that follow exactly from the stated ones and are not stated.
 
-    The memory of all cards together is the sum over the cards; a rate of samples follows from
-    samples and time; a rate of tokens from that where every sequence has the same length.
+    The memory of all cards together is the sum over the cards; on one card every figure is the
+    total; a rate of samples follows from samples and time; a rate of tokens from that where every
+    sequence has the same length.
     """
-    derived = list(_total_memory(configuration, figures))
-    stated = _typical_figures(figures)
+    derived = [*_total_memory(configuration, figures), *_totals_of_one_card(configuration, figures)]
+    stated = _typical_figures([*figures, *derived])
     rate = _samples_per_second(configuration, stated)
     if rate is not None:
         derived.append(rate)
@@ -126,18 +129,33 @@ def _summed(n_gpus: int | None, alike: list[Figure]) -> Iterator[Figure]:
     cards = [figure for figure in alike if figure["scope"] == "per_gpu"]
     reason = f"sum over {len(cards)} cards"
     if not cards and n_gpus == 1:
-        cards = [figure for figure in alike if figure["scope"] == "max_gpu"][:1]
-        reason = "one card"
+        cards = sorted(alike, key=lambda figure: figure["scope"] != "max_gpu")[:1]
+        reason = _ONE_CARD
     if not cards or len(cards) != n_gpus:
         return
     total = {bound: _sum_bound(cards, bound) for bound in ("value", "low", "high")}
-    yield {
-        **{name: cards[0][name] for name in ("metric", "statistic", "kind") if name in cards[0]},
-        "scope": "total",
-        **total,
-        "origin": "derived",
-        "reason": reason,
-    }
+    yield {**_as_total(cards[0], reason), **total}
+
+
+def _as_total(figure: Figure, reason: str) -> Figure:
+    """Return a figure of all devices that measures what one of a single device does."""
+    kept = ("metric", "statistic", "kind", "value", "low", "high")
+    said = {name: figure[name] for name in kept if name in figure}
+    return {**said, "scope": "total", "origin": "derived", "reason": reason}
+
+
+def _totals_of_one_card(
+    configuration: dict[str, Any], figures: Sequence[Figure]
+) -> Iterator[Figure]:
+    """Yield the rates and times of the one card there is as those of all devices."""
+    if configuration.get("n_gpus") != 1:
+        return
+    others = [figure for figure in figures if figure["metric"] not in _MEMORY]
+    known = {(f["metric"], f["statistic"]) for f in others if f["scope"] == "total"}
+    for figure in others:
+        if (figure["metric"], figure["statistic"]) not in known:
+            known.add((figure["metric"], figure["statistic"]))
+            yield _as_total(figure, _ONE_CARD)
 
 
 def _sum_bound(cards: list[Figure], bound: str) -> float:

@@ -65,9 +65,9 @@ def import_document(document: Path, mapping: SourceMapping, catalogue: Catalogue
     known = catalogue.extended(mapping.models, mapping.gpus)
     reader = RowReader(mapping, known, problems, notes)
     reports = _read_reports(reader, found, notes)
-    groups, apart = merge_reports(reports, mapping.unite, origin=str(document))
-    notes.add_runs(groups, apart)
-    observations = [format_observation(group, mapping.related.n_tokens) for group in groups]
+    merged = merge_reports(reports, mapping.unite, origin=str(document))
+    notes.add_runs(merged)
+    observations = [format_observation(group, mapping.related.n_tokens) for group in merged.groups]
     read_numbers = {entry.number for entry in found}
     return ImportResult(
         submission=_format_submission(mapping, read, observations),

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from registry.errors import UnitError, did_you_mean
+from registry.errors import UnitError, did_you_mean, excerpt
 from registry.reading.patterns import compile_pattern
 from registry.tables.column_spec import FORM_PARTS
 from registry.tables.inline import plain_text
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from registry.reading.patterns import PatternMatch
     from registry.tables.column_spec import ColumnSpec, FigureSpec, LabelSpec, PatternSpec
     from registry.tables.values import Values
+
+#: Most characters of a text that a message shows: whole names, to be copied into the mapping.
+_LONGEST_TEXT = 200
 
 _REFERENCE = re.compile(r"\\([0-9])")
 
@@ -93,8 +96,8 @@ def read_values(cell: str, spec: LabelSpec, absent: Collection[str] = (), *, whe
         return {}
     if spec.to is None or spec.values:
         raise UnitError(
-            f"{where}: found {text!r}, expected a text that the mapping gives a meaning"
-            f"{did_you_mean(text, spec.values)}{_listed(spec)}"
+            f"{where}: found {excerpt(text, _LONGEST_TEXT)}, expected a text that the mapping "
+            f"gives a meaning{did_you_mean(text, spec.values)}{_listed(spec)}"
         )
     return {spec.to: parse_cell_value(spec.to, text, where=where, k_is=spec.k_is)}
 

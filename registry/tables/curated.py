@@ -10,10 +10,10 @@ from registry.errors import SourceError
 from registry.reading.bounded_file import read_bytes
 from registry.reading.json_reader import parse_json, read_json_file, read_text
 from registry.reading.yaml_reader import LARGEST_YAML, parse_yaml
+from registry.sources.logs import import_source
 from registry.store.derive_tables import Document
 from registry.submission.messages import check_row
 from registry.submission.prepare import Prepared, prepare_submission
-from registry.tables.apply import import_document
 from registry.tables.mapping_reader import read_mapping
 
 if TYPE_CHECKING:
@@ -72,8 +72,9 @@ def read_source_documents(
 ) -> Iterator[Document]:
     """Yield the documents of ``records/sources``, or of some sources, by their folders' names.
 
-    A folder holds ``mapping.yaml`` beside its tables as CSV, ``submissions.jsonl`` with one
-    submission on each line, or recorded submissions, each in a file named by its id.
+    A folder holds ``mapping.yaml`` beside its tables as CSV or its packed logs,
+    ``submissions.jsonl`` with one submission on each line, or recorded submissions, each in a file
+    named by its id.
 
     Raises:
         SourceError: a folder holds none of these, or its tables cannot be read as the mapping
@@ -116,7 +117,7 @@ def _import_folder(folder: Path, catalogue: Catalogue) -> Prepared:
             f"{folder / MAPPING_NAME}: found source_id {mapping.source.source_id!r}, expected "
             f"{folder.name!r} as the folder is called"
         )
-    result = import_document(folder, mapping, catalogue)
+    result = import_source(folder, mapping, catalogue)
     if result.problems:
         raise SourceError("\n".join(result.problems))
     return prepare_submission(result.submission, catalogue, origin=str(folder))

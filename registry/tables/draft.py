@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from registry.contract import vocabulary
 from registry.tables.cell_reader import bare_text, footnote_of, is_absent
 from registry.tables.column_spec import SHARED_METRICS
-from registry.tables.guess import Guess, guess_columns
+from registry.tables.guess_settings import (
+    OPEN,
+    guess_pivots,
+    guess_table,
+    names_number_of_cards,
+    values_of,
+)
 from registry.tables.inline import plain_text
 from registry.tables.matching import TABLE_SUFFIXES
+from registry.tables.transposed import transpose
 from registry.text import format_slug
 
 if TYPE_CHECKING:
@@ -20,25 +27,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from registry.catalogue import Catalogue
+    from registry.tables.guess import Guess
+    from registry.tables.guess_settings import PivotGuess
     from registry.tables.matching import TableDocument
     from registry.tables.raw_table import RawTable
-
-#: What stands for what the drafter has to fill in.
-OPEN: Final = "?"
 
 #: Most distinct texts of a column that are listed with their meanings.
 _MOST_TEXTS = 60
 
-_METHODS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
-    (r"q-?lora", {"method": "lora", "quant_bits": {"value": 4, "because": "QLoRA is 4-bit LoRA"}}),
-    (r"full|sft|全量", {"method": "full"}),
-    (r"freez", {"method": "freeze"}),
-    (r"p-?tuning", {"method": "p_tuning"}),
-    (r"\blora\b", {"method": "lora"}),
-)
-_CARDS = re.compile(
-    r"(?P<n>[0-9]{1,5})\s*[xX*\u00d7]\s*(?P<gpu>.+)|(?P<first>.+?)\s*[xX*\u00d7]\s*(?P<last>[0-9]{1,5})"
-)
+#: Fewest columns of a table that may lie on its side: what its rows are, and two observations.
+_FEWEST_COLUMNS = 3
 
 #: Columns of the contract whose texts are listed one by one, with what each means.
 _LISTED: Final = ("model_id", "gpu_id", "method", "compute_dtype")
@@ -56,14 +54,14 @@ def draft_mapping(
     ``stated`` are columns of the source: what it says is filled in, what it has no text for is
     open. Without it, the source has what the document itself tells.
     """
-    tables = measured_tables(document)
+    tables = measured_tables(document, catalogue)
     drafter = _Drafter(catalogue)
     body = [line for table in tables for line in drafter.draft_table(table, document)]
     lines = [
         f"# A draft of the mapping of {path.name}. Fill in what is {OPEN!r}, check the rest.",
         "source:",
         *_draft_source(path, document, stated),
-        *_draft_common(tables),
+        *_draft_common(tables, catalogue),
         "tables:",
         *body,
     ]
@@ -78,22 +76,91 @@ def _draft_source(
     told: dict[str, str | None] = {"source_id": slug_of(path), "title": title_of(path, document)}
     is_copy = path.suffix.lower() in TABLE_SUFFIXES and stated is None
     told |= {"kind": "document"} | ({} if is_copy else {"sha256": document.sha256})
-    for name, text in {**told, **(stated or {})}.items():
+    yield from format_source({**told, **(stated or {})}, is_final=stated is not None)
+
+
+def format_source(told: Mapping[str, str | None], *, is_final: bool) -> Iterator[str]:
+    """Yield the lines below ``source:``, with what is to be filled in, and where more can be said.
+
+    ``is_final`` says that whoever adds the source was asked for all of it.
+    """
+    for name, text in told.items():
         yield f"  {name}: {_yaml(OPEN if text is None else text)}"
-    if stated is None:
+    if not is_final:
         yield "  # and url, publisher, published_on, licence, revision where they are known"
-    elif None in stated.values():
+    elif None in told.values():
         yield f"  # leave out a line with {OPEN!r} where nobody can know it"
 
 
-def measured_tables(document: TableDocument) -> list[RawTable]:
+def measured_tables(document: TableDocument, catalogue: Catalogue) -> list[RawTable]:
     """Return the tables of a document in which something looks measured."""
-    return [table for table in document.tables if _is_measured(table)]
+    return [table for table in document.tables if _is_measured(table, catalogue)]
 
 
-def _is_measured(table: RawTable) -> bool:
-    guesses = guess_columns(table).values() if table.problem is None and table.rows else ()
-    return any(guess.metric is not None for guess in guesses)
+def _is_measured(table: RawTable, catalogue: Catalogue) -> bool:
+    if table.problem is not None or not table.rows:
+        return False
+    return _look_at(table, catalogue).is_measured
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What the columns of a table look like: those of pivots, and all others.
+
+    Where ``is_transposed``, the table is the document's on its side.
+    """
+
+    table: RawTable
+    guesses: dict[str, Guess]
+    pivots: list[PivotGuess]
+    is_transposed: bool = False
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether a column holds figures of a run: known ones, or ones by hardware or length.
+
+        Models and methods are compared by their accuracy as well.
+        """
+        metrics = [guess.metric for guess in self.guesses.values()]
+        return any(metrics) or any(
+            pivot.cell.metric != OPEN or pivot.to not in _LISTED or pivot.to == "gpu_id"
+            for pivot in self.pivots
+        )
+
+    def texts_of(self, name: str) -> list[str]:
+        """Return the different texts of a column, in order."""
+        place = self.table.columns.index(name)
+        return list(dict.fromkeys(row.cells[place].text for row in self.table.rows))
+
+    @property
+    def has_empty_places(self) -> bool:
+        """Whether a row, or a place of a pivot, says nothing."""
+        names = [name for name, guess in self.guesses.items() if guess.metric]
+        figures = [self.table.columns.index(name) for name in names]
+        is_empty = any(
+            all(is_absent(row.cells[place].text, ()) for place in figures)
+            for row in (self.table.rows if figures else ())
+        )
+        pivoted = [name for pivot in self.pivots for name in pivot.names]
+        return is_empty or any(is_absent(t, ()) for name in pivoted for t in self.texts_of(name))
+
+
+def _look_at(table: RawTable, catalogue: Catalogue) -> _Look:
+    """Return what a table looks like; on its side where its rows, not its columns, are measured."""
+    look = _look_upright(table, catalogue)
+    if look.is_measured or len(table.columns) < _FEWEST_COLUMNS:
+        return look
+    turned = _look_upright(transpose(table), catalogue)
+    is_better = turned.is_measured and not turned.pivots
+    return replace(turned, is_transposed=True) if is_better else look
+
+
+def _look_upright(table: RawTable, catalogue: Catalogue) -> _Look:
+    guesses = guess_table(table, catalogue)
+    pivots = guess_pivots(table, guesses, catalogue)
+    pivoted = {name for pivot in pivots for name in pivot.names}
+    others = {name: guess for name, guess in guesses.items() if name not in pivoted}
+    return _Look(table, others, pivots)
 
 
 def slug_of(path: Path) -> str:
@@ -108,7 +175,7 @@ def title_of(path: Path, document: TableDocument) -> str:
     return next(headings, path.name)
 
 
-def _draft_common(tables: list[RawTable]) -> Iterator[str]:
+def _draft_common(tables: list[RawTable], catalogue: Catalogue) -> Iterator[str]:
     """Yield what holds for all tables: footnote marks, and rows that say nothing."""
     marks = [
         mark
@@ -120,13 +187,8 @@ def _draft_common(tables: list[RawTable]) -> Iterator[str]:
         if number == 0:
             yield "footnotes:  # what each mark says, as columns and values; {} for nothing"
         yield f"  {_yaml(mark)}: {OPEN!r}"
-    if any(_has_empty_rows(table) for table in tables):
+    if any(_look_at(table, catalogue).has_empty_places for table in tables):
         yield "skip: [{empty: true}]"
-
-
-def _has_empty_rows(table: RawTable) -> bool:
-    places = [n for n, guess in enumerate(guess_columns(table).values()) if guess.metric]
-    return any(all(is_absent(row.cells[n].text, ()) for n in places) for row in table.rows)
 
 
 class _Drafter:
@@ -137,32 +199,54 @@ class _Drafter:
 
     def draft_table(self, table: RawTable, document: TableDocument) -> Iterator[str]:
         """Yield the lines of one table's entry."""
-        guesses = guess_columns(table)
+        look = _look_at(table, self._catalogue)
         file = f"  # {document.files[table.index - 1]}" if document.files else ""
         yield f"  - match: {{table: {table.index}}}{file}"
         if table.heading:
             yield f"    title: {_yaml(table.heading[-1])}"
-        yield from self._draft_defaults(table, guesses)
-        yield "    columns:"
-        taken: set[str] = set()
-        repeated = []
-        for place, (name, guess) in enumerate(guesses.items()):
-            texts = list(dict.fromkeys(row.cells[place].text for row in table.rows))
-            if guess.metric is not None:
-                yield f"      {_yaml(name)}: {self._draft_figure(guess)}"
-            elif guess.to is not None and guess.to not in taken:
-                taken.add(guess.to)
-                yield from self._draft_values(name, guess.to, texts)
-            elif guess.to is not None:
-                repeated.append(name)
-        left = [n for n, g in guesses.items() if g.metric is None and g.to not in taken]
-        rest = [n for n in guesses if n in left or n in repeated]
+        if look.is_transposed:
+            yield "    transposed: true"
+        yield from self._draft_defaults(look)
+        rest = list(look.guesses)
+        for name, lines in self._draft_columns(look):
+            if len(rest) == len(look.guesses):
+                yield "    columns:"
+            rest.remove(name)
+            yield from lines
+        for number, pivot in enumerate(look.pivots):
+            yield from ["    pivot:"] if number == 0 else []
+            yield from self._draft_pivot(pivot)
         yield "    ignore: rest" + (f"  # {', '.join(map(repr, rest))}" if rest else "")
 
-    def _draft_defaults(self, table: RawTable, guesses: dict[str, Guess]) -> Iterator[str]:
+    def _draft_columns(self, look: _Look) -> Iterator[tuple[str, list[str]]]:
+        """Yield the columns that look like something, each with its lines."""
+        taken: set[str] = set()
+        for name, guess in look.guesses.items():
+            if guess.metric is not None:
+                yield name, [f"      {_yaml(name)}: {_draft_figure(guess)}"]
+            elif guess.to is not None and guess.to not in taken:
+                taken.add(guess.to)
+                yield name, list(self._draft_values(name, guess.to, look.texts_of(name)))
+
+    def _draft_pivot(self, pivot: PivotGuess) -> Iterator[str]:
+        """Yield the lines of columns of which each makes an observation."""
+        yield "      # each of these columns an observation of its own; else map them above"
+        yield f"      - columns: {_yaml(pivot.pattern)}"
+        if pivot.to is None or pivot.to in _LISTED:
+            yield "        values:"
+            for label in pivot.labels:
+                said = values_of(pivot.to, label, self._catalogue) if pivot.to else OPEN
+                yield f"          {_yaml(label.strip())}: {_yaml(said)}"
+        else:
+            yield f"        to: {pivot.to}"
+        if pivot.to == "seq_len" and any(map(_is_in_thousands, pivot.labels)):
+            yield f"        k_is: {OPEN!r}  # 1000 or 1024"
+        yield f"        cell: {_draft_figure(pivot.cell, pivot.beside)}"
+
+    def _draft_defaults(self, look: _Look) -> Iterator[str]:
         """Yield what the rows do not state: what every observation needs, and its cards."""
-        stated = {guess.to for guess in guesses.values()}
-        if "gpu_id" in stated and self._names_numbers(table, guesses):
+        stated = {guess.to for guess in look.guesses.values()} | {p.to for p in look.pivots}
+        if _names_numbers(look):
             stated.add("n_gpus")
         missing = [name for name in _REQUIRED if name not in stated]
         if missing:
@@ -172,61 +256,54 @@ class _Drafter:
             hint = "  # leave the line out where the document does not say" if optional else ""
             yield f"      {name}: {OPEN!r}{hint}"
 
-    def _names_numbers(self, table: RawTable, guesses: dict[str, Guess]) -> bool:
-        place = next(n for n, guess in enumerate(guesses.values()) if guess.to == "gpu_id")
-        return all(_CARDS.fullmatch(bare_text(row.cells[place].text)) for row in table.rows)
-
-    def _draft_figure(self, guess: Guess) -> str:
-        figure: dict[str, Any] = {"metric": guess.metric}
-        if guess.metric in SHARED_METRICS:
-            is_share = guess.header.per_gpu and guess.metric != "peak_memory"
-            figure["scope"] = "mean_gpu" if is_share else OPEN
-        figure |= {"kind": guess.kind} if guess.kind and guess.metric == "peak_memory" else {}
-        figure |= {"statistic": guess.statistic} if guess.statistic else {}
-        figure |= {"unit": guess.unit} if guess.unit else {}
-        if guess.header.clock == "h:mm":
-            figure |= {"read_as": "h:mm", "reason": "the header says h:mm"}
-        hint = "" if figure.get("scope") != OPEN else "  # total, or "
-        hint += "max_gpu or mean_gpu" if hint else ""
-        return f"{_yaml({'figure': figure})}{hint}"
-
     def _draft_values(self, name: str, to: str, texts: list[str]) -> Iterator[str]:
-        said = [text for text in texts if not is_absent(text, ())]
-        is_long = any(re.fullmatch(r"[0-9.]+\s*[kKM]", bare_text(text)) for text in said)
+        given = [text for text in texts if not is_absent(text, ())]
+        is_long = any(map(_is_in_thousands, given))
         if to == "seq_len" and is_long:
             yield f"      {_yaml(name)}: {{to: seq_len, k_is: {OPEN!r}}}  # 1000 or 1024"
-        elif to not in _LISTED or len(said) > _MOST_TEXTS:
+        elif to not in _LISTED or len(given) > _MOST_TEXTS:
             yield f"      {_yaml(name)}: {{to: {to}}}"
         else:
             yield f"      {_yaml(name)}:"
             yield "        values:"
-            for text in said:
-                yield f"          {_yaml(plain_text(text))}: {self._draft_value(to, text)}"
-
-    def _draft_value(self, to: str, text: str) -> str:
-        bare = bare_text(text)
-        if to == "model_id":
-            return _yaml({to: self._catalogue.resolve_model(bare) or OPEN})
-        if to == "gpu_id":
-            return _yaml(self._gpu(bare))
-        if to == "method":
-            return _yaml(_method(bare))
-        return _yaml({to: bare.lower() if bare.lower() in vocabulary("dtype") else OPEN})
-
-    def _gpu(self, text: str) -> dict[str, Any]:
-        found = _CARDS.fullmatch(text)
-        if found is None or self._catalogue.resolve_gpu(text) is not None:
-            return {"gpu_id": self._catalogue.resolve_gpu(text) or OPEN}
-        gpu, n_gpus = found["gpu"] or found["first"], found["n"] or found["last"]
-        return {"gpu_id": self._catalogue.resolve_gpu(gpu) or OPEN, "n_gpus": int(n_gpus)}
+            for text in given:
+                said = values_of(to, text, self._catalogue)
+                yield f"          {_yaml(plain_text(text))}: {_yaml(said)}"
 
 
-def _method(text: str) -> dict[str, Any]:
-    lowered = text.lower()
-    if lowered in vocabulary("method"):
-        return {"method": lowered}
-    found = next((said for pattern, said in _METHODS if re.search(pattern, lowered)), None)
-    return found or {"method": OPEN}
+def _names_numbers(look: _Look) -> bool:
+    """Return whether what names the cards says each time how many there are."""
+    texts = [t for name, g in look.guesses.items() if g.to == "gpu_id" for t in look.texts_of(name)]
+    texts += [label for pivot in look.pivots if pivot.to == "gpu_id" for label in pivot.labels]
+    return bool(texts) and all(names_number_of_cards(bare_text(text)) for text in texts)
+
+
+def _is_in_thousands(text: str) -> bool:
+    return re.fullmatch(r"[0-9.]+\s*[kKM]", bare_text(text)) is not None
+
+
+def _draft_figure(guess: Guess, beside: str | None = None) -> str:
+    """Return the meaning of a figure; ``beside`` is the text elsewhere that gives its unit."""
+    figure: dict[str, Any] = {"metric": guess.metric}
+    if guess.metric in SHARED_METRICS:
+        is_share = guess.header.per_gpu and guess.metric != "peak_memory"
+        figure["scope"] = "mean_gpu" if is_share else OPEN
+    figure |= {"kind": guess.kind} if guess.kind and guess.metric == "peak_memory" else {}
+    figure |= {"statistic": guess.statistic} if guess.statistic else {}
+    if guess.unit and beside is not None:
+        figure |= {"default_unit": guess.unit, "default_reason": f"{beside!r} says so"}
+    elif guess.unit:
+        figure |= {"unit": guess.unit}
+    if guess.header.clock == "h:mm":
+        figure |= {"read_as": "h:mm", "reason": "the header says h:mm"}
+    text = _yaml({"figure": figure})
+    return f"{text}  # {_scopes(guess)}" if figure.get("scope") == OPEN else text
+
+
+def _scopes(guess: Guess) -> str:
+    """Return the scopes that may be meant."""
+    shares = "max_gpu (the fullest card) or mean_gpu"
+    return shares if guess.header.per_gpu else f"total, {shares}"
 
 
 def _yaml(value: Any) -> str:

@@ -129,6 +129,8 @@ def _read_quantity(text: str, part: FigureText, scope: str, hardware: Hardware) 
 def _options(figure: FigureSpec, *, is_bare: bool) -> MemoryOptions:
     """Return how a figure is read, with the reasons for what its text does not say itself."""
     default = (figure.unit or figure.default_unit) if is_bare else None
+    # a mapping may say a speed as headers do: tokens/s/device, TGS
+    default = (default and parse_rate_unit(default)) or default
     in_header = "the column's header gives the unit" if figure.unit else None
     reasons = [
         (figure.default_reason or in_header) if default else None,

@@ -19,18 +19,21 @@ if TYPE_CHECKING:
 
 #: Columns of the contract by what their names look like, the most telling first.
 _NAMES: Final[tuple[tuple[str, str], ...]] = (
-    ("n_nodes", r"(?:#|num(?:ber)?\W*(?:of\W*)?|n_)?\W*nodes?\b"),
+    ("n_nodes", r"(?:#|num(?:ber)?\W*(?:of\W*)?|n_)?\W*nodes?\b|\bnodes?[_ ]?(?:num|count)"),
     ("gpus_per_node", r"(?:#\s*)?(?:gpus?|cards?|devices?)\s*(?:per|/)\s*node"),
     ("n_gpus", r"(?:#|num(?:ber)?\W*(?:of\W*)?|n_?)\W*(?:gpus?|cards?|devices?|chips?|npus?)\b"),
-    ("n_gpus", r"world\W?size|卡数"),
+    ("n_gpus", r"world\W?size|卡数|\b(?:gpus?|cards?|devices?|npus?)[_ ]?(?:num|count)"),
     (
         "gpu_id",
         r"\bgpus?\b(?!\W*(?:mem|ram|util))|hardware|runnable on|\bdevice|accelerator|\binstance",
     ),
     ("gpu_id", r"显卡|\bcard\b|GPU型号"),
-    ("global_batch_size", r"global\W*batch|\bgbs\b|total batch|effective batch"),
-    ("grad_accum_steps", r"accum|\bgas\b"),
-    ("micro_batch_size", r"micro\W*batch|\bmbs\b|\bbatch|\bbs\b|批"),
+    (
+        "global_batch_size",
+        r"global\W*(?:mini\W*)?(?:batch|bsz)|\bgbs\b|total batch|effective batch",
+    ),
+    ("grad_accum_steps", r"accum|\bgas\b|\bgrad\w*\W*acc\b|micro\W*num"),
+    ("micro_batch_size", r"micro\W*(?:batch|bsz)|\bmbs\b|\bbatch|\bbsz?\b|批"),
     (
         "seq_len",
         r"seq\w*\W*len|\bseq\b|sequence|context|max\W*(?:\w+\W*)?len|\blength\b|block.size|长度",
@@ -40,6 +43,12 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("tensor_parallel", r"^tp\b|tensor\W*(?:model\W*)?parallel"),
     ("pipeline_parallel", r"^pp\b|pipeline\W*(?:model\W*)?parallel"),
     ("context_parallel", r"^cp\b|context\W*parallel"),
+    ("expert_parallel", r"^ep\b|expert\W*parallel"),
+    (
+        "gradient_checkpointing",
+        r"activation\W*(?:ckpt|check)|(?:grad\w*|act)\W*(?:ckpt|check)|recomp",
+    ),
+    ("packing", r"\bpack"),
     ("compute_dtype", r"\bd?type\b.*prec|precision|\bdtype\b|mixed"),
     ("method", r"method|fine\W?tun|weight update|recipe|training type|训练方式|\bpeft\b|\bmode\b"),
     ("model_id", r"model(?!\W*(?:flops|parallel|size in))|\bllm\b|checkpoint|模型"),
@@ -49,7 +58,7 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
 #: What metrics' names look like, where neither the header nor the cells give a unit.
 _METRICS: Final[tuple[tuple[str, str], ...]] = (
     ("trainable_params", r"trainable"),
-    ("peak_memory", r"\bmem|memory|vram|显存"),
+    ("peak_memory", r"\bmem\b|memory(?!\W*bandw)|vram|显存"),
     (
         "step_time",
         r"(?:time|sec\w*|ms|s)\s*(?:per|/)\s*(?:\w+\s*)?(?:step|it)|step\W*time|iteration time",
@@ -83,6 +92,8 @@ class Guess:
     """What a column looks like: a column of the contract, a metric, or neither.
 
     ``unit`` is the header's, as its cells have none; ``header`` all that the name says.
+    ``is_figures`` says whether its cells are figures, of whatever; ``is_words`` whether they are
+    nothing but outcomes such as OOM.
     """
 
     to: str | None = None
@@ -91,6 +102,8 @@ class Guess:
     header: Header = field(default_factory=Header)
     kind: str | None = None
     statistic: str | None = None
+    is_figures: bool = False
+    is_words: bool = False
 
     def __str__(self) -> str:
         """Return the guess in words."""
@@ -122,14 +135,32 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
     is_figures = bool(figures) and len(figures) >= _MOST * max(1, len(said) - len(words))
     metric, in_cells = _metric(name, header, figures) if is_figures else (None, False)
     if metric is None:
-        return Guess(to=_target(name, said, is_figures=is_figures), header=header)
+        to = _target(name, said, is_figures=is_figures)
+        is_words = bool(said) and len(words) == len(said)
+        return Guess(to=to, header=header, is_figures=is_figures, is_words=is_words)
     return Guess(
         metric=metric,
         unit=None if in_cells else header.unit,
         header=header,
         kind=next((kind for kind in _KINDS if kind in name.lower()), None),
         statistic=next((s for word, s in _STATISTICS.items() if word in name.lower()), None),
+        is_figures=True,
     )
+
+
+def guess_setting(text: str) -> str | None:
+    """Return the column of the contract that a text such as ``seq len`` names, or None."""
+    return next((to for to, pattern in _NAMES if re.search(pattern, text, re.IGNORECASE)), None)
+
+
+def guess_metric(text: str) -> Guess:
+    """Return what figures look like below a text such as ``Memory usage (GiB)``."""
+    header = read_header(text)
+    named = next((m for m, pattern in _METRICS if re.search(pattern, text.lower())), None)
+    metric = _RATES.get(header.unit or "") or named
+    is_unit_of_it = metric == "peak_memory" and header.dimension == "memory"
+    unit = header.unit if is_unit_of_it or header.dimension == "rate" else None
+    return Guess(metric=metric, unit=unit if metric else None, header=header, is_figures=True)
 
 
 def _figure_label(text: str) -> str | None:
@@ -179,9 +210,7 @@ def _target(name: str, said: list[str], *, is_figures: bool) -> str | None:
     """Return the column of the contract that a name looks like."""
     if said and not any(character.isalnum() for text in said for character in text):
         return None
-    for target, pattern in _NAMES:
-        if re.search(pattern, name, re.IGNORECASE):
-            if target == "gpu_id" and is_figures and all(text.isdigit() for text in said):
-                return "n_gpus"
-            return target
-    return None
+    target = guess_setting(name)
+    if target == "gpu_id" and is_figures and all(text.isdigit() for text in said):
+        return "n_gpus"
+    return target

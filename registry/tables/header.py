@@ -111,6 +111,8 @@ def parse_rate_unit(text: str) -> str | None:
     if text in known:
         return known[text].symbol
     plain = re.sub(r"\s*(?:/|\bper\b|\ba\b)\s*", "/", text.strip().lower())
+    if plain == "tgs":  # tokens per GPU and second, as users of long runs abbreviate it
+        return "token/s/gpu"
     for what, words in _ITEMS.items():
         shared = re.fullmatch(
             rf"(?:[a-z]+\.? ){{0,2}}(?:{words})/(?:"

@@ -33,12 +33,7 @@ def check_header(column: str, figure: FigureSpec) -> Iterator[str]:
             "found the clock h:mm in the header and no `read_as: h:mm`, expected both the same: "
             f"1:30 would be read as 90 s; {_WAY_OUT}"
         )
-    dimension = _DIMENSIONS.get(figure.canonical_unit)
-    if header.thousands and dimension in ("rate", None) and figure.multiply_by is None:
-        yield (
-            f"found {header.thousands} in the header and no `multiply_by`, expected the figures in "
-            f"ones; {_WAY_OUT}"
-        )
+    yield from _check_thousands(header, figure)
 
 
 def _check_unit(header: Header, figure: FigureSpec) -> Iterator[str]:
@@ -55,6 +50,19 @@ def _check_unit(header: Header, figure: FigureSpec) -> Iterator[str]:
         yield (
             f"found unit {stated!r} in the mapping and {header.unit!r} in the header, expected the "
             f"same; {_WAY_OUT}"
+        )
+
+
+def _check_thousands(header: Header, figure: FigureSpec) -> Iterator[str]:
+    """Yield a header's thousands or millions that neither a factor nor a unit of counts says."""
+    dimension = _DIMENSIONS.get(figure.canonical_unit)
+    if not header.thousands or dimension not in ("rate", None) or figure.multiply_by is not None:
+        return
+    is_counted_in_them = dimension is None and (figure.unit or figure.default_unit)
+    if not is_counted_in_them:
+        yield (
+            f"found {header.thousands} in the header and no `multiply_by` (nor, of a count, `unit: "
+            f"k` or `M`), expected the figures in ones; {_WAY_OUT}"
         )
 
 

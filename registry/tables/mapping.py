@@ -160,6 +160,32 @@ class TableSpec(Spec):
     )
 
 
+class LogRule(Spec):
+    """Values that hold for some runs."""
+
+    when: dict[str, Regex] = Field(
+        description=(
+            "A column of the configuration, the environment or the observation (its value so far), "
+            "or `file`, and a regular expression of the whole text."
+        )
+    )
+    set: Values = Field(description="The values that hold then.")
+
+
+class Logs(Spec):
+    """Files that a framework or a benchmark wrote, as its importer reads them."""
+
+    importer: str = Field(description="Which importer reads them: a name that `add --from` takes.")
+    files: str = Field(default="*", description="A pattern of the files' names; all, if left out.")
+    set: Values = Field(default={}, description="Values that win over the files'.")
+    defaults: Values = Field(default={}, description="Values of runs that say no other.")
+    rules: list[LogRule] = Field(default=[], description="Values that hold for some runs.")
+    skip: dict[str, str] = Field(
+        default={},
+        description="Patterns of files of which nothing can be taken, each with the reason.",
+    )
+
+
 class Claim(Spec):
     """An observation that only the prose reports."""
 
@@ -203,7 +229,16 @@ class SourceMapping(Spec):
     rules: list[RuleSpec] = Field(
         default=[], description="Values that hold for some rows, in all tables."
     )
-    tables: list[TableSpec] = Field(min_length=1, description="The tables that are read.")
+    tables: list[TableSpec] = Field(
+        default=[], description="The tables that are read; these or `logs` are required."
+    )
+    logs: list[Logs] = Field(
+        default=[],
+        description=(
+            "Logs that are read instead of tables; they are packed into `files*.jsonl` beside the "
+            "mapping (`registry source new FOLDER`)."
+        ),
+    )
     claims: list[Claim] = Field(default=[], description="Observations that only the prose reports.")
     unite: dict[str, str] = Field(
         default={},
@@ -226,6 +261,13 @@ class SourceMapping(Spec):
         for place, row in enumerate(rows):
             _check_row(info.field_name, place, row)
         return rows
+
+    @model_validator(mode="after")
+    def _check_reads_something(self) -> "SourceMapping":
+        if bool(self.tables) == bool(self.logs):
+            found = "both" if self.tables else "neither"
+            raise ValueError(f"found {found} of tables and logs; expected one of them")
+        return self
 
     @property
     def origin(self) -> str:

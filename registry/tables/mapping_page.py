@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from registry.tables.apply import import_document
+from registry.sources.logs import import_source
+from registry.sources.packed import pack_files
 from registry.tables.curated import load_curated_catalogue
 from registry.tables.mapping import SourceMapping
 from registry.tables.mapping_reader import parse_mapping
@@ -93,9 +94,14 @@ def run_example(example: dict[str, str], catalogue: Catalogue) -> str:
     """Return what an example gives: a line for each observation, figure and note, or problem."""
     mapping = parse_mapping(example["mapping"], origin="mapping.yaml")
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "example.md"
-        path.write_text(example["document"], encoding="utf-8")
-        result = import_document(path, mapping, catalogue)
+        if mapping.logs:
+            (packed,) = pack_files({"run-1/result.txt": example["document"]})
+            (Path(folder) / "files.jsonl").write_text(packed, encoding="utf-8")
+            result = import_source(Path(folder), mapping, catalogue)
+        else:
+            path = Path(folder) / "example.md"
+            path.write_text(example["document"], encoding="utf-8")
+            result = import_source(path, mapping, catalogue)
     if result.problems:
         return "".join(f"{problem}\n" for problem in result.problems)
     return "".join(f"{line}\n" for line in _format_result(result, mapping))
@@ -112,10 +118,10 @@ def _format_result(result: ImportResult, mapping: SourceMapping) -> Iterator[str
         yield ", ".join(
             [f"{places}: {observation['outcome']}", *(f"{k}={v}" for k, v in said.items())]
         )
-        for figure in observation["measurements"]:
+        for figure in observation.get("measurements", ()):
             device = figure.get("device_index")
-            whose = figure["scope"] if device is None else f"card {device}"
-            words = [figure["statistic"], whose, figure.get("kind")]
+            whose = figure.get("scope", "total") if device is None else f"card {device}"
+            words = [figure.get("statistic"), whose, figure.get("kind")]
             named = ", ".join(word for word in words if word and word != "value")
             yield f"  {figure['metric']} = {figure['value']:.12g} ({named})"
     yield from (f"note: {note}" for note in result.notes)
@@ -165,8 +171,9 @@ def _link(title: str) -> str:
 
 
 def _format_example(example: dict[str, str]) -> str:
+    document = _fence(example.get("language", "markdown"), example["document"])
     return (
-        f"### {example['title']}\n\n{_fence('markdown', example['document'])}\n"
+        f"### {example['title']}\n\n{document}\n"
         f"{_fence('yaml', example['mapping'])}\n{_fence('text', example['gives'])}"
     )
 

@@ -55,9 +55,28 @@ class Apart:
     columns: tuple[str, ...]
 
 
-def merge_reports(
-    reports: Sequence[Report], unite: Mapping[str, str], *, origin: str
-) -> tuple[list[Group], list[Apart]]:
+@dataclass(frozen=True)
+class Repeated:
+    """Runs of equal settings with other figures, and the unread columns in which they differ."""
+
+    runs: tuple[Report, ...]
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The experiments that reports are about, and what a reader is to know of how they were told.
+
+    ``apart`` are reports kept apart for their cells alone, ``repeated`` runs of equal settings that
+    columns tell apart which the mapping does not read.
+    """
+
+    groups: list[Group]
+    apart: list[Apart]
+    repeated: list[Repeated]
+
+
+def merge_reports(reports: Sequence[Report], unite: Mapping[str, str], *, origin: str) -> Merged:
     """Return the experiments that reports are about, in order of their first report.
 
     Reports are of one experiment where configuration, environment and outcome are the same, no
@@ -70,8 +89,7 @@ def merge_reports(
     if unite:
         groups = _unite(groups, unite)
     groups.sort(key=lambda group: group.first)
-    _number_runs(groups)
-    return groups, apart
+    return Merged(groups, apart, _number_runs(groups))
 
 
 def _merge_equal(
@@ -228,12 +246,29 @@ def _take_in(fuller: Group, group: Group, unite: Mapping[str, str]) -> None:
     _absorb(fuller, group)
 
 
-def _number_runs(groups: list[Group]) -> None:
-    """Number the experiments that differ in their figures alone."""
+def _number_runs(groups: list[Group]) -> list[Repeated]:
+    """Number the experiments that differ in their figures alone; return those cells tell apart."""
+    repeated = []
     for alike in _collect_alike(groups):
         for number, group in enumerate(alike if len(alike) > 1 else (), start=1):
             run_id = group.values.get("run_id", Stated(None)).value
             group.values["run_id"] = Stated(f"{run_id}.{number}" if run_id else str(number))
+        columns = _told_apart_by([group.reports[0] for group in alike])
+        if columns:
+            runs = tuple(group.reports[0] for group in alike)
+            repeated.append(Repeated(runs, tuple(columns)))
+    return repeated
+
+
+def _told_apart_by(runs: Sequence[Report]) -> list[str]:
+    """Return the unread columns with words in which runs differ; figures may be of each run."""
+    shared = set.intersection(*({*run.unread} for run in runs))
+    texts = {name: {run.unread[name] for run in runs} for name in sorted(shared)}
+    return [
+        name
+        for name, different in texts.items()
+        if len(different) > 1 and any(character.isalpha() for t in different for character in t)
+    ]
 
 
 def format_observation(group: Group, n_tokens: int | None) -> dict[str, Any]:

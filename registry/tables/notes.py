@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from registry.tables.problems import Place, format_places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from registry.tables.matching import FoundTable
-    from registry.tables.merge import Apart, Group
+    from registry.tables.merge import Apart, Merged, Repeated
     from registry.tables.rows import TableRows
 
-#: Most pairs of rows that are listed one by one.
-_MOST_PAIRS = 10
+#: Most pairs of rows, or settings, that are listed one by one.
+_MOST_LISTED = 10
 
 
 @dataclass
@@ -56,23 +56,21 @@ class Notes:
         if rows.n_empty:
             self._rows.append(f"table {rows.found.number}: skipped {rows.n_empty} empty places")
 
-    def add_runs(self, groups: Iterable[Group], apart: Sequence[Apart]) -> None:
-        """Note reports that were united, and those that were kept apart for their cells alone."""
-        united = [group for group in groups if len(group.citations) > 1]
+    def add_runs(self, merged: Merged) -> None:
+        """Note reports that were united, and runs that only their cells tell apart."""
+        united = [group for group in merged.groups if len(group.citations) > 1]
         if united:
             first = " and ".join(citation["locator"] for _, citation in united[0].citations)
             self._runs.append(
                 f"observations that several places report alike: {len(united)} (first: {first})"
             )
-        for pair in apart[:_MOST_PAIRS]:
-            one, other = (report.citation["locator"] for report in (pair.one, pair.other))
-            columns = ", ".join(repr(name) for name in pair.columns)
-            self._runs.append(
-                f"{one} and {other} say the same and differ in {columns}: kept as two "
-                f"observations; if they are one run, name the column under `unite`, with the reason"
-            )
-        if len(apart) > _MOST_PAIRS:
-            self._runs.append(f"and {len(apart) - _MOST_PAIRS} more such pairs")
+        self._add_some([_format_apart(pair) for pair in merged.apart], "such pairs")
+        self._add_some([_format_repeated(runs) for runs in merged.repeated], "such settings")
+
+    def _add_some(self, lines: Sequence[str], what: str) -> None:
+        self._runs += lines[:_MOST_LISTED]
+        if len(lines) > _MOST_LISTED:
+            self._runs.append(f"and {len(lines) - _MOST_LISTED} more {what}")
 
     def format(self) -> tuple[str, ...]:
         """Return all notes."""
@@ -97,3 +95,21 @@ class Notes:
             )
         yield from self._rows
         yield from self._runs
+
+
+def _format_apart(pair: Apart) -> str:
+    one, other = (report.citation["locator"] for report in (pair.one, pair.other))
+    columns = ", ".join(repr(name) for name in pair.columns)
+    return (
+        f"{one} and {other} say the same and differ in {columns}: kept as two "
+        "observations; if they are one run, name the column under `unite`, with the reason"
+    )
+
+
+def _format_repeated(repeated: Repeated) -> str:
+    first, last = (repeated.runs[place].citation["locator"] for place in (0, -1))
+    columns = ", ".join(repr(name) for name in repeated.columns)
+    return (
+        f"{len(repeated.runs)} observations, {first} to {last}, are recorded as runs of the same "
+        f"settings; they differ in {columns}, not read: map what tells them apart"
+    )

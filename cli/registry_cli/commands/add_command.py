@@ -37,11 +37,14 @@ KINDS = (
     "axolotl",
     "torchtune",
     "mlperf",
+    "optimum-benchmark",
     "optimum-habana",
     "milabench",
     "notebook",
+    "deeplearning-examples",
     "deepspeed",
     "megatron",
+    "trainer-log",
     "csv",
 )
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from registry.errors import SubmissionError
+from registry.sources.logs import import_source
 from registry.store.add import add_submissions
 from registry.store.snapshot import load_catalogue
 from registry.tables import (
     draft_mapping,
     format_listing,
-    import_document,
     read_mapping,
     read_tables,
 )
@@ -51,8 +51,8 @@ def command(
     """Record the tables of a document, as a mapping describes them.
 
     DOC is a document (Markdown, HTML, reStructuredText, CSV, TSV, Excel, JSON, JSON lines, YAML
-    or a notebook), or a folder of CSV files. Without a mapping, its tables are listed, with what
-    their columns look like. docs/mapping.md explains mappings.
+    or a notebook), a folder of CSV files, or one of packed logs. Without a mapping, its tables are
+    listed, with what their columns look like. docs/mapping.md explains mappings.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ def command(
         return
     if draft:
         raise click.UsageError("--draft writes a mapping; leave --mapping out.")
-    result = import_document(document, read_mapping(mapping), load_catalogue(location))
+    result = import_source(document, read_mapping(mapping), load_catalogue(location))
     if result.problems:
         raise SubmissionError(list(result.problems), origin="")
     for note in result.notes:
@@ -107,9 +107,10 @@ def _record(document: Path, location: Location, result: ImportResult, *, dry_run
     documents = [(str(document), result.submission)]
     (added,) = add_submissions(location, documents, dry_run=dry_run)
     verb = ("would add" if dry_run else "added") if added.is_new else "already recorded:"
+    things = f"{result.n_tables} tables" if result.n_tables else f"{result.n_rows} files"
     console.say(
         f"{verb} submission {added.submission_id[:12]}: {result.n_observations} observations from "
-        f"{result.n_reports} reported places in {result.n_tables} tables"
+        f"{result.n_reports} reported places in {things}"
     )
     if dry_run:
         console.answer(format_observations(result.submission))

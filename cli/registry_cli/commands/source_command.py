@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING
 import click
 
 from registry.errors import SourceError
-from registry.sources.new import ASKED, check_stated, propose_source, write_source
+from registry.sources.new import (
+    ASKED,
+    check_stated,
+    choose_tables,
+    propose_source,
+    read_logs,
+    write_log_source,
+    write_source,
+)
 from registry.store.folder import Location
 from registry.store.snapshot import load_catalogue
 from registry.tables import read_tables
-from registry.tables.draft import OPEN
+from registry.tables.guess_settings import OPEN
 from registry_cli import console
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
 
     from registry.sources.check import Section
     from registry.store.folder import Folder
+    from registry.tables.matching import TableDocument
 
 _records_option = click.option(
     "--registry",
@@ -56,30 +65,68 @@ def command() -> None:
 @click.option("--publisher", metavar="TEXT", help="Who published it.")
 @click.option("--published-on", metavar="DATE", help="YYYY, YYYY-MM or YYYY-MM-DD.")
 @click.option("--licence", metavar="TEXT", help="Its licence (SPDX where it has one).")
+@click.option(
+    "--table",
+    "chosen",
+    metavar="N",
+    type=int,
+    multiple=True,
+    help="A table to copy (repeatable); else those in which something looks measured.",
+)
+@click.option(
+    "--keep",
+    metavar="REGEX",
+    help="Of logs that are no JSON, keep only the lines in which this is found.",
+)
 @_records_option
-def new(document: Path, *, registry_path: Path | None, **options: str | None) -> None:
+def new(
+    document: Path,
+    *,
+    chosen: tuple[int, ...],
+    keep: str | None,
+    registry_path: Path | None,
+    **options: str | None,
+) -> None:
     """Write records/sources/ID: a document's tables as CSV, and a draft of their mapping.
 
-    DOC is what `registry import` reads. What no option says is asked for on a terminal; what stays
-    open is a '?' in mapping.yaml, which the check names.
+    DOC is what `registry import` reads, or a log or folder of logs that `registry add` recognizes,
+    which are packed as they are. What no option says is asked for on a terminal; what stays open is
+    a '?' in mapping.yaml, which the check names.
 
     \b
-    Example:
+    Examples:
       registry source new README.md --id my-benchmark --licence Apache-2.0
+      registry source new results/ --id my-logs --keep MLLOG
     """  # noqa: D301 - \b keeps the example's lines
     records = _find_records(registry_path)
-    found = read_tables(document)
+    catalogue = load_catalogue(Location(records))
+    logs = read_logs(document, catalogue)
+    found = None if logs else read_tables(document)
     proposed = propose_source(document, found)
     stated: dict[str, str | None] = {
         "source_id": _validate("source_id", options["source_id"] or proposed["source_id"]),
         **{name: _state(name, options[name], proposed.get(name)) for name in ASKED},
     }
-    folder = write_source(
-        records.path / "sources", document, found, load_catalogue(Location(records)), stated
-    )
+    sources = records.path / "sources"
+    if logs:
+        folder = write_log_source(sources, document, logs, stated, keep=keep)
+    else:
+        tables = found or read_tables(document)
+        kept = choose_tables(document, tables, catalogue, chosen)
+        folder = write_source(sources, document, kept, catalogue, stated)
+        _tell_left_out(tables, kept, chosen)
     for path in sorted(folder.iterdir()):
         console.say(str(path))
     console.hint(f"fill in what is {OPEN!r}, then: registry source check {folder.name}")
+
+
+def _tell_left_out(found: TableDocument, kept: TableDocument, chosen: tuple[int, ...]) -> None:
+    left_out = [table.index for table in found.tables if table not in kept.tables]
+    if left_out and not chosen:
+        console.hint(
+            f"tables left out, as nothing in them looks measured: {', '.join(map(str, left_out))}; "
+            "to choose yourself, name each with --table"
+        )
 
 
 def _find_records(path: Path | None) -> Folder:

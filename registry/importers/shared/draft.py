@@ -72,7 +72,8 @@ class Draft:
 
     def cite(self, file: RunFile, place: str | None = None, **columns: Any) -> None:
         """Add the place that reports the figures."""
-        locator = f"{file.name}, {place}" if place else file.name
+        name = file.place or file.name
+        locator = f"{name}, {place}" if place else name
         if all(citation["locator"] != locator for citation in self.citations):
             self.citations.append({"locator": locator, **columns})
 
@@ -177,7 +178,7 @@ def import_drafts(  # noqa: PLR0913 - who read what from where, and as what
     most = len(files) if len(drafts) == 1 else 1
     for draft in drafts:
         draft.provenance.setdefault("importer", importer)
-        draft.provenance["files"] = {file.name: file.sha256 for file in files[:most]}
+        draft.provenance.setdefault("files", {file.name: file.sha256 for file in files[:most]})
     observations = [observation_of(draft, options) for draft in drafts]
     models = {model["model_id"]: model for draft in drafts for model in draft.models}
     used = {observation["configuration"]["model_id"] for observation in observations}
@@ -188,7 +189,9 @@ def import_drafts(  # noqa: PLR0913 - who read what from where, and as what
         "observations": observations,
     }
     missing = [f"{files[0].name}: {text}" for draft in drafts for text in draft.missing]
-    return Imported((submission,), (f"{_names(files)}: {what}",), missing=tuple(missing))
+    return Imported(
+        (submission,), (f"{_names(files)}: {what}",), missing=tuple(dict.fromkeys(missing))
+    )
 
 
 def _source_of(

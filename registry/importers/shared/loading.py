@@ -39,7 +39,7 @@ def collect_files(paths: Iterable[Path]) -> tuple[list[RunFile], list[Refusal]]:
     for path in paths:
         if not path.exists():
             raise SubmissionError("not found; expected a file or a folder", origin=path.name)
-        for file in _walk(path):
+        for file in walk_files(path):
             loaded = load_file(file)
             if isinstance(loaded, Refusal):
                 refused.append(loaded)
@@ -48,7 +48,8 @@ def collect_files(paths: Iterable[Path]) -> tuple[list[RunFile], list[Refusal]]:
     return files, refused
 
 
-def _walk(path: Path) -> Iterator[Path]:
+def walk_files(path: Path) -> Iterator[Path]:
+    """Yield a file, or the files of a folder that may be logs, in order of their names."""
     if not path.is_dir():
         yield path
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from registry.errors import SubmissionError
-from registry.importers import read_files
+from registry.importers import IMPORTERS, read_files
 from registry.importers.shared.loading import load_file
 from registry.importers.shared.shapes import count_of, entries_of, number_of, section_of
 
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
 RUN = {"model_id": "llama-3.2-1b", "method": "lora"}
 UNKNOWN = (
-    "not recognized as a training log or result of any known framework (peft, fms-acceleration, "
-    "optimum-habana, milabench, notebook, mlperf, ms-swift, llama-factory, axolotl, torchtune, "
-    "megatron, deepspeed, hf-trainer)"
+    "not recognized as a training log or result of any known framework "
+    f"({', '.join(name for name in IMPORTERS if name != 'csv')})"
 )
 
 REFUSED = {

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 RECORDS = Path(__file__).parents[3] / "records"
 RUN = {"model_id": "llama-3.2-1b", "method": "lora"}
 UNKNOWN = (
-    "not recognized as a training log or result of any known framework (peft, fms-acceleration, "
-    "optimum-habana, milabench, notebook, mlperf, ms-swift, llama-factory, axolotl, torchtune, "
-    "megatron, deepspeed, hf-trainer)"
+    "not recognized as a training log or result of any known framework "
+    f"({', '.join(name for name in IMPORTERS if name != 'csv')})"
 )
 
 
@@ -164,7 +163,8 @@ def test_a_table_of_one_s_own_needs_a_mapping(
     (tmp_path / "mine.csv").write_text("model,memory\nx,1\n", encoding="utf-8")
     assert read(tmp_path, kind="csv").refused[0].reason == (
         "a table of no known producer; say what its columns mean with a mapping "
-        "(`--from csv --mapping mapping.yaml`)"
+        f"(`registry import {tmp_path / 'mine.csv'} --draft > mapping.yaml` drafts it; then "
+        "`--from csv --mapping mapping.yaml`)"
     )
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from tests.unit.importers.benchmark_records import write_benchmark_records
 
 RECORDS = Path(__file__).parents[3] / "records"
 
@@ -82,18 +79,3 @@ def test_a_run_of_ms_swift_is_without_its_evaluations(
     peak = figure(observation, "peak_memory", scope="max_gpu")
     assert peak["value"] == 16.56 * 2**30
     assert figure(observation, "step_time")["value"] == pytest.approx(5.05, abs=0.01)
-
-
-def test_the_curated_records_are_what_the_importers_make_of_the_samples(
-    samples: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(RECORDS / "catalogue", tmp_path / "catalogue")
-    assert write_benchmark_records(samples, tmp_path) == {
-        "peft-method-comparison": 63,
-        "peft-method-comparison-2025-06": 1,
-        "fms-acceleration": 449,
-    }
-    for source in (tmp_path / "sources").iterdir():
-        written = (source / "submissions.jsonl").read_text(encoding="utf-8")
-        kept = RECORDS / "sources" / source.name / "submissions.jsonl"
-        assert written == kept.read_text(encoding="utf-8"), source.name

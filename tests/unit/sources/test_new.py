@@ -9,7 +9,7 @@ import yaml
 
 from registry.catalogue import Catalogue
 from registry.errors import SourceError, StoreError
-from registry.sources.new import check_stated, propose_source, write_source
+from registry.sources.new import check_stated, choose_tables, propose_source, write_source
 from registry.tables import read_mapping, read_tables
 
 if TYPE_CHECKING:
@@ -36,12 +36,13 @@ PAGE = """\
 def draft(tmp_path: Path) -> Callable[..., Path]:
     """Return a function that drafts a source of a page in the folder ``sources``."""
 
-    def write(text: str = PAGE, **stated: str | None) -> Path:
+    def write(text: str = PAGE, tables: tuple[int, ...] = (), **stated: str | None) -> Path:
         path = tmp_path / "README.md"
         path.write_text(text, encoding="utf-8")
         document = read_tables(path)
         known = {**propose_source(path, document), **stated}
-        return write_source(tmp_path / "sources", path, document, Catalogue(), known)
+        kept = choose_tables(path, document, Catalogue(), tables)
+        return write_source(tmp_path / "sources", path, kept, Catalogue(), known)
 
     return write
 
@@ -57,6 +58,17 @@ def test_tables_that_measure_something_are_copied_with_cells_as_written(
     assert (folder / "01-memory-in-gib.csv").read_text(encoding="utf-8") == (
         'Batch,Peak memory (GiB),Remark\n1,12.5,"a, ""b"""\n2,[OOM](https://example.org/oom),;\n'
     )
+
+
+def test_tables_that_are_named_are_copied_whatever_they_look_like(
+    draft: Callable[..., Path],
+) -> None:
+    assert (draft(tables=(1,)) / "01-how-much-it-needs.csv").is_file()
+
+
+def test_a_table_that_is_not_there_is_refused(draft: Callable[..., Path]) -> None:
+    with pytest.raises(SourceError, match="table 3: there is no such table; expected one that"):
+        draft(tables=(3,))
 
 
 def test_what_is_stated_is_filled_in_and_the_rest_is_open(draft: Callable[..., Path]) -> None:

@@ -21,8 +21,9 @@ TIMESTAMP = "expected an ISO 8601 timestamp"
 ZONE = "expected a time zone, such as a final Z"
 OUTCOMES = "expected one of ok, oom, error, interrupted, not_run, unknown"
 FLAGS = (
-    "expected one of peak_over_capacity, figures_disagree, includes_evaluation, resumed, "
-    "short_run, shared_process, side_by_side, stopped_early, memory_is_delta"
+    "expected one of peak_over_capacity, figures_disagree, includes_evaluation, "
+    "short_run, shared_process, side_by_side, resumed, stopped_early, memory_is_delta, "
+    "peak_at_capacity, suspect"
 )
 
 

@@ -48,10 +48,7 @@ def test_what_is_no_yaml_mapping_is_refused(text: str, message: str) -> None:
         ),
         (
             f"{HEAD}tables: []",
-            (
-                "m.yaml, line 2: tables: found []; expected List should have at least 1 item after "
-                "validation, not 0"
-            ),
+            ("m.yaml, line 1: the mapping: found neither of tables and logs; expected one of them"),
         ),
         (
             f"{HEAD}table: 1\ntables: [{{match: {{}}}}]",
@@ -59,7 +56,7 @@ def test_what_is_no_yaml_mapping_is_refused(text: str, message: str) -> None:
                 "m.yaml, line 1: the mapping: unknown key 'table'; did you mean 'tables'?; "
                 "expected one of "
                 "source, models, gpus, defaults, absent, columns, ignore, skip, footnotes, "
-                "rules, tables, "
+                "rules, tables, logs, "
                 "claims, unite, related"
             ),
         ),

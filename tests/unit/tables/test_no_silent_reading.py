@@ -102,6 +102,27 @@ def test_a_column_left_out_with_rest_counts_too(importer: Importer) -> None:
     assert result.notes[0] == "table 1: not read: 'seed'"
 
 
+def test_rows_of_equal_settings_that_only_an_unread_text_tells_apart_are_told(
+    importer: Importer,
+) -> None:
+    document = table("|how|seed|mem|", "|plain|1|20GiB|", "|compiled|2|18GiB|", "|packed|3|30GiB|")
+    text = mapping("{mem: {figure: {metric: peak_memory}}}", more="    ignore: rest\n")
+    result = importer(document, text)
+    assert result.notes == (
+        "table 1: not read: 'how', 'seed'",
+        (
+            "3 observations, table 1, row 1 to table 1, row 3, are recorded as runs of the same "
+            "settings; they differ in 'how', not read: map what tells them apart"
+        ),
+    )
+
+
+def test_repeated_runs_without_a_text_of_their_own_need_no_word(importer: Importer) -> None:
+    document = table("|seed|mem|", "|1|20GiB|", "|2|18GiB|")
+    text = mapping("{mem: {figure: {metric: peak_memory}}}", more="    ignore: rest\n")
+    assert importer(document, text).notes == ("table 1: not read: 'seed'",)
+
+
 def test_two_names_of_one_table_with_one_meaning_are_two_runs(importer: Importer) -> None:
     columns = (
         "{how: {values: {LoRA: {method: lora}, LoRA v2: {method: lora}}}, "
@@ -255,6 +276,14 @@ def test_a_header_that_says_otherwise_is_a_problem(
     assert importer(table(f"|{header}|", f"|{cell}|"), mapping(columns)).problems == ()
 
 
+def test_a_count_in_millions_is_read_by_its_unit(importer: Importer) -> None:
+    columns = "{'Trainable (M)': {figure: {metric: trainable_params%s}}}"
+    (problem,) = importer(table("|Trainable (M)|", "|18|"), mapping(columns % "")).problems
+    assert "found (M) in the header and no `multiply_by`" in problem
+    found = one(importer(table("|Trainable (M)|", "|17.8913|"), mapping(columns % ", unit: M")))
+    assert figures(found) == {"trainable_params": 17_891_300}
+
+
 def test_a_share_of_one_card_is_not_the_total(importer: Importer) -> None:
     columns = "{'Peak memory per GPU': {figure: {metric: peak_memory, scope: %s}}}"
     document = table("|Peak memory per GPU|", "|20GiB|")
@@ -364,3 +393,14 @@ def test_only_the_tables_that_the_mapping_names_have_to_be_readable(importer: Im
     assert importer(document, text % 1).problems == ()
     (problem,) = importer(document, text % 2).problems[:1]
     assert problem.startswith("doc.md, table 2: line 5: the spans of 'x' and of 'y' overlap")
+
+
+@pytest.mark.parametrize("unit", ["TGS", "tokens/s/device", "token/s/gpu", "Tokens / sec / GPU"])
+def test_a_unit_of_speed_may_be_said_as_headers_say_it(importer: Importer, unit: str) -> None:
+    figure = f"{{metric: tokens_per_second, scope: mean_gpu, unit: {unit}}}"
+    document = table(f"|{unit}|", "|3314|")
+    found = one(
+        importer(document, mapping(f"{{{unit}: {{figure: {figure}}}}}", defaults=FOUR_CARDS))
+    )
+    (measured,) = found["measurements"]
+    assert (measured["value"], measured["scope"]) == (3314.0, "mean_gpu")

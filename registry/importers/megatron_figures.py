@@ -1,0 +1,163 @@
+"""What the lines of Megatron, Megatron-Bridge and NeMo mean.
+
+Memory is divided by 2^20 where Megatron says MB, by 1e9 where Megatron-Bridge says gigabytes, by
+2^30 where a HIP device is asked; NeMo prints bytes. Rates are those of one GPU. A line with two
+figures, ``13372.8/13364.7``, has that of its iterations first and the mean of the run behind.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from registry.importers.shared.readings import largest
+from registry.importers.shared.shapes import number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from registry.importers.shared.draft import Draft
+
+_ITERATION: Final = re.compile(r"\biteration:? +(?P<step>\d+) ?/ *(?P<all>\d+) *\|(?P<figures>.*)")
+_FIGURE: Final = re.compile(
+    r"\s*(?P<name>[A-Za-z][^:|=]*?)\s*[:=]\s*(?P<value>[-+0-9.eE]+)(?:/[-+0-9.eE]+)?\s*(?:\||$)"
+)
+_NEMO: Final = "train step timing in s"
+#: Megatron-Bridge's line before that of the iteration.
+_BRIDGE: Final = re.compile(r"Step Time : [\d.]+s GPU utilization: (?P<tflops>[\d.]+)MODEL_TFLOP")
+_MEMORY: Final = re.compile(
+    r"memory \(MB\) \| allocated: [\d.]+ \| max allocated: (?P<allocated>[\d.]+) \| "
+    r"reserved: [\d.]+ \| max reserved: (?P<reserved>[\d.]+)"
+)
+_GIGABYTES: Final = {
+    kind: re.compile(rf"\bmem-max-{kind}-gigabytes: (?P<{kind}>[\d.]+)")
+    for kind in ("allocated", "reserved", "active")
+}
+_HIP: Final = re.compile(r"hip mem usage/free/total/usage_ratio: (?P<device>[\d.]+)GB")
+
+#: Names of an iteration's seconds, and what one of them is.
+_SECONDS: Final = {
+    "elapsed time per iteration (ms)": 1e-3,
+    "elapsed time per iteration ms": 1e-3,
+    "elapsed time per iteration (s)": 1,
+    _NEMO: 1,
+}
+#: Rates of a line: their names, the metric, and what one of them is.
+_RATES: Final = (
+    (
+        ("throughput per GPU (TFLOP/s/GPU)", "TFLOPS per GPU", "TFLOPs", "bridge"),
+        "flops_per_second",
+        10**12,
+    ),
+    (
+        (
+            "tokens per sec per gpu",
+            "tokens per gpu per second (tgs)",
+            "tokens per GPU (tokens/s/GPU)",
+        ),
+        "tokens_per_second",
+        1,
+    ),
+)
+#: NeMo's names of memory in bytes, and the kinds they are.
+_BYTES: Final = {
+    "peak memory usage": "allocated",
+    "max memory allocated": "allocated",
+    "max memory reserved": "reserved",
+}
+#: Iterations at the start of a run that compile and warm up.
+_WARMUP: Final = 3
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One line: its last iteration, how many there are to be, seconds of one, further figures."""
+
+    step: int
+    all: int
+    seconds: float
+    figures: Mapping[str, float]
+
+    @property
+    def counts_from(self) -> int:
+        """0 where the first iteration is 0, as NeMo has it."""
+        return 0 if _NEMO in self.figures else 1
+
+
+def read_iterations(lines: Sequence[str]) -> list[Iteration]:
+    """Return the lines of iterations that have a time."""
+    return list(_iterations(lines))
+
+
+def _iterations(lines: Sequence[str]) -> Iterator[Iteration]:
+    before: dict[str, float] = {}
+    for line in lines:
+        bridge = _BRIDGE.search(line)
+        if bridge:
+            before = {"bridge": float(bridge["tflops"])}
+        found = _ITERATION.search(line)
+        figures = before | _figures(found["figures"]) if found else {}
+        seconds = [figures[name] * unit for name, unit in _SECONDS.items() if name in figures]
+        if found and seconds and seconds[0] > 0:
+            yield Iteration(int(found["step"]), int(found["all"]), seconds[0], figures)
+            before = {}
+
+
+def _figures(text: str) -> dict[str, float]:
+    return {
+        part["name"].replace("_", " "): value
+        for part in _FIGURE.finditer(text)
+        if (value := number_of(part["value"])) is not None
+    }
+
+
+def measure_speed(draft: Draft, steps: Sequence[Iteration]) -> None:
+    """Add the time of an iteration and the rates beside it, without those that warm up."""
+    timed = _steady(steps)
+    said = f"of {len(timed)} lines"
+    said += f", the first {len(steps) - len(timed)} left out" if len(timed) < len(steps) else ""
+    seconds = median(step.seconds for step in timed)
+    draft.measure("step_time", seconds, statistic="median", reason=said)
+    batch = steps[-1].figures.get("global batch size")
+    if batch:
+        draft.state("global_batch_size", int(batch))
+        draft.derive("samples_per_second", batch / seconds, "global batch / time of an iteration")
+    for names, metric, scale in _RATES:
+        rates = [step.figures[name] for step in timed for name in names if name in step.figures]
+        if rates:
+            value, reason = median(rates) * scale, f"{said}; per GPU"
+            draft.measure_process(metric, value, statistic="median", reason=reason)
+
+
+def _steady(steps: Sequence[Iteration]) -> Sequence[Iteration]:
+    """Return the lines without warm-up: a line of many iterations holds it all, one of one a part.
+
+    A log that begins later, such as an excerpt, has left it out already.
+    """
+    first, interval = steps[0], steps[1].step - steps[0].step if len(steps) > 1 else 1
+    is_start = first.step - first.counts_from < interval
+    last_warm = max(first.step, _WARMUP + first.counts_from - 1) if is_start else -1
+    return [step for step in steps if step.step > last_warm] or steps
+
+
+def measure_memory(draft: Draft, lines: Sequence[str], steps: Sequence[Iteration]) -> None:
+    """Add the peaks that the log has: of several processes, that of the fullest."""
+    patterns = [(_MEMORY, "MB", 2**20), (_HIP, "GB", 2**30)]
+    patterns += [(pattern, "GB", 10**9) for pattern in _GIGABYTES.values()]
+    for pattern, unit, size in patterns:
+        found = [match.groupdict() for line in lines if (match := pattern.search(line))]
+        for kind in pattern.groupindex:
+            _measure_peak(draft, kind, largest(found, kind), unit, size)
+    for name, kind in _BYTES.items():
+        peak = largest((step.figures for step in steps), name)
+        if peak:
+            draft.measure_process("peak_memory", peak, kind=kind, unit_reported="B")
+
+
+def _measure_peak(draft: Draft, kind: str, peak: float | None, unit: str, size: int) -> None:
+    if peak:
+        said = {"raw": f"{peak:g} {unit}", "unit_reported": unit, "kind": kind}
+        reason = f"divided by {size:,}; the fullest of the processes that print it"
+        draft.measure("peak_memory", peak * size, scope="max_gpu", reason=reason, **said)

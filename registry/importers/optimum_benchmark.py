@@ -1,0 +1,119 @@
+"""optimum-benchmark: its report as JSON, and the CSV tables of reports of 2023 and 2024.
+
+Both are one flat set of names, ``backend.peft_config.r``. A report's throughput in JSON is the
+samples of all steps by the mean time of one: it is computed from the times instead. Memory is
+divided by 1e6 and summed over processes and devices; times of the warm-up stand apart.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from registry.importers.base import Imported, Refusal, join_imported
+from registry.importers.optimum_figures import measure_report
+from registry.importers.optimum_settings import state_settings
+from registry.importers.shared.draft import Draft, import_drafts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from registry.importers.base import ImportOptions, RunFile
+
+    Flat = dict[str, Any]
+
+_COLUMN: Final = "training.throughput(samples/s)"
+#: Names that changed, in front of the others: what a scenario and a report were called before.
+_RENAMED: Final = {"benchmark.": "scenario.", "training.": "train."}
+_EMPTY: Final[tuple[Any, ...]] = ("", None, "None", [], {})
+_RESULTS: Final = re.compile(
+    r"(?P<prefix>.*)(?P<what>training_results\.csv|benchmark_report\.json)$"
+)
+#: Where the settings stand that belong to a file of results.
+_SETTINGS: Final = {
+    "training_results.csv": "hydra_config.yaml",
+    "benchmark_report.json": "benchmark_config.json",
+}
+
+
+class OptimumBenchmarkImporter:
+    """Reads reports of trainings; of an inference nothing is taken."""
+
+    name = "optimum-benchmark"
+    is_single_file = False
+
+    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
+        """Recognize a report with the configuration in it, or its two files beside each other."""
+        names = {file.name for file in files}
+        whole = [file for file in files if "report" in file.keys and "config" in file.keys]
+        parts = [] if whole else [file for file in files if _is_report(file)]
+        return [file for file in (*whole, *parts) if _settings_name(file) in {*names, None}]
+
+    def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
+        """Return the run of each report, or of each row of a table of reports."""
+        found = [self._read_report(report, files, options) for report in self.main_files(files)]
+        return join_imported(found)
+
+    def _read_report(
+        self, report: RunFile, files: Sequence[RunFile], options: ImportOptions
+    ) -> Imported:
+        settings = [file for file in files if file.name == _settings_name(report)]
+        drafts = []
+        for number, flat in enumerate(_runs(report, settings), start=1):
+            draft = _draft(flat, options)
+            place = f"row {number}" if report.kind == "csv" else None
+            draft.cite(report, place)
+            drafts.append(draft)
+        if not drafts:
+            reason = "a benchmark of inference; nothing was trained in it"
+            return Imported(refused=(Refusal(report.path, reason),))
+        used = [report, *settings]
+        what = "a report of optimum-benchmark"
+        return import_drafts(self.name, what, used, drafts, options, kind="benchmark")
+
+
+def _is_report(file: RunFile) -> bool:
+    if file.kind == "csv":
+        return bool(file.document) and _COLUMN in file.document[0]
+    return {"overall", "warmup", "train"} <= file.keys or {"load", "forward"} <= file.keys
+
+
+def _settings_name(report: RunFile) -> str | None:
+    """Return the name of the file with the settings, or None where the report has them itself."""
+    found = _RESULTS.fullmatch(report.name)
+    has_them = report.kind == "csv" and "model" in report.document[0]
+    if found is None or has_them or "config" in report.keys:
+        return None
+    return found["prefix"] + _SETTINGS[found["what"]]
+
+
+def _runs(report: RunFile, settings: Sequence[RunFile]) -> Iterator[Flat]:
+    beside = dict(_flatten(settings[0].document)) if settings else {}
+    for entry in report.document if report.kind == "csv" else [report.document]:
+        flat = beside | {_rename(key): value for key, value in _flatten(entry)}
+        if any(key.startswith("train.") for key in flat):
+            yield {key: value for key, value in flat.items() if value not in _EMPTY}
+
+
+def _flatten(entry: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in entry.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield _rename(f"{prefix}{key}"), value
+
+
+def _rename(key: str) -> str:
+    key = key.removeprefix("config.").removeprefix("report.")
+    return next(
+        (new + key[len(old) :] for old, new in _RENAMED.items() if key.startswith(old)), key
+    )
+
+
+def _draft(flat: Flat, options: ImportOptions) -> Draft:
+    draft = Draft(environment={"framework": "optimum-benchmark"})
+    run_id = flat.get("name", flat.get("experiment_name"))
+    draft.observation |= {"run_id": str(run_id)} if run_id else {}
+    state_settings(draft, flat, options)
+    measure_report(draft, flat)
+    return draft

@@ -1,0 +1,53 @@
+"""Console logs: each is a run of its own, and one that cannot be read does not hold up the rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from registry.errors import SubmissionError
+from registry.importers.base import Imported, Refusal
+from registry.importers.shared.draft import import_drafts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from registry.importers.base import ImportOptions, RunFile
+    from registry.importers.shared.draft import Draft
+
+
+def import_logs(
+    importer: str,
+    what: str,
+    logs: Sequence[RunFile],
+    read_draft: Callable[[RunFile], Draft],
+    options: ImportOptions,
+) -> Imported:
+    """Return the run of each log; ``what`` is the name of one, such as "a Megatron log"."""
+    read, drafts, refused = [], [], []
+    for log in logs:
+        try:
+            drafts.append(read_draft(log))
+            read.append(log)
+        except SubmissionError as error:
+            refused.append(Refusal(log.path, "; ".join(error.problems)))
+    if not drafts:
+        return Imported(refused=tuple(refused))
+    missing = []
+    for log, draft in zip(read, drafts, strict=True):
+        draft.provenance["files"] = {log.name: log.sha256}
+        missing += [f"{log.name}: {text}" for text in draft.missing]
+    several = f"{len(read)} {what.partition(' ')[2]}s"
+    found = import_drafts(importer, what if len(read) == 1 else several, read, drafts, options)
+    return replace(found, refused=tuple(refused), missing=tuple(missing))
+
+
+def validate_growing(steps: Iterable[float]) -> None:
+    """Raise SubmissionError where steps go back: a restart, or another run, in the same log."""
+    for before, after in pairwise(steps):
+        if after <= before:
+            raise SubmissionError(
+                f"its steps go back from {before:.0f} to {after:.0f}: several runs, or a restart, "
+                "in one file; split it"
+            )

@@ -1,0 +1,117 @@
+"""What LLaMA-Factory and the Trainer print: ``running_log.txt``, or a console saved as text.
+
+The clock of the lines has whole seconds. A training that someone stopped ends with the same
+"Training completed" as one that reached its last step: checkpoints and epochs tell.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from registry.importers.shared.draft import Draft
+from registry.importers.shared.logs import import_logs
+from registry.importers.shared.segments import parse_clock
+from registry.importers.shared.totals import Evaluations, measure_totals
+from registry.importers.trainer_log_progress import STAMP, Progress, read_progress
+from registry.importers.trainer_log_settings import state_trainer_log
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from registry.importers.base import Imported, ImportOptions, RunFile
+
+#: Part of the steps that a training may lack and still count as whole.
+_WHOLE: Final = 0.99
+
+
+class TrainerLogImporter:
+    """Reads the lines of a training, alone or of several logs."""
+
+    name = "trainer-log"
+    is_single_file = False
+
+    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
+        """Recognize the lines with which the Trainer begins a training or a prediction."""
+        return [file for file in files if is_trainer_log(file)]
+
+    def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
+        """Return the run of each log."""
+        logs = self.main_files(files)
+        return import_logs(
+            self.name, "a log of the Trainer", logs, lambda log: _draft(log, options), options
+        )
+
+
+def is_trainer_log(file: RunFile) -> bool:
+    """Return whether a text has lines of the Trainer with their time."""
+    lines = file.document if file.kind == "text" else ()
+    return any("***** Running " in line for line in lines) and any(map(STAMP.search, lines))
+
+
+def _draft(log: RunFile, options: ImportOptions) -> Draft:
+    progress = read_progress(log.document)
+    draft = Draft()
+    state_trainer_log(draft, log.document, options)
+    planned = draft.configuration.get("n_steps")
+    steps = _steps_done(draft, progress)
+    if steps and planned and steps < _WHOLE * planned:
+        ended = "interrupted" if progress.is_complete else "unknown"
+        detail = f"the log ends at step {steps} of {planned}"
+        draft.observation |= {"outcome": ended, "outcome_detail": detail}
+    elif not progress.is_complete:
+        draft.leave_open("the log does not say that the training was completed")
+    _measure(draft, progress, steps)
+    draft.cite(log)
+    return draft
+
+
+def _steps_done(draft: Draft, progress: Progress) -> int | None:
+    """Return the last step that the log shows: a checkpoint's, or that of the epoch of a loss."""
+    planned, epochs = (draft.configuration.get(column) for column in ("n_steps", "n_epochs"))
+    if not planned or not epochs:
+        return None
+    by_epoch = round(progress.losses[-1][2] * planned / epochs) if progress.losses else 0
+    seen = max(by_epoch, progress.checkpoint)
+    return min(seen, planned) or (planned if progress.is_complete else None)
+
+
+def _measure(draft: Draft, progress: Progress, steps: int | None) -> None:
+    if progress.n_evaluations:
+        draft.flags.add("includes_evaluation")
+    if progress.resumed_at:
+        draft.flags.add("resumed")
+        steps = steps - progress.resumed_at if steps else None
+    if "train_runtime" in progress.metrics and not progress.resumed_at:
+        evaluations = Evaluations(progress.n_evaluations)
+        measure_totals(draft, _totals(progress.metrics), steps, evaluations)
+    else:
+        _measure_clock(draft, progress, steps)
+    if progress.losses and not draft.has("train_loss"):
+        draft.measure("train_loss", progress.losses[-1][1], statistic="last")
+    draft.measure("tokens_per_second", progress.tokens_per_second, statistic="mean")
+    draft.missing.append("no memory; no card (--set gpu_id=…)")
+
+
+def _totals(metrics: Mapping[str, str]) -> dict[str, str]:
+    """Return the totals in seconds, of as many decimals, where they are a clock: ``2:08:35.51``."""
+    return {name: _seconds(text) if ":" in text else text for name, text in metrics.items()}
+
+
+def _seconds(clock: str) -> str:
+    n_decimals = len(clock.partition(".")[2])
+    return f"{parse_clock(clock) or 0:.{n_decimals}f}"
+
+
+def _measure_clock(draft: Draft, progress: Progress, steps: int | None) -> None:
+    """Add the time from the beginning to the end, and of a step; both hold evaluations."""
+    if progress.ended is None or progress.begun is None:
+        draft.missing.append("no total time: the log does not reach the end")
+        return
+    seconds = progress.ended - progress.begun
+    bounds = {"low": max(0.0, seconds - 1), "high": seconds + 1}
+    reason = "from the beginning of the training to its end, clock of whole seconds"
+    draft.measure("total_time", seconds, **bounds, reason=reason)
+    draft.measure("n_steps", steps)
+    if steps:
+        reason = f"{seconds:.0f} s by the log's clock / {steps} steps; checkpoints included"
+        draft.derive("step_time", seconds / steps, reason, statistic="mean")

@@ -1,0 +1,117 @@
+"""Settings that LLaMA-Factory and the Trainer print before a training begins."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from registry.importers.shared.draft import Draft, state_model
+from registry.importers.shared.training_arguments import (
+    DTYPES,
+    state_quantization,
+    target_modules,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from registry.importers.base import ImportOptions
+
+#: Counts that the Trainer prints, and the columns they are.
+_COUNTS: Final = {
+    "Instantaneous batch size per device": "micro_batch_size",
+    "Gradient Accumulation steps": "grad_accum_steps",
+    "Total train batch size (w. parallel, distributed & accumulation)": "global_batch_size",
+    "Num Epochs": "n_epochs",
+    "Total optimization steps": "n_steps",
+    "Num examples": "n_samples",
+}
+_COUNT: Final = re.compile(r">> {3}(?P<name>[A-Z][^=]*?) = (?P<value>[\d,]+)\s*$")
+_CACHED: Final = re.compile(r".*models--(?P<owner>[^/]+?)--(?P<name>[^/]+)/.*")
+
+_WORDS: Final = {
+    name: re.compile(pattern)
+    for name, pattern in {
+        "weights": r"initialized from the model checkpoint at (\S+?)\.?$",
+        "config": r"loading configuration file (?:config\.json from cache at )?(\S+)/config\.json",
+        "file": r"loading weights file (?:\S+ from cache at )?(\S+)/[^/\s]+$",
+        "method": r"Fine-tuning method: (\w+)",
+        "modules": r"Found linear modules: (\S+)",
+        "bits": r"Quantizing model to (\d) bit",
+        "quantizer": r"Quantizing model to \d bit with (\w+)",
+        "dtype": r"compute dtype: torch\.(\w+)",
+        "transformers": r'^ *"transformers_version": "(\d[\w.]*)"',
+        "trained": r"trainable params: ([\d,]+) \|\|",
+        "params": r"all params: ([\d,]+)",
+    }.items()
+}
+#: Sentences of LLaMA-Factory, the column and its value.
+_SENTENCES: Final = (
+    ("Gradient checkpointing enabled", "gradient_checkpointing", True),
+    ("Using torch SDPA", "attention", "sdpa"),
+    ("Using FlashAttention-2", "attention", "flash2"),
+    ("Using vanilla attention", "attention", "eager"),
+)
+
+
+def state_trainer_log(draft: Draft, lines: Sequence[str], options: ImportOptions) -> None:
+    """State what the lines say of model, method, batch and cards."""
+    words = _find_words(lines)
+    names = [_model_name(words[key]) for key in ("weights", "file", "config") if key in words]
+    state_model(draft, names, options)
+    draft.state("method", words.get("method", "").lower() or None)
+    draft.state("lora_target_modules", target_modules(words.get("modules")))
+    state_quantization(
+        draft,
+        method=words.get("quantizer"),
+        bits=int(words["bits"]) if "bits" in words else None,
+    )
+    draft.state("compute_dtype", DTYPES.get(words.get("dtype", "")))
+    if "transformers" in words:
+        draft.environment["transformers_version"] = words["transformers"]
+    draft.environment["framework"] = "llama-factory" if "method" in words else "transformers"
+    for sentence, column, value in _SENTENCES:
+        if any(sentence in line for line in lines):
+            draft.state(column, value)
+    _state_counts(draft, lines)
+    draft.measure("trainable_params", words.get("trained", "").replace(",", ""))
+    draft.measure("n_params", words.get("params", "").replace(",", ""))
+
+
+def _find_words(lines: Sequence[str]) -> dict[str, str]:
+    """Return what stands first for each name."""
+    words: dict[str, str] = {}
+    for line in lines:
+        for name, pattern in _WORDS.items():
+            found = pattern.search(line) if name not in words else None
+            if found:
+                words[name] = found[1]
+    return words
+
+
+def _model_name(path: str) -> str:
+    """Return the name of a model in a cache of the Hub or of ModelScope, else the path as it is.
+
+    >>> _model_name("/data/modelscope/Qwen2___5-7B-Instruct")
+    '/data/modelscope/Qwen2.5-7B-Instruct'
+    >>> _model_name("/root/hub/models--Qwen--Qwen2.5-3B-Instruct/snapshots/aa8e")
+    'Qwen/Qwen2.5-3B-Instruct'
+    """
+    found = _CACHED.fullmatch(f"{path}/")
+    return f"{found['owner']}/{found['name']}" if found else path.replace("___", ".")
+
+
+def _state_counts(draft: Draft, lines: Sequence[str]) -> None:
+    """State the counts behind "Running training", and the cards that their batch comes to."""
+    begun = next((i for i, line in enumerate(lines) if "***** Running training *****" in line), 0)
+    for line in lines[begun:]:
+        found = _COUNT.search(line)
+        if found and found["name"] in _COUNTS:
+            draft.state(_COUNTS[found["name"]], int(found["value"].replace(",", "")))
+    micro, accumulated, whole = (
+        draft.configuration.get(column)
+        for column in ("micro_batch_size", "grad_accum_steps", "global_batch_size")
+    )
+    if micro and accumulated and whole and whole % (micro * accumulated) == 0:
+        reason = f"total batch {whole} / ({micro} x {accumulated})"
+        draft.state("n_gpus", whole // (micro * accumulated), reason)

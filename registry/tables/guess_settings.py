@@ -1,0 +1,291 @@
+"""Guess what texts name, a card or a method, and what columns that stand for settings mean."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Final
+
+from registry.contract import vocabulary
+from registry.tables.cell_reader import bare_text, is_absent
+from registry.tables.guess import Guess, guess_columns, guess_metric, guess_setting
+from registry.tables.inline import plain_text
+from registry.units import split_remark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from registry.catalogue import Catalogue
+    from registry.tables.raw_table import RawTable
+
+#: What stands for what the drafter has to fill in.
+OPEN: Final = "?"
+
+_METHODS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    (r"q-?lora", {"method": "lora", "quant_bits": {"value": 4, "because": "QLoRA is 4-bit LoRA"}}),
+    (r"full|sft|全量", {"method": "full"}),
+    (r"freez", {"method": "freeze"}),
+    (r"p-?tuning", {"method": "p_tuning"}),
+    (r"\blora\b", {"method": "lora"}),
+)
+_IS_METHOD: Final = re.compile(
+    r"(?:q-?lora|lora|dora|freez\w*|p-?tuning(?: v2)?|全量|"
+    r"full(?:[ -]?(?:param\w*|fine[ -]?tun\w*|ft))*)(?: fine[ -]?tun\w*)?"
+)
+_CARDS: Final = re.compile(
+    r"(?P<n>[0-9]{1,5})\s*[xX*\u00d7]\s*(?P<gpu>.+)|(?P<first>.+?)\s*[xX*\u00d7]\s*(?P<last>[0-9]{1,5})"
+)
+_NUMBER: Final = re.compile(r"[0-9][0-9,]*(?P<thousands>\s*[kKM])?")
+#: Words of names; numbers apart from the letters before them, where whole words do not tell.
+_TOKENS: Final = (
+    re.compile(r"\w+|.", re.DOTALL),
+    re.compile(r"\d[\d,]*(?:[kKM]\b)?|[^\W\d]+|.", re.DOTALL),
+)
+#: Parts of one run, and of one machine: not settings.
+_STAGES: Final = re.compile(
+    r"train|predict|infer|warm-?up|\binit|eval|\bcpu|host|system", re.IGNORECASE
+)
+
+#: Fewest tokens of a bare number in a header that is taken for a length, not a batch or cards.
+_LEAST_LENGTH: Final = 128
+
+#: Metrics of which several columns are several settings; a run has one such figure.
+_ONE_OF_A_RUN: Final = ("tokens_per_second", "samples_per_second")
+
+
+@dataclass(frozen=True)
+class PivotGuess:
+    """Columns that look like one setting each: their labels, what these name, and the cells.
+
+    ``to`` is a column of the contract, None where the labels do not say; ``beside`` the text that
+    says what the cells hold, where neither they nor the columns' names do.
+    """
+
+    pattern: str
+    labels: tuple[str, ...]
+    names: tuple[str, ...]
+    to: str | None
+    cell: Guess
+    beside: str | None = None
+
+
+def names_cards(text: str, catalogue: Catalogue) -> bool:
+    """Return whether a text names cards of the catalogue, with their number or without."""
+    return _values_of_gpu(text, catalogue)["gpu_id"] != OPEN
+
+
+def names_number_of_cards(text: str) -> bool:
+    """Return whether a text such as ``8x A100`` says how many cards there are."""
+    return _CARDS.fullmatch(text) is not None
+
+
+def values_of(to: str, text: str, catalogue: Catalogue) -> Any:
+    """Return what a text says as a mapping writes it; what is not known is open."""
+    bare = bare_text(text)
+    if to == "model_id":
+        found = catalogue.resolve_model(bare) or catalogue.resolve_model(split_remark(bare)[0])
+        return {to: found or OPEN}
+    if to == "gpu_id":
+        return _values_of_gpu(bare, catalogue)
+    if to == "method":
+        return _values_of_method(bare)
+    return {to: bare.lower() if bare.lower() in vocabulary("dtype") else OPEN}
+
+
+def _values_of_gpu(text: str, catalogue: Catalogue) -> dict[str, str | int]:
+    found = _CARDS.fullmatch(text)
+    if found is None or catalogue.resolve_gpu(text) is not None:
+        return {"gpu_id": catalogue.resolve_gpu(text) or OPEN}
+    gpu, n_gpus = found["gpu"] or found["first"], found["n"] or found["last"]
+    return {"gpu_id": catalogue.resolve_gpu(gpu) or OPEN, "n_gpus": int(n_gpus)}
+
+
+def _values_of_method(text: str) -> dict[str, Any]:
+    lowered = text.lower()
+    if lowered in vocabulary("method"):
+        return {"method": lowered}
+    found = next((said for pattern, said in _METHODS if re.search(pattern, lowered)), None)
+    return found or {"method": OPEN}
+
+
+def guess_table(table: RawTable, catalogue: Catalogue) -> dict[str, Guess]:
+    """Return what each column looks like by its name, or else by what its cells name."""
+    guesses = guess_columns(table)
+    taken = {guess.to for guess in guesses.values()}
+    for place, (name, guess) in enumerate(guesses.items()):
+        if guess.metric is None and guess.to is None:
+            texts = {bare_text(row.cells[place].text) for row in table.rows}
+            to = _named_by([text for text in texts if not is_absent(text, ())], catalogue)
+            if to is not None and to not in taken:
+                taken.add(to)
+                guesses[name] = replace(guess, to=to)
+    return guesses
+
+
+def _named_by(texts: Sequence[str], catalogue: Catalogue) -> str | None:
+    """Return what most of the texts name; a method's name tells by itself."""
+    found = [_names(text, catalogue) for text in texts]
+    if "method" in found:
+        return "method"
+    most = max(("gpu_id", "model_id"), key=found.count)
+    return most if 2 * found.count(most) > len(texts) else None
+
+
+def _names(text: str, catalogue: Catalogue) -> str | None:
+    """Return the column of the contract whose values a text names, or None."""
+    if _IS_METHOD.fullmatch(text.lower()):
+        return "method"
+    if text.lower() in vocabulary("dtype"):
+        return "compute_dtype"
+    if not any(character.isalpha() for character in text):
+        return None
+    if names_cards(text, catalogue):
+        return "gpu_id"
+    return "model_id" if catalogue.resolve_model(text) else None
+
+
+def guess_pivots(
+    table: RawTable, guesses: Mapping[str, Guess], catalogue: Catalogue
+) -> list[PivotGuess]:
+    """Return the columns of a table that look like one setting each.
+
+    These are several columns that would give one run the same figure, and columns of bare figures
+    that are called as lengths, cards, models or methods.
+    """
+    words = {name for name, guess in guesses.items() if guess.is_words}
+    pivots: list[PivotGuess] = []
+    for figures in _alike(guesses):
+        both = [name for name in guesses if name in figures or name in words]
+        pivot = _build(both, table, guesses, catalogue) or _build(
+            figures, table, guesses, catalogue
+        )
+        if pivot is not None:
+            pivots.append(pivot)
+            words -= set(pivot.names)
+    return pivots
+
+
+def _alike(guesses: Mapping[str, Guess]) -> Iterator[list[str]]:
+    """Yield the names of columns whose figures may be of one pivot."""
+    by_figure: dict[tuple[str | None, ...], list[str]] = {}
+    for name, guess in guesses.items():
+        if guess.is_figures:
+            key = (guess.metric, guess.unit, guess.kind, guess.statistic)
+            by_figure.setdefault(key, []).append(name)
+    yield from by_figure.values()
+
+
+def _build(
+    names: list[str], table: RawTable, guesses: Mapping[str, Guess], catalogue: Catalogue
+) -> PivotGuess | None:
+    figures = [name for name in names if guesses[name].is_figures]
+    metric = guesses[figures[0]].metric
+    if metric is None:
+        names = _of_one_setting(names, guesses, catalogue)
+    if len(names) < 2 or not set(names) & set(figures):  # noqa: PLR2004 - one column is no pivot
+        return None
+    (before, labels, after), to = _split_setting(names, catalogue)
+    has_words = len(figures) < len(names)
+    if to is None and (has_words or not _is_one_of_a_run(metric, before + after)):
+        return None
+    if not all(labels) or any(map(_STAGES.search, labels)):
+        return None
+    cell, said_by = (guesses[figures[0]], None) if metric else _cell(table, names)
+    pattern = _pattern(before, labels, after, table.columns)
+    return PivotGuess(pattern, tuple(labels), tuple(names), to, cell, said_by)
+
+
+def _is_one_of_a_run(metric: str | None, shared: str) -> bool:
+    """Return whether several columns of one metric are rather settings than parts of a run."""
+    return metric in _ONE_OF_A_RUN or (metric == "peak_memory" and bool(shared.strip()))
+
+
+def _of_one_setting(
+    names: list[str], guesses: Mapping[str, Guess], catalogue: Catalogue
+) -> list[str]:
+    """Return those of some columns of bare figures that are called as settings of one kind."""
+    kinds = {name: _setting("", [plain_text(name)], catalogue) for name in names}
+    kinds |= {name: guesses[name].to for name in names if not kinds[name] and _has_number(name)}
+    known = [kind for kind in kinds.values() if kind is not None]
+    most = max(known, key=known.count, default=None)
+    return [name for name, kind in kinds.items() if kind == most and most is not None]
+
+
+def _has_number(name: str) -> bool:
+    return any(character.isdigit() for character in name)
+
+
+def _split_setting(
+    names: list[str], catalogue: Catalogue
+) -> tuple[tuple[str, list[str], str], str | None]:
+    """Return what names have in common and what differs, and the setting that this is."""
+    whole = ("", names, "")
+    for parts in (whole, *(_split(names, token) for token in _TOKENS)):
+        to = _setting(f"{parts[0]} {parts[2]}", parts[1], catalogue)
+        if to is not None:
+            return parts, to
+    return _split(names, _TOKENS[0]), None
+
+
+def _split(names: list[str], token: re.Pattern[str]) -> tuple[str, list[str], str]:
+    """Return what the names have in common at their beginnings and ends, and what differs.
+
+    >>> _split(["seq 1024 (GB)", "seq 2048 (GB)"], _TOKENS[0])
+    ('seq ', ['1024', '2048'], ' (GB)')
+    """
+    tokens = [token.findall(name) for name in names]
+    n_before = _n_shared(tokens)
+    rest = [list(reversed(one[n_before:])) for one in tokens]
+    n_after = min(_n_shared(rest), *(max(len(one) - 1, 0) for one in rest))
+    before = "".join(tokens[0][:n_before])
+    labels = ["".join(one[n_before : len(one) - n_after]) for one in tokens]
+    after = "".join(tokens[0][len(tokens[0]) - n_after :])
+    return before, labels, after
+
+
+def _n_shared(tokens: list[list[str]]) -> int:
+    shared = takewhile(lambda column: len(set(column)) == 1, zip(*tokens, strict=False))
+    return len(list(shared))
+
+
+def _setting(beside: str, labels: Sequence[str], catalogue: Catalogue) -> str | None:
+    """Return the column of the contract that labels are values of, None if they do not say."""
+    texts = [label.strip() for label in labels]
+    if all(_NUMBER.fullmatch(text) for text in texts):
+        named = guess_setting(beside)
+        return "n_gpus" if named == "gpu_id" else named or _setting_of_numbers(texts)
+    found = [_names(bare_text(text), catalogue) for text in texts]
+    known = [kind for kind in found if kind is not None]
+    most = max(known, key=known.count, default=None)
+    return most if most is not None and 2 * known.count(most) >= len(texts) else None
+
+
+def _setting_of_numbers(texts: Sequence[str]) -> str | None:
+    found = [_NUMBER.fullmatch(text) for text in texts]
+    is_length = all(
+        one and (one["thousands"] or int(one[0].replace(",", "")) >= _LEAST_LENGTH) for one in found
+    )
+    return "seq_len" if is_length else None
+
+
+def _cell(table: RawTable, names: Sequence[str]) -> tuple[Guess, str | None]:
+    """Return what figures look like of which only a text beside them says it, and that text."""
+    others = [name for name in table.columns if name not in names]
+    for text in (*others[:1], *reversed(table.heading)):
+        guess = guess_metric(text)
+        if guess.metric is not None:
+            return guess, text
+    return Guess(metric=OPEN, is_figures=True), None
+
+
+def _pattern(before: str, labels: Sequence[str], after: str, columns: Sequence[str]) -> str:
+    """Return a regular expression of these columns' names alone, its group the label."""
+    short = f"{_escape(before)}(.+){_escape(after)}"
+    n_matching = sum(re.fullmatch(short, name) is not None for name in columns)
+    listed = "|".join(_escape(label) for label in labels)
+    return short if n_matching == len(labels) else f"{_escape(before)}({listed}){_escape(after)}"
+
+
+def _escape(text: str) -> str:
+    return re.sub(r"[\\.+*?()|\[\]{}^$]", r"\\\g<0>", text)

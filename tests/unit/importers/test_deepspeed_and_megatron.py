@@ -1,0 +1,158 @@
+"""DeepSpeed and Megatron on lines that they printed in trainings others published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from registry.importers import Imported
+
+    Observe = Callable[..., list[dict[str, Any]]]
+
+STATED = {"model_id": "llama-2-7b", "method": "full"}
+
+
+@pytest.fixture
+def logs(fixtures: Path) -> Path:
+    return fixtures / "deepspeed"
+
+
+@pytest.fixture
+def megatron(fixtures: Path) -> Path:
+    return fixtures / "megatron"
+
+
+def test_the_command_of_deepspeed_chat_names_model_method_and_batch(
+    logs: Path, observe: Observe
+) -> None:
+    (run,) = observe(logs / "sft.log")
+    assert run["configuration"] == {
+        "model_id": "opt-1.3b", "method": "full", "sharding": "zero2", "seq_len": 512,
+        "micro_batch_size": 8, "grad_accum_steps": 1, "global_batch_size": 128, "n_gpus": 16,
+        "n_epochs": 16,
+    }  # fmt: skip
+    assert run["inferences"]["n_gpus"] == (
+        "samples/s x seconds of a step by the log's clock: 128.1 samples, 8 on each"
+    )
+    assert run["outcome"] == "ok"  # its processes exit successfully
+
+
+def test_a_round_of_rlhf_is_timed_as_a_whole(
+    logs: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (run,) = observe(logs / "rlhf.log")
+    assert run["configuration"]["objective"] == "ppo"
+    assert "n_gpus" not in run["configuration"]
+    assert figure(run, "step_time")["value"] == pytest.approx(3.875)
+    assert figure(run, "samples_per_second")["value"] == 15.06  # not 86.8, the engine's own
+    assert figure(run, "n_steps")["value"] == 10
+
+
+def test_an_engine_that_counts_more_than_its_timer_was_resumed(
+    logs: Path, observe: Observe
+) -> None:
+    (run,) = observe(logs / "resumed.log", **STATED)
+    assert run["flags"] == ["resumed", "short_run"]
+    assert run["inferences"]["flags"] == "the engine counts 136008 steps, its timer 8"
+    assert run["configuration"]["n_gpus"] == 3072
+
+
+def test_a_rate_of_skipped_steps_is_flagged(logs: Path, observe: Observe) -> None:
+    (run,) = observe(logs / "skipped.log", **STATED)
+    assert run["flags"] == ["short_run"]  # 17 of 30 were skipped
+
+
+def test_deepspeed_chats_own_line_is_of_one_process(
+    logs: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (run,) = observe(logs / "chat.log", **STATED)
+    rate = figure(run, "samples_per_second")
+    assert (rate["value"], rate["scope"], rate["device_index"]) == (20, "per_gpu", 0)
+    assert run["configuration"]["micro_batch_size"] == 8
+
+
+def test_autotunings_bounds_are_no_batch(tmp_path: Path, logs: Path, observe: Observe) -> None:
+    log = tmp_path / "run.log"
+    bounds = '    "min_train_batch_size": 1,\n    "min_train_micro_batch_size_per_gpu": 1,\n'
+    text = (logs / "train.log").read_text(encoding="utf-8")
+    log.write_text(bounds + text, encoding="utf-8")
+    (run,) = observe(log, **STATED)
+    assert run["configuration"]["micro_batch_size"] == 4
+    assert run["configuration"]["global_batch_size"] == 64
+
+
+@pytest.mark.parametrize(("folder", "name"), [("deepspeed", "train"), ("megatron", "interval")])
+def test_steps_that_go_back_are_refused_and_other_logs_read(
+    fixtures: Path, tmp_path: Path, read: Callable[..., Imported], folder: str, name: str
+) -> None:
+    text = (fixtures / folder / f"{name}.log").read_text(encoding="utf-8")
+    (tmp_path / "one.log").write_text(text, encoding="utf-8")
+    (tmp_path / "two.log").write_text(text + text, encoding="utf-8")
+    found = read(tmp_path, **STATED)
+    (refusal,) = found.refused
+    assert refusal.path.name == "two.log"
+    assert "several runs, or a restart, in one file; split it" in refusal.reason
+    (run,) = found.submissions[0]["observations"]
+    assert list(run["provenance"]["files"]) == ["one.log"]
+
+
+def test_a_line_of_ten_iterations_holds_the_warm_up(
+    megatron: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (run,) = observe(megatron / "interval.log", **STATED)
+    time = figure(run, "step_time")
+    assert (time["value"], time["reason"]) == (0.7794, "of 3 lines, the first 1 left out")
+    assert "flags" not in run  # a checkpoint of iteration 0 is another model's weights
+
+
+def test_a_checkpoint_of_a_later_iteration_is_a_resumed_run(
+    megatron: Path, tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    text = (megatron / "interval.log").read_text(encoding="utf-8")
+    (tmp_path / "run.log").write_text(text.replace("iteration 0\n", "iteration 5\n"), "utf-8")
+    (run,) = observe(tmp_path / "run.log", **STATED)
+    assert run["flags"] == ["resumed"]
+    assert figure(run, "n_steps")["value"] == 35
+
+
+def test_megatron_bridges_gigabytes_are_decimal(
+    megatron: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (run,) = observe(megatron / "bridge.log", **STATED)
+    assert figure(run, "peak_memory", kind="allocated")["value"] == 153_400_000_000
+    assert figure(run, "peak_memory", kind="active")["value"] == 169_960_000_000
+    assert figure(run, "flops_per_second")["value"] == 663.5e12
+    assert run["outcome"] == "ok"
+
+
+def test_of_two_figures_the_first_is_that_of_the_iteration(
+    megatron: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (run,) = observe(megatron / "hip.log", **STATED)
+    assert figure(run, "step_time")["value"] == 13.3728
+    assert figure(run, "tokens_per_second")["value"] == 9801.4
+    assert figure(run, "peak_memory", kind="device")["value"] == 153.81 * 2**30
+
+
+def test_nemo_prints_bytes_and_an_excerpt_has_no_warm_up(
+    megatron: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (run,) = observe(megatron / "nemo_bytes.log", **STATED)
+    assert figure(run, "peak_memory", kind="reserved")["value"] == 64_286_097_408
+    assert figure(run, "peak_memory", kind="allocated")["value"] == 62_777_982_976
+    assert figure(run, "flops_per_second")["value"] == 866.9e12
+    assert figure(run, "step_time")["reason"] == "of 3 lines"
+
+
+def test_megatron_deepspeed_has_its_memory_in_the_engines_line(
+    megatron: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (run,) = observe(megatron / "deepspeed.log", **STATED)
+    assert figure(run, "peak_memory")["value"] == 19.52 * 2**30
+    assert run["configuration"]["seq_len"] == 4096
+    assert figure(run, "tokens_per_second")["value"] == pytest.approx(1136.723)

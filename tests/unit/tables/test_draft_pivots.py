@@ -1,0 +1,195 @@
+"""Drafts of tables whose columns stand for settings, or whose cells say what they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from registry.tables import draft_mapping, import_document, read_mapping, read_tables
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from registry.catalogue import Catalogue
+
+
+def table(*rows: str) -> str:
+    width = rows[0].count("|") - 1
+    return "\n".join([rows[0], "|---" * width + "|", *rows[1:]]) + "\n"
+
+
+def draft_text(folder: Path, catalogue: Catalogue, document: str) -> str:
+    path = folder / "doc.md"
+    path.write_text(document, encoding="utf-8")
+    return draft_mapping(path, read_tables(path), catalogue)
+
+
+def draft_table(folder: Path, catalogue: Catalogue, document: str) -> dict[str, Any]:
+    (found,) = yaml.safe_load(draft_text(folder, catalogue, document))["tables"]
+    return dict(found)
+
+
+MEMORY = {"figure": {"metric": "peak_memory", "scope": "?"}}
+
+
+@pytest.mark.parametrize(
+    ("columns", "pattern", "said"),
+    [
+        ("512 | 2048", "(512|2048)", {"to": "seq_len"}),
+        ("4K | 8K", "(4K|8K)", {"to": "seq_len", "k_is": "?"}),
+        ("seq 512 | seq 1024", "seq (.+)", {"to": "seq_len"}),
+        ("bs=1 | bs=8", "bs=(.+)", {"to": "micro_batch_size"}),
+        ("2 GPUs | 4 GPUs", "(.+) GPUs", {"to": "n_gpus"}),
+        ("GPUs: 2 | GPUs: 4", "GPUs: (.+)", {"to": "n_gpus"}),
+        (
+            "RTX 4090 | 8x A100 80GB",
+            "(RTX 4090|8x A100 80GB)",
+            {
+                "values": {
+                    "RTX 4090": {"gpu_id": "rtx-4090"},
+                    "8x A100 80GB": {"gpu_id": "a100-80gb", "n_gpus": 8},
+                }
+            },
+        ),
+        (
+            "LoRA memory | full memory",
+            "(.+) memory",
+            {"values": {"LoRA": {"method": "lora"}, "full": {"method": "full"}}},
+        ),
+        (
+            "Qwen-7B | Qwen-14B | Our-7B",
+            "(Qwen-7B|Qwen-14B|Our-7B)",
+            {
+                "values": {
+                    "Qwen-7B": {"model_id": "qwen-7b"},
+                    "Qwen-14B": {"model_id": "qwen-14b"},
+                    "Our-7B": {"model_id": "?"},
+                }
+            },
+        ),
+        ("ours memory | theirs memory", "(.+) memory", {"values": {"ours": "?", "theirs": "?"}}),
+    ],
+)
+def test_columns_called_as_settings_are_drafted_as_a_pivot(
+    tmp_path: Path,
+    catalogue: Catalogue,
+    columns: str,
+    pattern: str,
+    said: dict[str, Any],
+) -> None:
+    width = columns.count("|")
+    rows = table(
+        f"| note | {columns} |",
+        f"| a | 10 GiB {'| 11 GiB' * width} |",
+        f"| b {'| OOM' * width} | 9 GiB |",
+    )
+    found = draft_table(tmp_path, catalogue, rows)
+    assert found["pivot"] == [{"columns": pattern, **said, "cell": MEMORY}]
+
+
+def test_a_column_of_outcomes_belongs_to_the_settings_beside_it(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = table("| note | 512 | 1024 |", "| a | 10 GiB | OOM |", "| b | 12 GiB | OOM |")
+    (pivot,) = draft_table(tmp_path, catalogue, rows)["pivot"]
+    assert pivot["columns"] == "(512|1024)"
+
+
+def test_the_heading_says_what_bare_figures_are(tmp_path: Path, catalogue: Catalogue) -> None:
+    rows = "# Memory usage (GiB)\n\n" + table("| Method | 512 | 1024 |", "| QLoRA | 10 | 12 |")
+    (pivot,) = draft_table(tmp_path, catalogue, rows)["pivot"]
+    assert pivot["cell"]["figure"] == {
+        "metric": "peak_memory",
+        "scope": "?",
+        "default_unit": "GiB",
+        "default_reason": "'Memory usage (GiB)' says so",
+    }
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "Training Memory | Inference Memory",
+        "GPU memory (GB) | CPU memory (GB)",
+        "peak allocated | peak reserved",
+        "warmup time | run time",
+    ],
+)
+def test_parts_of_one_run_are_no_settings(
+    tmp_path: Path, catalogue: Catalogue, columns: str
+) -> None:
+    unit = "s" if "time" in columns else "GiB"
+    rows = table(f"| note | {columns} |", f"| a | 10 {unit} | 11 {unit} |")
+    assert "pivot" not in draft_table(tmp_path, catalogue, rows)
+
+
+def test_rates_beside_each_other_are_of_several_settings(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = table("| Setup | Ours | Theirs |", "| a | 46.91 samples/s | 42.6 samples/s |")
+    (pivot,) = draft_table(tmp_path, catalogue, rows)["pivot"]
+    assert pivot["values"] == {"Ours": "?", "Theirs": "?"}
+
+
+def test_bare_figures_by_number_of_cards_are_of_a_metric_to_be_named(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = "# Throughput\n\n" + table("| Layout | 8 GPUs | 16 GPUs |", "| tp=1 | 4062 | 3842 |")
+    (pivot,) = draft_table(tmp_path, catalogue, rows)["pivot"]
+    assert pivot == {"columns": "(.+) GPUs", "to": "n_gpus", "cell": {"figure": {"metric": "?"}}}
+
+
+def test_a_table_on_its_side_is_drafted_so(tmp_path: Path, catalogue: Catalogue) -> None:
+    rows = table(
+        "| GPU Number | 8 | 16 |", "| TGS | 4078 | 3939 |", "| Activation Ckpt | yes | no |"
+    )
+    found = draft_table(tmp_path, catalogue, rows)
+    assert found["transposed"] is True
+    assert found["columns"] == {
+        "GPU Number": {"to": "n_gpus"},
+        "TGS": {
+            "figure": {"metric": "tokens_per_second", "scope": "mean_gpu", "unit": "token/s/gpu"}
+        },
+        "Activation Ckpt": {"to": "gradient_checkpointing"},
+    }
+
+
+def test_accuracies_of_models_are_no_measurements(tmp_path: Path, catalogue: Catalogue) -> None:
+    rows = table("| Benchmark | Qwen-7B | Llama 2 7B |", "| BLEU | 8.1 | 7.2 |")
+    assert "no column of any table looks measured" in draft_text(tmp_path, catalogue, rows)
+
+
+def test_cells_that_name_cards_and_methods_tell_what_their_column_is(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = table(
+        "| Resources | Technique | Memory |",
+        "| 2 x RTX 4090 | Baseline | 10 GiB |",
+        "| 4 x T4 | QLoRA | 5 GiB |",
+    )
+    columns = draft_table(tmp_path, catalogue, rows)["columns"]
+    assert columns["Resources"]["values"]["4 x T4"] == {"gpu_id": "t4", "n_gpus": 4}
+    assert columns["Technique"]["values"]["Baseline"] == {"method": "?"}
+
+
+def test_a_draft_of_a_pivot_imports_once_it_is_filled_in(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = table(
+        "| Model | 4K (GiB) | 8K (GiB) |", "| Qwen-7B | 20.1 | OOM |", "| Qwen-14B | - | - |"
+    )
+    text = draft_text(tmp_path, catalogue, rows)
+    answers = (("method: '?'", "lora"), ("gpu_id: '?'", "a100-sxm4-80gb"), ("n_gpus: '?'", "1"))
+    for open_line, answer in (*answers, ("k_is: '?'", "1024"), ("scope: '?'", "total")):
+        assert open_line in text
+        text = text.replace(open_line, open_line.replace("'?'", answer))
+    mapping = tmp_path / "mapping.yaml"
+    mapping.write_text(text, encoding="utf-8")
+    result = import_document(tmp_path / "doc.md", read_mapping(mapping), catalogue)
+    assert result.problems == ()
+    assert [
+        (seen["outcome"], seen["configuration"]["seq_len"])
+        for seen in result.submission["observations"]
+    ] == [("ok", 4096), ("oom", 8192)]
