@@ -311,7 +311,7 @@ def test_a_result_that_cannot_be_added_is_not_done(tmp_path: Path, fake_python: 
     plan = parse_plan(
         {"model": "exception", "models": {"exception": {"model_type": "llama"}}}, origin="p"
     )
-    with pytest.raises(OSError, match="^p$"):
+    with pytest.raises(OSError, match=r"^p$"):
         run_plan(plan, tmp_path, add=refuse, python=fake_python)
     assert not list(tmp_path.glob("*/submission.json"))
 
