@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from registry.predict.calibration.fit_rows import USABLE, memory_row, time_row
+from registry.predict.calibration.intervals import plain_interval, widened
+from registry.predict.calibration.open_question import mix
 from registry.predict.formula.peak_memory import PARTS
 
 if TYPE_CHECKING:
@@ -43,8 +45,13 @@ class Prediction:
 
 def predict_memory(question: Question, calibration: Calibration) -> Prediction:
     """Return the peak of one device, in bytes."""
-    row = memory_row(question)
-    return _predict(row, calibration.memory, dict.fromkeys(PARTS, 0.0))
+    parts = dict.fromkeys(PARTS, 0.0)
+    if question.stack is not None:
+        return _predict(memory_row(question), calibration.memory, parts)
+    found = mix(question, calibration.memory.fit, calibration.usual, calibration.kin)
+    figure = widened(plain_interval(found.mixture), calibration.memory.reach["open"][""])
+    row = memory_row(found.plausible[0].question)
+    return Prediction(figure, _parts_of(row, figure, parts), "source")
 
 
 def predict_time(question: Question, calibration: Calibration) -> Prediction:
@@ -54,10 +61,14 @@ def predict_time(question: Question, calibration: Calibration) -> Prediction:
 
 def _predict(row: FitRow, calibrated: Calibrated, parts: dict[str, float]) -> Prediction:
     figure = calibrated.predict(row)
+    return Prediction(figure, _parts_of(row, figure, parts), calibrated.nearness(row))
+
+
+def _parts_of(row: FitRow, figure: Interval, parts: dict[str, float]) -> dict[str, float]:
     for term in row.terms:
         parts[term.part] = parts.get(term.part, 0.0) + term.value
     parts["calibration"] = figure.value - row.formula
-    return Prediction(figure, parts, calibrated.nearness(row))
+    return parts
 
 
 #: Parts that a dry run does not see: they are the formula's.
