@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from registry.predict.answer.advice import CardVerdict
+    from registry.predict.answer.assumed import Assumption
     from registry.predict.answer.nearest import Neighbour
     from registry.predict.answer.will_it_fit import Answer
     from registry.predict.calibration.intervals import Interval
@@ -42,6 +43,7 @@ def format_answer(found: Answer) -> Iterator[str]:
     of = f" of {format_memory(found.capacity_bytes)}" if found.capacity_bytes else ""
     yield f"predicted peak per device: {format_interval(found.prediction.figure)}{of}"
     yield from (f"  {reason}" for reason in found.reasons)
+    yield from _assumed(found)
     yield from _room(found)
     yield from ("", "nearest measured runs:")
     yield from _neighbours(found.nearest)
@@ -56,6 +58,44 @@ def format_answer(found: Answer) -> Iterator[str]:
         for remedy in found.remedies:
             yield f"  {remedy.what}: {format_interval(remedy.peak)}"
     yield from _cards(found.cards)
+
+
+#: How settings are called in answers, and the option that states each.
+_SETTINGS = {
+    "gradient_checkpointing": ("checkpointing", "--checkpointing on or off"),
+    "attention": ("attention", "--attention"),
+    "optimizer": ("optimizer", "--optimizer"),
+    "param_dtype": ("precision of the weights", "--param-dtype"),
+    "adapters": ("adapters", "--rank and --targets"),
+}
+
+
+def _assumed(found: Answer) -> Iterator[str]:
+    """Yield what nobody stated, with the answer under each of its values."""
+    if found.assumptions:
+        yield "  not stated, so the answer covers:"
+    for one in found.assumptions:
+        cases = ", ".join(
+            f"{_format_setting(case.value)} ({case.weight:.0%}): {format_memory(int(case.bytes))}"
+            for case in one.cases
+        )
+        yield f"    {_SETTINGS[one.setting][0]}: {cases}"
+    if found.assumptions:
+        yield f"  to narrow it most, state {_SETTINGS[narrowest(found).setting][1]}"
+
+
+def narrowest(found: Answer) -> Assumption:
+    """Return the open setting that narrows the interval most where it is stated."""
+    return min(found.assumptions, key=lambda one: one.width)
+
+
+def _format_setting(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple):
+        rank, targets = value
+        return f"rank {rank} on {' '.join(targets)}"
+    return str(value)
 
 
 def _room(found: Answer) -> Iterator[str]:
@@ -105,6 +145,17 @@ def answer_data(found: Answer) -> dict[str, Any]:
         "warnings": found.warnings,
         "nearest": [_neighbour_data(near) for near in found.nearest],
         "nearest_oom": _neighbour_data(found.nearest_oom) if found.nearest_oom else None,
+        "assumptions": [
+            {
+                "setting": one.setting,
+                "cases": [
+                    {"value": case.value, "share": case.weight, "peak_bytes": case.bytes}
+                    for case in one.cases
+                ],
+            }
+            for one in found.assumptions
+        ],
+        "narrows_most": narrowest(found).setting if found.assumptions else None,
         "rests_on": [{"observation_id": key, "share": share} for key, share in found.rests_on],
         "longest_seq_len": found.longest_seq_len,
         "biggest_batch": found.biggest_batch,

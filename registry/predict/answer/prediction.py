@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from registry.predict.calibration.fit_rows import FitRow
     from registry.predict.calibration.intervals import Calibrated, Calibration, Interval
+    from registry.predict.calibration.open_question import OpenMixture
     from registry.predict.question import Question
 
 #: Verdicts on a card.
@@ -23,7 +24,7 @@ FITS, DOES_NOT_FIT, UNDECIDED = "fits", "does not fit", "undecided"
 PREDICTORS = {
     "row": "nearest observation and the formula's difference",
     "model": "formula, calibrated on the same stack's other models",
-    "source": "formula, calibrated on other stacks",
+    "source": "formula, calibrated on all stacks, over what the question leaves open",
     "dry run": "dry run on fake tensors",
 }
 
@@ -48,10 +49,15 @@ def predict_memory(question: Question, calibration: Calibration) -> Prediction:
     parts = dict.fromkeys(PARTS, 0.0)
     if question.stack is not None:
         return _predict(memory_row(question), calibration.memory, parts)
-    found = mix(question, calibration.memory.fit, calibration.usual, calibration.kin)
+    found = mix_memory(question, calibration)
     figure = widened(plain_interval(found.mixture), calibration.memory.reach["open"][""])
     row = memory_row(found.plausible[0].question)
     return Prediction(figure, _parts_of(row, figure, parts), "source")
+
+
+def mix_memory(question: Question, calibration: Calibration) -> OpenMixture:
+    """Return the peaks of all that a question may mean, each with its weight."""
+    return mix(question, calibration.memory.fit, calibration.usual, calibration.kin)
 
 
 def predict_time(question: Question, calibration: Calibration) -> Prediction:
