@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from itertools import product
 from math import prod
@@ -41,7 +41,7 @@ class Trial:
     trial_id: str
     settings: Settings
     model: dict[str, Any]
-    plan: str = ""
+    plan: str = field(default="", compare=False)
 
     @property
     def label(self) -> str:
