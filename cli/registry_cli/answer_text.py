@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from registry.predict.answer.assumed import Assumption
     from registry.predict.answer.nearest import Neighbour
     from registry.predict.answer.will_it_fit import Answer
-    from registry.predict.calibration.intervals import Interval
+    from registry.predict.calibration.mixture import Interval
     from registry.predict.question import Question
 
 _ID_DIGITS = 12
@@ -66,7 +66,8 @@ _SETTINGS = {
     "attention": ("attention", "--attention"),
     "optimizer": ("optimizer", "--optimizer"),
     "param_dtype": ("precision of the weights", "--param-dtype"),
-    "adapters": ("adapters", "--rank and --targets"),
+    "loss_kernel": ("loss", "--loss-kernel"),
+    "adapters": ("adapters", "--lora-rank and --lora-targets"),
 }
 
 

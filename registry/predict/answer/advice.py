@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from registry.predict.architecture import Accelerator
-    from registry.predict.calibration.intervals import Calibration, Interval
+    from registry.predict.calibration.intervals import Calibration
+    from registry.predict.calibration.mixture import Interval
     from registry.predict.question import Question
 
 #: Lengths are rounded down to a multiple of this.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, Any
 
-from registry.predict.calibration.intervals import plain_interval
+from registry.predict.calibration.mixture import plain_interval
 from registry.predict.calibration.unstated import open_settings, settings_of
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from registry.predict.calibration.fit_rows import USABLE, memory_row, time_row
-from registry.predict.calibration.intervals import plain_interval, widened
+from registry.predict.calibration.mixture import plain_interval, widened
 from registry.predict.calibration.open_question import mix
 from registry.predict.formula.peak_memory import PARTS
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from registry.predict.calibration.fit_rows import FitRow
-    from registry.predict.calibration.intervals import Calibrated, Calibration, Interval
+    from registry.predict.calibration.intervals import Calibrated, Calibration
+    from registry.predict.calibration.mixture import Interval
     from registry.predict.calibration.open_question import OpenMixture
     from registry.predict.question import Question
 

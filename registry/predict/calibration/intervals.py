@@ -21,6 +21,7 @@ import numpy as np
 
 from registry.predict.calibration.fit_rows import MEMORY, TIME, memory_rows, time_rows
 from registry.predict.calibration.gaussian_process import Fit, Start, covariance, fit
+from registry.predict.calibration.mixture import COVERAGE, Interval, plain_interval
 from registry.predict.calibration.open_question import Kin, collect_kin, mix
 from registry.predict.calibration.runs import PURPOSES
 from registry.predict.calibration.unstated import Usual, count_usual, settle
@@ -30,13 +31,10 @@ if TYPE_CHECKING:
 
     from registry.predict.calibration.fit_rows import FitRow, Prior
     from registry.predict.calibration.gaussian_process import Floats
-    from registry.predict.calibration.mixture import Mixture
     from registry.predict.calibration.runs import ObservedRun
 
 #: How near the nearest observation is, from near to far.
 NEARNESS = ("row", "model", "source")
-#: Share of intervals that should hold the figure.
-COVERAGE = 0.90
 #: Rows of a stack from which on its own scores say how far its intervals reach.
 ENOUGH = 20
 
@@ -57,15 +55,6 @@ class HeldOut:
     def score(self) -> float:
         """Logarithmic error over the relative deviation."""
         return abs(math.log(self.row.value / self.mean)) * self.mean / self.deviation
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A figure, and where it lies nine times in ten."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -267,19 +256,6 @@ class HeldOpen:
         """
         measured = self.seen.peak_bytes or 0.0
         return math.log(max(measured / self.plain.high, self.plain.low / measured))
-
-
-def plain_interval(mixture: Mixture) -> Interval:
-    """Return the median and the 5 % and 95 % quantiles of a mixture."""
-    tail = (1 - COVERAGE) / 2
-    return Interval(*(mixture.quantile(share) for share in (0.5, tail, 1 - tail)))
-
-
-def widened(plain: Interval, by: float) -> Interval:
-    """Return an interval that reaches farther by so much on both sides, in logarithms."""
-    factor = math.exp(by)
-    low, high = plain.low / factor, plain.high * factor
-    return Interval(plain.value, min(low, plain.value), max(high, plain.value))
 
 
 def hold_out_open(

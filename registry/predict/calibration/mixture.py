@@ -9,8 +9,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+#: Share of intervals that should hold the figure.
+COVERAGE = 0.90
 _SQRT2 = math.sqrt(2)
 _STEPS = 60
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A figure, and where it lies nine times in ten."""
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -46,3 +57,16 @@ class Mixture:
             middle = (low + high) / 2
             low, high = (middle, high) if self.below(math.exp(middle)) < share else (low, middle)
         return math.exp((low + high) / 2)
+
+
+def plain_interval(mixture: Mixture) -> Interval:
+    """Return the median and the 5 % and 95 % quantiles of a mixture."""
+    tail = (1 - COVERAGE) / 2
+    return Interval(*(mixture.quantile(share) for share in (0.5, tail, 1 - tail)))
+
+
+def widened(plain: Interval, by: float) -> Interval:
+    """Return an interval that reaches farther by so much on both sides, in logarithms."""
+    factor = math.exp(by)
+    low, high = plain.low / factor, plain.high * factor
+    return Interval(plain.value, min(low, plain.value), max(high, plain.value))

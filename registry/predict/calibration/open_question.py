@@ -11,8 +11,6 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from registry.predict.calibration.fit_rows import memory_row
 from registry.predict.calibration.mixture import Component, Mixture
 from registry.predict.calibration.unstated import complete, kind_of
@@ -82,7 +80,7 @@ def mix(
     means, deviations = fit.predict_many(rows)
     components = tuple(
         Component(one.weight, float(mean), math.log1p(float(deviation / mean)))
-        for one, mean, deviation in zip(plausible, means, np.asarray(deviations), strict=True)
+        for one, mean, deviation in zip(plausible, means, deviations, strict=True)
     )
     return OpenMixture(tuple(plausible), components)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from math import erf, exp, log, sqrt
@@ -41,7 +41,7 @@ class ObservedRun:
     #: What was trained for: see `PURPOSES`.
     purpose: str = "fine-tuning"
     #: The question as the source states it, without what is known of its software; for judging.
-    asked: Question | None = None
+    asked: Question | None = field(default=None, compare=False)
     #: Settings that nobody states, as its figures make them likeliest; for learning.
     settled: Mapping[str, Any] | None = None
 

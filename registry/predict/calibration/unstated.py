@@ -30,13 +30,21 @@ _PLAUSIBLE: Final[Mapping[str, tuple[Any, ...]]] = {
     "attention": ("flash2", "eager"),
     "optimizer": ("adamw", "adamw_8bit"),
     "param_dtype": ("bf16", "fp32"),
+    "loss_kernel": ("whole", "chunked", "liger"),
     "adapters": ((8, ("q_proj", "v_proj")), (16, ("all-linear",)), (64, ("all-linear",))),
 }
+#: Settings that are named only where they are not the usual ones, so that counting would mislead.
+_FIXED: Final[Mapping[str, Choices]] = {
+    "loss_kernel": (("whole", 0.6), ("chunked", 0.2), ("liger", 0.2)),
+}
+#: What counting starts from, in sources: a value that nobody states is still possible.
+_START: Final = 0.5
 #: Words that mean the same to the formula.
 _SAME: Final[Mapping[str, Mapping[Any, Any]]] = {
     "attention": {"not_flash": "eager"},
     "optimizer": {"paged_adamw_8bit": "adamw_8bit", "lion_8bit": "adamw_8bit"},
     "param_dtype": {"fp16": "bf16", "tf32": "fp32"},
+    "loss_kernel": {"unsloth": "chunked"},
 }
 #: Words that a value stands for where it is none of the plausible ones.
 _ELSE: Final[Mapping[str, Any]] = {"attention": "flash2", "optimizer": "adamw"}
@@ -98,7 +106,9 @@ def count_usual(observations: Iterable[ObservedRun]) -> Usual:
 
 
 def _weigh(setting: str, by_source: Mapping[str, Counter[Any]]) -> Choices:
-    weights = dict.fromkeys(_PLAUSIBLE[setting], 1.0)
+    if setting in _FIXED:
+        return _FIXED[setting]
+    weights = dict.fromkeys(_PLAUSIBLE[setting], _START)
     for counter in by_source.values():
         for value, count in counter.items():
             weights[value] += count / counter.total()

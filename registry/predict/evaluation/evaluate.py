@@ -18,15 +18,14 @@ from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, judge
 from registry.predict.calibration.fit_rows import MEMORY, TIME, USABLE, memory_rows, time_rows
 from registry.predict.calibration.gaussian_process import fit
 from registry.predict.calibration.intervals import (
-    Interval,
     hold_out,
     hold_out_open,
     interval,
     open_quantile,
     score_quantile,
     thin,
-    widened,
 )
+from registry.predict.calibration.mixture import Interval, widened
 from registry.predict.calibration.runs import PURPOSES
 from registry.predict.calibration.unstated import count_usual, settle
 from registry.predict.formula.peak_memory import memory_terms, total

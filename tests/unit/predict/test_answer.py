@@ -18,13 +18,16 @@ from registry.predict.formula.peak_memory import GIB
 
 if TYPE_CHECKING:
     from registry.predict.architecture import Accelerator
-    from registry.predict.calibration.intervals import Calibration, Interval
+    from registry.predict.calibration.intervals import Calibration
+    from registry.predict.calibration.mixture import Interval
     from tests.unit.predict.conftest import Ask
 
 
 def test_qlora_of_qwen_7b_fits_an_rtx_3090(ask: Ask, calibration: Calibration) -> None:
-    found = answer(ask("qwen-7b", "rtx-3090", quant_bits=4, seq_len=2048), calibration)
-    assert found.verdict == "fits"
+    question = ask("qwen-7b", "rtx-3090", quant_bits=4, seq_len=2048, stack="swift-benchmark")
+    assert answer(question, calibration).verdict == "fits"
+    found = answer(question.changed(stack=None, gradient_checkpointing=True), calibration)
+    assert found.prediction.figure.value < 24 * GIB
     assert found.nearest[0].observation.source_id == "qwen-finetune-profile"
     assert found.nearest[0].differences == (
         "quant_method is gptq (you did not say)",
