@@ -53,9 +53,11 @@ def format_answer(found: Answer) -> Iterator[str]:
     if found.rests_on:
         shares = ", ".join(f"{key[:_ID_DIGITS]} ({share:.0%})" for key, share in found.rests_on)
         yield f"the figure rests most on: {shares}"
-    if found.remedies:
-        yield from ("", "what would fit:")
-        for remedy in found.remedies:
+    for verdict, title in (("fits", "what would fit:"), ("undecided", "what may fit:")):
+        remedies = [remedy for remedy in found.remedies if remedy.verdict == verdict]
+        if remedies:
+            yield from ("", title)
+        for remedy in remedies:
             yield f"  {remedy.what}: {format_interval(remedy.peak)}"
     yield from _cards(found.cards)
 
@@ -161,7 +163,12 @@ def answer_data(found: Answer) -> dict[str, Any]:
         "longest_seq_len": found.longest_seq_len,
         "biggest_batch": found.biggest_batch,
         "remedies": [
-            {"what": r.what, "settings": dict(r.settings), "peak_bytes": asdict(r.peak)}
+            {
+                "what": r.what,
+                "settings": dict(r.settings),
+                "peak_bytes": asdict(r.peak),
+                "verdict": r.verdict,
+            }
             for r in found.remedies
         ],
         "cards": [

@@ -130,5 +130,5 @@ def test_a_stack_is_named_by_source_or_framework(calibration: Calibration) -> No
         resolve_stack("ms-swif", seen)
     assert str(caught.value).startswith(
         "stack: found 'ms-swif'; did you mean 'ms-swift'?; expected a source or framework that was "
-        "measured: fms-acceleration, "
+        "measured: axolotl"
     )
