@@ -64,7 +64,7 @@ def format_answer(found: Answer) -> Iterator[str]:
 
 #: How settings are called in answers, and the option that states each.
 _SETTINGS = {
-    "gradient_checkpointing": ("checkpointing", "--checkpointing on or off"),
+    "gradient_checkpointing": ("checkpointing", "--checkpointing or --no-checkpointing"),
     "attention": ("attention", "--attention"),
     "optimizer": ("optimizer", "--optimizer"),
     "param_dtype": ("precision of the weights", "--param-dtype"),
@@ -119,6 +119,9 @@ def _neighbours(neighbours: tuple[Neighbour, ...]) -> Iterator[str]:
         yield "  none"
 
 
+#: So many cards are named of each verdict; `--json` has all.
+_MOST_NAMED = 12
+
 #: Cards of a family: few enough to name also those that do not do.
 _FEW_CARDS = 12
 
@@ -132,7 +135,9 @@ def _cards(cards: tuple[CardVerdict, ...]) -> Iterator[str]:
     for verdict in verdicts:
         names = [_card_name(card) for card in cards if card.verdict == verdict]
         if names:
-            yield f"cards of the catalogue, {verdict}: {', '.join(names)}"
+            more = len(names) - _MOST_NAMED
+            named = ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+            yield f"cards of the catalogue, {verdict} (smallest first): {named}"
 
 
 def answer_data(found: Answer) -> dict[str, Any]:
