@@ -44,7 +44,7 @@ def test_full_training_of_qwen_7b_does_not_and_is_told_what_would(
     assert found.biggest_batch is None
     assert "quantize the base to 4 bits (QLoRA)" in [remedy.what for remedy in found.remedies]
     fitting = [card.gpu.gpu_id for card in found.cards if card.verdict == "fits"]
-    assert "h200" in fitting
+    assert "mi300x" in fitting
     assert "rtx-3090" not in fitting
 
 
