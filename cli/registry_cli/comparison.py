@@ -83,7 +83,12 @@ def compare_sides(side_a: list[Row], side_b: list[Row]) -> list[Compared]:
     groups = [_well(runs) for side in (runs_a, runs_b) for runs in side.values()]
     floors = _floor(groups, choose_time), _floor(groups, choose_memory)
     found = [_compare_configuration(runs_a[key], runs_b.get(key, []), *floors) for key in wanted]
-    return sorted(found, key=lambda compared: not compared.regression)
+    return sorted(found, key=_urgency)
+
+
+def _urgency(compared: Compared) -> tuple[bool, bool]:
+    """Return what sorts comparisons: what fails in B first, and of that what runs out of memory."""
+    return not compared.regression, "oom" not in compared.regression
 
 
 def _group(side: list[Row], identify: Callable[[Row], str]) -> dict[str, list[Row]]:

@@ -13,6 +13,7 @@ from registry.measure.matching import match_to_catalogue
 from registry.measure.record_files import write_json
 from registry.measure.releases import add_provenance
 from registry.measure.running.kept_commands import keep_command
+from registry.measure.running.records_folder import find_left_over
 from registry.measure.running.wrapped_command import CommandError, run_command
 from registry.store.add import add_submissions
 from registry.store.snapshot import load_catalogue
@@ -38,6 +39,7 @@ def measure_command(  # noqa: PLR0913 - the options of the command, by keyword
     Return the command's exit status, and the ids of what was recorded.
     """
     catalogue = load_catalogue(location)
+    _show_left_over()
     try:
         found = run_command(words, folder=folder, warmup_steps=warmup_steps)
     except CommandError as error:
@@ -58,6 +60,14 @@ def measure_command(  # noqa: PLR0913 - the options of the command, by keyword
     if keeps:
         _keep(identities, words, folder or Path.cwd())
     return found.returncode, identities
+
+
+def _show_left_over() -> None:
+    for left in find_left_over():
+        console.hint(
+            f"{left}: records of a run that was killed; add them with: registry add {left}; then "
+            "remove the folder"
+        )
 
 
 def _show_recorded(identities: Sequence[str], submission: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ _SHORTEST_PREFIX = 4
 _LABEL = "label="
 
 #: What the statement can select by.
-_PARAMETERS = ("word", "label", "observation_ids", "trial_ids", "package", "version")
+_PARAMETERS = ("word", "prefix", "label", "observation_ids", "trial_ids", "package", "version")
 
 #: A package and the beginning of its version.
 _PACKAGE = re.compile(r"([a-z][a-z0-9_-]*)={1,2}(\d[\w.+]*)")
@@ -45,24 +45,22 @@ def read_recorded(
     if word.startswith(_LABEL):
         return _read_label(registry_path, word.removeprefix(_LABEL))
     trial_ids = _trial_ids(word, catalogue) if word.endswith(".toml") else None
-    too_short = len(word) < _SHORTEST_PREFIX
     package, version = match.groups() if (match := _PACKAGE.fullmatch(word)) else (None, None)
-    found = (
-        []
-        if too_short
-        else _select(
-            registry_path,
-            word=word if trial_ids is None else "-",
-            trial_ids=trial_ids,
-            package=package,
-            version=version,
-        )
+    stated = word if trial_ids is None else "-"
+    found = _select(
+        registry_path,
+        word=stated,
+        prefix=stated if len(stated) >= _SHORTEST_PREFIX else "-",
+        trial_ids=trial_ids,
+        package=package,
+        version=version,
     )
     if not found:
         raise QueryError(
-            f"{word}: selects no observation; expected the id of an observation, an environment or "
-            "a source (at least 4 digits), a label (label=main), a package's version (peft=0.21), "
-            "or the path of a plan that was run; registry environments lists labels and versions"
+            f"{word}: selects no observation; expected the id of an observation or an environment "
+            "(at least 4 digits) or of a source, a label (label=main), a package's version "
+            "(peft=0.21), or the path of a plan that was run; registry environments lists labels "
+            "and versions"
         )
     return found
 
@@ -87,7 +85,7 @@ def _read_label(registry_path: Path | None, label: str) -> list[Row]:
 
 
 def _select(registry_path: Path | None, **chosen: str | None) -> list[Row]:
-    params = {**dict.fromkeys(_PARAMETERS), "word": "-", **chosen}
+    params = {**dict.fromkeys(_PARAMETERS), "word": "-", "prefix": "-", **chosen}
     rows = read_query(open_dataset(registry_path), read_sql("recorded"), params)
     return [as_document(row) for row in rows]
 

@@ -16,6 +16,7 @@ from registry.importers.shared.draft import Draft, import_drafts, state_model
 from registry.importers.shared.readings import GIBIBYTE, largest, measure_token_rate
 from registry.importers.shared.shapes import bool_of, number_of, section_of
 from registry.importers.shared.training_arguments import DTYPES, state_lora, state_optimizer
+from registry.importers.torchtune_console import read_begun, read_printed_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +37,7 @@ _GIGABYTE: Final = 10**9
 
 _FAMILIES: Final = (
     (re.compile(r"llama(\d)(?:_(\d))?_(\d+)b"), "llama-{0}-{2}b"),
-    (re.compile(r"qwen(\d)(?:_(\d))?_(\d+)b"), "qwen{0}-{2}b"),
+    (re.compile(r"qwen(\d)(?:_(\d))?_(\d+(?:_\d+)?)b"), "qwen{0}-{2}b"),
     (re.compile(r"gemma(\d)?(?:_(\d))?_(\d+)b"), "gemma-{0}-{2}b"),
     (re.compile(r"(mistral)(_)?_(\d+)b"), "mistral-{2}b"),
 )
@@ -65,6 +66,9 @@ class TorchtuneImporter:
             if _is_recipe(file):
                 _state_recipe(draft, file.document, options)
                 used.append(file)
+        printed = read_printed_recipe(log.document)
+        if _component(printed, "model"):
+            _state_recipe(draft, printed, options)
         _measure(draft, log, steps)
         draft.cite(log)
         draft.missing.append("no total time; the log has no clock")
@@ -72,7 +76,7 @@ class TorchtuneImporter:
 
 
 def _is_log(file: RunFile) -> bool:
-    return file.kind == "text" and any(_STEP.match(line) for line in file.document[:50])
+    return file.kind == "text" and any(map(_STEP.match, file.document))
 
 
 def _is_recipe(file: RunFile) -> bool:
@@ -122,12 +126,14 @@ def _catalogue_name(component: str) -> str | None:
 
     >>> _catalogue_name("lora_llama3_1_8b")
     'llama-3.1-8b'
+    >>> _catalogue_name("lora_qwen2_5_1_5b_base"), _catalogue_name("code_llama2_7b")
+    ('qwen2.5-1.5b', None)
     """
     for pattern, form in _FAMILIES:
-        found = pattern.search(component)
+        found = pattern.match(_LORA_PREFIX.sub("", component))
         if found:
             version = ".".join(part for part in found.groups()[:2] if part)
-            return form.format(version, None, found[3])
+            return form.format(version, None, found[3].replace("_", "."))
     return None
 
 
@@ -147,11 +153,11 @@ def _measure(draft: Draft, log: RunFile, steps: Sequence[tuple[int, Mapping[str,
     if not steps:
         return
     draft.leave_open("the log does not say whether the run went to its end")
-    draft.measure("n_steps", steps[-1][0])
+    draft.measure("n_steps", steps[-1][0] + (steps[0][0] == 0))  # it counted from 0 once
     draft.measure("train_loss", steps[-1][1].get("loss"), statistic="last")
     rates = [rate for _, figures in steps if (rate := figures.get("tokens_per_second_per_gpu"))]
     measure_token_rate(draft, rates, "steps; first process")
-    begun = _begun(log)
+    begun = read_begun(log.document, log.path.stem)
     if begun is not None:
         draft.observation["observed_at"] = begun.isoformat()
         draft.inferences["observed_at"] = "the log's name"
@@ -159,12 +165,8 @@ def _measure(draft: Draft, log: RunFile, steps: Sequence[tuple[int, Mapping[str,
         peak = largest((figures for _, figures in steps), name)
         if peak:
             _measure_memory(draft, kind, peak, begun)
-
-
-def _begun(log: RunFile) -> datetime | None:
-    """Return when the log was begun, from the seconds in its name, or None."""
-    found = re.search(r"log_(\d{10})(?:\.\d+)?$", log.path.stem)
-    return datetime.fromtimestamp(int(found[1]), tz=UTC) if found else None
+    if not draft.has("peak_memory"):
+        draft.missing.append("no memory (log_peak_memory_stats: True logs it)")
 
 
 def _measure_memory(draft: Draft, kind: str, peak: float, begun: datetime | None) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.contract import vocabulary
 from registry.measure.recording.catalogue_rows import SHAPE
+from registry.submission.identity import canonical_json, document_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +21,11 @@ def match_to_catalogue(document: Row, catalogue: Catalogue, *, prefer: str | Non
 
     A model is known by its hub name or by its shape; ``prefer`` is the id to take where several
     models share a shape. What the catalogue does not know, or knows by the same id from another
-    run, stays described in the submission, which is then complete by itself.
+    run, stays described in the submission, which is then complete by itself; unless it is the same
+    thing and only described otherwise (a driver sees less memory). A model whose id the catalogue
+    has for another one gets an id of its own.
     """
+    document = tell_apart(document, catalogue)
     models = {
         row["model_id"]: _other(find_model(row, catalogue, prefer), row["model_id"])
         for row in document.get("models", ())
@@ -32,8 +36,8 @@ def match_to_catalogue(document: Row, catalogue: Catalogue, *, prefer: str | Non
     }
     matched = {
         **document,
-        "models": [row for row in document.get("models", ()) if not models[row["model_id"]]],
-        "gpus": [row for row in document.get("gpus", ()) if not gpus[row["gpu_id"]]],
+        "models": _to_describe("models", document, models, catalogue),
+        "gpus": _to_describe("gpus", document, gpus, catalogue),
         "observations": [
             _in_known_words(
                 {**each, "configuration": _renamed(each["configuration"], models, gpus)}
@@ -42,6 +46,52 @@ def match_to_catalogue(document: Row, catalogue: Catalogue, *, prefer: str | Non
         ],
     }
     return {name: value for name, value in matched.items() if value != []}
+
+
+def _to_describe(
+    part: str, document: Row, known: Mapping[str, str | None], catalogue: Catalogue
+) -> list[Row]:
+    """Return the rows of ``models`` or ``gpus`` that the submission has to describe."""
+    key = "model_id" if part == "models" else "gpu_id"
+    return [
+        row
+        for row in document.get(part, ())
+        if not known[row[key]] and not catalogue.contradiction(part, row)
+    ]
+
+
+def tell_apart(document: Row, catalogue: Catalogue) -> Row:
+    """Return the submission with another id for each model whose id the catalogue's has already.
+
+    The id of a model without a name says its shape, and two models may share it that differ in what
+    it does not say, such as the width of a head. The new id follows from the description alone.
+    """
+    renamed = {
+        row["model_id"]: f"{row['model_id']}-{_digest(row)}"
+        for row in document.get("models", ())
+        if catalogue.contradiction("models", row) and not find_model(row, catalogue)
+    }
+    if not renamed:
+        return document
+    return {
+        **document,
+        "models": [
+            {**row, "model_id": renamed.get(row["model_id"], row["model_id"])}
+            for row in document["models"]
+        ],
+        "observations": [
+            {**each, "configuration": _renamed(each["configuration"], renamed, {})}
+            for each in document.get("observations", ())
+        ],
+    }
+
+
+def _digest(row: Row) -> str:
+    return document_id(canonical_json(row))[:_DIGITS]
+
+
+#: Digits that tell two models of one shape apart.
+_DIGITS = 6
 
 
 def _in_known_words(observation: Row) -> Row:

@@ -56,8 +56,8 @@ class Folder:
 
     @property
     def is_registry(self) -> bool:
-        """Whether the folder holds a registry."""
-        return self.tables.is_dir() or self.journal.is_dir()
+        """Whether the folder holds a registry; a clone of an empty one lacks the empty folders."""
+        return self.tables.is_dir() or self.journal.is_dir() or (self.path / SETTINGS).is_file()
 
     @property
     def is_curated(self) -> bool:

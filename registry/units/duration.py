@@ -21,6 +21,8 @@ _CLOCK = re.compile(
     r"(?:(?P<days>[0-9]{1,6}) days?, *)?"
     r"(?:(?P<hours>[0-9]{1,6}):)?(?P<minutes>[0-9]{1,2}):(?P<seconds>[0-9]{2}(?:\.[0-9]{1,9})?)"
 )
+#: Hours and minutes with an h between them: the minutes have two digits and no unit.
+_HOURS_MINUTES = re.compile(r"(?P<hours>[0-9]{1,6})(?P<label>[hH])(?P<minutes>[0-9]{2})")
 _PART = re.compile(rf"(?P<number>{NUMBER})\s*(?P<label>[^\W\d_]+)[\s,\uff0c]*(?:and\s+)?")
 _HOURS_PER_DAY = 24
 _SIXTY = 60
@@ -46,7 +48,8 @@ def parse_duration(
 ) -> Quantity[float]:
     """Read one duration, in seconds.
 
-    Two fields of a clock are minutes and seconds (``07:01``), three are hours, minutes and seconds.
+    Two fields of a clock are minutes and seconds (``07:01``), three are hours, minutes and seconds;
+    an ``h`` between two fields makes them hours and minutes (``1h05``).
     A number alone needs ``default_unit``; ``read_as`` is ``mm.ss`` for a ``18.37`` that means
     18:37, or ``h:mm``, and touches no text of another form; both need a ``reason``. The sum is
     exact, the result the nearest float.
@@ -66,6 +69,7 @@ def parse_duration(
     found = (
         _parse_as(bare, read_as, reason, where=where)
         or _parse_clock(bare, where=where)
+        or _parse_hours_minutes(bare, where=where)
         or _parse_bare(bare, default_unit, reason, where=where)
         or _parse_parts(bare, where=where)
     )
@@ -105,6 +109,17 @@ def _parse_clock(text: str, *, where: str) -> _Reading | None:
     form = "h:mm:ss" if match["hours"] else "mm:ss"
     total = ((days * _HOURS_PER_DAY + hours) * _SIXTY + minutes) * _SIXTY + seconds
     return _Reading(total, "days" if match["days"] else None, form)
+
+
+def _parse_hours_minutes(text: str, *, where: str) -> _Reading | None:
+    match = _HOURS_MINUTES.fullmatch(text)
+    if match is None:
+        return None
+    minutes = int(match["minutes"])
+    if minutes >= _SIXTY:
+        raise unit_error(where, text, "hours and minutes with minutes below 60")
+    seconds = Fraction((int(match["hours"]) * _SIXTY + minutes) * _SIXTY)
+    return _Reading(seconds, match["label"], "h:mm")
 
 
 def _parse_bare(

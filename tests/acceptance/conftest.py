@@ -62,7 +62,10 @@ def environment(tmp_path: Path) -> dict[str, str]:
     """Return the environment of a user who has no registry yet."""
     kept = {name: value for name, value in os.environ.items() if name != "REGISTRY_PATH"}
     path = f"{COMMAND.parent}{os.pathsep}{kept['PATH']}"
-    return {**kept, "XDG_DATA_HOME": str(tmp_path / "data"), "PATH": path}
+    temporary = tmp_path / "tmp"  # what killed runs left in that of the machine is named
+    temporary.mkdir()
+    folders = {"XDG_DATA_HOME": str(tmp_path / "data"), "TMPDIR": str(temporary)}
+    return {**kept, **folders, "PATH": path}
 
 
 @pytest.fixture

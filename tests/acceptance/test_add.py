@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.unit.measure.running.test_wrapped_command import lines, step
+from tests.unit.measure.running.test_wrapped_command import RECORD, lines, step
 
 if TYPE_CHECKING:
     import subprocess
@@ -400,3 +402,25 @@ def test_a_folder_that_a_killed_run_left_is_one_training_of_all_its_ranks(
     sql = "select outcome, (select max(seconds) from samples) as longest from observations"
     found = run("query", sql, "--registry", "new")
     assert found.stdout.split() == ["outcome,longest", "interrupted,1.5"]
+
+
+def test_a_training_that_ended_before_its_run_was_killed_is_added_beside_the_other(
+    run: Run, environment: dict[str, str]
+) -> None:
+    folder = Path(environment["TMPDIR"]) / "registry-run-1"
+    folder.mkdir()
+    (folder / "record-0-1-1.json").write_text(json.dumps(RECORD))
+    growing = folder / "record-0-1-2.jsonl"
+    growing.write_text(lines(step(1), step(2)))
+    assert run("init", "new", "--empty").returncode == 0
+    python = ("run", "--registry", "new", "--no-keep", "--", sys.executable, "-c", "")
+    assert "killed" not in run(*python).stderr  # what grew a moment ago may go on
+    for file in folder.iterdir():
+        os.utime(file, (0, 0))
+    assert run(*python).stderr.splitlines()[0] == (
+        f"{folder}: records of a run that was killed; add them with: registry add {folder}; then "
+        "remove the folder"
+    )
+    assert run("add", str(folder), "--registry", "new").returncode == 0
+    found = run("query", "select outcome from results order by all", "--registry", "new")
+    assert found.stdout.split() == ["outcome", "interrupted", "ok"]

@@ -60,6 +60,16 @@ def test_what_was_ok_and_fails_is_the_first_line(
     assert run("compare", "old-release", "new-release").returncode == 0
 
 
+def test_of_several_failures_a_lack_of_memory_comes_first(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    hand_in("a", "90.1", *WELL)  # ids of sources are taken whole, however short
+    hand_in("b", "91.0", (64, "error", 0.0), (64, "error", 0.0), (128, "oom", 0.0))
+    done = run("compare", "a", "b", "--fail")
+    assert done.returncode == 1
+    assert done.stdout.startswith("WAS OK, IS OOM: ")
+
+
 def test_what_is_missing_fails(run: Run, hand_in: Callable[..., None]) -> None:
     hand_in("old-release", "90.1", *WELL)
     hand_in("new-release", "91.0", *WELL[:2])

@@ -170,7 +170,9 @@ def _read_file(name: str, *, is_submission: bool) -> Documents | None:
 def _read_folder(path: Path, *, is_submission: bool) -> Documents | None:
     """Return the documents of a folder of submissions, read as they are asked for."""
     growing = [file for name in _RECORDED for file in path.glob(f"{name}*.jsonl")]
-    complete = sorted(path.glob("registry-*.json"))
+    # beside one that grows, a record is what the recorder left too; else any document is called so
+    names = _RECORDED if growing else _RECORDED[:1]
+    complete = sorted(file for name in names for file in path.glob(f"{name}*.json"))
     if growing or complete:  # what a recorder left in a training's output folder, or its parent
         parsed = (each for file in complete for each in _parse(_read_text(file), str(file)))
         return chain(parsed, _read_growing(str(path), growing))

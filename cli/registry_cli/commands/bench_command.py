@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import click
 from registry.errors import SourceError
 from registry.measure.running.bench import NAMES, Side, name_sides, order_turns, run_bench
 from registry.measure.running.interpreter import probe_interpreter
+from registry.measure.running.time_left import TimeLeft
 from registry.measure.running.trial_run import job_command
 from registry.measure.running.trials import expand_trials
 from registry.measure.trial_settings import BOUNDS
@@ -175,27 +175,29 @@ def _run(
         return added.observation_ids
 
     folder = ensure_writable(location).path / RUNS
-    show = _follow(len(turns), sides)
+    show = _follow(turns, sides)
     bench = run_bench(turns, sides, folder, add=add, catalogue=catalogue, progress=show)
     for message in bench.refused:
         console.error(f"a run's result was not recorded: {message}")
     return bench
 
 
-def _follow(n_turns: int, sides: tuple[Side, Side]) -> Callable[[Turn, TrialResult | None], object]:
+def _follow(
+    turns: Sequence[Turn], sides: tuple[Side, Side]
+) -> Callable[[Turn, TrialResult | None], object]:
     """Return what shows each run when it has ended, with an estimate of the time left."""
-    began, n_done = time.monotonic(), 0
+    time_left = TimeLeft([turn.trial for turn in turns])
+    left = [turn.trial for turn in turns]
 
     def show(turn: Turn, result: TrialResult | None) -> None:
-        nonlocal n_done
         if result is None:
             return
-        n_done += 1
-        left = (time.monotonic() - began) / n_done * (n_turns - n_done)
-        more = f", about {format_duration(left)} to go" if n_done < n_turns else ""
+        time_left.note(left.pop(0), result.seconds)
+        seconds = time_left.estimate(left)
+        more = f", about {format_duration(seconds)} to go" if seconds else ""
         detail = f": {result.detail}" if result.detail else ""
         console.hint(
-            f"[{n_done}/{n_turns}] round {turn.round} {NAMES[turn.side]} "
+            f"[{len(turns) - len(left)}/{len(turns)}] round {turn.round} {NAMES[turn.side]} "
             f"({sides[turn.side].label}) {turn.trial.label}: {result.outcome} in "
             f"{format_duration(result.seconds)}{detail}{more}"
         )

@@ -20,8 +20,8 @@ from observations as o
 inner join configurations as c on c.configuration_id = o.configuration_id
 inner join environments as e on e.environment_id = o.environment_id
 left join models as m on m.model_id = c.model_id
-where starts_with(o.observation_id, $word)
-    or starts_with(o.environment_id, $word)
+where starts_with(o.observation_id, $prefix)
+    or starts_with(o.environment_id, $prefix)
     or o.source_id = $word
     or json_extract_string(o.provenance, '$.label') = $label
     or (

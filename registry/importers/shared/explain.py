@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ def explain_refusal(file: RunFile) -> str:
     if file.kind == "csv":
         return (
             "a table of no known producer; say what its columns mean with a mapping "
-            "(`--from csv --mapping mapping.yaml`)"
+            f"(`registry import {quote(str(file.path))} --draft > mapping.yaml` drafts it; then "
+            "`--from csv --mapping mapping.yaml`)"
         )
     return _explain_other_kind(file) or _explain_settings(file) or _UNKNOWN
 

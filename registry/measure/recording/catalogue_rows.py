@@ -28,7 +28,8 @@ SHAPE = (
 def describe_model(config: Any, n_params: int | None) -> Row:
     """Return a row of ``models`` from a live configuration (an object or a mapping)."""
     row: Row = parse_hf_config(config)
-    row["family"] = _get(config, "model_type")
+    if row.get("model_type") is not None:
+        row["model_type"] = row["family"] = _word(row["model_type"])
     row["hf_id"] = _hub_id(_get(config, "_name_or_path") or _get(config, "name_or_path"))
     if n_params is not None:  # counted on the live model, whatever its configuration says
         row["n_params"] = n_params
@@ -40,6 +41,17 @@ def _get(config: Any, name: str) -> Any:
     return config.get(name) if isinstance(config, dict) else getattr(config, name, None)
 
 
+def _word(kind: Any) -> str:
+    """Return the kind of a model as its configuration has it, ``other`` where that is no word.
+
+    A class of one's own may hold anything there: a folder of this machine, a number, a text.
+    """
+    return kind if isinstance(kind, str) and _WORD.fullmatch(kind) else "other"
+
+
+_WORD = re.compile(r"\w[\w.+ -]{0,63}")
+
+
 def _hub_id(name: Any) -> str | None:
     """Return a name that can only be a repository of the hub, never a folder of this machine."""
     if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
@@ -47,17 +59,23 @@ def _hub_id(name: Any) -> str | None:
     return None if name.startswith(".") or Path(name).exists() else name
 
 
+#: What the number of parameters follows from.
+_SIZES = ("hidden_size", "n_layers", "intermediate_size", "n_heads", "vocab_size")
+
+
 def format_model_id(row: Row) -> str:
-    """Return the slug of a model: its hub name, else its architecture and shape, else its size.
+    """Return the slug of a model: its hub name, else its architecture and shape.
+
+    Where the shape does not say how many parameters there are, their number tells two models apart.
 
     >>> format_model_id({"model_type": "llama", "hidden_size": 512, "n_layers": 8})
     'llama-h512-l8'
-    >>> format_model_id({"model_type": "net", "n_params": 320})
-    'net-p320'
+    >>> format_model_id({"model_type": "net", "hidden_size": 32, "n_params": 7556})
+    'net-h32-p7556'
     """
     if row.get("hf_id"):
         return format_slug(row["hf_id"].split("/")[-1])
-    parts = [row.get("model_type") or "model"]
+    parts = [format_slug(row.get("model_type") or "", "model")]
     for letter, column in (
         ("h", "hidden_size"),
         ("l", "n_layers"),
@@ -68,7 +86,7 @@ def format_model_id(row: Row) -> str:
     ):
         if row.get(column):
             parts.append(f"{letter}{row[column]}")
-    if len(parts) == 1 and row.get("n_params"):
+    if row.get("n_params") and not all(map(row.get, _SIZES)):
         parts.append(f"p{row['n_params']}")
     if row.get("tied_embeddings"):
         parts.append("tied")

@@ -50,12 +50,15 @@ class LoopJob:
     def config(self) -> Any:
         """The model's configuration, or that of a model in it, else what its modules show."""
         found = _find_config(self._bare)
-        if getattr(found, "model_type", None):
+        kind = getattr(found, "model_type", None)
+        if kind and isinstance(kind, str):
             return found
         stated = vars(found) if hasattr(found, "__dict__") else found
         if not stated:
             stated = read_module_shape(self._bare)
-        return {"model_type": type(self._bare).__name__.lower(), **stated}
+        kind = stated.get("model_type")
+        named = isinstance(kind, str) and kind
+        return {**stated, "model_type": kind if named else type(self._bare).__name__.lower()}
 
     @property
     def device(self) -> str:

@@ -9,17 +9,19 @@ from __future__ import annotations
 import os
 import re
 import signal
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from registry.catalogue import Catalogue
 from registry.errors import SourceError
 from registry.measure.child_process import Finished, format_exit, run_in_foreground
 from registry.measure.failure import Failure
+from registry.measure.matching import tell_apart
 from registry.measure.record_files import read_json
 from registry.measure.recording.progress import SUFFIX, assemble_files
+from registry.measure.running.records_folder import records_folder
 from registry.measure.running.trial_run import is_record, rank_of_failure
 from registry.measure.trial_settings import RECORD_FOLDER, WARMUP_STEPS
 
@@ -77,12 +79,12 @@ def run_command(
     awaited.
     """
     environment = dict(environment or os.environ)
-    with tempfile.TemporaryDirectory(prefix="registry-run-") as records_folder:
-        wrapped = wrapped_environment(environment, records_folder)
+    with records_folder() as own:
+        wrapped = wrapped_environment(environment, str(own))
         if warmup_steps is not None:
             wrapped[WARMUP_STEPS] = str(warmup_steps)
         finished = _run(command, wrapped, folder)
-        records = list(read_folder(Path(records_folder)))
+        records = list(read_folder(own))
     returncode = finished.returncode
     status = returncode if returncode >= 0 else _SIGNAL_BASE - returncode
     submission = None
@@ -122,8 +124,9 @@ def read_folder(folder: Path) -> Iterator[Row]:
 def _recorded(records: list[Row], command: Sequence[str], finished: Finished) -> Row:
     """Return one submission with the trainings of the first rank, or the most telling failures."""
     how = {"wrapped": format_command(command), "exit": format_exit(finished.returncode)}
+    leading = _told_apart(_leading(records))
     observations = []
-    for each in (record["observations"][0] for record in _leading(records)):
+    for each in (record["observations"][0] for record in leading):
         observation = {**each, "provenance": {**each.get("provenance", {}), **how}}
         failure = _judge(observation, finished)
         if failure is not None:
@@ -131,8 +134,8 @@ def _recorded(records: list[Row], command: Sequence[str], finished: Finished) ->
         observations.append(observation)
     return {
         **records[0],
-        "models": _distinct(records, "models", "model_id"),
-        "gpus": _distinct(records, "gpus", "gpu_id"),
+        "models": _distinct(leading, "models", "model_id"),
+        "gpus": _distinct(leading, "gpus", "gpu_id"),
         "observations": observations,
     }
 
@@ -167,6 +170,16 @@ def _leading(records: list[Row]) -> list[Row]:
     if telling:
         return [*well, min(telling, key=rank_of_failure)]
     return started if well else started[:1]
+
+
+def _told_apart(records: list[Row]) -> list[Row]:
+    """Return the records with an id of its own for each model that they describe."""
+    known = Catalogue()
+    apart = []
+    for record in records:
+        apart.append(tell_apart(record, known))
+        known = known.extended(apart[-1].get("models", ()), ())
+    return apart
 
 
 def _distinct(records: list[Row], part: str, key: str) -> list[Row]:

@@ -163,7 +163,8 @@ def test_a_table_of_one_s_own_needs_a_mapping(
     (tmp_path / "mine.csv").write_text("model,memory\nx,1\n", encoding="utf-8")
     assert read(tmp_path, kind="csv").refused[0].reason == (
         "a table of no known producer; say what its columns mean with a mapping "
-        "(`--from csv --mapping mapping.yaml`)"
+        f"(`registry import {tmp_path / 'mine.csv'} --draft > mapping.yaml` drafts it; then "
+        "`--from csv --mapping mapping.yaml`)"
     )
 
 

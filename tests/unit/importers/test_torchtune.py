@@ -76,3 +76,30 @@ def test_an_unknown_component_says_how_to_name_the_model(
     (refusal,) = read(tmp_path).refused
     assert refusal.reason.startswith("unknown model 'lora_nowhere_9b'")
     assert refusal.reason.endswith("say which one it is with `--set model_id=…`")
+
+
+def test_a_console_shows_the_recipe_and_the_logs_name(fixtures: Path, observe: Observe) -> None:
+    (run,) = observe(fixtures / "torchtune_console")
+    configuration = run["configuration"]
+    assert (configuration["model_id"], configuration["method"]) == ("llama-3.1-8b", "lora")
+    assert (configuration["seq_len"], configuration["grad_accum_steps"]) == (2048, 8)
+    assert run["observed_at"] == "2024-08-16T21:34:32Z"
+
+
+def test_early_logs_count_from_zero_and_print_no_peak(
+    tmp_path: Path, read: Callable[..., Imported], figure: Callable[..., dict[str, Any]]
+) -> None:
+    line = "Step {} | loss:0.9 lr:2e-05 gpu_resources:40627453440 \n"
+    (tmp_path / "log.txt").write_text("".join(map(line.format, range(3))), encoding="utf-8")
+    found = read(tmp_path, **RUN)
+    (run,) = found.submissions[0]["observations"]
+    assert figure(run, "n_steps")["value"] == 3
+    assert any("no memory" in text for text in found.missing)
+
+
+def test_code_llama_is_no_llama(tmp_path: Path, read: Callable[..., Imported]) -> None:
+    write_log(tmp_path, "log_1730000000.txt", 1, 2)
+    config = "model:\n  _component_: torchtune.models.code_llama2.code_llama2_7b\n"
+    (tmp_path / "config.yaml").write_text(config, encoding="utf-8")
+    (refusal,) = read(tmp_path).refused
+    assert refusal.reason.startswith("unknown model 'code_llama2_7b'")

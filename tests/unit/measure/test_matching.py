@@ -5,15 +5,16 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import pytest
+
 from registry.catalogue import Catalogue
 from registry.measure.matching import match_to_catalogue
 from registry.measure.recording.catalogue_rows import describe_model, format_model_id
+from registry.measure.recording.loop_job import LoopJob
 from registry.text import format_slug
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 SHAPE = {
     "model_type": "llama",
@@ -120,3 +121,56 @@ def test_another_number_of_parameters_is_another_model() -> None:
 def test_a_hub_name_goes_before_the_shape() -> None:
     matched = match_to_catalogue(document(hf_id="Some/Model"), CATALOGUE)
     assert configuration(matched)["model_id"] == "hub"
+
+
+def test_two_models_of_one_name_are_told_apart() -> None:
+    catalogue = Catalogue(
+        models={"net-h8": {"model_id": "net-h8", "hidden_size": 8, "head_dim": 4}}
+    )
+    found = document(model_id="net-h8")
+    row = {"model_id": "net-h8", "hidden_size": 8, "head_dim": 2}
+    found["models"] = [row]
+    found["observations"] = [{"configuration": {"model_id": "net-h8"}}]
+    matched = match_to_catalogue(found, catalogue)
+    (described,) = matched["models"]
+    assert described == {**row, "model_id": described["model_id"]}
+    assert described["model_id"].startswith("net-h8-")
+    assert configuration(matched)["model_id"] == described["model_id"]
+    again = catalogue.extended([described], ())
+    assert match_to_catalogue(found, again)["models"] == [described]
+
+
+def test_what_is_known_and_only_described_otherwise_is_not_described_again() -> None:
+    found = document(model_id="base", n_params=5, max_positions=9)
+    found["observations"] = [{"configuration": {"model_id": "base", "gpu_id": "nvidia-x"}}]
+    found["gpus"] = [{"gpu_id": "x", "memory_bytes": 7}]
+    known = Catalogue(
+        models={"base": {**CATALOGUE.models["base"], "max_positions": 8}},
+        gpus={"x": {"gpu_id": "x", "memory_bytes": 8, "device_names": ["NVIDIA X"]}},
+    )
+    matched = match_to_catalogue(found, known)
+    assert matched.keys() == {"observations"}
+
+
+def test_what_is_no_word_is_no_kind_of_a_model() -> None:
+    for kind in ("/home/me/model", "a\nb", "x" * 5000, 5):
+        row = describe_model({"model_type": kind, "hidden_size": 8}, 320)
+        assert (row["model_id"], row["model_type"]) == ("other-h8-p320", "other")
+
+
+def test_the_number_of_parameters_counts_where_the_shape_does_not_say_it() -> None:
+    config = {"model_type": "net", "hidden_size": 8}
+    ids = [describe_model(config, n)["model_id"] for n in (320, 640)]
+    assert ids == ["net-h8-p320", "net-h8-p640"]
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("acme", "acme"), (5, "net"), (None, "net")])
+def test_a_model_type_that_is_no_text_gives_way_to_the_class(kind: object, expected: str) -> None:
+    class Net:
+        config = SimpleNamespace(model_type=kind, hidden_size=8)
+
+        def modules(self) -> list[Net]:
+            return [self]
+
+    row = describe_model(LoopJob(Net(), []).config, 320)
+    assert (row["model_type"], row["hidden_size"]) == (expected, 8)

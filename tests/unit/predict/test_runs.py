@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from registry.errors import QuestionError
-from registry.predict.calibration.runs import collect_observations, resolve_stack
+from registry.predict.calibration.runs import (
+    collect_observations,
+    read_observations,
+    resolve_stack,
+)
+from tests.unit.store.registries import make_registry
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Any
 
     from registry.catalogue import Catalogue
@@ -59,6 +65,32 @@ def test_a_model_without_a_shape_is_left_out(catalogue: Catalogue) -> None:
     assert collect_observations([row], {}) == []
     row |= catalogue.models["qwen-7b"]
     assert len(collect_observations([row], {})) == 1
+
+
+@pytest.mark.parametrize("outcome", ["ok", "oom"])
+def test_runs_on_cpu_stay_out_of_the_calibration_for_cards(tmp_path: Path, outcome: str) -> None:
+    db = make_registry(tmp_path / "mine")
+    for gpu_id, kind in (("cpu", "host_rss"), ("rtx-3090", "reserved")):
+        peak = {"metric": "peak_memory", "kind": kind, "value": 18 * 2**30}
+        observation = {
+            "outcome": outcome,
+            "configuration": {
+                "model_id": "llama-2-7b",
+                "method": "lora",
+                "seq_len": 512,
+                "micro_batch_size": 1,
+                "gpu_id": gpu_id,
+                "n_gpus": 1,
+            },
+            "measurements": [peak] if outcome == "ok" else [],
+        }
+        source = {"source_id": f"on-{gpu_id}", "kind": "run"}
+        db.add({"source": source, "observations": [observation]})
+    assert {row["source_id"] for row in db.query("from sources").rows()} == {
+        "on-cpu",
+        "on-rtx-3090",
+    }
+    assert [one.source_id for one in read_observations(db)] == ["on-rtx-3090"]
 
 
 def test_a_stack_is_named_by_source_or_framework(calibration: Calibration) -> None:

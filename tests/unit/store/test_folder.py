@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from registry.api import Registry
 from registry.errors import ContractError, MissingRegistryError, StoreError
 from registry.store import folder as folder_module
 from registry.store.folder import (
@@ -192,3 +194,16 @@ def test_a_package_without_curated_records_is_to_be_installed_again(
     for place in (tmp_path / "records", package / "curated"):
         (place / "tables").mkdir(parents=True)
         assert curated_dir.__wrapped__() == place
+
+
+def test_the_clone_of_an_empty_registry_is_one(tmp_path: Path) -> None:
+    folder = create_registry(tmp_path / "mine", curated=False)
+    for empty in (folder.journal, folder.tables):  # git keeps no empty folder
+        empty.rmdir()
+    location = find_registry(folder.path)
+    assert location.curated is None
+    db = Registry(location)
+    example = Path(__file__).parents[2] / "examples" / "valid" / "minimal.json"
+    db.add(json.loads(example.read_text()))
+    db.fold()
+    assert db.load("observations").shape[0] == 1

@@ -26,6 +26,8 @@ PLACE = "table 1, row 4, column '训练时长'"
         ("1 day, 0:00:01", 86401.0, "h:mm:ss"),
         ("2小时5分钟", 7500.0, "h min"),
         ("23h 15m", 83700.0, "h min"),
+        ("1h05", 3900.0, "h:mm"),
+        ("15h10", 54600.0, "h:mm"),
         ("3 hrs", 10800.0, "h"),
         ("1.5 hr", 5400.0, "h"),
         ("2 days", 172800.0, "day"),
@@ -103,6 +105,17 @@ def test_an_unclear_duration_says_what_is_expected() -> None:
         f"{PLACE}: found 's', expected a duration such as '7.01min', '5h35min', '3:35:20' or "
         "'07:01'"
     )
+
+
+def test_minutes_behind_an_h_are_below_sixty() -> None:
+    with pytest.raises(UnitError, match="minutes below 60"):
+        parse_duration("1h60", where=PLACE)
+
+
+@pytest.mark.parametrize("text", ["1h5", "1h005", "1.5h05", "h05"])
+def test_an_h_between_other_numbers_is_no_clock(text: str) -> None:
+    with pytest.raises(UnitError, match="expected"):
+        parse_duration(text, where=PLACE)
 
 
 @pytest.mark.parametrize(

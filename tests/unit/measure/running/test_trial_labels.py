@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+from registry.measure.running.bench import Side, order_turns
 from registry.measure.running.plan import parse_plan
 from registry.measure.running.time_left import TimeLeft
 from registry.measure.running.trial_labels import find_varied, label_trials
+from registry.measure.running.trial_run import TrialResult
 from registry.measure.running.trials import Trial, expand_trials
+from registry_cli.commands import bench_command
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def trials_of(**document: Any) -> list[Trial]:
@@ -77,3 +83,20 @@ def test_of_very_many_trials_the_mean_is_taken() -> None:
     for trial in trials[:400]:
         time_left.note(trial, 2.0)
     assert time_left.estimate(trials[400:]) == 1200.0
+
+
+def test_a_bench_says_the_time_left_by_trials_of_the_same_settings(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    turns = order_turns(trials_of(matrix={"seq_len": [8, 16]}), 2)
+    sides = tuple(Side(name, cast("Any", None)) for name in ("old", "new"))
+    show = bench_command._follow(turns, cast("Any", sides))
+    for turn, seconds in zip(turns, (2.0, 2.0, 200.0, 200.0), strict=False):
+        show(turn, None)
+        show(turn, TrialResult(turn.trial, "ok", None, seconds, {}))
+    assert [line.rpartition(", ")[2] for line in capsys.readouterr().err.splitlines()] == [
+        "about 14 s to go",
+        "about 12 s to go",
+        "about 10 min 4 s to go",
+        "about 6 min 44 s to go",
+    ]

@@ -182,6 +182,24 @@ def test_a_record_of_a_process_is_what_is_recorded(tmp_path: Path) -> None:
     assert observation["provenance"] == {"wrapped": "python -c", "exit": "exit status 3"}
 
 
+def test_two_models_of_one_shape_in_a_command_stay_two(tmp_path: Path) -> None:
+    for number, width in ((1, 8), (2, 16)):
+        model = {"model_id": "tiny", "model_type": "llama", "head_dim": width}
+        (row,) = RECORD["observations"]
+        at = f"2026-01-02T03:04:0{number}+00:00"
+        record = {**RECORD, "models": [model], "observations": [{**row, "observed_at": at}]}
+        (tmp_path / f"record-0-1-{number}.json").write_text(json.dumps(record))
+    code = (
+        f"import os, shutil; shutil.copytree({str(tmp_path)!r}, os.environ[{RECORD_FOLDER!r}], "
+        "dirs_exist_ok=True)"
+    )
+    done = run_command([sys.executable, "-c", code], environment=dict(os.environ))
+    assert done.submission is not None
+    widths = {row["model_id"]: row["head_dim"] for row in done.submission["models"]}
+    named = [row["configuration"]["model_id"] for row in done.submission["observations"]]
+    assert [widths[name] for name in named] == [8, 16]
+
+
 def changed(**observation: Any) -> str:
     (row,) = RECORD["observations"]
     return json.dumps({**RECORD, "observations": [{**row, **observation}]})
