@@ -40,8 +40,8 @@ def test_descriptions_of_one_thing_are_told_with_what_differs(
             "records/catalogue/models.yaml"
         ),
         (
-            "qwen-7b: described by c and the catalogue, which differ in n_params; describe it once, "
-            "in records/catalogue/models.yaml"
+            "qwen-7b: described by c and the catalogue, which differ in n_params; describe it "
+            "once, in records/catalogue/models.yaml"
         ),
     ]
 
