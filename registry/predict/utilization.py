@@ -53,7 +53,7 @@ def utilization_of(row: Mapping[str, Any]) -> Utilization | None:
     passes = (counted.forward, counted.backward, counted.recompute)
     flops = Flops(*(part / length for part in passes))
     each = rate / row["n_gpus"]
-    if row.get("compute_dtype") is None and flops.model * each > peak:
+    if row.get("compute_dtype") is None and peak < flops.model * each <= _fastest_peak(row):
         return None  # more than its 16-bit peak: it was not computed in 16 bits
     stated = row.get("gradient_checkpointing") is not None
     hardware = flops.hardware * each / peak if stated else None
@@ -91,6 +91,11 @@ def _peak(row: Mapping[str, Any]) -> float | None:
         known: float | None = row.get(f"peak_flops_{dtype}")
         return known
     return row.get("peak_flops_bf16") or row.get("peak_flops_fp16")
+
+
+def _fastest_peak(row: Mapping[str, Any]) -> float:
+    names = [*(f"peak_flops_{d}" for d in ("fp32", "tf32", "fp16", "bf16", "fp8")), "peak_ops_int8"]
+    return max(float(row.get(name) or 0) for name in names)
 
 
 def read_utilization(registry: Registry, observation_id: str) -> Utilization | None:
