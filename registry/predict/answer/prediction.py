@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from registry.predict.answer.leaner import find_floor, floor_of
+from registry.predict.answer.nearest import distance
 from registry.predict.calibration.fit_rows import USABLE, memory_row, time_row
-from registry.predict.formula.peak_memory import PARTS
+from registry.predict.formula.peak_memory import PARTS, memory_terms, total
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from registry.predict.calibration.fit_rows import FitRow
     from registry.predict.calibration.intervals import Calibrated, Calibration, Interval
+    from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
 
 #: Verdicts on a card.
@@ -34,6 +37,8 @@ class Prediction:
     #: What the formula gives for each part, and what calibration adds, under ``calibration``.
     parts: Mapping[str, float]
     nearness: str
+    #: The measured run that raised the figure, where it was raised.
+    floor: ObservedRun | None = None
 
     @property
     def predictor(self) -> str:
@@ -42,9 +47,27 @@ class Prediction:
 
 
 def predict_memory(question: Question, calibration: Calibration) -> Prediction:
-    """Return the peak of one device, in bytes."""
+    """Return the peak of one device, in bytes: no less than what leaner runs took."""
     row = memory_row(question)
-    return _predict(row, calibration.memory, dict.fromkeys(PARTS, 0.0))
+    found = _predict(row, calibration.memory, dict.fromkeys(PARTS, 0.0))
+    return _at_least(found, question, calibration)
+
+
+def _at_least(found: Prediction, question: Question, calibration: Calibration) -> Prediction:
+    """Return the prediction, raised to the formula's difference above the run that bounds it."""
+    run = find_floor(question, calibration.observations, distance)
+    if run is None or floor_of(question, run) <= found.figure.value:
+        return found
+    grown = max(total(memory_terms(question)) - total(memory_terms(run.question)), 0.0)
+    lowest = floor_of(question, run)
+    figure = type(found.figure)(
+        lowest + grown, max(found.figure.low, lowest), max(found.figure.high, lowest + 2 * grown)
+    )
+    parts = {
+        **found.parts,
+        "calibration": figure.value - found.figure.value + found.parts.get("calibration", 0.0),
+    }
+    return replace(found, figure=figure, parts=parts, floor=run)
 
 
 def predict_time(question: Question, calibration: Calibration) -> Prediction:
