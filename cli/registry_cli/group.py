@@ -22,6 +22,7 @@ COMMANDS = {
     "source": "Add a published source to a checkout's records, and check it.",
     "show": "Show one observation in full: figures, raw cells, citations, reasons.",
     "ls": "List observations.",
+    "sources": "List sources, with what they measured and their licences.",
     "fit": "Answer whether a training configuration fits a card, with evidence.",
     "estimate": "Break down a run's memory, time and cost.",
     "utilization": "Show how much of a card's peak performance a run used.",

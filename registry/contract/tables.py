@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 2
 
 #: Views that others are made from, in the order in which they are made.
-_VIEWS_OF_VIEWS = ("results", "finetuning")
+_VIEWS_OF_VIEWS = ("results", "finetuning", "utilization")
 
 #: Tables in the order in which rows may refer to each other.
 TABLES = (

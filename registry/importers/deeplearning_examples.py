@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _FILE: Final = re.compile(r"##### FILE (?P<name>\S+)")
 _OOM: Final = re.compile(r"CUDA out of memory|OutOfMemoryError")
 _ARGUMENT: Final = re.compile(r"\b(?P<key>[a-z_0-9]+)=(?P<value>'[^']*'|[\w.+-]+)")
-_PROCESSES: Final = re.compile(r"--nproc_per_node=(?P<count>\d+)")
-_SYSTEM: Final = re.compile(r"^(?P<count>\d+)x(?=[A-Z\d])")
+_PROCESSES: Final = re.compile(r"--nproc_per_node=(?P<count>\d{1,15})")
+_SYSTEM: Final = re.compile(r"^(?P<count>\d{1,15})x(?=[A-Z\d])")
 #: Folders of a name that has the system: system, task, log.
 _DEEP: Final = 2
 

@@ -6,7 +6,7 @@ import re
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from registry.importers.shared.shapes import number_of
+from registry.importers.shared.shapes import number_of, whole_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from registry.importers.shared.draft import Draft
 
 _BERT: Final = re.compile(
-    r"e2e_train_time : (?P<seconds>[\d.]+) +training_sequences_per_second : (?P<rate>[\d.]+) "
-    r"+final_loss : (?P<loss>[\d.]+)"
+    r"e2e_train_time : (?P<seconds>\d{1,15}\.?\d{0,30}) +"
+    r"training_sequences_per_second : (?P<rate>\d{1,15}\.?\d{0,30}) "
+    r"+final_loss : (?P<loss>\d{1,15}\.?\d{0,30})"
 )
-_XL: Final = re.compile(r"^Training throughput: (?P<rate>[\d.]+) tok/s")
-_XL_TIME: Final = re.compile(r"^Training time: (?P<minutes>[\d.]+) minutes")
-_XL_STEP: Final = re.compile(r"\| ms/batch +(?P<milliseconds>[\d.]+) \| tok/s +(?P<rate>[\d.]+)")
-_PARAMS: Final = re.compile(r"^#params = (?P<count>\d+)")
+_XL: Final = re.compile(r"^Training throughput: (?P<rate>\d{1,15}\.?\d{0,30}) tok/s")
+_XL_TIME: Final = re.compile(r"^Training time: (?P<minutes>\d{1,15}\.?\d{0,30}) minutes")
+_XL_STEP: Final = re.compile(
+    r"\| ms/batch +(?P<milliseconds>\d{1,15}\.?\d{0,30}) \| tok/s +(?P<rate>\d{1,15}\.?\d{0,30})"
+)
+_PARAMS: Final = re.compile(r"^#params = (?P<count>\d{1,15})")
 _SIZES: Final = {"512": "base", "1024": "large"}
 #: More than the samples that SQuAD 1.1 makes at a length of 384, which are about 88,500.
 _MOST_FEATURES: Final = 90_000
@@ -111,5 +114,4 @@ def _measure_xl_steps(
 
 def count_in(said: Mapping[str, str], key: str) -> int | None:
     """Return a count that an argument states, also as ``200.0``, or None."""
-    value = number_of(said.get(key))
-    return int(value) if value else None
+    return whole_of(said.get(key))

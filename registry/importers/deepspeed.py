@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from registry.importers.deepspeed_figures import CLOCK_SLACK, Lines, measure_lines, read_lines
 from registry.importers.shared.draft import Draft, state_model
 from registry.importers.shared.logs import import_logs
-from registry.importers.shared.shapes import number_of
+from registry.importers.shared.shapes import number_of, whole_of
 from registry.importers.shared.training_arguments import state_lora_sizes, state_training_arguments
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _state_configuration(draft: Draft, lines: Sequence[str]) -> None:
         ("train_batch_size", "global_batch_size"),
         ("world_size", "n_gpus"),
     ):
-        draft.state(column, int(said[key]) if said.get(key, "").isdigit() else None)
+        draft.state(column, whole_of(said.get(key)))
     flags = {
         "bf16": said.get("bfloat16_enabled") == "True",
         "fp16": said.get("fp16_enabled") == "True",
@@ -103,8 +103,7 @@ def _state_configuration(draft: Draft, lines: Sequence[str]) -> None:
 
 
 def _sharding(stage: str | None) -> dict[str, Any]:
-    is_stage = stage is not None and stage.isdigit()
-    return {"deepspeed": {"zero_optimization": {"stage": int(stage or 0)}}} if is_stage else {}
+    return {"deepspeed": {"zero_optimization": {"stage": whole_of(stage)}}} if stage else {}
 
 
 def _parse_command(lines: Sequence[str]) -> dict[str, Any]:
@@ -112,7 +111,7 @@ def _parse_command(lines: Sequence[str]) -> dict[str, Any]:
     command = next((line for line in lines if _COMMAND.search(line)), "")
     found = {match["key"]: match["value"] or True for match in _ARGUMENT.finditer(command)}
     numbers = {
-        _NAMES.get(key, key): int(value) if str(value).isdigit() else number_of(value) or value
+        _NAMES.get(key, key): whole_of(value) or number_of(value) or value
         for key, value in found.items()
     }
     return {key: value for key, value in numbers.items() if key != "deepspeed"}

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from registry.importers.shared.logs import validate_growing
+from registry.importers.shared.logs import parse_stamp, validate_growing
 from registry.importers.shared.readings import OF_FIRST_PROCESS, measure_peak
 
 if TYPE_CHECKING:
@@ -25,20 +24,21 @@ if TYPE_CHECKING:
 
 _TIMER: Final = re.compile(
     r"(?:\[(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\].*)?"
-    r"(?:global_step=|\] \d+/)(?P<step>\d+), RunningAvgSamplesPerSec=(?P<mean>[\d.]+), "
-    r"CurrSamplesPerSec=(?P<now>[\d.]+)"
-    r"(?:, MemAllocated=[\d.]+GB, MaxMemAllocated=(?P<peak>[\d.]+)GB)?"
+    r"(?:global_step=|\] \d+/)(?P<step>\d{1,15}), "
+    r"RunningAvgSamplesPerSec=(?P<mean>\d{1,15}\.?\d{0,30}), "
+    r"CurrSamplesPerSec=(?P<now>\d{1,15}\.?\d{0,30})"
+    r"(?:, MemAllocated=[\d.]+GB, MaxMemAllocated=(?P<peak>\d{1,15}\.?\d{0,30})GB)?"
 )
 #: The engine's own count, which goes on where the timer begins anew after a restart.
-_ENGINE: Final = re.compile(r"\[Rank 0\] step=(?P<step>\d+), skipped=(?P<skipped>\d+)")
+_ENGINE: Final = re.compile(r"\[Rank 0\] step=(?P<step>\d{1,15}), skipped=(?P<skipped>\d{1,15})")
 _CHAT: Final = re.compile(
     r"Model Parameters: \S+(?: B)?, Latency: [\d.]+s, TFLOPs: [\d.]+, "
-    r"Samples/sec: (?P<rate>[\d.]+), Time/seq [\d.]+s, "
-    r"Batch Size: (?P<batch>\d+), Sequence Length: (?P<length>\d+)"
+    r"Samples/sec: (?P<rate>\d{1,15}\.?\d{0,30}), Time/seq [\d.]+s, "
+    r"Batch Size: (?P<batch>\d{1,15}), Sequence Length: (?P<length>\d{1,15})"
 )
 _ROUND: Final = re.compile(
-    r"\|E2E latency=(?P<seconds>[\d.]+)s .*\|CurSamplesPerSec=[\d.]+ "
-    r"\|AvgSamplesPerSec=(?P<mean>[\d.]+)"
+    r"\|E2E latency=(?P<seconds>\d{1,15}\.?\d{0,30})s .*\|CurSamplesPerSec=[\d.]+ "
+    r"\|AvgSamplesPerSec=(?P<mean>\d{1,15}\.?\d{0,30})"
 )
 #: Steps below which a rate is not steady, and the share of skipped ones that makes it too fast.
 _FEW: Final = 20
@@ -68,9 +68,9 @@ class Lines:
         if self.rounds:
             return None  # the timer sees the training of a round, not the round
         clock = [
-            (_seconds(line["at"]), int(line["step"]), float(line["now"]))
+            (at, int(line["step"]), float(line["now"]))
             for line in self.timers
-            if line["at"]
+            if line["at"] and (at := parse_stamp(line["at"])) is not None
         ]
         batches = [
             now * (at - before) / (step - earlier)
@@ -78,10 +78,6 @@ class Lines:
             if step > earlier
         ]
         return median(batches) if len(batches) >= _INTERVALS else None
-
-
-def _seconds(at: str) -> float:
-    return datetime.strptime(at + "+0000", "%Y-%m-%d %H:%M:%S,%f%z").timestamp()
 
 
 def read_lines(document: Sequence[str]) -> Lines:

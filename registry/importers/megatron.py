@@ -14,6 +14,7 @@ from registry.importers.megatron_figures import (
 )
 from registry.importers.shared.draft import Draft
 from registry.importers.shared.logs import import_logs, validate_growing
+from registry.importers.shared.shapes import whole_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +35,9 @@ _COLUMNS: Final = {
 }
 _LOSSES: Final = ("lm loss", "reduced train loss")
 #: A checkpoint of a training that goes on; one of another model's weights is at iteration 0.
-_LOADED: Final = re.compile(r"successfully loaded checkpoint from .* at iteration (?P<step>\d+)")
+_LOADED: Final = re.compile(
+    r"successfully loaded checkpoint from .* at iteration (?P<step>\d{1,15})"
+)
 _ENDED: Final = re.compile(r"\[after training is done\]")
 _OOM: Final = re.compile(r"OutOfMemoryError|(?:CUDA|HIP) out of memory")
 
@@ -79,8 +82,8 @@ def _state_arguments(draft: Draft, lines: Sequence[str], steps: Sequence[Iterati
     """State the arguments as printed; a length that an iteration prints is that of its samples."""
     for line in lines:
         found = _ARGUMENT.search(line)
-        if found and found["name"] in _COLUMNS and found["value"].isdigit():
-            draft.state(_COLUMNS[found["name"]], int(found["value"]))
+        if found and found["name"] in _COLUMNS:
+            draft.state(_COLUMNS[found["name"]], whole_of(found["value"]))
         elif found and found["name"] == "recompute_granularity":
             draft.state("gradient_checkpointing", found["value"] != "None")
         elif found and found["name"] in ("bf16", "fp16") and found["value"] == "True":

@@ -20,22 +20,26 @@ if TYPE_CHECKING:
 
     from registry.importers.shared.draft import Draft
 
-_ITERATION: Final = re.compile(r"\biteration:? +(?P<step>\d+) ?/ *(?P<all>\d+) *\|(?P<figures>.*)")
+_ITERATION: Final = re.compile(
+    r"\biteration:? +(?P<step>\d{1,15}) ?/ *(?P<all>\d{1,15}) *\|(?P<figures>.*)"
+)
 _FIGURE: Final = re.compile(
     r"\s*(?P<name>[A-Za-z][^:|=]*?)\s*[:=]\s*(?P<value>[-+0-9.eE]+)(?:/[-+0-9.eE]+)?\s*(?:\||$)"
 )
 _NEMO: Final = "train step timing in s"
 #: Megatron-Bridge's line before that of the iteration.
-_BRIDGE: Final = re.compile(r"Step Time : [\d.]+s GPU utilization: (?P<tflops>[\d.]+)MODEL_TFLOP")
+_BRIDGE: Final = re.compile(
+    r"Step Time : [\d.]+s GPU utilization: (?P<tflops>\d{1,15}\.?\d{0,30})MODEL_TFLOP"
+)
 _MEMORY: Final = re.compile(
-    r"memory \(MB\) \| allocated: [\d.]+ \| max allocated: (?P<allocated>[\d.]+) \| "
-    r"reserved: [\d.]+ \| max reserved: (?P<reserved>[\d.]+)"
+    r"memory \(MB\) \| allocated: [\d.]+ \| max allocated: (?P<allocated>\d{1,15}\.?\d{0,30}) \| "
+    r"reserved: [\d.]+ \| max reserved: (?P<reserved>\d{1,15}\.?\d{0,30})"
 )
 _GIGABYTES: Final = {
     kind: re.compile(rf"\bmem-max-{kind}-gigabytes: (?P<{kind}>[\d.]+)")
     for kind in ("allocated", "reserved", "active")
 }
-_HIP: Final = re.compile(r"hip mem usage/free/total/usage_ratio: (?P<device>[\d.]+)GB")
+_HIP: Final = re.compile(r"hip mem usage/free/total/usage_ratio: (?P<device>\d{1,15}\.?\d{0,30})GB")
 
 #: Names of an iteration's seconds, and what one of them is.
 _SECONDS: Final = {

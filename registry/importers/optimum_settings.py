@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.shared.draft import state_model
-from registry.importers.shared.shapes import number_of
+from registry.importers.shared.shapes import whole_of
 from registry.importers.shared.training_arguments import (
     DTYPES,
     state_lora_sizes,
@@ -58,8 +58,7 @@ def state_settings(draft: Draft, flat: Flat, options: ImportOptions) -> None:
 
 def count_in(flat: Flat, key: str) -> int | None:
     """Return a whole number that stands under a name, also as text, or None."""
-    value = number_of(flat.get(key))
-    return int(value) if value else None
+    return whole_of(flat.get(key))
 
 
 def _state_method(draft: Draft, flat: Flat) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from registry.errors import SubmissionError
+from registry.importers.shared.logs import parse_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 STAMP: Final = re.compile(
     r"\[(?:INFO|WARNING)\|(?:[\w.]+:\d+\] )?(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)"
 )
-_LOSS: Final = re.compile(r"'loss': (?P<loss>[\d.]+).*'epoch': (?P<epoch>[\d.]+)")
-_RATE: Final = re.compile(r"'throughput': (?P<tokens>[\d.]+)")
-_CHECKPOINT: Final = re.compile(r"Saving model checkpoint to .*checkpoint-(?P<step>\d+)")
-_RESUMED: Final = re.compile(r"Continuing training from global step (?P<step>\d+)")
+_LOSS: Final = re.compile(
+    r"'loss': (?P<loss>\d{1,15}\.?\d{0,30}).*'epoch': (?P<epoch>\d{1,15}\.?\d{0,30})"
+)
+_RATE: Final = re.compile(r"'throughput': (?P<tokens>\d{1,15}\.?\d{0,30})")
+_CHECKPOINT: Final = re.compile(r"Saving model checkpoint to .*checkpoint-(?P<step>\d{1,15})")
+_RESUMED: Final = re.compile(r"Continuing training from global step (?P<step>\d{1,15})")
 _METRIC: Final = re.compile(
     r"(?:'(?P<key>train_\w+|epoch)': |^ *(?P<name>train_\w+|epoch) += +)(?P<value>[\d.:]+)"
 )
@@ -50,9 +52,8 @@ def read_progress(lines: Sequence[str]) -> Progress:
     progress = Progress()
     for line in lines:
         stamp = STAMP.search(line)
-        if stamp:
-            at = datetime.strptime(stamp["at"], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
-            progress.last = at.timestamp()
+        at = parse_stamp(stamp["at"]) if stamp else None
+        progress.last = progress.last if at is None else at
         if "***** Running training" in line and progress.begun is not None:
             raise SubmissionError("several trainings in one log; split it")
         _take_line(progress, line)

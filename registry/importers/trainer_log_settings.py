@@ -26,7 +26,7 @@ _COUNTS: Final = {
     "Total optimization steps": "n_steps",
     "Num examples": "n_samples",
 }
-_COUNT: Final = re.compile(r">> {3}(?P<name>[A-Z][^=]*?) = (?P<value>[\d,]+)\s*$")
+_COUNT: Final = re.compile(r">> {3}(?P<name>[A-Z][^=]*?) = (?P<value>\d[\d,]{0,20})\s*$")
 _CACHED: Final = re.compile(r".*models--(?P<owner>[^/]+?)--(?P<name>[^/]+)/.*")
 
 _WORDS: Final = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from registry.api import Registry
@@ -14,6 +13,7 @@ from registry.predict.calibration.calibration_file import read_calibration
 from registry.predict.calibration.runs import read_observations
 from registry.sources.logs import import_source
 from registry.sources.new import ASKED
+from registry.sources.review import find_contradictions, format_finding, read_statement
 from registry.store.folder import Location
 from registry.tables.curated import MAPPING_NAME, load_curated_catalogue, read_source_documents
 from registry.tables.mapping_reader import read_mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from registry.catalogue import Catalogue
-    from registry.predict.calibration.intervals import Interval
+    from registry.predict.calibration.mixture import Interval
     from registry.predict.calibration.runs import ObservedRun
     from registry.store.derive_tables import Document
     from registry.store.folder import Folder
@@ -58,6 +58,7 @@ def check_source(folder: Folder, source_id: str) -> tuple[Section, ...]:
         Section("Notes", read.notes if read else ()),
         Section("Gaps", tuple(_find_gaps(documents, observations, catalogue))),
         Section("Peaks far from `registry estimate`", tuple(_compare(registry, source_id))),
+        Section("Figures that contradict", tuple(_find_contradictions(registry, source_id))),
         Section("The same figures in other sources", tuple(_find_repeated(registry, source_id))),
     )
 
@@ -175,9 +176,13 @@ def _format_far(run: ObservedRun, figure: Interval) -> str:
     )
 
 
+def _find_contradictions(registry: Registry, source_id: str) -> Iterator[str]:
+    for finding in find_contradictions(registry, source_id):
+        yield format_finding(finding)
+
+
 def _find_repeated(registry: Registry, source_id: str) -> Iterator[str]:
-    sql = (files("registry.sources") / "repeated.sql").read_text(encoding="utf-8")
-    for row in registry.query(sql, source_id=source_id).rows():
+    for row in registry.query(read_statement("repeated"), source_id=source_id).rows():
         yield (
             f"{row['source_id']} has {row['n']} of them: the same model, card, length and batch, "
             f"and an equal figure; first {row['mine'][:12]} and {row['other'][:12]}"

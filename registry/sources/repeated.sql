@@ -1,5 +1,7 @@
--- Observations of a source that another source reports too: one setting, and an equal figure.
+-- Observations of a source that another source reports too: one setting, and an equal figure. Without
+-- a source, of all sources, each pair once.
 select
+    m.source_id as of_source_id,
     o.source_id,
     count(distinct m.observation_id) as n,
     min(m.observation_id) as mine,
@@ -19,6 +21,8 @@ inner join results as o
             or m.seconds_per_step = o.seconds_per_step
             or m.samples_per_second = o.samples_per_second
         )
-where m.source_id = $source_id
-group by o.source_id
-order by o.source_id
+where
+    m.source_id = $source_id
+    or ($source_id is null and m.source_id < o.source_id)
+group by m.source_id, o.source_id
+order by m.source_id, o.source_id

@@ -127,7 +127,7 @@ class Folding:
             self.merge_all()
         self._merge_tiers()
         if rebuild:
-            self._map_ids()
+            map_ids(self.folder, self.before.parts, self.parts)
         manifest = commit(self.folder, self.before.manifest, self.parts, anew=self.must_rewrite)
         remove_folded(self.folder, self.parts, entries, self.given_up)
         if self.must_rewrite:
@@ -140,20 +140,6 @@ class Folding:
             self.n_observations,
             problems,
         )
-
-    def _map_ids(self) -> None:
-        """Map the ids that a changed contract gives other values to, by all else they state."""
-        from registry.store.documents import (  # noqa: PLC0415 - loads pyarrow
-            STATED,
-            match_ids,
-            sign_observations,
-        )
-
-        known = KnownIds([part.ids for part in self.parts])
-        if all(known.contains("observations", k) for k in self.before.known.keys("observations")):
-            return
-        before, today = (sign_observations(p, STATED) for p in (self.before.parts, self.parts))
-        write_renamed(self.folder, match_ids(before, today))
 
     def _take_legacy(self) -> None:
         """Take over the documents of an earlier release; curated copies among them stay behind."""
@@ -260,6 +246,20 @@ class Folding:
             if alike >= FAN_OUT:
                 return alike
         return 0
+
+
+def map_ids(folder: Folder, before: Sequence[Part], today: Sequence[Part]) -> None:
+    """Map the ids that a changed contract gives other values to, by all else they state."""
+    from registry.store.documents import (  # noqa: PLC0415 - loads pyarrow
+        STATED,
+        match_ids,
+        sign_observations,
+    )
+
+    was, known = (KnownIds([part.ids for part in parts]) for parts in (before, today))
+    if not all(known.contains("observations", key) for key in was.keys("observations")):
+        signed = (sign_observations(parts, STATED) for parts in (before, today))
+        write_renamed(folder, match_ids(*signed))
 
 
 def _tier(n_observations: int) -> int:

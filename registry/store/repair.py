@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from registry.contract.fingerprint import is_current
 from registry.errors import StoreError, SubmissionError
 from registry.store.curated import with_described
-from registry.store.fold import Folding, remove_folded, remove_history
+from registry.store.derive_tables import Document
+from registry.store.fold import Folding, map_ids, remove_folded, remove_history
 from registry.store.ids import KnownIds
 from registry.store.journal import QUARANTINE, list_entries, validate_document
 from registry.store.legacy import has_legacy_parts, recover_legacy, without_curated
@@ -23,13 +25,15 @@ from registry.store.parts import DESCRIPTION, check_files, read_part
 from registry.store.recover import recover_part
 from registry.store.renamed import write_renamed
 from registry.store.state import State, find_damaged_manifests, list_headless_parts
+from registry.submission.identity import canonical_json
+from registry.submission.spec import keep_known
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from registry.catalogue import Catalogue
-    from registry.store.derive_tables import Document
     from registry.store.folder import Location
+    from registry.store.parts import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,8 @@ class _Repair:
     def run(self) -> RepairResult:
         last = max(list_versions(self.folder), default=0)
         self._set_manifests_aside()
+        whole = filter(None, map(self._read_whole, self._list_parts()))
+        of_other_contracts = [part for part in whole if not is_current(part.contract)]
         folding = Folding(self.location, State(Manifest()))
         folding.take(self._valid(self._documents(folding), folding.catalogue))
         entries = list_entries(self.folder)
@@ -78,6 +84,7 @@ class _Repair:
         if folding.must_rewrite:
             folding.rewrite()
         folding.merge_all()
+        map_ids(self.folder, of_other_contracts, folding.parts)
         version = self._commit(last, tuple(part.name for part in folding.parts))
         self._set_parts_aside({part.name for part in folding.parts})
         remove_folded(self.folder, folding.parts, entries, folding.given_up)
@@ -114,7 +121,7 @@ class _Repair:
         """
         manifests = {name: read_manifest(self.folder, name) for name in list_versions(self.folder)}
         named = {name for manifest in manifests.values() for name in manifest.parts}
-        there = self.folder.storage.list("tables/parts")
+        there = self._list_parts()
         whole = {name for name in there if name in live or self._is_whole(name)}
         headless = list_headless_parts(self.folder)
         for version, manifest in manifests.items():
@@ -132,14 +139,23 @@ class _Repair:
         """Return whether a part was ever complete; others were left by a killed process."""
         return (self.folder.parts / name / DESCRIPTION).exists()
 
+    def _list_parts(self) -> list[str]:
+        return self.folder.storage.list("tables/parts")
+
     def _is_whole(self, name: str) -> bool:
         """Return whether a part is as it was written, and holds nothing that is not valid."""
+        part = self._read_whole(name)
+        return part is not None and self.invalid.isdisjoint(
+            KnownIds([part.ids]).keys("submissions")
+        )
+
+    def _read_whole(self, name: str) -> Part | None:
+        """Return a part that is as it was written."""
         try:
             part = read_part(self.folder, name)
-            keys = set(KnownIds([part.ids]).keys("submissions"))
-            return not any(check_files(part)) and keys.isdisjoint(self.invalid)
         except StoreError:
-            return False
+            return None
+        return None if any(check_files(part)) else part
 
     def _valid(self, documents: Iterable[Document], catalogue: Catalogue) -> Iterator[Document]:
         """Yield the documents that could be added; others go to quarantine/.
@@ -168,14 +184,22 @@ class _Repair:
                 )
 
     def _validate(self, document: Document, catalogue: Catalogue) -> Document:
+        """Return a document that is valid, but for columns that another contract had."""
         identity, text = document.submission_id, document.text
-        return validate_document(identity, text, document.plain, catalogue)
+        try:
+            return validate_document(identity, text, document.plain, catalogue)
+        except SubmissionError:
+            known = keep_known(document.plain)
+            if known == document.plain:
+                raise
+            valid = validate_document(identity, canonical_json(known), known, catalogue)
+            return Document(identity, text, valid.plain)
 
     def _documents(self, folding: Folding) -> Iterator[Document]:
         """Yield every document: first those of the newest manifest, then by the parts' names."""
         versions = list_versions(self.folder)
         newest = read_manifest(self.folder, versions[-1]) if versions else Manifest()
-        there = self.folder.storage.list("tables/parts")
+        there = self._list_parts()
         for name in newest.parts:
             if name not in there:
                 self.notes.append(f"{self.folder.parts / name}: found no such part")

@@ -16,7 +16,12 @@ _TYPICAL_STATISTICS = ("median", "value", "mean")
 Figure = dict[str, Any]
 
 _MEMORY = ("peak_memory", "memory")
+
+#: Rates that add up over the cards.
+_SUMMED_RATES = ("samples_per_second", "tokens_per_second")
+
 _ONE_CARD = "one card"
+_BOUNDS = ("value", "low", "high")
 
 #: What stands for a place where none is named.
 _WHOLE_SUBMISSION = {"locator": "submission"}
@@ -87,10 +92,14 @@ def derive_figures(configuration: dict[str, Any], figures: Sequence[Figure]) -> 
     """Return the figures that follow exactly from the stated ones and are not stated.
 
     The memory of all cards together is the sum over the cards; on one card every figure is the
-    total; a rate of samples follows from samples and time; a rate of tokens from that where every
-    sequence has the same length.
+    total; a rate of all cards is their mean times their number; a rate of samples follows from
+    samples and time; a rate of tokens from that where every sequence has the same length.
     """
-    derived = [*_total_memory(configuration, figures), *_totals_of_one_card(configuration, figures)]
+    derived = [
+        *_total_memory(configuration, figures),
+        *_totals_of_one_card(configuration, figures),
+        *_rates_of_all_cards(configuration, figures),
+    ]
     stated = _typical_figures([*figures, *derived])
     rate = _samples_per_second(configuration, stated)
     if rate is not None:
@@ -133,7 +142,7 @@ def _summed(n_gpus: int | None, alike: list[Figure]) -> Iterator[Figure]:
         reason = _ONE_CARD
     if not cards or len(cards) != n_gpus:
         return
-    total = {bound: _sum_bound(cards, bound) for bound in ("value", "low", "high")}
+    total = {bound: _sum_bound(cards, bound) for bound in _BOUNDS}
     yield {**_as_total(cards[0], reason), **total}
 
 
@@ -156,6 +165,23 @@ def _totals_of_one_card(
         if (figure["metric"], figure["statistic"]) not in known:
             known.add((figure["metric"], figure["statistic"]))
             yield _as_total(figure, _ONE_CARD)
+
+
+def _rates_of_all_cards(
+    configuration: dict[str, Any], figures: Sequence[Figure]
+) -> Iterator[Figure]:
+    """Yield the rates of several cards together of which the mean over them is stated."""
+    n_gpus = configuration.get("n_gpus") or 1
+    rates = [figure for figure in figures if figure["metric"] in _SUMMED_RATES]
+    known = {
+        (figure["metric"], figure["statistic"]) for figure in rates if figure["scope"] == "total"
+    }
+    for figure in rates:
+        is_stated = (figure["metric"], figure["statistic"]) in known
+        if n_gpus > 1 and figure["scope"] == "mean_gpu" and not is_stated:
+            total = _as_total(figure, f"mean of {n_gpus} cards x {n_gpus}")
+            bounds = {name: total[name] * n_gpus for name in _BOUNDS if name in total}
+            yield {**total, **bounds}
 
 
 def _sum_bound(cards: list[Figure], bound: str) -> float:

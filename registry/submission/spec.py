@@ -60,3 +60,17 @@ def part_spec(name: str = "Submission") -> PartSpec:
             for key, nested in entry.get("nested", {}).items()
         },
     )
+
+
+def keep_known(document: Any, part: PartSpec | None = None) -> Any:
+    """Return a document without the columns that the contract lacks, which another one had."""
+    part = part or part_spec()
+    if isinstance(document, list):
+        return [keep_known(item, part) for item in document]
+    if not isinstance(document, dict):
+        return document
+    return {
+        name: keep_known(value, part.nested[name].part) if name in part.nested else value
+        for name, value in document.items()
+        if name in part.names
+    }

@@ -16,6 +16,9 @@ from registry_cli.options import locate, registry_option
 def command(*, check: bool, registry_path: Path | None) -> int:
     """Regenerate records/tables from records/sources and records/catalogue.
 
+    It also writes records/REVIEW.md, which lists figures that contradict each other, and
+    docs/sources.md.
+
     Sources that were added or changed since the last build are pending: readers derive them, and
     --check accepts them.
 
@@ -23,19 +26,26 @@ def command(*, check: bool, registry_path: Path | None) -> int:
     Example:
       registry build --check
     """  # noqa: D301 - \b keeps the example's lines
+    from registry.sources.pages import check_pages, write_pages  # noqa: PLC0415 - heavy
     from registry.store.build import build_tables, check_tables  # noqa: PLC0415 - heavy
 
     location = locate(registry_path)
     folder = location.own if registry_path else location.curated or location.own
     result = check_tables(folder.path) if check else build_tables(folder.path)
-    verdict = f"{len(result.changed)} files differ" if result.changed else "no file differs"
+    pages: list[str] = []
+    if not check:
+        pages = write_pages(folder.path)
+    elif not result.pending and not result.changed:
+        pages = check_pages(folder.path)
+    changed = (*result.changed, *pages)
+    verdict = f"{len(changed)} files differ" if changed else "no file differs"
     click.echo(
         f"{result.n_submissions} submissions, {result.n_observations} observations; {verdict}"
     )
-    for name in result.changed:
+    for name in changed:
         console.say(f"  {name}")
     if result.renamed:
         console.hint(f"{len(result.renamed)} observations have another id now: ids.csv maps them")
     if check and result.pending:
         console.hint(f"pending: {', '.join(result.pending)}; `registry build` makes the tables")
-    return 1 if check and result.changed else 0
+    return 1 if check and changed else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -19,7 +20,8 @@ def command(*, format_name: str, registry_path: Path | None) -> int:
     """Check the registry's integrity; exit 1 if something is wrong.
 
     It covers manifests, files and their hashes; every row, against the contract and its document;
-    the computed tables; and the pending submissions.
+    the computed tables; and the pending submissions. Of curated records it also reviews the
+    figures: what contradicts itself, the card or its neighbours must be settled in review.yaml.
 
     \b
     Example:
@@ -29,6 +31,10 @@ def command(*, format_name: str, registry_path: Path | None) -> int:
 
     location = locate(registry_path)
     report = check_registry(location)
+    if report.is_sound and (location.own.path / "sources").is_dir():
+        from registry.sources.pages import check_review  # noqa: PLC0415 - heavy
+
+        report = replace(report, problems=tuple(check_review(location.own.path)))
     if format_name == "json":
         problems = [
             {"kind": p.kind, "place": p.place, "message": p.message} for p in report.problems

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -51,3 +52,15 @@ def validate_growing(steps: Iterable[float]) -> None:
                 f"its steps go back from {before:.0f} to {after:.0f}: several runs, or a restart, "
                 "in one file; split it"
             )
+
+
+def parse_stamp(text: str) -> float | None:
+    """Return the seconds of a date and a time of day in a log, or None; a comma begins fractions.
+
+    >>> parse_stamp("1970-01-01 00:01:00,250"), parse_stamp("2024-13-45 00:00:00")
+    (60.25, None)
+    """
+    try:
+        return datetime.fromisoformat(text.replace(",", ".")).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None

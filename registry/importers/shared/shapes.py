@@ -41,6 +41,16 @@ def count_of(value: Any) -> int | None:
     return value if is_whole and 0 < value <= _LARGEST_COUNT else None
 
 
+def whole_of(text: Any) -> int | None:
+    """Return a whole number above zero that stands as text, or None.
+
+    >>> whole_of("64"), whole_of("64.0"), whole_of("auto"), whole_of("9" * 5000)
+    (64, 64, None, None)
+    """
+    number = number_of(text)
+    return int(number) if number and 0 < number <= _LARGEST_COUNT and number % 1 == 0 else None
+
+
 def bool_of(value: Any) -> bool | None:
     """Return a truth value, or None."""
     return value if isinstance(value, bool) else None

@@ -47,7 +47,7 @@ TRIAL_KEYS = (*(name for name in NAMES if name not in _NOT_IN_PLANS), "memory_li
 
 #: Keys of a plan beside those, and what they mean.
 PLAN_KEYS = {
-    "name": "What the plan is called; the file's name if left out.",
+    "name": "What the plan and the source of its records are called; the file's name if left out.",
     "description": "What it is for.",
     "repeats": "How often each trial is run; compare needs two for an interval.",
     "matrix": "Settings and the lists of their values; all combinations are run.",

@@ -100,7 +100,12 @@ After Ctrl-C, the same command goes on with the others.
   (`OMP_NUM_THREADS`, if set, is kept).
 
 A record of a trial that had neighbours has the flag `side_by_side`, and says how many in
-`provenance.trials_beside`."""
+`provenance.trials_beside`. `provenance.load_average` is the load of the machine at the end of the
+trial, whoever caused it: the mean over a minute, as `uptime` gives it.
+
+All trials of a plan are one source, with the plan's name as a slug for its `source_id`, wherever
+and however often they run: `registry ls --source NAME`. Each run is an observation of its own. A
+plan that you change to another purpose needs another name, or its trials join those before."""
 
 _AGAIN = """\
 ## Running again

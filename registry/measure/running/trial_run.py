@@ -26,6 +26,7 @@ from registry.measure.record_files import read_json, write_json
 from registry.measure.recording.progress import SUFFIX, assemble_files
 from registry.measure.running.slots import VISIBLE, Slot
 from registry.measure.running.unfinished import describe_unfinished
+from registry.text import format_slug
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,6 +109,7 @@ def conclude(
     document = read_results(folder)
     failure = judge(finished, document, trial, _last_words(folder / ERRORS_NAME))
     document = complete(document, trial.as_spec(), failure, finished, environment)
+    document = {**document, "source": name_source(trial, document["source"])}
     if catalogue is not None:
         document = match_to_catalogue(document, catalogue, prefer=trial.model.get("model_id"))
     observation = document["observations"][0]
@@ -231,9 +233,20 @@ def complete(
         "spec": spec,
         "process_seconds": round(finished.seconds, 3),
         "exit": format_exit(finished.returncode),
+        "load_average": round(os.getloadavg()[0], 2),
     }
-    source = {**document["source"], "title": "Trial of the registry's runner"}
-    return {**document, "source": source, "observations": [observation]}
+    return {**document, "observations": [observation]}
+
+
+def name_source(trial: Trial, recorded: Row) -> Row:
+    """Return the source of a trial's record: all trials of a plan are one source, named after it.
+
+    A trial of no plan, or of one whose name no id can hold, keeps the source of its own.
+    """
+    name = format_slug(trial.plan, "")
+    if not name:
+        return {**recorded, "title": "Trial of the registry's runner"}
+    return {**recorded, "source_id": name, "title": f"Trials of the plan {name}"}
 
 
 def mark_neighbours(result: TrialResult, n_beside: int) -> TrialResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from itertools import product
 from math import prod
@@ -36,11 +36,12 @@ _BOUNDS = ("timeout_seconds",)
 
 @dataclass(frozen=True)
 class Trial:
-    """One job to run: its settings and how to build its model."""
+    """One job to run: its settings, how to build its model, and the name of its plan."""
 
     trial_id: str
     settings: Settings
     model: dict[str, Any]
+    plan: str = field(default="", compare=False)
 
     @property
     def label(self) -> str:
@@ -58,13 +59,13 @@ class Trial:
         return {"trial_id": self.trial_id, "settings": settings, "model": self.model}
 
 
-def trial_of(settings: Settings, model: dict[str, Any]) -> Trial:
-    """Return the trial with its id."""
+def trial_of(settings: Settings, model: dict[str, Any], plan: str = "") -> Trial:
+    """Return the trial with its id, which is the same in every plan."""
     content = {k: v for k, v in asdict(settings).items() if k not in _BOUNDS}
     content["dataset"] = _hash_dataset(settings.dataset)
     content["model"] = model
     digest = hashlib.sha256(canonical_json(content).encode()).hexdigest()
-    return Trial(digest[:_ID_DIGITS], settings, model)
+    return Trial(digest[:_ID_DIGITS], settings, model, plan)
 
 
 @cache
@@ -124,7 +125,7 @@ def _check_combination(
 
 def _build_trial(stated: dict[str, Any], plan: Plan, catalogue: Catalogue | None) -> Trial:
     settings = Settings(**stated)
-    return trial_of(settings, _find_source(settings, plan, catalogue))
+    return trial_of(settings, _find_source(settings, plan, catalogue), plan.name)
 
 
 def _find_source(settings: Settings, plan: Plan, catalogue: Catalogue | None) -> dict[str, Any]:

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 from registry.predict.answer.leaner import find_floor, floor_of
 from registry.predict.answer.nearest import distance
 from registry.predict.calibration.fit_rows import USABLE, memory_row, time_row
+from registry.predict.calibration.mixture import plain_interval, widened
+from registry.predict.calibration.open_question import mix
 from registry.predict.formula.peak_memory import PARTS, memory_terms, total
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from registry.predict.calibration.fit_rows import FitRow
-    from registry.predict.calibration.intervals import Calibrated, Calibration, Interval
+    from registry.predict.calibration.intervals import Calibrated, Calibration
+    from registry.predict.calibration.mixture import Interval
+    from registry.predict.calibration.open_question import OpenMixture
     from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
 
@@ -24,7 +28,7 @@ FITS, DOES_NOT_FIT, UNDECIDED = "fits", "does not fit", "undecided"
 PREDICTORS = {
     "row": "nearest observation and the formula's difference",
     "model": "formula, calibrated on the same stack's other models",
-    "source": "formula, calibrated on other stacks",
+    "source": "formula, calibrated on all stacks, over what the question leaves open",
     "dry run": "dry run on fake tensors",
 }
 
@@ -48,26 +52,34 @@ class Prediction:
 
 def predict_memory(question: Question, calibration: Calibration) -> Prediction:
     """Return the peak of one device, in bytes: no less than what leaner runs took."""
-    row = memory_row(question)
-    found = _predict(row, calibration.memory, dict.fromkeys(PARTS, 0.0))
-    return _at_least(found, question, calibration)
+    parts = dict.fromkeys(PARTS, 0.0)
+    if question.stack is not None:
+        found = _predict(memory_row(question), calibration.memory, parts)
+        return raise_to_floor(found, question, calibration)
+    mixed = mix_memory(question, calibration)
+    figure = widened(plain_interval(mixed.mixture), calibration.memory.reach["open"][""])
+    row = memory_row(mixed.plausible[0].question)
+    found = Prediction(figure, _parts_of(row, figure, parts), "source")
+    return raise_to_floor(found, question, calibration)
 
 
-def _at_least(found: Prediction, question: Question, calibration: Calibration) -> Prediction:
+def raise_to_floor(found: Prediction, question: Question, calibration: Calibration) -> Prediction:
     """Return the prediction, raised to the formula's difference above the run that bounds it."""
     run = find_floor(question, calibration.observations, distance)
     if run is None or floor_of(question, run) <= found.figure.value:
         return found
     grown = max(total(memory_terms(question)) - total(memory_terms(run.question)), 0.0)
     lowest = floor_of(question, run)
-    figure = type(found.figure)(
-        lowest + grown, max(found.figure.low, lowest), max(found.figure.high, lowest + 2 * grown)
-    )
-    parts = {
-        **found.parts,
-        "calibration": figure.value - found.figure.value + found.parts.get("calibration", 0.0),
-    }
+    value, high = lowest + grown, lowest + 2 * grown
+    figure = type(found.figure)(value, max(found.figure.low, lowest), max(found.figure.high, high))
+    more = value - found.figure.value
+    parts = {**found.parts, "calibration": found.parts.get("calibration", 0.0) + more}
     return replace(found, figure=figure, parts=parts, floor=run)
+
+
+def mix_memory(question: Question, calibration: Calibration) -> OpenMixture:
+    """Return the peaks of all that a question may mean, each with its weight."""
+    return mix(question, calibration.memory.fit, calibration.usual, calibration.kin)
 
 
 def predict_time(question: Question, calibration: Calibration) -> Prediction:
@@ -77,10 +89,14 @@ def predict_time(question: Question, calibration: Calibration) -> Prediction:
 
 def _predict(row: FitRow, calibrated: Calibrated, parts: dict[str, float]) -> Prediction:
     figure = calibrated.predict(row)
+    return Prediction(figure, _parts_of(row, figure, parts), calibrated.nearness(row))
+
+
+def _parts_of(row: FitRow, figure: Interval, parts: dict[str, float]) -> dict[str, float]:
     for term in row.terms:
         parts[term.part] = parts.get(term.part, 0.0) + term.value
     parts["calibration"] = figure.value - row.formula
-    return Prediction(figure, parts, calibrated.nearness(row))
+    return parts
 
 
 #: Parts that a dry run does not see: they are the formula's.

@@ -169,3 +169,34 @@ def test_what_counts_nothing_is_no_count(value: Any) -> None:
 def test_what_is_of_another_shape_is_not_there(document: Any) -> None:
     assert section_of(document, "a") == {}
     assert entries_of(document, "a") == []
+
+
+DIGITS = "9" * 5_000
+OF_LOGS = {
+    "a date that is none": "[INFO|2024-13-45 99:99:99] t.py:1 >> ***** Running training *****\n",
+    "counts of any size": (
+        "[INFO|2024-11-26 22:07:15] t.py:1 >> ***** Running training *****\n"
+        f"[INFO|2024-11-26 22:07:15] t.py:1 >>   Num Epochs = {DIGITS}\n"
+        "{'train_runtime': 1.2.3, 'epoch': 1..2}\n"
+    ),
+    "a date of DeepSpeed": (
+        "[2023-99-18 01:46:59,171] global_step=10, RunningAvgSamplesPerSec=1.5, "
+        "CurrSamplesPerSec=1.5\n"
+    ),
+    "figures of DeepSpeed": f"global_step={DIGITS}, RunningAvgSamplesPerSec=1.2.3, Curr\n",
+    "arguments of Megatron": (
+        f"  world_size ........ {DIGITS}\n  seq_length ........ ²\n"
+        " iteration 1/ 2 | elapsed time per iteration (ms): 5.0 |\n"
+    ),
+    "iterations of Megatron": f" iteration {DIGITS}/ 2 | elapsed time per iteration (ms): 1e9 |\n",
+    "a report of nothing": '{"config": {"scenario": 3}, "report": {"train": {"latency": 5}}}',
+    "a report that is none": '{"config": 5, "report": [1]}',
+    "throughput of any size": f"Training throughput: {DIGITS} tok/s\n#params = {DIGITS}\n",
+}
+
+
+@pytest.mark.parametrize("text", OF_LOGS.values(), ids=OF_LOGS.keys())
+def test_lines_of_any_content_are_read_or_refused(tmp_path: Path, read: Read, text: str) -> None:
+    (tmp_path / "run.txt").write_text(text, encoding="utf-8")
+    found = read(tmp_path, **RUN)
+    assert found.submissions or found.refused

@@ -311,3 +311,24 @@ def test_a_removed_or_retyped_column_is_answered_or_the_command_is_named(
     )
     assert hints == []
     assert len(read_state(db.location.own).parts) == 1
+
+
+def test_a_repair_leaves_documents_with_a_removed_column_where_they_are(tmp_path: Path) -> None:
+    db = make_registry(tmp_path / "r")
+    document = build_document(0)
+    document["observations"][0]["configuration"]["padding_free"] = True
+    db.add(document)
+    db.fold()
+    tree = change_contract(tmp_path, remove_column)
+    repaired = (
+        "from registry.store.repair import repair\n"
+        "notes = repair(db.location).notes\n"
+        'runs = [r["run_id"] for r in db.query("from observations").rows()]\n'
+        "print(json.dumps([runs, notes]))"
+    )
+    assert run_there(tree, tmp_path / "r", repaired) == [["run-0"], []]
+    for manifest in (tmp_path / "r" / "tables").glob("manifest-*"):
+        manifest.unlink()
+    assert run_there(tree, tmp_path / "r", repaired)[0] == ["run-0"]
+    (row,) = db.query("from submissions").rows()
+    assert '"padding_free":true' in row["document"]

@@ -292,6 +292,42 @@ def test_the_memory_of_one_card_is_the_total(
     assert derived.items() >= expected.items()
 
 
+@pytest.mark.parametrize("metric", ["samples_per_second", "tokens_per_second"])
+def test_a_rate_of_all_cards_is_their_mean_times_their_number(metric: str) -> None:
+    mean = _figure(metric, 100.0, scope="mean_gpu", low=99.5, high=100.5)
+    total = _figure(
+        metric,
+        400.0,
+        low=398.0,
+        high=402.0,
+        origin="derived",
+        reason="mean of 4 cards x 4",
+    )
+    assert derive_figures({"n_gpus": 4}, [mean]) == [total]
+
+
+@pytest.mark.parametrize(
+    ("configuration", "figures"),
+    [
+        ({}, [_figure("tokens_per_second", 100.0, scope="mean_gpu")]),
+        ({"n_gpus": 4}, [_figure("tokens_per_second", 100.0, scope="max_gpu")]),
+        ({"n_gpus": 4}, [_figure("flops_per_second", 100.0, scope="mean_gpu")]),
+        ({"n_gpus": 4}, [_figure("step_time", 100.0, scope="mean_gpu")]),
+        (
+            {"n_gpus": 4},
+            [
+                _figure("tokens_per_second", 100.0, scope="mean_gpu"),
+                _figure("tokens_per_second", 390.0),
+            ],
+        ),
+    ],
+)
+def test_no_rate_of_all_cards_follows(
+    configuration: dict[str, Any], figures: list[dict[str, Any]]
+) -> None:
+    assert derive_figures(configuration, figures) == []
+
+
 def test_a_total_without_a_kind_has_none() -> None:
     card = {**_card(0)}
     del card["kind"]

@@ -30,7 +30,12 @@ if TYPE_CHECKING:
 CASES = Path(__file__).parent / "cases"
 
 #: The column that tells whose row it is; source_id where not named.
-OWNERS = {"conflicts": "observation_id", "coverage": "model_id", "max_seq_len": "model_id"}
+OWNERS = {
+    "conflicts": "observation_id",
+    "coverage": "model_id",
+    "implausible": "observation_id",
+    "max_seq_len": "model_id",
+}
 
 _RUN_COLUMNS = (
     "outcome",
@@ -168,7 +173,8 @@ def _named(row: Row, names: Names) -> Row:
     """Return a row with names of runs for ids; the pairs of `conflicts` in the order of names."""
     ids = ("observation_id", "other_observation_id")
     named = {k: names.runs.get(v, v) if k in ids else v for k, v in row.items()}
-    if (named.get("other_observation_id") or "z") < (named.get("observation_id") or ""):
+    is_pair = "ratio" in row  # the rows of `implausible` have a direction
+    if is_pair and (named.get("other_observation_id") or "z") < (named.get("observation_id") or ""):
         named |= {
             "observation_id": named["other_observation_id"],
             "other_observation_id": named["observation_id"],

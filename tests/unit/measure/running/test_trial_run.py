@@ -19,9 +19,10 @@ from registry.measure.child_process import format_exit, job_environment
 from registry.measure.failure import Failure
 from registry.measure.running.plan import parse_plan
 from registry.measure.running.sweep import Progress, Sweep, run_plan
-from registry.measure.running.trial_run import TrialResult, run_trial
+from registry.measure.running.trial_run import TrialResult, name_source, run_trial
 from registry.measure.running.trials import Trial, expand_trials
 from registry.measure.running.unfinished import describe_unfinished
+from registry.store.derive_tables import Document, derive_tables
 from registry.submission.prepare import prepare_submission
 
 if TYPE_CHECKING:
@@ -133,6 +134,62 @@ def test_a_fault_of_the_child_is_an_outcome(
     result = run(name, tmp_path, fake_python)
     assert (result.outcome, result.detail) == (outcome, detail)
     assert result.submission["observations"][0]["provenance"]["spec"]["trial_id"]
+
+
+def test_all_trials_of_a_plan_are_one_source_that_is_named_after_it(
+    tmp_path: Path, fake_python: str
+) -> None:
+    sweep, added, _ = sweep_of(["ok", "exception"], tmp_path, fake_python)
+    source = {"source_id": "p", "title": "Trials of the plan p", "kind": "run"}
+    assert [result.outcome for result in sweep.results] == ["ok", "error"]
+    assert [document["source"] for document in added] == [source, source]
+
+
+def test_a_trial_that_is_run_twice_is_two_observations_of_its_source(
+    tmp_path: Path, fake_python: str
+) -> None:
+    found = [run("ok", tmp_path / name, fake_python).submission for name in ("here", "there")]
+    prepared = [prepare_submission(each, CATALOGUE, origin="ok") for each in found]
+    rows = derive_tables(
+        Document(each.submission_id, each.text, each.document) for each in prepared
+    )
+    assert [row["source_id"] for row in rows["sources"]] == ["p"]
+    assert [row["source_id"] for row in rows["observations"]] == ["p", "p"]
+
+
+@pytest.mark.parametrize(
+    ("name", "source_id"),
+    [("Night run: A/B", "night-run-a-b"), ("rerun of qwen-7b", "rerun-of-qwen-7b")],
+)
+def test_a_source_id_is_the_slug_of_the_plans_name(name: str, source_id: str) -> None:
+    (trial,) = make_trials("ok", name=name)
+    source = name_source(trial, {"source_id": "run-1", "title": "t", "kind": "run"})
+    assert source == {
+        "source_id": source_id,
+        "title": f"Trials of the plan {source_id}",
+        "kind": "run",
+    }
+
+
+@pytest.mark.parametrize("name", ["\u8bad\u7ec3", "..."])
+def test_a_plan_whose_name_makes_no_slug_leaves_each_trial_a_source_of_its_own(name: str) -> None:
+    (trial,) = make_trials("ok", name=name)
+    source = name_source(trial, {"source_id": "run-1", "title": "t", "kind": "run"})
+    assert source["source_id"] == "run-1"
+
+
+def test_the_name_of_a_plan_changes_no_trial() -> None:
+    first, second = (make_trials("ok", name=name)[0] for name in ("a", "b"))
+    assert first.trial_id == second.trial_id
+    assert first.as_spec() == second.as_spec()
+
+
+def test_a_record_holds_the_load_of_the_machine(
+    tmp_path: Path, fake_python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (7.256, 1.0, 1.0))
+    (observation,) = run("exception", tmp_path, fake_python).submission["observations"]
+    assert observation["provenance"]["load_average"] == 7.26
 
 
 def test_a_hanging_child_ends_at_the_time_limit(tmp_path: Path, fake_python: str) -> None:
@@ -254,7 +311,7 @@ def test_a_result_that_cannot_be_added_is_not_done(tmp_path: Path, fake_python: 
     plan = parse_plan(
         {"model": "exception", "models": {"exception": {"model_type": "llama"}}}, origin="p"
     )
-    with pytest.raises(OSError, match="run-"):
+    with pytest.raises(OSError, match=r"^p$"):
         run_plan(plan, tmp_path, add=refuse, python=fake_python)
     assert not list(tmp_path.glob("*/submission.json"))
 

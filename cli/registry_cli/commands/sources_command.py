@@ -1,0 +1,45 @@
+"""``registry sources``."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+import click
+
+from registry_cli import console
+from registry_cli.options import registry_option
+from registry_cli.output import (
+    at_option,
+    open_dataset,
+    output_options,
+    parse_destination,
+    write_query,
+)
+
+
+@click.command(name="sources")
+@output_options
+@at_option
+@registry_option
+def command(
+    *,
+    format_name: str | None,
+    output: Path | None,
+    at: int | None,
+    registry_path: Path | None,
+) -> None:
+    """List sources: observations, cards, methods, metrics, licence and link, one line each.
+
+    Of cards, methods and metrics the four most frequent are named. Cite the sources of the figures
+    you use; each keeps its own licence.
+
+    \b
+    Examples:
+      registry sources
+      registry sources -f csv -o sources.csv
+    """  # noqa: D301 - \b keeps the examples' lines
+    destination = parse_destination(format_name, output, registry_path)
+    sql = (files("registry.sources") / "overview.sql").read_text(encoding="utf-8")
+    if write_query(open_dataset(registry_path, at), sql, {}, destination).rows == 0:
+        console.hint("no source has an observation yet")
