@@ -40,18 +40,21 @@ def utilization_of(row: Mapping[str, Any]) -> Utilization | None:
     if rate is None or row.get("n_gpus") is None or row.get("gpu_id") is None:
         return None
     trainable = row.get("trainable_params")
-    question = question_of({**row, "trainable_params": trainable or 0, "gpu_id": None})
+    # quantized weights are multiplied with like others, also where training in full updates them
+    counts = {"trainable_params": trainable or 0, "gpu_id": None, "quant_bits": None}
+    question = question_of({**row, **counts})
     if trainable is None and row.get("trains_embeddings"):
         embeddings = question.model.embedding_params
         question = question.changed(trainable_params=embeddings)
-    length = _tokens_per_sample(row)
+    length, peak = _tokens_per_sample(row), _peak(row)
+    if length is None or peak is None:
+        return None
     counted = count_flops(question.changed(micro_batch_size=1), length)
     passes = (counted.forward, counted.backward, counted.recompute)
     flops = Flops(*(part / length for part in passes))
-    peak = _peak(row)
-    if peak is None:
-        return None
     each = rate / row["n_gpus"]
+    if row.get("compute_dtype") is None and peak < flops.model * each <= _fastest_peak(row):
+        return None  # more than its 16-bit peak: it was not computed in 16 bits
     stated = row.get("gradient_checkpointing") is not None
     hardware = flops.hardware * each / peak if stated else None
     return Utilization(flops, each, peak, flops.model * each / peak, hardware)
@@ -74,20 +77,25 @@ def _tokens_per_second(row: Mapping[str, Any]) -> float | None:
     return samples * float(row["seq_len"])
 
 
-def _tokens_per_sample(row: Mapping[str, Any]) -> float:
+def _tokens_per_sample(row: Mapping[str, Any]) -> float | None:
     tokens, samples = row.get("tokens_per_second"), _samples_per_second(row)
     if tokens is None or samples is None:
-        return float(row["seq_len"])
+        return float(row["seq_len"]) if row.get("seq_len") else None
     each = float(tokens) / samples
     return min(each, float(row["seq_len"])) if row.get("seq_len") else each
 
 
 def _peak(row: Mapping[str, Any]) -> float | None:
     dtype = row.get("compute_dtype")
-    if dtype in ("fp32", "tf32", "fp16", "bf16", "fp8"):
+    if dtype is not None:
         known: float | None = row.get(f"peak_flops_{dtype}")
         return known
     return row.get("peak_flops_bf16") or row.get("peak_flops_fp16")
+
+
+def _fastest_peak(row: Mapping[str, Any]) -> float:
+    names = [*(f"peak_flops_{d}" for d in ("fp32", "tf32", "fp16", "bf16", "fp8")), "peak_ops_int8"]
+    return max(float(row.get(name) or 0) for name in names)
 
 
 def read_utilization(registry: Registry, observation_id: str) -> Utilization | None:

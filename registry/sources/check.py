@@ -11,6 +11,7 @@ from registry.errors import SourceError, did_you_mean
 from registry.predict.answer.prediction import predict_memory
 from registry.predict.calibration.calibration_file import read_calibration
 from registry.predict.calibration.runs import read_observations
+from registry.sources.described import find_described_twice
 from registry.sources.logs import import_source
 from registry.sources.new import ASKED
 from registry.sources.review import find_contradictions, format_finding, read_statement
@@ -57,6 +58,10 @@ def check_source(folder: Folder, source_id: str) -> tuple[Section, ...]:
         Section("How figures were read", tuple(_format_readings(observations))),
         Section("Notes", read.notes if read else ()),
         Section("Gaps", tuple(_find_gaps(documents, observations, catalogue))),
+        Section(
+            "Models and cards described twice",
+            tuple(find_described_twice(folder.path, catalogue, source_id)),
+        ),
         Section("Peaks far from `registry estimate`", tuple(_compare(registry, source_id))),
         Section("Figures that contradict", tuple(_find_contradictions(registry, source_id))),
         Section("The same figures in other sources", tuple(_find_repeated(registry, source_id))),

@@ -13,10 +13,11 @@ from registry.importers import IMPORTERS, ImportOptions, read_as
 from registry.reading.patterns import compile_pattern
 from registry.sources.packed import PACKED, unpack_files
 from registry.tables import ImportResult, import_document
+from registry.tables.notes import format_condition
 from registry.tables.values import target_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from registry.catalogue import Catalogue
     from registry.importers import Imported
@@ -56,13 +57,17 @@ def import_source(folder: Path, mapping: SourceMapping, catalogue: Catalogue) ->
         if not paths:
             raise SourceError(f"{folder}: found no {PACKED}, expected the logs that are read")
         for logs in mapping.logs:
+            matched: list[LogRule] = []
             taken = _choose(paths, logs, folder)
             imported = _shown_without(_read(taken, logs, known), Path(temporary))
             problems += [f"{refusal.path}: {refusal.reason}" for refusal in imported.refused]
             notes += imported.missing
             for submission in imported.submissions:
                 described |= {row["model_id"]: row for row in submission.get("models", ())}
-                observations += [_finished(row, logs) for row in submission["observations"]]
+                observations += [
+                    _finished(row, logs, matched) for row in submission["observations"]
+                ]
+            notes += _find_unmatched(logs, matched)
     return ImportResult(
         submission=_format_submission(mapping, described, observations),
         problems=tuple(f"{folder}: {problem}" for problem in problems),
@@ -111,8 +116,16 @@ def _shown_without(imported: Imported, temporary: Path) -> Imported:
     return replace(imported, refused=refused)
 
 
-def _finished(row: Row, logs: Logs) -> Row:
-    """Return an observation with what the mapping says of it."""
+def _find_unmatched(logs: Logs, matched: list[LogRule]) -> Iterator[str]:
+    """Yield a note for each rule that matched no run: most likely its condition is misspelt."""
+    for rule in logs.rules:
+        if rule not in matched:
+            condition = format_condition(rule.when)
+            yield f"logs of {logs.importer}: the rule for {condition} matched no run"
+
+
+def _finished(row: Row, logs: Logs, matched: list[LogRule]) -> Row:
+    """Return an observation with what the mapping says of it; add the rules that match it."""
     parts = {name: {**row.get(name, {})} for name in ("configuration", "environment")}
     parts["observation"] = {k: v for k, v in row.items() if k not in parts}
     inferences = {**row.get("inferences", {})}
@@ -124,6 +137,7 @@ def _finished(row: Row, logs: Logs) -> Row:
         _state(parts, inferences, name, stated)
     for rule in logs.rules:
         if _holds(rule, parts):
+            matched.append(rule)
             for name, stated in rule.set.items():
                 _state(parts, inferences, name, stated)
     provenance = {k: v for k, v in row.get("provenance", {}).items() if k != "files"}

@@ -94,6 +94,7 @@ def _read_reports(reader: RowReader, found: list[FoundTable], notes: Notes) -> l
                     f"table {entry.number}: found more than {_MOST_REPORTS} rows to import, "
                     "expected fewer in one document; split it"
                 )
+    reader.note_rules()
     return [*reports, *reader.read_claims()]
 
 

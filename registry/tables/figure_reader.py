@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from registry.units.memory import MemoryOptions
     from registry.units.rate import RateEvidence
 
-_TOTAL = re.compile(r"(?P<after>.+?)\s*(?:in\s+)?total|total:?\s*(?P<before>.+)", re.IGNORECASE)
+_TOTAL = re.compile(r"(?P<after>.+?)(?:\s+in\s+|\s*)total|total:?\s*(?P<before>.+)", re.IGNORECASE)
 _COUNT_OF = {"sample": "n_samples", "token": "n_tokens", "step": "n_steps"}
 
 
@@ -62,10 +62,10 @@ def read_figure(part: FigureText, hardware: Hardware, values: Values) -> ReadFig
     problem = check_scope(part.column, figure, scope, hardware.n_gpus)
     if problem:
         raise UnitError(f"{part.where}: {problem}")
-    evidence, totals = _read_totals(part)
+    factor = _factor(figure, values, where=part.where)
+    evidence, totals = _read_totals(part, factor)
     text = f"{part.text}({part.remark})" if evidence else part.text
     quantity = _read_quantity(text, part, scope, hardware)
-    factor = _factor(figure, values, where=part.where)
     main = ReportedFigure(
         metric=figure.metric,
         statistic=figure.statistic,
@@ -172,8 +172,12 @@ def _scaled(quantity: AnyQuantity, factor: float) -> AnyQuantity:
     )
 
 
-def _read_totals(part: FigureText) -> tuple[RateEvidence | None, list[ReportedFigure]]:
+def _read_totals(
+    part: FigureText, factor: float
+) -> tuple[RateEvidence | None, list[ReportedFigure]]:
     """Return the totals in a remark; refuse a remark that says anything else.
+
+    What a rate is multiplied by, such as epochs, its count is too: the time is that of all of them.
 
     A remark such as ``2*A100`` changes what the figure is about: the mapping has to say how.
     """
@@ -184,7 +188,10 @@ def _read_totals(part: FigureText) -> tuple[RateEvidence | None, list[ReportedFi
     if digits is not None:
         evidence, _ = parse_totals(part.remark, digits[0], where=where)
         if evidence is not None:
-            counted = _total(_COUNT_OF[evidence.what], evidence.count)
+            counted = replace(
+                _total(_COUNT_OF[evidence.what], _scaled(evidence.count, factor)),
+                because=part.figure.because if factor != 1 else None,
+            )
             return evidence, [counted, _total("total_time", evidence.duration)]
     total = _TOTAL.fullmatch(part.remark)
     if total is None:

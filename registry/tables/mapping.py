@@ -87,8 +87,9 @@ class RuleSpec(Spec):
     when: dict[str, Any] = Field(
         description=(
             "A column of the table (its cell's text, with footnote marks or without) or else one "
-            "of the contract (its value so far; null matches what is not stated), and what it must "
-            "be; a list matches any of its items."
+            "of the contract (its value so far; null matches what is not stated; the outcome of a "
+            "row with figures of a run is `ok` unless something says another), and what it must "
+            "be; a list matches any of its items. A rule that matches no row is told."
         )
     )
     set: Values = Field(default={}, description="The values that hold then.")
@@ -144,6 +145,13 @@ class TableSpec(Spec):
         default={}, description="Values of all rows, unless a cell says another; null removes one."
     )
     columns: dict[str, ColumnSpec] = Field(default={}, description="What the columns mean.")
+    model_reported: Names = Field(
+        default=[],
+        description=(
+            "Columns whose texts, joined by a space, are the model's name as written; without "
+            "it, that is the text of the column that states `model_id`."
+        ),
+    )
     ignore: Names = Field(
         default=[], description="Columns that are not read; `rest` for all that are not mapped."
     )
@@ -217,6 +225,14 @@ class SourceMapping(Spec):
     absent: Names = Field(default=[], description="Texts that say nothing, in all columns.")
     columns: dict[str, ColumnSpec] = Field(
         default={}, description="What columns mean, in all tables that have them."
+    )
+    model_reported: Names = Field(
+        default=[],
+        description=(
+            "Columns whose texts, joined by a space, are the model's name as written, in all "
+            "tables that have them; without it, that is the text of the column that states "
+            "`model_id`."
+        ),
     )
     ignore: Names = Field(
         default=[],

@@ -51,6 +51,9 @@ outright is written `{value: 4, because: why}`, and the reason is kept with the 
 
 Key = tuple[str, str]
 
+#: What the examples show of an observation beside its outcome, configuration and figures.
+_SHOWN = ("model_reported", "flags", "evidence", "outcome_detail", "run_id")
+
 
 def collect_keys(spec: type[Spec] = SourceMapping) -> dict[str, type[Spec]]:
     """Return the classes of the language by name, in the order in which they are met."""
@@ -111,9 +114,7 @@ def _format_result(result: ImportResult, mapping: SourceMapping) -> Iterator[str
     common = {name: stated.value for name, stated in mapping.defaults.items()}
     for observation in result.submission["observations"]:
         places = "; ".join(citation["locator"] for citation in observation["citations"])
-        said = {
-            k: v for k, v in observation.items() if k in ("evidence", "outcome_detail", "run_id")
-        }
+        said = {name: observation[name] for name in _SHOWN if name in observation}
         said |= {k: v for k, v in observation["configuration"].items() if common.get(k) != v}
         yield ", ".join(
             [f"{places}: {observation['outcome']}", *(f"{k}={v}" for k, v in said.items())]

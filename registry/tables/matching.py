@@ -228,6 +228,7 @@ def _check_named(found: FoundTable, by: set[str], problems: Problems) -> None:
     named: list[tuple[Path, str]] = [(("columns", name), name) for name in spec.columns]
     named += [(("columns",), name) for name in by]
     named += [(("ignore",), name) for name in spec.ignore if name != REST]
+    named += [(("model_reported",), name) for name in spec.model_reported]
     for place, runs in enumerate(spec.glued_runs):
         named += [(("glued_runs", place), name) for name in (*runs.when, *runs.columns)]
     for place, skip in enumerate(spec.skip):
@@ -270,6 +271,7 @@ def _check_common(mapping: SourceMapping, tables: Sequence[FoundTable], problems
     known = {name for entry in tables for name in entry.table.columns}
     named: list[tuple[Path, str]] = [(("columns", name), name) for name in mapping.columns]
     named += [(("ignore",), name) for name in mapping.ignore if name != REST]
+    named += [(("model_reported",), name) for name in mapping.model_reported]
     named += [(("unite", name), name) for name in mapping.unite if name not in target_columns()]
     for place, rule in enumerate(mapping.rules):
         names = [name for name in rule.when if name not in target_columns()]

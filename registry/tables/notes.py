@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from registry.tables.problems import Place, format_places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from registry.reading.yaml_reader import Path
+    from registry.tables.mapping import SourceMapping
     from registry.tables.matching import FoundTable
     from registry.tables.merge import Apart, Merged, Repeated
     from registry.tables.rows import TableRows
 
 #: Most pairs of rows, or settings, that are listed one by one.
 _MOST_LISTED = 10
+
+#: Most characters of a rule's condition that are shown.
+_LONGEST_CONDITION = 120
 
 
 @dataclass
@@ -28,6 +33,7 @@ class Notes:
     _unknown: list[Place] = field(default_factory=list)
     _rows: list[str] = field(default_factory=list)
     _runs: list[str] = field(default_factory=list)
+    _rules: list[str] = field(default_factory=list)
 
     def add_table(self, found: FoundTable) -> None:
         """Note what was filled in or left out to read a table, and the columns not read."""
@@ -47,6 +53,12 @@ class Notes:
     def add_unknown(self, place: Place) -> None:
         """Note a row whose figures do not show that anything ran."""
         self._unknown.append(place)
+
+    def add_rule(self, mapping: SourceMapping, path: Path, when: Mapping[str, Any]) -> None:
+        """Note a rule that matched no row: most likely its condition is misspelt."""
+        line = mapping.line_of(path)
+        place = mapping.origin if line is None else f"{mapping.origin}, line {line}"
+        self._rules.append(f"{place}: the rule for {format_condition(when)} matched no row")
 
     def add_rows(self, rows: TableRows) -> None:
         """Note the rows of a table that were skipped."""
@@ -93,8 +105,15 @@ class Notes:
                 f"{format_places(self._unknown)}: only parameters are counted, which does not show "
                 "that it ran: outcome unknown"
             )
+        yield from self._rules
         yield from self._rows
         yield from self._runs
+
+
+def format_condition(when: Mapping[str, Any]) -> str:
+    """Return what a rule asks for, cut where it is long."""
+    text = " and ".join(f"{name} {value!r}" for name, value in when.items())
+    return text if len(text) <= _LONGEST_CONDITION else f"{text[:_LONGEST_CONDITION]}…"
 
 
 def _format_apart(pair: Apart) -> str:

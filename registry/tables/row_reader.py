@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import UnitError
@@ -12,6 +12,7 @@ from registry.tables.cell_reader import (
     FigureCell,
     bare_text,
     footnote_of,
+    is_absent,
     read_figure_cell,
     read_outcome,
     read_values,
@@ -23,11 +24,12 @@ from registry.tables.header_check import check_header
 from registry.tables.matching import pivot_labels
 from registry.tables.problems import Place, Problems
 from registry.tables.report import Report, ReportedFigure
-from registry.tables.rows import ReportCells, TableRows, is_one_of
-from registry.tables.values import Stated, Values, split_parts, target_columns
+from registry.tables.rows import ReportCells, TableRows
+from registry.tables.rules import Rules
+from registry.tables.values import Stated, Values, split_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from registry.catalogue import Catalogue
     from registry.tables.mapping import SourceMapping
@@ -59,6 +61,7 @@ class RowReader:
         self._catalogue = catalogue
         self._problems = problems
         self._notes = notes
+        self._rules = Rules(mapping)
 
     def read_table(self, found: FoundTable) -> Iterator[Report]:
         """Yield the reports of a table, in order."""
@@ -99,6 +102,11 @@ class RowReader:
                 continue
             yield Report(_drop_nulls(values), (), {"locator": claim.locator})
 
+    def note_rules(self) -> None:
+        """Note the rules of tables that matched no row."""
+        for path, rule in self._rules.unmatched():
+            self._notes.add_rule(self._mapping, path, rule.when)
+
     def _check_headers(self, found: FoundTable) -> None:
         """Hold the meaning of each column of figures against its header."""
         specs = [(name, spec, found.path_of(name)) for name, spec in found.columns.items()]
@@ -133,7 +141,7 @@ class RowReader:
         self._read_words(report, draft)
         path = report.found.path
         self._resolve(draft.values, report.place, path)
-        _apply_rules(report, draft.values)
+        self._apply_rules(report, draft)
         self._resolve(draft.values, report.place, path)
         self._read_cells(report, draft)
         if not self._problems.has(report.place):
@@ -154,6 +162,8 @@ class RowReader:
 
     def _read_values(self, report: ReportCells, draft: _Draft) -> None:
         """Put what the cells of values state into the draft."""
+        names: list[str] = []
+        said: Values = {}
         for name, spec in report.columns.items():
             if spec.ignore or spec.figures or name not in report.cells:
                 continue
@@ -168,8 +178,20 @@ class RowReader:
                 self._add_cell_error(error, where, report, name)
                 continue
             draft.values.update(stated)
+            said |= stated
             if "model_id" in stated:
-                draft.values.setdefault("model_reported", Stated(bare_text(cell)))
+                names.append(bare_text(cell))
+        if "model_reported" not in said:
+            draft.values |= self._read_model_name(report, names)
+
+    def _read_model_name(self, report: ReportCells, names: list[str]) -> Values:
+        """Return the model's name as the cells write it; none where they do not."""
+        columns = report.found.spec.model_reported or self._mapping.model_reported
+        texts = [report.cells[name] for name in columns if name in report.cells]
+        named = [bare_text(text) for text in texts if not is_absent(text, self._mapping.absent)]
+        if named:
+            return {"model_reported": Stated(" ".join(named))}
+        return {"model_reported": Stated(names[0])} if names else {}
 
     def _read_words(self, report: ReportCells, draft: _Draft) -> None:
         """Put the outcomes that cells of figures state into the draft."""
@@ -212,7 +234,13 @@ class RowReader:
         draft.values.update(said)
         if draft.values != before:
             self._resolve(draft.values, report.place, report.found.path)
-            _apply_rules(report, draft.values)
+            self._apply_rules(report, draft)
+
+    def _apply_rules(self, report: ReportCells, draft: _Draft) -> None:
+        """Put what holds for such rows into the draft; one with figures of a run is ok so far."""
+        figures = (figure for name in draft.cells for figure in report.columns[name].figures)
+        ended = "ok" if any(figure.metric not in _OF_THE_MODEL for figure in figures) else None
+        self._rules.apply(report, draft.values, outcome=ended)
 
     def _state_beside(
         self, said: Values, column: str, value: Stated, report: ReportCells, name: str
@@ -374,29 +402,6 @@ def _distinguishing(report: ReportCells) -> tuple[dict[str, str], dict[str, str]
         elif spec.values or spec.patterns or spec.to == "model_id":
             named[name] = bare_text(report.cells[name])
     return {name: texts_of(text)[1] for name, text in unread.items()}, named
-
-
-def _apply_rules(report: ReportCells, values: Values) -> None:
-    for rule in report.rules:
-        if all(_holds(report, values, name, value) for name, value in rule.when.items()):
-            values.update(rule.set)
-            _add_reasons(values, rule.because)
-
-
-def _add_reasons(values: Values, because: Mapping[str, str]) -> None:
-    for name, reason in because.items():
-        if name in values:
-            values[name] = replace(values[name], because=reason)
-
-
-def _holds(report: ReportCells, values: Values, name: str, expected: Any) -> bool:
-    if name in report.cells:
-        return is_one_of(report.cells[name], expected)
-    if name not in target_columns():
-        return False
-    found = values.get(name, Stated(None)).value
-    options = expected if isinstance(expected, list) else [expected]
-    return any(found == option and type(found) is type(option) for option in options)
 
 
 def _drop_nulls(values: Values) -> Values:

@@ -24,14 +24,18 @@ with shaped as (
         end as trained,
         least(r.tokens_per_second / r.samples_per_second, r.seq_len) as tokens_per_sample,
         r.tokens_per_second / r.n_gpus as tokens_per_second_per_gpu,
-        case r.compute_dtype
-            when 'fp32' then g.peak_flops_fp32
-            when 'tf32' then g.peak_flops_tf32
-            when 'fp16' then g.peak_flops_fp16
-            when 'bf16' then g.peak_flops_bf16
-            when 'fp8' then g.peak_flops_fp8
-            else coalesce(g.peak_flops_bf16, g.peak_flops_fp16)
-        end as peak_flops_per_second
+        case
+            when r.compute_dtype is null then coalesce(g.peak_flops_bf16, g.peak_flops_fp16)
+            when r.compute_dtype = 'fp32' then g.peak_flops_fp32
+            when r.compute_dtype = 'tf32' then g.peak_flops_tf32
+            when r.compute_dtype = 'fp16' then g.peak_flops_fp16
+            when r.compute_dtype = 'bf16' then g.peak_flops_bf16
+            when r.compute_dtype = 'fp8' then g.peak_flops_fp8
+        end as peak_flops_per_second,
+        greatest(
+            g.peak_flops_fp32, g.peak_flops_tf32, g.peak_flops_fp16, g.peak_flops_bf16,
+            g.peak_flops_fp8, g.peak_ops_int8
+        ) as fastest_peak
     from results as r
     inner join models as m on r.model_id = m.model_id
     inner join gpus as g on r.gpu_id = g.gpu_id
@@ -69,4 +73,11 @@ select
     (forward_flops_per_token + backward_flops_per_token + recompute_flops_per_token)
     * tokens_per_second_per_gpu / peak_flops_per_second as hardware_flops_utilization
 from counted
-where model_flops_utilization is not null
+where
+    model_flops_utilization is not null
+    -- more than the 16-bit peak, and no more than a faster one: nobody says in what it was computed
+    and (
+        compute_dtype is not null
+        or model_flops_utilization <= 1
+        or model_flops_utilization * peak_flops_per_second > fastest_peak
+    )

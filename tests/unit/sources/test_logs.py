@@ -123,3 +123,14 @@ def test_a_mapping_reads_tables_or_logs() -> None:
     for body in ("", "tables: [{match: {}}]\nlogs: [{importer: mlperf}]\n"):
         with pytest.raises(SourceError, match="of tables and logs; expected one of them"):
             parse_mapping(f"source: {{source_id: a}}\n{body}", origin="m")
+
+
+def test_a_rule_that_matches_no_run_is_told(folder: Path, catalogue: Catalogue) -> None:
+    rules = (
+        "rules: [{when: {file: runs/7/.*}, set: {n_gpus: 8}}, "
+        "{when: {file: run/8/.*}, set: {n_gpus: 4}}]"
+    )
+    notes = read(folder, catalogue, f"files: runs/*, {rules}").notes
+    assert [note for note in notes if "rule" in note] == [
+        "logs of mlperf: the rule for file 'run/8/.*' matched no run"
+    ]

@@ -372,3 +372,102 @@ def test_a_claim_needs_an_outcome(importer: Importer) -> None:
     assert importer(DOCUMENT, MAPPING + claim).problems == (
         "doc.md, paragraph 2: found no outcome, expected one in a claim (m.yaml, line 12)",
     )
+
+
+def _with_rules(*rules: str) -> str:
+    return MAPPING + "rules:\n" + "".join(f"  - {rule}\n" for rule in rules)
+
+
+def test_a_row_with_figures_is_ok_for_rules_unless_a_word_says_otherwise(
+    importer: Importer,
+) -> None:
+    mapping = _with_rules("{when: {outcome: ok}, set: {flags: [includes_evaluation]}}")
+    fitted, oom = importer(DOCUMENT, mapping).submission["observations"]
+    assert (fitted["outcome"], fitted["flags"]) == ("ok", ["includes_evaluation"])
+    assert (oom["outcome"], oom.get("flags")) == ("oom", None)
+
+
+def test_a_rule_that_states_an_outcome_counts_for_those_behind_it(importer: Importer) -> None:
+    mapping = _with_rules(
+        "{when: {micro_batch_size: 1}, set: {outcome: interrupted}}",
+        "{when: {outcome: ok}, set: {seq_len: 512}}",
+        "{when: {outcome: interrupted}, set: {seq_len: 1024}}",
+    )
+    first, _ = importer(DOCUMENT, mapping).submission["observations"]
+    assert (first["outcome"], first["configuration"]["seq_len"]) == ("interrupted", 1024)
+
+
+def test_parameters_alone_are_no_success_for_rules(importer: Importer) -> None:
+    document = "| model | params |\n| --- | --- |\n| qwen-7b | 7000000 |\n"
+    mapping = MAPPING.partition("columns:")[0] + (
+        "columns:\n  model: {to: model_id}\n  params: {figure: {metric: trainable_params}}\n"
+        "rules:\n  - {when: {outcome: ok}, set: {seq_len: 512}}\n"
+        "  - {when: {outcome: null}, set: {seq_len: 1024}}\ntables:\n  - match: {table: 1}\n"
+    )
+    (row,) = importer(document, mapping).submission["observations"]
+    assert (row["outcome"], row["configuration"]["seq_len"]) == ("unknown", 1024)
+
+
+def test_a_rule_that_matches_no_row_is_told(importer: Importer) -> None:
+    mapping = _with_rules(
+        "{when: {micro_batch_size: 1}, set: {seq_len: 512}}",
+        "{when: {speed: 1.50s/it}, set: {seq_len: 1024}}",
+    )
+    notes = importer(DOCUMENT, mapping).notes
+    assert notes == ("m.yaml, line 14: the rule for speed '1.50s/it' matched no row",)
+
+
+def test_a_rule_that_tables_share_needs_match_in_one_of_them(importer: Importer) -> None:
+    rule = "{when: {seq_len: 512}, set: {packing: true}}"
+    mapping = MAPPING.replace(
+        "  - match: {table: 1}", f"  - match: {{table: 1}}\n    rules: [{rule}]"
+    )
+    mapping += f"  - match: {{table: 2}}\n    defaults: {{seq_len: 512}}\n    rules: [{rule}]\n"
+    assert importer(f"{DOCUMENT}\n\n## More\n{DOCUMENT}", mapping).notes == ()
+
+
+def test_the_name_in_the_cell_that_states_the_model_wins_over_a_default(
+    importer: Importer,
+) -> None:
+    mapping = MAPPING.replace("{method: lora,", "{model_reported: Qwen, method: lora,")
+    first, _ = importer(DOCUMENT, mapping).submission["observations"]
+    assert first["model_reported"] == "qwen-7b"
+
+
+def test_a_column_of_names_that_no_table_has_is_an_error(importer: Importer) -> None:
+    mapping = MAPPING.replace("columns:", "model_reported: [modle]\ncolumns:", 1)
+    (problem,) = importer(DOCUMENT, mapping).problems
+    assert problem == (
+        "doc.md: found 'modle' in the mapping; did you mean 'model'?; expected a column of the "
+        "tables: 'batch', 'memory', 'model', 'speed' (m.yaml, line 4)"
+    )
+
+
+def test_what_a_rate_is_multiplied_by_its_count_is_too(importer: Importer) -> None:
+    document = "| model | speed |\n| --- | --- |\n| qwen-7b | 0.5(100 samples/200 seconds) |\n"
+    head = MAPPING.partition("columns:")[0].replace("n_gpus: 1}", "n_gpus: 1, n_epochs: 2.0}")
+    mapping = head + (
+        "columns:\n  model: {to: model_id}\n  speed:\n    figure: {metric: samples_per_second, "
+        "unit: sample/s, multiply_by: n_epochs, because: one epoch is counted}\n"
+        "tables:\n  - match: {table: 1}\n"
+    )
+    result = importer(document, mapping)
+    (row,) = result.submission["observations"]
+    figures = {figure["metric"]: figure for figure in row["measurements"]}
+    assert {name: figure["value"] for name, figure in figures.items()} == {
+        "samples_per_second": 1.0,
+        "n_samples": 200.0,
+        "total_time": 200.0,
+    }
+    assert figures["n_samples"]["raw"] == "100"
+    assert figures["n_samples"]["reason"] == "one epoch is counted"
+
+
+def test_minutes_before_the_word_total_are_kept_as_written(importer: Importer) -> None:
+    document = "| model | speed |\n| --- | --- |\n| qwen-7b | 1iter/s(3h20min total) |\n"
+    mapping = MAPPING.replace("metric: step_time", "metric: steps_per_second")
+    mapping = mapping.replace("  batch: {to: micro_batch_size}\n", "")
+    mapping = mapping.replace("  memory: {figure: {metric: peak_memory}}\n", "")
+    (row,) = importer(document, mapping).submission["observations"]
+    total = next(f for f in row["measurements"] if f["metric"] == "total_time")
+    assert (total["raw"], total["unit_reported"], total["value"]) == ("3h20min", "h min", 12000.0)

@@ -55,8 +55,8 @@ def test_what_is_no_yaml_mapping_is_refused(text: str, message: str) -> None:
             (
                 "m.yaml, line 1: the mapping: unknown key 'table'; did you mean 'tables'?; "
                 "expected one of "
-                "source, models, gpus, defaults, absent, columns, ignore, skip, footnotes, "
-                "rules, tables, logs, "
+                "source, models, gpus, defaults, absent, columns, model_reported, ignore, skip, "
+                "footnotes, rules, tables, logs, "
                 "claims, unite, related"
             ),
         ),

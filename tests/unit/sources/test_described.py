@@ -1,0 +1,55 @@
+"""Each model and card is described in one place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from registry.sources.described import find_described_twice
+from registry.tables.curated import load_curated_catalogue
+
+if TYPE_CHECKING:
+    from registry.catalogue import Catalogue
+
+RECORDS = Path(__file__).parents[3] / "records"
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    """Return records of three sources, two of which describe one model and one card."""
+    for name, described in {
+        "a": "models: [{model_id: new-7b, n_params: 7}, {model_id: mine}]\ngpus: [{gpu_id: card}]",
+        "b": "models: [{model_id: new-7b, n_params: 8, family: new}]\ngpus: [{gpu_id: card}]",
+        "c": "models: [{model_id: qwen-7b, n_params: 7}]",
+    }.items():
+        folder = tmp_path / "sources" / name
+        folder.mkdir(parents=True)
+        (folder / "mapping.yaml").write_text(f"source: {{source_id: {name}}}\n{described}\n")
+    return tmp_path
+
+
+def test_descriptions_of_one_thing_are_told_with_what_differs(
+    records: Path, catalogue: Catalogue
+) -> None:
+    assert list(find_described_twice(records, catalogue)) == [
+        "card: described by a and b; describe it once, in records/catalogue/gpus.yaml",
+        (
+            "new-7b: described by a and b, which differ in n_params; describe it once, in "
+            "records/catalogue/models.yaml"
+        ),
+        (
+            "qwen-7b: described by c and the catalogue, which differ in n_params; describe it "
+            "once, in records/catalogue/models.yaml"
+        ),
+    ]
+
+
+def test_a_source_is_told_what_it_describes_alone(records: Path, catalogue: Catalogue) -> None:
+    (line,) = find_described_twice(records, catalogue, "c")
+    assert line.startswith("qwen-7b: described by c and the catalogue")
+
+
+def test_no_curated_model_or_card_is_described_twice() -> None:
+    assert list(find_described_twice(RECORDS, load_curated_catalogue(RECORDS))) == []
