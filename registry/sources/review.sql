@@ -34,7 +34,7 @@ select
     min(share) as least,
     max(share) as most,
     min(observation_id) as example,
-    arg_min(other_observation_id, observation_id) as other
+    arg_min(other_observation_id, observation_id || coalesce(other_observation_id, '')) as other
 from seen
 where $source_id is null or source_id = $source_id
 group by all

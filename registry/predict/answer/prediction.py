@@ -55,34 +55,31 @@ def predict_memory(question: Question, calibration: Calibration) -> Prediction:
     parts = dict.fromkeys(PARTS, 0.0)
     if question.stack is not None:
         found = _predict(memory_row(question), calibration.memory, parts)
-    else:
-        mixed = mix_memory(question, calibration)
-        figure = widened(plain_interval(mixed.mixture), calibration.memory.reach["open"][""])
-        row = memory_row(mixed.plausible[0].question)
-        found = Prediction(figure, _parts_of(row, figure, parts), "source")
-    return _at_least(found, question, calibration)
+        return raise_to_floor(found, question, calibration)
+    mixed = mix_memory(question, calibration)
+    figure = widened(plain_interval(mixed.mixture), calibration.memory.reach["open"][""])
+    row = memory_row(mixed.plausible[0].question)
+    found = Prediction(figure, _parts_of(row, figure, parts), "source")
+    return raise_to_floor(found, question, calibration)
 
 
-def mix_memory(question: Question, calibration: Calibration) -> OpenMixture:
-    """Return the peaks of all that a question may mean, each with its weight."""
-    return mix(question, calibration.memory.fit, calibration.usual, calibration.kin)
-
-
-def _at_least(found: Prediction, question: Question, calibration: Calibration) -> Prediction:
+def raise_to_floor(found: Prediction, question: Question, calibration: Calibration) -> Prediction:
     """Return the prediction, raised to the formula's difference above the run that bounds it."""
     run = find_floor(question, calibration.observations, distance)
     if run is None or floor_of(question, run) <= found.figure.value:
         return found
     grown = max(total(memory_terms(question)) - total(memory_terms(run.question)), 0.0)
     lowest = floor_of(question, run)
-    figure = type(found.figure)(
-        lowest + grown, max(found.figure.low, lowest), max(found.figure.high, lowest + 2 * grown)
-    )
-    parts = {
-        **found.parts,
-        "calibration": figure.value - found.figure.value + found.parts.get("calibration", 0.0),
-    }
+    value, high = lowest + grown, lowest + 2 * grown
+    figure = type(found.figure)(value, max(found.figure.low, lowest), max(found.figure.high, high))
+    more = value - found.figure.value
+    parts = {**found.parts, "calibration": found.parts.get("calibration", 0.0) + more}
     return replace(found, figure=figure, parts=parts, floor=run)
+
+
+def mix_memory(question: Question, calibration: Calibration) -> OpenMixture:
+    """Return the peaks of all that a question may mean, each with its weight."""
+    return mix(question, calibration.memory.fit, calibration.usual, calibration.kin)
 
 
 def predict_time(question: Question, calibration: Calibration) -> Prediction:

@@ -19,7 +19,7 @@ from registry.predict.question import Question
 from registry.store.folder import curated_dir, ensure_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from registry.api import Registry
@@ -147,13 +147,24 @@ def _pack_fit(calibrated: Calibrated) -> dict[str, Any]:
 def _unpack(document: dict[str, Any]) -> Calibration:
     models = {name: Architecture(**row) for name, row in document["models"].items()}
     gpus = {name: Accelerator(**row) for name, row in document["gpus"].items()}
-    seen = tuple(_unpack_observation(row, models, gpus) for row in document["observations"])
+    seen = tuple(_computed(document["observations"], models, gpus))
     return Calibration(
         observations=seen,
         memory=_unpack_fit(document["memory"], thin(memory_rows(seen)), MEMORY),
         time=_unpack_fit(document["time"], thin(time_rows(seen)), TIME),
         usual=unpack_usual(document["usual"]),
     )
+
+
+def _computed(
+    rows: Sequence[dict[str, Any]], models: dict[str, Architecture], gpus: dict[str, Accelerator]
+) -> Iterator[ObservedRun]:
+    """Yield the observations, but for those of methods that the formulas no longer compute."""
+    for row in rows:
+        try:
+            yield _unpack_observation(row, models, gpus)
+        except QuestionError:
+            continue
 
 
 def _unpack_observation(

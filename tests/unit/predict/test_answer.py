@@ -6,21 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from registry.predict.answer.leaner import floor_of
-from registry.predict.answer.nearest import collect_nearest, describe_differences, transfer
+from registry.predict.answer.leaner import find_floor, floor_of
+from registry.predict.answer.nearest import (
+    collect_nearest,
+    describe_differences,
+    distance,
+    transfer,
+)
 from registry.predict.answer.prediction import (
+    Prediction,
     estimate_cost,
     judge,
     predict_dry_run,
     predict_memory,
+    raise_to_floor,
 )
 from registry.predict.answer.will_it_fit import answer
+from registry.predict.calibration.mixture import Interval
 from registry.predict.formula.peak_memory import GIB
 
 if TYPE_CHECKING:
     from registry.predict.architecture import Accelerator
     from registry.predict.calibration.intervals import Calibration
-    from registry.predict.calibration.mixture import Interval
     from tests.unit.predict.conftest import Ask
 
 
@@ -43,7 +50,7 @@ def test_full_training_of_qwen_7b_does_not_and_is_told_what_would(
     found = answer(ask("qwen-7b", "rtx-3090", method="full", seq_len=2048), calibration, cards)
     assert found.verdict == "does not fit"
     assert found.biggest_batch is None
-    assert "quantize the base to 4 bits (QLoRA)" in [remedy.what for remedy in found.remedies]
+    assert "quantize the base to 8 bits (LoRA)" in [remedy.what for remedy in found.remedies]
     fitting = [card.gpu.gpu_id for card in found.cards if card.verdict == "fits"]
     assert "mi300x" in fitting
     assert "rtx-3090" not in fitting
@@ -89,15 +96,23 @@ def test_more_tokens_never_need_less_than_was_measured_with_fewer(
     ask: Ask, calibration: Calibration
 ) -> None:
     question = ask("llama-2-7b", "rtx-3090", seq_len=2048, micro_batch_size=4)
-    found = answer(question, calibration)
-    run = found.prediction.floor
+    run = find_floor(question, calibration.observations, distance)
     assert run is not None
     assert run.question.micro_batch_size == 3
     assert (run.peak_bytes or 0) / GIB == pytest.approx(22.28, abs=0.01)
-    assert found.prediction.figure.value > (run.peak_bytes or 0)
-    assert found.prediction.figure.low >= (run.peak_bytes or 0)
-    assert sum(found.prediction.parts.values()) == pytest.approx(found.prediction.figure.value)
-    assert found.reasons[1].startswith("no less than 22.28 GiB of observation")
+    assert predict_memory(question, calibration).figure.value > (run.peak_bytes or 0)
+
+
+def test_a_prediction_below_what_leaner_runs_took_is_raised_above_it(
+    ask: Ask, calibration: Calibration
+) -> None:
+    question = ask("llama-2-7b", seq_len=2048, micro_batch_size=4)
+    low = Interval(20.0 * GIB, 18.0 * GIB, 21.0 * GIB)
+    found = raise_to_floor(Prediction(low, {"calibration": 0.0}, "source"), question, calibration)
+    assert found.floor is not None
+    peak = found.floor.peak_bytes or 0
+    assert peak <= found.figure.low < found.figure.value < found.figure.high
+    assert found.parts["calibration"] == pytest.approx(found.figure.value - 20.0 * GIB)
 
 
 def test_a_run_with_larger_adapters_bounds_by_what_it_took_without_them(

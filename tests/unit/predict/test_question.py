@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +16,8 @@ from registry.predict.architecture import (
     gpu_of,
 )
 from registry.predict.formula.adapters import adapter_inputs
-from registry.predict.question import check_question
+from registry.predict.formula.peak_memory import memory_terms, total
+from registry.predict.question import Question, check_question
 
 if TYPE_CHECKING:
     from registry.catalogue import Catalogue
@@ -105,6 +108,15 @@ def test_counted_parameters_are_those_of_the_catalogue(catalogue: Catalogue, nam
         "num_experts_per_tok": row["n_experts_active"],
     }  # fmt: skip
     assert architecture_from_config(config).n_params == row["n_params"]
+
+
+def test_a_mixture_as_transformers_writes_it_counts_all_its_experts(catalogue: Catalogue) -> None:
+    text = Path("tests/fixtures/configs/deepseek-v2-lite.json").read_text(encoding="utf-8")
+    model = architecture_from_config(json.loads(text), "deepseek-v2-lite")
+    row = catalogue.models["deepseek-v2-lite"]
+    assert (model.n_params, model.active_params) == (row["n_params"], row["n_active_params"])
+    card = gpu_of(catalogue.gpus["rtx-4060-ti-16gb"])
+    assert total(memory_terms(Question(model, gpu=card))) > 1.8 * card.memory_bytes
 
 
 NEWCOMER = {
