@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from registry.predict.answer.advice import CardVerdict
+    from registry.predict.answer.assumed import Assumption
     from registry.predict.answer.nearest import Neighbour
     from registry.predict.answer.will_it_fit import Answer
-    from registry.predict.calibration.intervals import Interval
+    from registry.predict.calibration.mixture import Interval
     from registry.predict.question import Question
 
 _ID_DIGITS = 12
@@ -42,6 +43,7 @@ def format_answer(found: Answer) -> Iterator[str]:
     of = f" of {format_memory(found.capacity_bytes)}" if found.capacity_bytes else ""
     yield f"predicted peak per device: {format_interval(found.prediction.figure)}{of}"
     yield from (f"  {reason}" for reason in found.reasons)
+    yield from _assumed(found)
     yield from _room(found)
     yield from ("", "nearest measured runs:")
     yield from _neighbours(found.nearest)
@@ -51,11 +53,52 @@ def format_answer(found: Answer) -> Iterator[str]:
     if found.rests_on:
         shares = ", ".join(f"{key[:_ID_DIGITS]} ({share:.0%})" for key, share in found.rests_on)
         yield f"the figure rests most on: {shares}"
-    if found.remedies:
-        yield from ("", "what would fit:")
-        for remedy in found.remedies:
+    for verdict, title in (("fits", "what would fit:"), ("undecided", "what may fit:")):
+        remedies = [remedy for remedy in found.remedies if remedy.verdict == verdict]
+        if remedies:
+            yield from ("", title)
+        for remedy in remedies:
             yield f"  {remedy.what}: {format_interval(remedy.peak)}"
     yield from _cards(found.cards)
+
+
+#: How settings are called in answers, and the option that states each.
+_SETTINGS = {
+    "gradient_checkpointing": ("checkpointing", "--checkpointing or --no-checkpointing"),
+    "attention": ("attention", "--attention"),
+    "optimizer": ("optimizer", "--optimizer"),
+    "param_dtype": ("precision of the weights", "--param-dtype"),
+    "loss_kernel": ("loss", "--loss-kernel"),
+    "adapters": ("adapters", "--lora-rank and --lora-targets"),
+}
+
+
+def _assumed(found: Answer) -> Iterator[str]:
+    """Yield what nobody stated, with the answer under each of its values."""
+    if found.assumptions:
+        yield "  not stated, so the answer covers:"
+    for one in found.assumptions:
+        cases = ", ".join(
+            f"{_format_setting(case.value)} ({case.weight:.0%}): {format_memory(int(case.bytes))}"
+            for case in one.cases
+        )
+        yield f"    {_SETTINGS[one.setting][0]}: {cases}"
+    if found.assumptions:
+        yield f"  to narrow it most, state {_SETTINGS[narrowest(found).setting][1]}"
+
+
+def narrowest(found: Answer) -> Assumption:
+    """Return the open setting that narrows the interval most where it is stated."""
+    return min(found.assumptions, key=lambda one: one.width)
+
+
+def _format_setting(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple):
+        rank, targets = value
+        return f"rank {rank} on {' '.join(targets)}"
+    return str(value)
 
 
 def _room(found: Answer) -> Iterator[str]:
@@ -76,6 +119,9 @@ def _neighbours(neighbours: tuple[Neighbour, ...]) -> Iterator[str]:
         yield "  none"
 
 
+#: So many cards are named of each verdict; `--json` has all.
+_MOST_NAMED = 12
+
 #: Cards of a family: few enough to name also those that do not do.
 _FEW_CARDS = 12
 
@@ -89,7 +135,9 @@ def _cards(cards: tuple[CardVerdict, ...]) -> Iterator[str]:
     for verdict in verdicts:
         names = [_card_name(card) for card in cards if card.verdict == verdict]
         if names:
-            yield f"cards of the catalogue, {verdict}: {', '.join(names)}"
+            more = len(names) - _MOST_NAMED
+            named = ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+            yield f"cards of the catalogue, {verdict} (smallest first): {named}"
 
 
 def answer_data(found: Answer) -> dict[str, Any]:
@@ -105,11 +153,27 @@ def answer_data(found: Answer) -> dict[str, Any]:
         "warnings": found.warnings,
         "nearest": [_neighbour_data(near) for near in found.nearest],
         "nearest_oom": _neighbour_data(found.nearest_oom) if found.nearest_oom else None,
+        "assumptions": [
+            {
+                "setting": one.setting,
+                "cases": [
+                    {"value": case.value, "share": case.weight, "peak_bytes": case.bytes}
+                    for case in one.cases
+                ],
+            }
+            for one in found.assumptions
+        ],
+        "narrows_most": narrowest(found).setting if found.assumptions else None,
         "rests_on": [{"observation_id": key, "share": share} for key, share in found.rests_on],
         "longest_seq_len": found.longest_seq_len,
         "biggest_batch": found.biggest_batch,
         "remedies": [
-            {"what": r.what, "settings": dict(r.settings), "peak_bytes": asdict(r.peak)}
+            {
+                "what": r.what,
+                "settings": dict(r.settings),
+                "peak_bytes": asdict(r.peak),
+                "verdict": r.verdict,
+            }
             for r in found.remedies
         ],
         "cards": [

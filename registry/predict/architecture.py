@@ -53,6 +53,25 @@ class Architecture:
         """Parameters that a token passes through: all, but for a mixture of experts."""
         return self.n_active_params or self.n_params
 
+    @cached_property
+    def mlp_width(self) -> int:
+        """Width of the MLP that a token passes through: of a mixture, all experts it is sent to.
+
+        A mixture's is what its active parameters leave besides embeddings and attention, shared
+        experts included; without that figure, the experts' widths.
+        """
+        chosen = self.intermediate_size * (self.n_experts_active or 1)
+        if not self.n_experts or not self.n_active_params:
+            return chosen
+        each = self.hidden_size * (3 if self.gated_mlp else 2)
+        spare = self.n_active_params - self.embedding_params
+        return max(round((spare / self.n_layers - self.attention_params) / each), chosen)
+
+    @property
+    def attention_params(self) -> int:
+        """Parameters of the four projections of one layer."""
+        return 2 * self.hidden_size * self.head_dim * (self.n_heads + self.n_kv_heads)
+
     @property
     def shape(self) -> tuple[int, int, int, int]:
         """What makes two models the same to a prediction, whatever they are called."""

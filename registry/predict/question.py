@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import QuestionError
 from registry.predict.architecture import Accelerator, Architecture, architecture_of, gpu_of
-from registry.predict.formula.adapters import adapter_params
+from registry.predict.formula.methods import check_method, method_params
+from registry.predict.formula.optimizers import check_optimizer
+from registry.predict.sharding import FSDP, SHARDS_OPTIMIZER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-#: Shardings that spread the weights, the gradients, the optimizer's state over the ranks.
-SHARDS_WEIGHTS = frozenset({"zero3", "fsdp", "hsdp", "device_map"})
-SHARDS_GRADIENTS = SHARDS_WEIGHTS | {"zero2", "fsdp_grad_op"}
-SHARDS_OPTIMIZER = SHARDS_GRADIENTS | {"zero1"}
+    from collections.abc import Iterable, Mapping
 
 #: What is taken for a setting that is not given.
 DEFAULTS: Mapping[str, Any] = {
@@ -26,7 +23,19 @@ DEFAULTS: Mapping[str, Any] = {
     "optimizer": "adamw",
     "lora_rank": 8,
     "grad_accum_steps": 8,
+    "loss_kernel": "whole",
 }
+#: How the loss is computed, in the words of ``kernels``; other kernels keep whole logits.
+LOSS_KERNELS: Mapping[str, str] = {
+    "chunked-cross-entropy": "chunked",
+    "cut-cross-entropy": "liger",
+    "liger": "liger",
+    "linear_cross_entropy": "liger",
+    "unsloth": "unsloth",
+    "unsloth-gradient-checkpointing": "unsloth",
+}
+_HOST_OPTIMIZER = frozenset({"optimizer", "optimizer_and_params", "nvme", "stated"})
+_HOST_PARAMS = _HOST_OPTIMIZER - {"optimizer"} | {"params"}
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,18 @@ class Question:
     sharding: str | None = None
     offload: str | None = None
     interconnect: str | None = None
+    #: Hosts that the ``n_gpus`` devices are spread over.
+    n_nodes: int | None = None
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    #: How the loss is computed: whole, chunked, liger or unsloth.
+    loss_kernel: str | None = None
+    #: Whether each parameter is updated as soon as its gradient is there.
+    optimizer_in_backward: bool | None = None
+    #: Tokens of a trained prompt or prefix.
+    virtual_tokens: int | None = None
+    #: Whether several samples share one sequence, which is then filled.
+    packing: bool | None = None
     gpu: Accelerator | None = None
     #: Where every sample is filled or cut to seq_len ("full") or not ("variable").
     length_distribution: str | None = None
@@ -66,24 +87,15 @@ class Question:
     stack: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be run."""
-        for name in ("seq_len", "micro_batch_size", "n_gpus", "grad_accum_steps", "lora_rank"):
+        """Refuse what cannot be run, and what is not computed."""
+        for name in _COUNTS:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise QuestionError(f"{name}: found {value}; expected a whole number above 0")
-        if self.method == "full" and self.quant_bits is not None:
-            raise QuestionError(
-                f"method full with quant_bits {self.quant_bits}: quantized weights receive no "
-                "gradient; expected a method with adapters; ask for --method qlora"
-            )
-        if self.method == "full" and self.lora_rank is not None:
-            raise QuestionError(
-                f"method full with lora_rank {self.lora_rank}: expected no rank, or --method lora"
-            )
-        if self.quant_bits not in (None, 2, 3, 4, 8):
-            raise QuestionError(
-                f"quant_bits: found {self.quant_bits}; expected 2, 3, 4 or 8, or nothing"
-            )
+        _check_training(self)
+        check_method(self.method)
+        check_optimizer(self.setting("optimizer"))
+        _check_parallel(self)
 
     def setting(self, name: str) -> Any:
         """Return a setting as given, else its default."""
@@ -121,20 +133,61 @@ class Question:
         return bool(self.sharding) and str(self.sharding).startswith("zero")
 
     @property
+    def offloads_params(self) -> bool:
+        """Whether the weights live in host memory."""
+        return self.offload in _HOST_PARAMS
+
+    @property
+    def offloads_optimizer(self) -> bool:
+        """Whether the optimizer's state lives in host memory."""
+        return self.offload in _HOST_OPTIMIZER
+
+    @property
     def offloaded(self) -> bool:
         """Whether parameters or optimizer state live in host memory."""
-        return self.offload not in (None, "none", "activations")
+        return self.offloads_params or self.offloads_optimizer
+
+    @property
+    def held_dtype(self) -> str:
+        """Dtype of the base weights: as stated, else that of the computation.
+
+        Under FSDP, weights that are trained in mixed precision are held in fp32 where nothing else
+        is said (accelerate's guide to FSDP, torchtitan's and NeMo's default policy).
+        """
+        if self.param_dtype is not None:
+            return self.param_dtype
+        return "fp32" if self.full and self.sharding in FSDP else self.setting("compute_dtype")
+
+    @property
+    def bitsandbytes(self) -> bool:
+        """Whether bitsandbytes quantized the base, or nothing says what did."""
+        return self.quant_method in (None, "bitsandbytes")
+
+    @property
+    def keeps_fp32_embeddings(self) -> bool:
+        """Whether embeddings and output layer of a quantized base are held in fp32."""
+        return self.quantized and self.bitsandbytes and self.loss_kernel != "unsloth"
+
+    @property
+    def keeps_gradients(self) -> bool:
+        """Whether gradients are alive when a backward pass starts: they are accumulated."""
+        alone = self.optimizer_in_backward or self.grad_accum_steps == 1
+        return self.deepspeed or not alone
+
+    @cached_property
+    def n_params(self) -> int:
+        """Parameters that a device or its shards hold."""
+        return self.model.n_params
 
     @cached_property
     def adapter_params(self) -> int:
-        """Parameters of the adapters, as given or counted from rank and modules; 0 for full."""
+        """Parameters of the adapters, as given or counted by the method; 0 for full."""
         if self.full:
             return 0
+        if self.trainable_params is None:
+            return method_params(self)
         embeddings = self.model.embedding_params if self.trains_embeddings else 0
-        if self.trainable_params is not None:
-            return max(self.trainable_params - embeddings, 0)
-        rank = self.setting("lora_rank")
-        return adapter_params(self.model, rank, self.lora_target_modules)
+        return max(self.trainable_params - embeddings, 0)
 
     @property
     def trained_params(self) -> int:
@@ -146,7 +199,9 @@ class Question:
 
     def shards(self, kinds: frozenset[str]) -> int:
         """Return over how many devices a part is spread that the shardings ``kinds`` spread."""
-        return self.n_gpus if self.sharding in kinds else 1
+        if self.sharding not in kinds:
+            return 1
+        return self.n_gpus // (self.n_nodes or 1) if self.sharding == "hsdp" else self.n_gpus
 
     @property
     def label(self) -> str:
@@ -159,6 +214,55 @@ class Question:
     def changed(self, **settings: Any) -> Question:
         """Return the question with some settings changed."""
         return replace(self, **settings)
+
+
+_COUNTS = (
+    "seq_len", "micro_batch_size", "n_gpus", "grad_accum_steps", "lora_rank", "n_nodes",
+    "virtual_tokens", "tensor_parallel", "pipeline_parallel",
+)  # fmt: skip
+
+
+def _check_training(question: Question) -> None:
+    """Raise QuestionError for settings that contradict each other."""
+    if question.full and question.quant_bits is not None:
+        raise QuestionError(
+            f"method full with quant_bits {question.quant_bits}: quantized weights receive no "
+            "gradient; expected a method with adapters; ask for --method qlora"
+        )
+    if question.full and question.lora_rank is not None:
+        raise QuestionError(
+            f"method full with lora_rank {question.lora_rank}: expected no rank, or --method lora"
+        )
+    if question.quant_bits not in (None, 2, 3, 4, 8):
+        raise QuestionError(
+            f"quant_bits: found {question.quant_bits}; expected 2, 3, 4 or 8, or nothing"
+        )
+    known = ("whole", *dict.fromkeys(LOSS_KERNELS.values()))
+    if question.setting("loss_kernel") not in known:
+        raise QuestionError(
+            f"loss_kernel: found {question.loss_kernel!r}; expected one of {', '.join(known)}"
+        )
+    if question.optimizer_in_backward and (question.grad_accum_steps or 1) > 1:
+        raise QuestionError(
+            f"optimizer_in_backward with grad_accum_steps {question.grad_accum_steps}: gradients "
+            "are used as they come, so nothing is accumulated; expected 1"
+        )
+
+
+def _check_parallel(question: Question) -> None:
+    """Raise QuestionError for what splits a model in ways that are not computed."""
+    for name in ("tensor_parallel", "pipeline_parallel"):
+        size = getattr(question, name) or 1
+        if size > 1:
+            raise QuestionError(
+                f"{name} {size}: too few measured runs state all that its memory depends on, so "
+                "it is not computed; expected 1; ask with --sharding zero3 or fsdp instead"
+            )
+    if question.n_gpus % (question.n_nodes or 1):
+        raise QuestionError(
+            f"n_nodes {question.n_nodes}: found {question.n_gpus} devices in all, which do not "
+            "spread evenly; expected a multiple"
+        )
 
 
 def check_question(question: Question) -> list[str]:
@@ -200,6 +304,7 @@ _FROM_ROW = (
     "method", "quant_bits", "quant_method", "quant_type", "compute_dtype", "param_dtype",
     "lora_rank", "trainable_params", "grad_accum_steps", "gradient_checkpointing", "attention",
     "optimizer", "sharding", "offload", "interconnect", "length_distribution", "mean_tokens",
+    "tensor_parallel", "pipeline_parallel", "packing",
 )  # fmt: skip
 
 
@@ -213,14 +318,28 @@ def question_of(row: Mapping[str, Any]) -> Question:
     settings: dict[str, Any] = {name: row.get(name) for name in _FROM_ROW}
     if settings["method"] == "full":
         settings["lora_rank"] = None
+    kernels = row.get("kernels") or ()
+    settings |= _of_kernels(kernels, row.get("framework"))
     return Question(
         model=architecture_of(row),
         seq_len=row.get("seq_len") or 2048,
         micro_batch_size=row.get("micro_batch_size") or 1,
         n_gpus=row.get("n_gpus") or 1,
+        n_nodes=None if row.get("n_gpus") is None else row.get("n_nodes"),
         trains_embeddings=bool(row.get("trains_embeddings")),
         lora_target_modules=None if targets is None else tuple(targets),
         gpu=gpu_of(row) if row.get("gpu_id") and (row.get("memory_bytes") or 0) > 1 else None,
         stack=row.get("source_id"),
         **settings,
     )
+
+
+def _of_kernels(kernels: Iterable[str], framework: str | None) -> dict[str, Any]:
+    """Return the settings that the kernels of a run stand for, and what its framework does."""
+    names = {*kernels, *({framework} if framework else ())}
+    found = {LOSS_KERNELS[name] for name in names if name in LOSS_KERNELS}
+    leanest = next((kind for kind in ("liger", "unsloth", "chunked") if kind in found), None)
+    return {
+        "loss_kernel": leanest,
+        "optimizer_in_backward": True if "optimizer-in-backward" in names else None,
+    }

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from registry.catalogue import Catalogue
-    from registry.predict.calibration.intervals import Interval
+    from registry.predict.calibration.mixture import Interval
     from registry.predict.calibration.runs import ObservedRun
     from registry.store.derive_tables import Document
     from registry.store.folder import Folder

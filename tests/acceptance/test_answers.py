@@ -16,12 +16,27 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_a_qlora_run_fits_with_observations_cited(run: Run) -> None:
-    done = run(
-        "fit", "--model", "qwen-7b", "--gpu", "rtx-3090", "--method", "qlora", "--seq-len", "2048"
-    )
+    asked = ("--model", "qwen-7b", "--gpu", "rtx-3090", "--method", "qlora", "--seq-len", "2048")
+    done = run("fit", *asked, "--stack", "qwen-finetune-profile")
     assert done.returncode == 0
     assert "verdict: fits\n" in done.stdout
     assert "qwen-finetune-profile, ok" in done.stdout
+
+
+def test_what_is_not_stated_is_told_with_what_it_does(run: Run) -> None:
+    asked = ("--model", "qwen-7b", "--gpu", "rtx-3090", "--method", "qlora")
+    done = run("fit", *asked)
+    assert "  not stated, so the answer covers:\n    checkpointing: on (" in done.stdout
+    assert "  to narrow it most, state --checkpointing or --no-checkpointing\n" in done.stdout
+    stated = json.loads(run("fit", *asked, "--checkpointing", "--json").stdout)
+    assert "gradient_checkpointing" not in {one["setting"] for one in stated["assumptions"]}
+    left = json.loads(run("fit", *asked, "--json").stdout)
+    (checkpointing,) = (
+        one for one in left["assumptions"] if one["setting"] == "gradient_checkpointing"
+    )
+    peaks = {case["value"]: case["peak_bytes"] for case in checkpointing["cases"]}
+    assert peaks[True] < peaks[False]
+    assert left["narrows_most"] == "gradient_checkpointing"
 
 
 def test_full_training_does_not_fit_and_what_would_is_told(run: Run) -> None:
@@ -30,7 +45,7 @@ def test_full_training_does_not_fit_and_what_would_is_told(run: Run) -> None:
     assert done.returncode == 1
     assert "verdict: does not fit\n" in done.stdout
     assert "quantize the base to 4 bits (QLoRA)" in done.stdout
-    assert "cards of the catalogue, fits: " in done.stdout
+    assert "cards of the catalogue, fits (smallest first): " in done.stdout
 
 
 def test_a_recorded_out_of_memory_settles_the_same_question(run: Run) -> None:
@@ -55,7 +70,7 @@ def test_a_model_never_seen_gets_an_interval_and_its_reasons(run: Run) -> None:
     answer = json.loads(run("fit", *asked).stdout)
     peak = answer["peak_bytes"]
     assert peak["low"] < peak["value"] < peak["high"]
-    assert "formula, calibrated on other stacks" in answer["reasons"][0]
+    assert "formula, calibrated on all stacks" in answer["reasons"][0]
 
 
 def test_a_model_can_be_given_by_its_config_or_its_figures(run: Run, work: Path) -> None:

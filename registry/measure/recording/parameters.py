@@ -10,8 +10,8 @@ from typing import Any
 from registry.measure.recording.own_lora import is_own_lora
 from registry.measure.words import dtype_word
 
-#: Parts of parameter names that PEFT adds beside the base model's own.
-_ADDED = ("modules_to_save.", "prompt_encoder.", "trainable_tokens_")
+#: Parts of parameter names that PEFT adds beside the base model's own; AdaLoRA keeps its ranks so.
+_ADDED = ("modules_to_save.", "prompt_encoder.", "trainable_tokens_", ".ranknum.")
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import QuestionError
 from registry.predict.answer.prediction import FITS, judge, predict_memory
+from registry.predict.calibration.fit_rows import USABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from registry.predict.architecture import Accelerator
-    from registry.predict.calibration.intervals import Calibration, Interval
+    from registry.predict.calibration.intervals import Calibration
+    from registry.predict.calibration.mixture import Interval
     from registry.predict.question import Question
 
 #: Lengths are rounded down to a multiple of this.
@@ -28,6 +30,8 @@ class Remedy:
     what: str
     settings: tuple[tuple[str, Any], ...]
     peak: Interval
+    #: fits, or undecided where only the likeliest peak is below what the card has.
+    verdict: str = FITS
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,10 @@ def _bisect(holds: Callable[[int], bool], limit: int) -> int | None:
 
 
 def collect_remedies(question: Question, calibration: Calibration) -> list[Remedy]:
-    """Return the single changes, and a few pairs of them, after which it fits; gentlest first."""
+    """Return the single changes, and a few pairs of them, after which it fits; gentlest first.
+
+    Those after which it may fit come last.
+    """
     found = []
     for what, settings in _changes(question):
         try:
@@ -85,9 +92,10 @@ def collect_remedies(question: Question, calibration: Calibration) -> list[Remed
         except QuestionError:
             continue
         figure = predict_memory(changed, calibration).figure
-        if question.gpu and judge(figure, question.gpu.memory_bytes) == FITS:
-            found.append(Remedy(what, tuple(settings.items()), figure))
-    return found
+        if question.gpu and figure.value <= USABLE * question.gpu.memory_bytes:
+            verdict = judge(figure, question.gpu.memory_bytes)
+            found.append(Remedy(what, tuple(settings.items()), figure, verdict))
+    return sorted(found, key=lambda remedy: remedy.verdict != FITS)
 
 
 def _changes(question: Question) -> Iterator[tuple[str, dict[str, Any]]]:

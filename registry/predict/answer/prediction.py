@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from registry.predict.calibration.fit_rows import USABLE, memory_row, time_row
+from registry.predict.calibration.mixture import plain_interval, widened
+from registry.predict.calibration.open_question import mix
 from registry.predict.formula.peak_memory import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from registry.predict.calibration.fit_rows import FitRow
-    from registry.predict.calibration.intervals import Calibrated, Calibration, Interval
+    from registry.predict.calibration.intervals import Calibrated, Calibration
+    from registry.predict.calibration.mixture import Interval
+    from registry.predict.calibration.open_question import OpenMixture
     from registry.predict.question import Question
 
 #: Verdicts on a card.
@@ -21,7 +25,7 @@ FITS, DOES_NOT_FIT, UNDECIDED = "fits", "does not fit", "undecided"
 PREDICTORS = {
     "row": "nearest observation and the formula's difference",
     "model": "formula, calibrated on the same stack's other models",
-    "source": "formula, calibrated on other stacks",
+    "source": "formula, calibrated on all stacks, over what the question leaves open",
     "dry run": "dry run on fake tensors",
 }
 
@@ -43,8 +47,18 @@ class Prediction:
 
 def predict_memory(question: Question, calibration: Calibration) -> Prediction:
     """Return the peak of one device, in bytes."""
-    row = memory_row(question)
-    return _predict(row, calibration.memory, dict.fromkeys(PARTS, 0.0))
+    parts = dict.fromkeys(PARTS, 0.0)
+    if question.stack is not None:
+        return _predict(memory_row(question), calibration.memory, parts)
+    found = mix_memory(question, calibration)
+    figure = widened(plain_interval(found.mixture), calibration.memory.reach["open"][""])
+    row = memory_row(found.plausible[0].question)
+    return Prediction(figure, _parts_of(row, figure, parts), "source")
+
+
+def mix_memory(question: Question, calibration: Calibration) -> OpenMixture:
+    """Return the peaks of all that a question may mean, each with its weight."""
+    return mix(question, calibration.memory.fit, calibration.usual, calibration.kin)
 
 
 def predict_time(question: Question, calibration: Calibration) -> Prediction:
@@ -54,10 +68,14 @@ def predict_time(question: Question, calibration: Calibration) -> Prediction:
 
 def _predict(row: FitRow, calibrated: Calibrated, parts: dict[str, float]) -> Prediction:
     figure = calibrated.predict(row)
+    return Prediction(figure, _parts_of(row, figure, parts), calibrated.nearness(row))
+
+
+def _parts_of(row: FitRow, figure: Interval, parts: dict[str, float]) -> dict[str, float]:
     for term in row.terms:
         parts[term.part] = parts.get(term.part, 0.0) + term.value
     parts["calibration"] = figure.value - row.formula
-    return Prediction(figure, parts, calibrated.nearness(row))
+    return parts
 
 
 #: Parts that a dry run does not see: they are the formula's.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,16 @@ from registry.predict.answer.advice import (
     find_biggest_batch,
     find_longest_seq_len,
 )
+from registry.predict.answer.assumed import Assumption, collect_assumptions
 from registry.predict.answer.nearest import Neighbour, collect_nearest, find_nearest_oom
-from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, Prediction, judge, predict_memory
+from registry.predict.answer.prediction import (
+    DOES_NOT_FIT,
+    FITS,
+    Prediction,
+    judge,
+    mix_memory,
+    predict_memory,
+)
 from registry.predict.calibration.fit_rows import memory_row
 from registry.predict.question import check_question
 
@@ -40,6 +49,8 @@ class Answer:
     reasons: tuple[str, ...]
     nearest: tuple[Neighbour, ...]
     nearest_oom: Neighbour | None
+    #: What the question leaves open, and how far each moves the answer.
+    assumptions: tuple[Assumption, ...]
     #: The measured runs that the figure rests on, with the share of each.
     rests_on: tuple[tuple[str, float], ...]
     #: The most whose entire interval fits, all else as asked; None where nothing does.
@@ -76,6 +87,7 @@ def answer(
         reasons=(*reason, *_explain_interval(prediction, seen)),
         nearest=tuple(seen),
         nearest_oom=failed,
+        assumptions=_assumptions(question, calibration),
         rests_on=_rests_on(question, calibration),
         longest_seq_len=find_longest_seq_len(question, calibration) if known else None,
         biggest_batch=find_biggest_batch(question, calibration) if known else None,
@@ -130,7 +142,7 @@ def _explain_interval(prediction: Prediction, seen: list[Neighbour]) -> list[str
     reasons = [f"90 % interval up to {width:+.0%}: {prediction.predictor}"]
     if prediction.nearness == "source":
         reasons.append(
-            "no stack is named whose measurements would narrow it"
+            "a stack that is named (--stack) would narrow it"
             if seen and seen[0].distance < NEAR
             else "no observation is near, so the interval is that of a stack never measured"
         )
@@ -141,5 +153,26 @@ def _explain_interval(prediction: Prediction, seen: list[Neighbour]) -> list[str
 NEAR = 1.5
 
 
+def _assumptions(question: Question, calibration: Calibration) -> tuple[Assumption, ...]:
+    if question.stack is not None:
+        return ()
+    found = mix_memory(question, calibration)
+    return collect_assumptions(question, found, calibration.usual)
+
+
 def _rests_on(question: Question, calibration: Calibration) -> tuple[tuple[str, float], ...]:
-    return tuple(calibration.memory.fit.shares(memory_row(question))[:5])
+    rows: list[tuple[float, Question]] = [(1.0, question)]
+    if question.stack is None:
+        found = mix_memory(question, calibration)
+        rows = [(one.weight, one.question) for one in found.plausible[:_MOST_LIKELY]]
+    pulls: dict[str, float] = defaultdict(float)
+    for weight, asked in rows:
+        for key, pull in calibration.memory.fit.shares(memory_row(asked)):
+            pulls[key] += weight * abs(pull)
+    whole = sum(pulls.values()) or 1.0
+    strongest = sorted(pulls.items(), key=lambda item: -item[1])[:5]
+    return tuple((key, pull / whole) for key, pull in strongest)
+
+
+#: So many of the likeliest meanings say what an answer rests on.
+_MOST_LIKELY = 4

@@ -12,8 +12,9 @@ from registry.errors import QuestionError, StoreError
 from registry.predict.architecture import Accelerator, Architecture
 from registry.predict.calibration.fit_rows import MEMORY, TIME, memory_rows, time_rows
 from registry.predict.calibration.gaussian_process import Start, fit
-from registry.predict.calibration.intervals import Calibrated, Calibration, calibrate
+from registry.predict.calibration.intervals import Calibrated, Calibration, calibrate, thin
 from registry.predict.calibration.runs import ObservedRun, read_observations
+from registry.predict.calibration.unstated import pack_usual, unpack_usual
 from registry.predict.question import Question
 from registry.store.folder import curated_dir, ensure_writable
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from registry.predict.calibration.fit_rows import FitRow, Prior
 
 #: Version of the file and of the formulas that its figures belong to.
-STATE_VERSION = 1
+STATE_VERSION = 2
 FILE_NAME = "calibration.json"
 
 
@@ -40,6 +41,7 @@ def format_calibration(calibration: Calibration) -> str:
         "gpus": gpus,
         "memory": _pack_fit(calibration.memory),
         "time": _pack_fit(calibration.time),
+        "usual": pack_usual(calibration.usual),
     }
     lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in seen)
     return json.dumps(head, ensure_ascii=False)[:-1] + f',\n"observations": [\n{lines}\n]}}\n'
@@ -113,7 +115,9 @@ def _pack_observation(
     if question.gpu:
         gpus[question.gpu.gpu_id] = _pack(question.gpu)
         packed["gpu"] = question.gpu.gpu_id
-    return {**_pack(seen), "question": packed}
+    row = {**_pack(seen), "question": packed}
+    row.pop("asked", None)  # only judging needs it
+    return row
 
 
 def _pack(value: Any) -> dict[str, Any]:
@@ -146,8 +150,9 @@ def _unpack(document: dict[str, Any]) -> Calibration:
     seen = tuple(_unpack_observation(row, models, gpus) for row in document["observations"])
     return Calibration(
         observations=seen,
-        memory=_unpack_fit(document["memory"], memory_rows(seen), MEMORY),
-        time=_unpack_fit(document["time"], time_rows(seen), TIME),
+        memory=_unpack_fit(document["memory"], thin(memory_rows(seen)), MEMORY),
+        time=_unpack_fit(document["time"], thin(time_rows(seen)), TIME),
+        usual=unpack_usual(document["usual"]),
     )
 
 
@@ -160,7 +165,10 @@ def _unpack_observation(
         settings["gpu"] = gpus[settings["gpu"]]
     if "lora_target_modules" in settings:
         settings["lora_target_modules"] = tuple(settings["lora_target_modules"])
-    return ObservedRun(**{**row, "question": Question(**settings)})
+    settled = row.get("settled")
+    if settled and settled.get("lora_target_modules"):
+        settled["lora_target_modules"] = tuple(settled["lora_target_modules"])
+    return ObservedRun(**{**row, "question": Question(**settings), "settled": settled})
 
 
 def _unpack_fit(packed: dict[str, Any], rows: Sequence[FitRow], prior: Prior) -> Calibrated:

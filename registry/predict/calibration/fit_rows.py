@@ -123,7 +123,7 @@ def memory_rows(observations: Iterable[ObservedRun]) -> list[FitRow]:
     """Return the rows of measured peaks, and of runs out of memory on a known card."""
     rows = []
     for seen in observations:
-        row = memory_row(seen.question, seen.observation_id)
+        row = memory_row(seen.learned, seen.observation_id)
         if seen.measured_memory:
             rows.append(replace(row, value=seen.peak_bytes or 0.0))
         elif seen.outcome == "oom" and seen.evidence == "measured" and seen.question.gpu:

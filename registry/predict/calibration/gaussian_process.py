@@ -144,9 +144,13 @@ class Fit:
 
     def predict(self, row: FitRow) -> tuple[float, float]:
         """Return what to expect of a row and its standard deviation, in the rows' unit."""
-        design = self.design.like([row])
-        mean, deviation = self.predict_cross(design, covariance(design, self.design, self.prior))
-        return float(mean[0]), float(deviation[0])
+        means, deviations = self.predict_many([row])
+        return float(means[0]), float(deviations[0])
+
+    def predict_many(self, rows: Sequence[FitRow]) -> tuple[Floats, Floats]:
+        """Return what to expect of rows and the standard deviations, in the rows' unit."""
+        design = self.design.like(rows)
+        return self.predict_cross(design, covariance(design, self.design, self.prior))
 
     def predict_cross(self, design: Design, cross: Floats) -> tuple[Floats, Floats]:
         """Return means and deviations, given the rows' covariances with those of the fit."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,10 @@ import numpy as np
 
 from registry.predict.calibration.fit_rows import MEMORY, TIME, memory_rows, time_rows
 from registry.predict.calibration.gaussian_process import Fit, Start, covariance, fit
+from registry.predict.calibration.mixture import COVERAGE, Interval, plain_interval
+from registry.predict.calibration.open_question import Kin, collect_kin, mix
+from registry.predict.calibration.runs import PURPOSES
+from registry.predict.calibration.unstated import Usual, count_usual, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,8 +35,6 @@ if TYPE_CHECKING:
 
 #: How near the nearest observation is, from near to far.
 NEARNESS = ("row", "model", "source")
-#: Share of intervals that should hold the figure.
-COVERAGE = 0.90
 #: Rows of a stack from which on its own scores say how far its intervals reach.
 ENOUGH = 20
 
@@ -53,15 +55,6 @@ class HeldOut:
     def score(self) -> float:
         """Logarithmic error over the relative deviation."""
         return abs(math.log(self.row.value / self.mean)) * self.mean / self.deviation
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A figure, and where it lies nine times in ten."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -223,13 +216,111 @@ class Calibration:
     observations: tuple[ObservedRun, ...]
     memory: Calibrated
     time: Calibrated
+    #: How often the settings occur that questions leave open.
+    usual: Usual
+
+    @cached_property
+    def kin(self) -> dict[Kin, tuple[str, ...]]:
+        """Stacks that have measured a model and kind of training."""
+        return collect_kin(self.observations)
 
 
 def calibrate(observations: Iterable[ObservedRun]) -> Calibration:
-    """Return the calibration on these observations. Takes seconds for hundreds of them."""
-    seen = tuple(observations)
+    """Return the calibration on these observations. Takes a minute for some thousands of them."""
+    given = [one for one in observations if one.purpose == PURPOSES[0]]
+    usual = count_usual(given)
+    seen = tuple(replace(one, settled=settle(one, usual)) for one in given)
+    memory = calibrate_rows(thin(memory_rows(seen)), MEMORY)
+    open_reach = {"": _rounded(open_quantile(hold_out_open(seen, memory.fit)))}
     return Calibration(
         observations=seen,
-        memory=calibrate_rows(memory_rows(seen), MEMORY),
-        time=calibrate_rows(time_rows(seen), TIME),
+        memory=replace(memory, reach={**memory.reach, "open": open_reach}),
+        time=calibrate_rows(thin(time_rows(seen)), TIME),
+        usual=usual,
     )
+
+
+@dataclass(frozen=True)
+class HeldOpen:
+    """What was answered to a question as a source states it, by a fit without that source."""
+
+    seen: ObservedRun
+    #: Median, and where it lies nine times in ten, before it is widened.
+    plain: Interval
+
+    @property
+    def score(self) -> float:
+        """How far the figure lies outside of the plain interval, in logarithms; below 0 inside.
+
+        Formula: conformalized quantile regression (Romano et al. 2019).
+        """
+        measured = self.seen.peak_bytes or 0.0
+        return math.log(max(measured / self.plain.high, self.plain.low / measured))
+
+
+def hold_out_open(
+    observations: Sequence[ObservedRun], fitted: Fit, sources: Iterable[str] | None = None
+) -> list[HeldOpen]:
+    """Return the answers to all measured runs as their sources state them, each source held out.
+
+    Nothing is known of the source then: not its settings, not what it calls usual. ``sources``
+    names those that are wanted; all, if left out.
+    """
+    wanted = sources or dict.fromkeys(one.source_id for one in observations if one.measured_memory)
+    found = []
+    for source in wanted:
+        others = [one for one in observations if one.source_id != source]
+        part = without_stack(fitted, source)
+        usual, kin = count_usual(others), collect_kin(others)
+        for one in observations:
+            if one.source_id == source and one.measured_memory and one.asked is not None:
+                plain = plain_interval(mix(one.asked, part, usual, kin).mixture)
+                found.append(HeldOpen(one, plain))
+    return found
+
+
+def without_stack(fitted: Fit, stack: str) -> Fit:
+    """Return the fit of all rows but a stack's."""
+    kept = np.array([row.groups["stack"] != stack for row in fitted.rows])
+    rows = [row for row in fitted.rows if row.groups["stack"] != stack]
+    return fit(rows, fitted.prior, start=Start(fitted.noise_factors[kept]), rounds=2)
+
+
+def open_quantile(held: Sequence[HeldOpen], besides: str | None = None) -> float:
+    """Return the 90 % quantile of the scores, each source counting the same.
+
+    ``besides`` is a source whose own scores do not count: it is judged by the others'. As in
+    `score_quantile`, one more source of unknown scores is counted in.
+    """
+    counted = [one for one in held if one.seen.source_id != besides]
+    sizes = Counter(one.seen.source_id for one in counted)
+    weighed = sorted((one.score, 1 / max(sizes[one.seen.source_id], _FEW)) for one in counted)
+    whole = sum(weight for _, weight in weighed) + 1 / max(len(sizes), 1)
+    reached = 0.0
+    for score, weight in weighed:
+        reached += weight
+        if reached >= COVERAGE * whole:
+            return score
+    return weighed[-1][0] if weighed else 0.0
+
+
+#: Rows from which on a source counts in full.
+_FEW = 5
+
+#: Rows of one series and nearly one size are one row to learn from: sizes and formulas this near.
+_NEAR_SIZE, _NEAR_FORMULA = 0.2, 0.03
+
+
+def thin(rows: Sequence[FitRow]) -> list[FitRow]:
+    """Return rows to learn from, of those that are nearly alike only the one in the middle.
+
+    Repeats and near repeats of one series say little new, and a fit costs the cube of its rows.
+    """
+    alike: dict[tuple[Any, ...], list[FitRow]] = {}
+    for row in rows:
+        size = round(math.log(row.size) / _NEAR_SIZE)
+        formula = round(math.log(row.formula) / _NEAR_FORMULA)
+        groups = tuple(sorted((level, repr(group)) for level, group in row.groups.items()))
+        alike.setdefault((groups, size, formula, row.censored), []).append(row)
+    middle = (sorted(near, key=lambda row: row.value) for near in alike.values())
+    return [near[len(near) // 2] for near in middle]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from importlib.resources import files
 from math import erf, exp, log, sqrt
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,17 @@ class ObservedRun:
     seconds: float | None = None
     memory_kind: str | None = None
     framework: str | None = None
+    #: What was trained for: see `PURPOSES`.
+    purpose: str = "fine-tuning"
+    #: The question as the source states it, without what is known of its software; for judging.
+    asked: Question | None = field(default=None, compare=False)
+    #: Settings that nobody states, as its figures make them likeliest; for learning.
+    settled: Mapping[str, Any] | None = None
+
+    @cached_property
+    def learned(self) -> Question:
+        """The question with the settings that it is learned from."""
+        return self.question.changed(**self.settled) if self.settled else self.question
 
     @property
     def measured_memory(self) -> bool:
@@ -82,6 +93,10 @@ def observation_of(row: Mapping[str, Any], gpus: Mapping[str, Mapping[str, Any]]
     """Return one observation; raise QuestionError where its model's shape is not known."""
     full = _with_stack(row, gpus)
     question = question_of(full)
+    missing = [name for name in _SIZES if full.get(name) is None]
+    if missing:
+        raise QuestionError(f"{row['observation_id']}: found no {', '.join(missing)}")
+    stated = {**row, "mean_tokens": _mean_tokens(row)}
     return ObservedRun(
         observation_id=row["observation_id"],
         source_id=row["source_id"],
@@ -92,7 +107,27 @@ def observation_of(row: Mapping[str, Any], gpus: Mapping[str, Mapping[str, Any]]
         seconds=_seconds(full, question),
         memory_kind=row.get("memory_kind"),
         framework=row.get("framework"),
+        purpose=_purpose(row),
+        asked=replace(question_of(stated), stack=None),
     )
+
+
+#: What a run must state to be compared with a prediction.
+_SIZES = ("seq_len", "micro_batch_size")
+
+#: Purposes that are judged apart: only the first is what people ask about.
+PURPOSES = ("fine-tuning", "encoder", "pretraining")
+
+#: Families of models that read in both directions: no causal language models.
+_ENCODERS = frozenset(
+    {"bert", "roberta", "distilbert", "albert", "electra", "deberta", "transformer-xl", "vit"}
+)
+
+
+def _purpose(row: Mapping[str, Any]) -> str:
+    if row.get("objective") in ("pretrain", "ppo", "grpo") or row.get("data") == "synthetic":
+        return "pretraining"
+    return "encoder" if row.get("family") in _ENCODERS else "fine-tuning"
 
 
 def _with_stack(row: Mapping[str, Any], gpus: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

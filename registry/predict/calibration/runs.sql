@@ -3,9 +3,13 @@ select
     r.*,
     c.param_dtype,
     c.packing,
+    c.kernels,
+    c.tensor_parallel,
+    c.pipeline_parallel,
     c.padding_free,
     c.length_distribution,
     c.dataset,
+    m.family,
     m.n_active_params,
     m.n_layers,
     m.hidden_size,
@@ -37,4 +41,8 @@ where
     and r.outcome in ('ok', 'oom')
     and r.gpu_id is distinct from 'cpu'
     and r.memory_kind is distinct from 'host_rss'
+    -- what is split within a layer or by layers is another computation
+    and coalesce(greatest(
+        c.tensor_parallel, c.pipeline_parallel, c.context_parallel, c.expert_parallel
+    ), 1) = 1
 order by r.observation_id

@@ -1,181 +1,254 @@
-"""How good the predictions are, on every measured row of the curated sources."""
+"""How good the predictions are on sources that the predictor has never seen.
+
+A source is held out whole: its rows, what it calls usual, and what is known of its software. Its
+configurations are asked as its tables state them. What they leave open stays open.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from registry.predict.answer.nearest import aspects_of, between, transfer
+from registry.contract.resources import parse_yaml
 from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, judge
-from registry.predict.calibration.fit_rows import MEMORY, TIME, memory_rows, time_rows
+from registry.predict.calibration.fit_rows import MEMORY, TIME, USABLE, memory_rows, time_rows
 from registry.predict.calibration.gaussian_process import fit
 from registry.predict.calibration.intervals import (
-    NEARNESS,
-    HeldOut,
-    Interval,
     hold_out,
+    hold_out_open,
     interval,
+    open_quantile,
     score_quantile,
+    thin,
 )
-from registry.predict.formula.peak_memory import GIB, memory_terms, total
+from registry.predict.calibration.mixture import Interval, widened
+from registry.predict.calibration.runs import PURPOSES
+from registry.predict.calibration.unstated import count_usual, settle
+from registry.predict.formula.peak_memory import memory_terms, total
 from registry.predict.formula.published import PUBLISHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from registry.predict.calibration.fit_rows import FitRow, Prior
+    from registry.predict.calibration.gaussian_process import Fit, Floats
+    from registry.predict.calibration.intervals import HeldOpen
     from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
 
-#: The sources whose rows are judged; those of all sources are learned from.
-JUDGED = (
-    "qwen-finetune-profile",
-    "llama2-lora-3090",
-    "swift-benchmark",
-    "llm-train-throughput",
-)
-#: Memory of cards that there are, in GiB.
-LADDER = (8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 141)
+#: Memory of the cards that each row is judged on, over what was measured: where a verdict matters.
+NEAR = (0.7, 0.76, 0.83, 0.91, 1.1, 1.2, 1.31, 1.43)
 
 
 @dataclass(frozen=True)
-class Verdicts:
-    """How many verdicts say fits though it does not, are decided, are left open."""
+class Judged:
+    """One figure, what was answered, and what was measured."""
 
-    false_fits: int
-    decided: int
-    undecided: int
+    source: str
+    answer: Interval
+    measured: float
 
     @property
-    def false_share(self) -> float:
-        """Share of the decided verdicts that say fits and are wrong."""
-        return self.false_fits / self.decided if self.decided else 0.0
+    def error(self) -> float:
+        """Relative error of the answer."""
+        return abs(self.answer.value / self.measured - 1)
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the interval holds what was measured."""
+        return self.answer.low <= self.measured <= self.answer.high
+
+    @cached_property
+    def verdicts(self) -> tuple[tuple[bool, str], ...]:
+        """Whether it fits, and the verdict, on each of the near cards."""
+        cards = (share * self.measured / USABLE for share in NEAR)
+        return tuple((card * USABLE >= self.measured, judge(self.answer, card)) for card in cards)
 
 
 @dataclass(frozen=True)
 class Score:
-    """Errors of one way to predict one figure, with one kind of rows held out."""
+    """How good the answers to some rows are; shares are of 1."""
 
-    figure: str
-    predictor: str
-    split: str
+    name: str
     n_rows: int
     median_error: float
     p90_error: float
-    #: Share of the 90 % intervals that hold the figure, and half their width; None without any.
+    #: None for a predictor that has no intervals.
     coverage: float | None = None
     half_width: float | None = None
-    #: Verdicts over the ladder of cards; None for a time.
-    verdicts: Verdicts | None = None
+    #: Shares of the decided verdicts on near cards that are wrong, and of all that are open.
+    false_fits: float | None = None
+    false_refusals: float | None = None
+    undecided: float | None = None
 
 
-def evaluate(observations: Iterable[ObservedRun]) -> list[Score]:
-    """Return the scores of all predictors on the judged rows. Takes seconds."""
-    seen = list(observations)
-    memory, time = memory_rows(seen), time_rows(seen)
+def score(name: str, judged: Sequence[Judged]) -> Score:
+    """Return the score of some rows, in which each source has the same weight."""
+    weights = _equal_weights([one.source for one in judged])
+    errors = np.array([one.error for one in judged])
+    found = Score(name, len(judged), *(_quantile(errors, weights, q) for q in (0.5, 0.9)))
+    if all(one.answer.low == one.answer.high for one in judged):
+        return found
+    widths = np.array([one.answer.high / one.answer.value - 1 for one in judged])
+    inside = np.array([one.is_inside for one in judged])
+    false_fits, false_refusals, undecided = _verdict_shares(judged, weights)
+    return replace(
+        found,
+        coverage=float(inside @ weights),
+        half_width=_quantile(widths, weights, 0.5),
+        false_fits=false_fits,
+        false_refusals=false_refusals,
+        undecided=undecided,
+    )
+
+
+def _verdict_shares(judged: Sequence[Judged], weights: Floats) -> tuple[float, float, float]:
+    """Return the shares of false fits and false refusals of what is decided, and of the rest."""
+    false_fits = false_refusals = decided = 0.0
+    for one, weight in zip(judged, weights, strict=True):
+        for fits, verdict in one.verdicts:
+            share = float(weight) / len(NEAR)
+            false_fits += share * (verdict == FITS and not fits)
+            false_refusals += share * (verdict == DOES_NOT_FIT and fits)
+            decided += share * (verdict in (FITS, DOES_NOT_FIT))
+    whole = decided or 1.0
+    return false_fits / whole, false_refusals / whole, max(1 - decided, 0.0)
+
+
+def _equal_weights(sources: Sequence[str]) -> Floats:
+    counts = {source: sources.count(source) for source in dict.fromkeys(sources)}
+    return np.array([1 / counts[source] / len(counts) for source in sources])
+
+
+def _quantile(values: Floats, weights: Floats, share: float) -> float:
+    """Return the smallest value up to which a share of the weight lies."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    place = min(int(np.searchsorted(reached, share - 1e-9)), len(values) - 1)
+    return float(values[order][place])
+
+
+@lru_cache(maxsize=1)
+def held_back() -> frozenset[str]:
+    """Return the sources that were kept back while the predictor was made."""
+    text = (files("registry.predict.evaluation") / "held_back.yaml").read_text(encoding="utf-8")
+    return frozenset(parse_yaml(text))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All that is reported, by section of the page."""
+
+    #: Peaks, asked as the sources state them: each source, then those seen and those kept back.
+    stated: tuple[Score, ...]
+    #: The same rows, asked with all settings that are known of the source's software.
+    informed: tuple[Score, ...]
+    #: Others' formulas on the same rows, and ours without any measured figure.
+    peers: tuple[Score, ...]
+    #: Rows held out one by one, the rest of their source known.
+    near: tuple[Score, ...]
+    #: Seconds per sample, each source held out.
+    time: tuple[Score, ...]
+
+
+def evaluate(
+    observations: Iterable[ObservedRun], sources: Iterable[str] | None = None
+) -> Evaluation:
+    """Return the scores of the predictions on all runs of fine-tuning. Takes minutes.
+
+    ``sources`` are those that are held out and judged; all with a measured peak, if left out.
+    Scores of some sources alone have intervals that are widened by those alone.
+    """
+    given = [one for one in observations if one.purpose == PURPOSES[0]]
+    usual = count_usual(given)
+    seen = [replace(one, settled=settle(one, usual)) for one in given]
+    memory = fit(thin(memory_rows(seen)), MEMORY)
+    wanted = list(sources or dict.fromkeys(one.source_id for one in seen if one.measured_memory))
+    stated = _open(hold_out_open(seen, memory, wanted))
+    knowing = [replace(one, asked=replace(one.learned, stack=None)) for one in seen]
+    informed = _open(hold_out_open(knowing, memory, wanted))
+    rows = [one for one in seen if one.source_id in wanted and one.measured_memory]
+    return Evaluation(
+        stated=_by_source(stated),
+        informed=_pooled(informed),
+        peers=_peers(rows),
+        near=(_near(memory, "one row held out"),),
+        time=_time(seen),
+    )
+
+
+def _open(held: Sequence[HeldOpen]) -> list[Judged]:
+    """Return the answers, each widened by the scores of all sources but its own."""
+    by = {
+        source: open_quantile(held, source)
+        for source in dict.fromkeys(one.seen.source_id for one in held)
+    }
     return [
-        *(_calibrated("memory", memory, MEMORY, split) for split in NEARNESS),
-        *(
-            _score_points("memory", "nearest alone", split, _by_nearest(seen, split))
-            for split in NEARNESS
-        ),
-        *_fixed(seen),
-        *(_calibrated("time", time, TIME, split) for split in NEARNESS),
+        Judged(
+            one.seen.source_id,
+            widened(one.plain, by[one.seen.source_id]),
+            one.seen.peak_bytes or 0.0,
+        )
+        for one in held
     ]
 
 
-def _fixed(seen: Sequence[ObservedRun]) -> list[Score]:
-    """Return the scores of what is not calibrated: nothing needs to be held out."""
-    judged = _judged(seen)
-
-    def pairs(of: Callable[[Question], float]) -> list[tuple[float, float]]:
-        return [(of(one.question), one.peak_bytes or 0.0) for one in judged]
-
-    formulas = {"formula alone": lambda question: total(memory_terms(question)), **PUBLISHED}
-    return [_score_points("memory", name, "none", pairs(of)) for name, of in formulas.items()]
+def _by_source(judged: Sequence[Judged]) -> tuple[Score, ...]:
+    sources = sorted({one.source for one in judged}, key=lambda name: (name in held_back(), name))
+    each = [score(name, [one for one in judged if one.source == name]) for name in sources]
+    return (*each, *_pooled(judged))
 
 
-def _judged(seen: Sequence[ObservedRun]) -> list[ObservedRun]:
-    return [one for one in seen if one.source_id in JUDGED and one.measured_memory]
+def _pooled(judged: Sequence[Judged]) -> tuple[Score, ...]:
+    groups = {
+        "all sources": list(judged),
+        "seen while it was made": [one for one in judged if one.source not in held_back()],
+        "kept back": [one for one in judged if one.source in held_back()],
+    }
+    return tuple(score(name, rows) for name, rows in groups.items() if rows)
 
 
-def _calibrated(figure: str, rows: Sequence[FitRow], prior: Prior, split: str) -> Score:
-    held = hold_out(fit(rows, prior), split)
-    judged = [one for one in held if one.row.groups["stack"] in JUDGED]
-    intervals = [_interval(one, held) for one in judged]
-    pairs = [(one.mean, one.row.value) for one in judged]
-    inside = [at.low <= one.row.value <= at.high for at, one in zip(intervals, judged, strict=True)]
-    verdicts = (
-        _verdicts(intervals, [one.row.value for one in judged]) if figure == "memory" else None
-    )
-    points = _score_points(figure, "calibrated", split, pairs, ladder=False)
-    widths = [at.high / at.value - 1 for at in intervals]
-    return replace(
-        points,
-        coverage=sum(inside) / len(inside),
-        half_width=float(np.median(widths)),
-        verdicts=verdicts,
-    )
+def _peers(rows: Sequence[ObservedRun]) -> tuple[Score, ...]:
+    """Return the scores of formulas that know no measured figure, on what the sources state."""
+
+    def judged(of: Callable[[Question], float]) -> list[Judged]:
+        asked = [(one, of(one.asked or one.question)) for one in rows]
+        return [
+            Judged(one.source_id, Interval(value, value, value), one.peak_bytes or 0.0)
+            for one, value in asked
+        ]
+
+    formulas = {"our formula alone": lambda question: total(memory_terms(question)), **PUBLISHED}
+    return tuple(score(name, judged(of)) for name, of in formulas.items())
 
 
-def _interval(one: HeldOut, held: Sequence[HeldOut]) -> Interval:
-    """Return the interval of a row, from the scores of all folds but its own (cross-conformal)."""
-
-    def others(other: HeldOut) -> bool:
-        return other.fold != one.fold
-
-    reach = score_quantile(held, one.nearness, one.row.groups["stack"], others)
-    return interval(one.mean, one.deviation, reach)
-
-
-def _verdicts(intervals: Sequence[Interval], measured: Sequence[float]) -> Verdicts:
-    decided = false = undecided = 0
-    for at, value in zip(intervals, measured, strict=True):
-        for size in LADDER:
-            verdict = judge(at, size * GIB)
-            decided += verdict in (FITS, DOES_NOT_FIT)
-            undecided += verdict not in (FITS, DOES_NOT_FIT)
-            false += verdict == FITS and value > size * GIB
-    return Verdicts(false, decided, undecided)
-
-
-def _score_points(
-    figure: str,
-    predictor: str,
-    split: str,
-    pairs: Sequence[tuple[float, float]],
-    *,
-    ladder: bool = True,
-) -> Score:
-    """Return the errors of (predicted, measured) pairs; a point decides every card it is asked."""
-    errors = [abs(predicted / measured - 1) for predicted, measured in pairs]
-    points = [Interval(predicted, predicted, predicted) for predicted, _ in pairs]
-    verdicts = _verdicts(points, [measured for _, measured in pairs]) if ladder else None
-    median, p90 = map(float, np.quantile(errors, [0.5, 0.9]))
-    return Score(figure, predictor, split, len(pairs), median, p90, verdicts=verdicts)
-
-
-def _by_nearest(seen: Sequence[ObservedRun], split: str) -> list[tuple[float, float]]:
-    """Return (nearest measured peak plus the formula's difference, measured) of the judged rows."""
-    measured = [(one, aspects_of(one.question)) for one in seen if one.measured_memory]
-    fold = _FOLDS[split]
-    pairs = []
-    for one in _judged(seen):
-        asked, own = aspects_of(one.question), fold(one)
-        others = (
-            (between(asked, known), i)
-            for i, (other, known) in enumerate(measured)
-            if fold(other) != own
+def _near(fitted: Fit, name: str) -> Score:
+    held = hold_out(fitted, "row")
+    judged = [
+        Judged(
+            str(one.row.groups["stack"]),
+            interval(one.mean, one.deviation, score_quantile(held, one.nearness)),
+            one.row.value,
         )
-        nearest = measured[min(others)[1]][0]
-        pairs.append((transfer(one.question, nearest) or 0.0, one.peak_bytes or 0.0))
-    return pairs
+        for one in held
+        if one.nearness == "row"
+    ]
+    return score(name, judged)
 
 
-_FOLDS: dict[str, Callable[[ObservedRun], object]] = {
-    "row": lambda one: one.observation_id,
-    "model": lambda one: one.question.model.shape,
-    "source": lambda one: one.source_id,
-}
+def _time(seen: Sequence[ObservedRun]) -> tuple[Score, ...]:
+    held = hold_out(fit(thin(time_rows(seen)), TIME), "source")
+    judged = []
+    for source in dict.fromkeys(one.fold for one in held):
+        others = [one for one in held if one.fold != source]
+        reach = score_quantile(others, "source")
+        judged += [
+            Judged(str(source), interval(one.mean, one.deviation, reach), one.row.value)
+            for one in held
+            if one.fold == source
+        ]
+    found = score("one source held out", judged)
+    return (replace(found, false_fits=None, false_refusals=None, undecided=None),)

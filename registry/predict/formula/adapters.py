@@ -1,4 +1,4 @@
-"""How many parameters LoRA adds: rank x (inputs + outputs) of every module that carries it."""
+"""The modules of a layer that carry adapters: their widths, by the names that families use."""
 
 from __future__ import annotations
 
@@ -17,26 +17,47 @@ _NAMES = {
     "dense": "o_proj", "w1": "up_proj", "w2": "up_proj", "gate_up_proj": "gate_up",
     "dense_h_to_4h": "up_proj", "dense_4h_to_h": "down_proj", "fc1": "up_proj", "fc2": "down_proj",
 }  # fmt: skip
+#: Modules of the MLP, in the terms of llama's.
+MLP = frozenset({"gate_proj", "up_proj", "down_proj", "gate_up"})
+
+
+def target_widths(
+    model: Architecture, targets: tuple[str, ...] | None
+) -> list[tuple[str, int, int]]:
+    """Return name, width of the input and of the output of each module of a layer with an adapter.
+
+    Names are llama's. Modules of other names than a decoder's count as a square matrix. Qwen's
+    ``c_proj`` names two modules.
+    """
+    widths = _widths(model)
+    square = (model.hidden_size,) * 2
+    names = [_NAMES.get(name, name) for name in _expanded(model, targets or DEFAULT_TARGETS)]
+    return [(name, *widths.get(name, square)) for name in names]
 
 
 def adapter_params(model: Architecture, rank: int, targets: tuple[str, ...] | None) -> int:
     """Return the parameters of LoRA adapters of ``rank`` on ``targets``, over all layers.
 
-    Formula: LoRA (Hu et al. 2021), section 4.1: A is rank x in, B is out x rank. Modules of other
-    names than a decoder's count as a square matrix. Qwen's ``c_proj`` names two modules.
+    Formula: LoRA (Hu et al. 2021), section 4.1: A is rank x in, B is out x rank.
     """
-    widths = _widths(model)
-    total = 0
-    for name in _expanded(model, targets or DEFAULT_TARGETS):
-        total += rank * sum(widths.get(_NAMES.get(name, name), (model.hidden_size,) * 2))
-    return model.n_layers * total
+    widths = target_widths(model, targets)
+    each = sum((inner + outer) * copies(model, name) for name, inner, outer in widths)
+    return model.n_layers * rank * each
 
 
 def adapter_inputs(model: Architecture, targets: tuple[str, ...] | None) -> int:
     """Return the widths of the inputs of all modules of one layer that carry an adapter."""
-    widths = _widths(model)
-    names = _expanded(model, targets or DEFAULT_TARGETS)
-    return sum(widths.get(_NAMES.get(name, name), (model.hidden_size,))[0] for name in names)
+    return sum(inner * used(model, name) for name, inner, _ in target_widths(model, targets))
+
+
+def copies(model: Architecture, name: str) -> int:
+    """Return how often a layer has a module: each expert of a mixture has an MLP of its own."""
+    return (model.n_experts or 1) if name in MLP else 1
+
+
+def used(model: Architecture, name: str) -> int:
+    """Return how many of them a token passes through."""
+    return (model.n_experts_active or 1) if name in MLP else 1
 
 
 def _expanded(model: Architecture, targets: tuple[str, ...]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from registry.predict.question import SHARDS_OPTIMIZER, SHARDS_WEIGHTS
+from registry.predict.sharding import SHARDS_OPTIMIZER, SHARDS_WEIGHTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

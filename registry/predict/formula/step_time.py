@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from registry.predict.formula.flops import count_flops
-from registry.predict.formula.peak_memory import Term
-from registry.predict.question import SHARDS_WEIGHTS
+from registry.predict.formula.term import Term
+from registry.predict.sharding import SHARDS_WEIGHTS
 
 if TYPE_CHECKING:
     from registry.predict.question import Question
@@ -43,6 +43,8 @@ def _bandwidth(question: Question) -> float:
 
 
 def _link(question: Question) -> float:
+    if (question.n_nodes or 1) > 1:
+        return PCI_EXPRESS  # the network between hosts is no faster
     if question.interconnect:
         return NVLINK if question.interconnect in ("nvlink", "nvswitch") else PCI_EXPRESS
     return NVLINK if question.gpu and "sxm" in question.gpu.gpu_id else PCI_EXPRESS
@@ -119,7 +121,7 @@ def _dequantize(question: Question) -> list[Term]:
 
 def _update(question: Question) -> list[Term]:
     """The optimizer reads and writes weights, gradients and two moments: about 28 bytes each."""
-    if question.offloaded:
+    if question.offloads_optimizer:
         return []
     moved = 28.0 * question.trained_params / question.shards(SHARDS_WEIGHTS)
     steps = question.setting("grad_accum_steps")
@@ -134,20 +136,26 @@ def _communicate(question: Question) -> list[Term]:
     steps = question.setting("grad_accum_steps")
     reduced = 8.0 * question.trained_params * share / _link(question) / steps
     terms = [Term("reduce", "communication", reduced, 0.8)]
-    if question.sharding in SHARDS_WEIGHTS and not question.offloaded:
+    if question.sharding in SHARDS_WEIGHTS and not question.offloads_params:
         gathered = 2.0 * question.model.n_params * (_passes(question) - 1) * share / _link(question)
         terms.append(Term("gather", "communication", gathered, 0.7))
     return terms
 
 
 def _offload(question: Question) -> list[Term]:
-    """Weights cross from the host in each pass, gradients go back; the host runs the optimizer."""
+    """What crosses to the host and back, and the optimizer that the host runs.
+
+    Weights that live there cross in each pass; with the optimizer alone, gradients go there and
+    weights come back once a step. AdamW on the host reads and writes 28 bytes a parameter.
+    """
     if not question.offloaded:
         return []
-    moved = 2.0 * question.model.n_params * _passes(question) / question.n_gpus / HOST_LINK
-    updated = 28.0 * question.trained_params / HOST_MEMORY
     steps = question.setting("grad_accum_steps")
-    return [
-        Term("host_transfer", "offload", moved, 0.5),
-        Term("host_update", "offload", updated / steps, 0.8),
-    ]
+    moved = 4.0 * question.trained_params / steps
+    if question.offloads_params:
+        moved = 2.0 * question.model.n_params * _passes(question)
+    terms = [Term("host_transfer", "offload", moved / question.n_gpus / HOST_LINK, 0.5)]
+    if question.offloads_optimizer:
+        updated = 28.0 * question.trained_params / HOST_MEMORY
+        terms.append(Term("host_update", "offload", updated / steps, 0.8))
+    return terms

@@ -51,11 +51,11 @@ def test_another_version_is_refused() -> None:
     with pytest.raises(QuestionError) as caught:
         parse_calibration(json.dumps({"version": 0}), "x.json")
     assert str(caught.value) == (
-        "x.json: found version 0; expected 1; write it again with `registry calibrate`"
+        "x.json: found version 0; expected 2; write it again with `registry calibrate`"
     )
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"version": 1}'])
+@pytest.mark.parametrize("text", ["", "[]", '{"version": 2}'])
 def test_what_is_no_calibration_is_refused(text: str) -> None:
     with pytest.raises(QuestionError, match=r"x\.json: found no calibration .*registry calibrate"):
         parse_calibration(text, "x.json")

@@ -12,13 +12,10 @@ from typing import Any
 
 import pytest
 
+from registry.predict.formula.activations import layer_activation_bytes
 from registry.predict.formula.adapters import adapter_inputs, adapter_params
-from registry.predict.formula.peak_memory import (
-    Term,
-    layer_activation_bytes,
-    memory_terms,
-    weight_bytes,
-)
+from registry.predict.formula.peak_memory import Term, memory_terms
+from registry.predict.formula.state import weight_bytes
 from registry.predict.question import Question
 from tests.unit.predict.tiny import TINY
 
@@ -26,14 +23,16 @@ CONTEXT = Term("context", "context", 1e9, 0.5)
 #: LoRA of rank 2 on q (8 to 8) and v (8 to 4): 3 layers x 2 x (16 + 12) = 168 parameters in fp32.
 ADAPTERS = [
     Term("adapters", "adapters", 168 * 4, 0.3),
-    Term("adapter_gradients", "gradients", 168 * 4, 0.3),
     Term("adapter_optimizer", "optimizer", 168 * 8, 0.3),
 ]
-#: One layer keeps 8 widths and 4 MLP widths of 2 bytes: 32 x 2 x (64 + 80); the others one width.
-LAYER = Term("layer_activations", "activations", 32 * 288, 0.3, transient=True)
+GRADIENTS = Term("adapter_gradients", "gradients", 168 * 4, 0.3)
+#: A frozen layer keeps 8 bytes a width, 6 an MLP width, 4 of each query and key: 64 + 120 + 48.
+LAYER = Term("layer_activations", "activations", 32 * 232, 0.3, transient=True)
+#: One that is trained keeps what enters its products too: 8 widths and 2 MLP widths more.
+TRAINED_LAYER = replace(LAYER, value=32 * (128 + 160 + 48))
 CHECKPOINTS = Term("checkpoints", "activations", 2 * 32 * 8 * 3, 0.2, transient=True)
-#: fp32 copies of what enters q and v.
-INPUTS = Term("adapter_inputs", "activations", 4 * 32 * (8 + 8), 0.6, transient=True)
+#: fp32 copies of what enters q and v, and of their rank of 2.
+INPUTS = Term("adapter_inputs", "activations", 4 * 32 * (8 + 2 + 8 + 2), 0.6, transient=True)
 #: 2 + 4 + 4 + 4 bytes a token and word.
 LOGITS = Term("logits", "logits", 14 * 32 * 50, 0.2, transient=True)
 BACKWARD = [LAYER, CHECKPOINTS, INPUTS, LOGITS]
@@ -56,7 +55,7 @@ def names(question: Question) -> dict[str, float]:
 
 def test_adapters_on_16_bit_weights() -> None:
     weights = Term("weights", "weights", 2000 * 2, 0.03)
-    assert memory_terms(lora()) == [weights, *ADAPTERS, CONTEXT, *BACKWARD]
+    assert memory_terms(lora()) == [weights, *ADAPTERS, CONTEXT, GRADIENTS, *BACKWARD]
 
 
 def test_without_checkpointing_every_layer_keeps_its_activations() -> None:
@@ -83,6 +82,7 @@ def test_bitsandbytes_in_4_bits(method: str | None) -> None:
         Term("fp32_embeddings", "weights", 800 * 2, 0.25),
         *ADAPTERS,
         CONTEXT,
+        GRADIENTS,
         *BACKWARD[:-1],
         replace(LOGITS, value=16 * 32 * 50),  # the output layer is in fp32
     ]
@@ -95,6 +95,7 @@ def test_gptq_in_4_bits() -> None:
         Term("embeddings", "weights", 800 * 2, 0.03),
         *ADAPTERS,
         CONTEXT,
+        GRADIENTS,
         *BACKWARD,
     ]
 
@@ -110,7 +111,8 @@ def test_8_bits_have_one_scale_a_row_which_weighs_nothing() -> None:
 def test_quantized_weights_are_sharded_with_all_their_parts() -> None:
     found = names(lora(quant_bits=4, n_gpus=2, sharding="fsdp"))
     parts = ("quantized_weights", "scales", "embeddings", "fp32_embeddings", "gathered")
-    assert [found[name] for name in parts] == [300, 37.5, 800, 800, 6000]
+    # gathered: what the other card holds, embeddings in 2 bytes and the rest in half a one
+    assert [found[name] for name in parts] == [300, 37.5, 800, 800, 2 * 800 + 200 / 2]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +122,7 @@ def test_quantized_weights_are_sharded_with_all_their_parts() -> None:
         ({"compute_dtype": "fp16"}, 2),
         ({"compute_dtype": "fp32"}, 4),
         ({"compute_dtype": "tf32"}, 4),
-        ({"compute_dtype": "fp8"}, 1),
+        ({"compute_dtype": "fp8"}, 2),
         ({"compute_dtype": "bf16", "param_dtype": "fp32"}, 4),
         ({"param_dtype": "other"}, 2),
     ],
@@ -132,9 +134,9 @@ def test_a_weight_takes_the_bytes_of_its_dtype(settings: dict[str, str], width: 
 def test_full_training_in_16_bits_takes_10_bytes_a_parameter_and_2_more_in_the_step() -> None:
     assert memory_terms(full()) == [
         Term("weights", "weights", 2 * 2000, 0.03),
-        Term("full_gradients", "gradients", 2 * 2000, 0.1),
         Term("full_optimizer", "optimizer", (2 + 2) * 2000, 0.15),
         CONTEXT,
+        Term("full_gradients", "gradients", 2 * 2000, 0.1),
         Term("step_temporaries", "optimizer", 2 * 2000, 0.5),
     ]
 
@@ -142,6 +144,7 @@ def test_full_training_in_16_bits_takes_10_bytes_a_parameter_and_2_more_in_the_s
 def test_full_training_in_fp32_takes_twice_that() -> None:
     widths = names(full(param_dtype="fp32"))
     del widths["context"]
+    assert widths.pop("cast_weights") == 2 * 1200  # autocast's 16-bit copies of the products
     assert widths == {
         "weights": 8000, "full_gradients": 8000, "full_optimizer": 16000, "step_temporaries": 8000,
     }  # fmt: skip
@@ -149,7 +152,7 @@ def test_full_training_in_fp32_takes_twice_that() -> None:
 
 def test_the_peak_is_the_larger_of_the_backward_pass_and_the_step() -> None:
     long = full(seq_len=16, micro_batch_size=2)
-    assert memory_terms(long)[-3:] == [LAYER, CHECKPOINTS, LOGITS]
+    assert memory_terms(long)[-3:] == [TRAINED_LAYER, CHECKPOINTS, LOGITS]
     assert "step_temporaries" not in names(long)
     assert "logits" not in names(full())
 
@@ -169,11 +172,11 @@ def test_deepspeed_keeps_fp32_copies_and_spreads_them(
 ) -> None:
     assert memory_terms(full(sharding=stage, n_gpus=2)) == [
         Term("weights", "weights", weights, 0.03),
-        Term("full_gradients", "gradients", gradients, 0.1),
         WIDE,
         MIXED,
         CONTEXT,
         BUCKETS,
+        Term("full_gradients", "gradients", gradients, 0.1),
         STEP,
     ]
 
@@ -181,26 +184,38 @@ def test_deepspeed_keeps_fp32_copies_and_spreads_them(
 def test_zero_3_spreads_the_weights_too_and_gathers_some() -> None:
     assert memory_terms(full(sharding="zero3", n_gpus=2)) == [
         Term("weights", "weights", 2000, 0.03),
-        Term("gathered", "weights", 3 * 2000, 0.6),
-        Term("full_gradients", "gradients", 2000, 0.1),
+        Term("gathered", "weights", 2 * 1000, 0.6),
         WIDE,
         MIXED,
         CONTEXT,
         BUCKETS,
+        Term("full_gradients", "gradients", 2000, 0.1),
         STEP,
     ]
 
 
 @pytest.mark.parametrize("sharding", ["fsdp", "hsdp"])
-def test_fsdp_spreads_all_states_in_the_dtype_of_the_weights(sharding: str) -> None:
+def test_fsdp_shards_fp32_states_and_gathers_two_layers_and_the_root(sharding: str) -> None:
     assert memory_terms(full(sharding=sharding, n_gpus=2)) == [
-        Term("weights", "weights", 2000, 0.03),
-        Term("gathered", "weights", 6000, 0.6),
-        Term("full_gradients", "gradients", 2000, 0.1),
-        Term("full_optimizer", "optimizer", 4000, 0.15),
+        Term("weights", "weights", 4 * 1000, 0.03),
+        # of the other card's 1,000: 800 of embeddings, and 200 of the layers
+        Term("gathered", "weights", 2 * 1000, 0.6),
+        Term("full_optimizer", "optimizer", 8 * 1000, 0.15),
         CONTEXT,
-        Term("step_temporaries", "optimizer", 2000, 0.5),
+        Term("full_gradients", "gradients", 4 * 1000, 0.1),
+        # half a layer of 400 and half the embeddings, before they are reduced
+        Term("unit_gradients", "gradients", 2 * (400 + 800) / 2, 0.6),
+        Term("step_temporaries", "optimizer", 4 * 1000, 0.5),
     ]
+
+
+def test_hsdp_shards_within_a_host() -> None:
+    assert names(full(sharding="hsdp", n_gpus=4, n_nodes=2))["weights"] == 4 * 1000
+    assert names(full(sharding="fsdp", n_gpus=4, n_nodes=2))["weights"] == 4 * 500
+
+
+def test_stated_weights_go_before_fsdps_fp32() -> None:
+    assert names(full(sharding="fsdp", n_gpus=2, param_dtype="bf16"))["weights"] == 2 * 1000
 
 
 @pytest.mark.parametrize(
@@ -223,16 +238,35 @@ def test_what_each_sharding_spreads_over_two_cards(
     assert "gathered" not in found
 
 
-def test_adapters_are_whole_on_every_card_and_only_their_moments_are_spread() -> None:
-    found = names(lora(sharding="zero2", n_gpus=2, seq_len=1, micro_batch_size=1))
-    assert (found["adapters"], found["adapter_gradients"]) == (672, 672)
-    assert found["adapter_optimizer"] == 1344 / 2
+@pytest.mark.parametrize(
+    ("sharding", "spread"),
+    [
+        ("ddp", (1, 1, 1)), ("zero1", (1, 1, 2)), ("zero2", (1, 2, 2)), ("zero3", (2, 2, 2)),
+        ("fsdp", (2, 2, 2)),
+    ],
+)  # fmt: skip
+def test_adapters_are_sharded_like_what_they_are(
+    sharding: str, spread: tuple[int, int, int]
+) -> None:
+    found = names(lora(sharding=sharding, n_gpus=2, seq_len=1, micro_batch_size=1))
+    parts = ("adapters", "adapter_gradients", "adapter_optimizer")
+    assert tuple(found[name] for name in parts) == (
+        672 / spread[0], 672 / spread[1], 1344 / spread[2],
+    )  # fmt: skip
 
 
-def test_gathering_stops_at_a_billion_parameters() -> None:
-    for n_params, gathered in ((999_999_999, 2_999_999_997), (4_000_000_000, 3e9)):
-        model = replace(TINY, n_params=n_params)
-        assert names(full(model=model, sharding="zero3", n_gpus=2))["gathered"] == gathered
+@pytest.mark.parametrize(("n_params", "gathered"), [(2_000_000_000, 2e9), (8_000_000_000, 3e9)])
+def test_deepspeed_gathers_a_billion_and_a_half_parameters_at_most(
+    n_params: int, gathered: float
+) -> None:
+    model = replace(TINY, n_params=n_params)
+    assert names(full(model=model, sharding="zero3", n_gpus=2))["gathered"] == gathered
+
+
+def test_ddp_keeps_the_gradients_twice() -> None:
+    assert names(full(sharding="ddp", n_gpus=2))["ddp_buckets"] == 2 * 2000
+    assert names(lora(sharding=None, n_gpus=2))["ddp_buckets"] == 4 * 168
+    assert "ddp_buckets" not in names(full(sharding="ddp"))
 
 
 @pytest.mark.parametrize(
@@ -246,9 +280,8 @@ def test_buckets_hold_what_is_trained_within_their_bounds(trained: int, held: fl
 @pytest.mark.parametrize(
     ("optimizer", "bytes_each"),
     [
-        ("adamw", 8), ("adamw_torch_fused", 8), ("paged_adamw_32bit", 8), ("galore_adamw", 8),
-        ("adamw_8bit", 2), ("paged_adamw_8bit", 2), ("lion", 4), ("paged_lion_32bit", 4),
-        ("lion_8bit", 1), ("paged_lion_8bit", 1), ("muon", 4), ("rmsprop", 4), ("adafactor", 0.4),
+        ("adamw", 8), ("adamw_torch_fused", 8), ("adamw_apex_fused", 8), ("lion", 4),
+        ("adamw_8bit", 2 + 8 / 256), ("lion_8bit", 1 + 4 / 256), ("adafactor", 0.004),
     ],
 )  # fmt: skip
 def test_an_optimizer_keeps_so_many_bytes_of_an_fp32_parameter(
@@ -258,24 +291,34 @@ def test_an_optimizer_keeps_so_many_bytes_of_an_fp32_parameter(
     assert found == pytest.approx(168 * bytes_each)
 
 
-def test_sgd_keeps_nothing() -> None:
-    assert "adapter_optimizer" not in names(lora(optimizer="sgd"))
+@pytest.mark.parametrize(
+    "optimizer", ["sgd", "paged_adamw_32bit", "paged_adamw_8bit", "paged_lion_32bit"]
+)
+def test_sgd_and_paged_optimizers_keep_nothing_on_the_card(optimizer: str) -> None:
+    assert "adapter_optimizer" not in names(lora(optimizer=optimizer))
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw_torch_fused", "adamw_8bit"])
+def test_an_update_in_place_has_no_temporaries(optimizer: str) -> None:
+    assert "step_temporaries" in names(full(optimizer="adamw_torch"))
+    assert "step_temporaries" not in names(full(optimizer=optimizer))
 
 
 def test_8_bit_states_do_not_depend_on_the_dtype_of_the_weights() -> None:
-    assert names(full(optimizer="adamw_8bit"))["full_optimizer"] == 2 * 2000
-    assert names(full(optimizer="adamw_8bit", param_dtype="fp32"))["full_optimizer"] == 2 * 2000
+    narrow, wide = full(optimizer="adamw_8bit"), full(optimizer="adamw_8bit", param_dtype="fp32")
+    assert names(narrow)["full_optimizer"] == (2 + 8 / 256) * 2000
+    assert names(wide)["full_optimizer"] == (2 + 8 / 256) * 2000
     assert names(full(optimizer="lion"))["full_optimizer"] == 2 * 2000
 
 
 def test_trained_embeddings_have_a_copy_gradients_and_moments() -> None:
     trained = [
         Term("embedding_copies", "weights", 2 * 800, 0.1),
-        Term("embedding_gradients", "gradients", 2 * 800, 0.1),
         Term("embedding_optimizer", "optimizer", 4 * 800, 0.15),
+        Term("embedding_gradients", "gradients", 2 * 800, 0.1),
     ]
     found = memory_terms(lora(trains_embeddings=True))
-    assert found[4:7] == trained
+    assert [term for term in found if term.name.startswith("embedding_")] == trained
     assert (
         names(lora(trains_embeddings=True, sharding="zero3", n_gpus=2))["embedding_copies"] == 800
     )
@@ -289,12 +332,35 @@ def test_the_step_counts_adapters_in_fp32_and_embeddings_in_their_dtype() -> Non
     assert spread["step_temporaries"] == (3360 * 4 + 800 * 2) / 2
 
 
-def test_offloaded_full_training_holds_a_window_of_the_weights_alone() -> None:
+def test_offloading_everything_holds_a_window_of_the_weights_alone() -> None:
     question = full(offload="optimizer_and_params", seq_len=16, micro_batch_size=2)
     assert memory_terms(question) == [
-        Term("offload_window", "weights", 3 * 2000, 0.6), CONTEXT, LAYER, CHECKPOINTS, LOGITS,
+        Term("offload_window", "weights", 2 * 2000, 0.6), CONTEXT, TRAINED_LAYER, CHECKPOINTS,
+        LOGITS,
     ]  # fmt: skip
-    assert "step_temporaries" not in names(full(offload="optimizer"))
+
+
+@pytest.mark.parametrize("sharding", [None, "zero1"])
+def test_offloading_the_optimizer_leaves_weights_and_gradients(sharding: str | None) -> None:
+    found = names(full(offload="optimizer", sharding=sharding))
+    assert (found["weights"], found["full_gradients"]) == (4000, 4000)
+    assert not {"full_optimizer", "full_mixed_optimizer", "step_temporaries"} & set(found)
+
+
+def test_zero_2_sends_its_gradients_to_the_optimizer_on_the_host() -> None:
+    found = names(full(offload="optimizer", sharding="zero2", n_gpus=2))
+    assert found["weights"] == 4000
+    assert "full_gradients" not in found
+
+
+def test_offloading_the_weights_leaves_the_optimizer() -> None:
+    found = names(full(offload="params"))
+    assert found["full_optimizer"] == 4 * 2000
+    assert "weights" not in found
+    assert memory_terms(lora(offload="params"))[:3] == [
+        Term("offload_window", "weights", 4000, 0.6),
+        *ADAPTERS,
+    ]
 
 
 @pytest.mark.parametrize("offload", [None, "none", "activations"])
@@ -302,11 +368,49 @@ def test_offloading_nothing_or_activations_leaves_the_weights(offload: str | Non
     assert names(full(offload=offload))["weights"] == 4000
 
 
-def test_offloaded_adapters_stay_on_the_card() -> None:
-    assert memory_terms(lora(offload="params"))[:4] == [
-        Term("offload_window", "weights", 6000, 0.6),
-        *ADAPTERS,
-    ]
+def test_offloaded_activations_are_those_of_two_layers() -> None:
+    assert names(lora(offload="activations"))["checkpoints"] == 2 * 32 * 8 * 2
+    without = lora(offload="activations", gradient_checkpointing=False)
+    assert names(without)["layer_activations"] == 2 * LAYER.value
+
+
+def test_gradients_that_are_not_accumulated_are_not_there_when_the_backward_pass_starts() -> None:
+    long = {"seq_len": 16, "micro_batch_size": 2}
+    assert "full_gradients" in names(full(**long, grad_accum_steps=2))
+    assert "full_gradients" not in names(full(**long, grad_accum_steps=1))
+    assert "full_gradients" in names(full(grad_accum_steps=1))
+
+
+def test_an_optimizer_in_the_backward_pass_holds_the_gradients_of_one_module() -> None:
+    found = names(full(optimizer_in_backward=True, seq_len=1, gradient_checkpointing=True))
+    assert "full_gradients" not in found
+    assert "step_temporaries" not in found
+
+
+@pytest.mark.parametrize(
+    ("kernel", "held"),
+    [("whole", 14 * 50), ("chunked", 5.5 * 50), ("unsloth", 2 * 50), ("liger", 10 * 8)],
+)
+def test_logits_are_held_as_the_loss_kernel_holds_them(kernel: str, held: float) -> None:
+    assert names(lora(loss_kernel=kernel))["logits"] == 32 * held
+    assert lora(loss_kernel="whole") != lora()
+    assert memory_terms(lora(loss_kernel="whole")) == memory_terms(lora())
+
+
+def test_unsloth_leaves_the_embeddings_in_16_bits() -> None:
+    assert "fp32_embeddings" not in names(lora(quant_bits=4, loss_kernel="unsloth"))
+
+
+def test_autocast_copies_the_products_of_one_checkpointed_layer_of_frozen_weights() -> None:
+    assert names(lora(param_dtype="fp32"))["cast_weights"] == 2 * 1200 / 3
+    every = lora(param_dtype="fp32", gradient_checkpointing=False)
+    assert names(every)["cast_weights"] == 2 * 1200
+
+
+def test_an_mlp_without_a_gate_keeps_less() -> None:
+    plain = replace(TINY, gated_mlp=False)
+    assert layer_activation_bytes(lora(model=plain)) == 32 * (4 * 8 + 2 * 20 + 48)
+    assert layer_activation_bytes(full(model=plain)) == 1 * (8 * 8 + 4 * 20 + 48)
 
 
 def test_only_what_is_beyond_2048_tokens_fragments() -> None:
@@ -319,7 +423,20 @@ def test_only_what_is_beyond_2048_tokens_fragments() -> None:
 
 def test_a_mixture_keeps_the_activations_of_its_chosen_experts() -> None:
     mixture = replace(TINY, n_experts=8, n_experts_active=2)
-    assert layer_activation_bytes(lora(model=mixture)) == 32 * 2 * (8 * 8 + 2 * 4 * 20)
+    assert layer_activation_bytes(lora(model=mixture)) == 32 * (64 + 6 * 2 * 20 + 48)
+
+
+def test_active_parameters_say_what_shared_experts_add() -> None:
+    # 800 of embeddings and 3 x (192 of attention + 3 x 8 x 60 of MLPs) are active
+    mixture = replace(TINY, n_experts=8, n_experts_active=2, n_active_params=800 + 3 * (192 + 1440))
+    assert mixture.attention_params == 192
+    assert mixture.mlp_width == 60
+
+
+def test_each_expert_has_its_adapter_and_a_token_meets_the_chosen_ones() -> None:
+    mixture = replace(TINY, n_experts=8, n_experts_active=2)
+    assert adapter_params(mixture, 2, ("up_proj",)) == 3 * 8 * 2 * (8 + 20)
+    assert adapter_inputs(mixture, ("up_proj",)) == 2 * 8
 
 
 #: Queries of width 12, keys and values of width 6: no module is as wide as the model on both sides.

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from registry.api import open_registry
 from registry.errors import QuestionError
 from registry.predict.calibration.runs import (
     collect_observations,
     read_observations,
     resolve_stack,
 )
+from registry.store.folder import curated_dir
 from tests.unit.store.registries import make_registry
 
 if TYPE_CHECKING:
@@ -32,8 +34,7 @@ def test_what_scripts_say_fills_what_the_source_leaves_out(calibration: Calibrat
     assert {question.lora_rank for question in lora} == {64}
     assert {q.sharding for q in lora if q.quant_bits == 4} == {"zero2"}
     assert {q.sharding for q in lora if q.model.model_id == "qwen-72b" and not q.quantized} == {
-        "zero3",
-        None,
+        "zero3"
     }
 
 
@@ -64,7 +65,35 @@ def test_a_model_without_a_shape_is_left_out(catalogue: Catalogue) -> None:
     }  # fmt: skip
     assert collect_observations([row], {}) == []
     row |= catalogue.models["qwen-7b"]
+    assert collect_observations([row], {}) == []  # nor one that states no length and batch
+    row |= {"seq_len": 512, "micro_batch_size": 1}
     assert len(collect_observations([row], {})) == 1
+
+
+@pytest.fixture(scope="module")
+def recorded() -> list[ObservedRun]:
+    return read_observations(open_registry(curated_dir()))
+
+
+def test_what_is_asked_is_what_the_source_states(recorded: list[ObservedRun]) -> None:
+    asked = [
+        one.asked
+        for one in recorded
+        if one.source_id == "qwen-finetune-profile" and one.asked is not None
+    ]
+    assert len(asked) > 50
+    assert {question.stack for question in asked} == {None}
+    assert {question.lora_rank for question in asked} == {None}
+    assert {question.gradient_checkpointing for question in asked} == {None}
+
+
+def test_pretraining_and_encoders_are_told_apart(
+    recorded: list[ObservedRun], calibration: Calibration
+) -> None:
+    by = {one.source_id: one.purpose for one in recorded}
+    assert by["lambda-deeplearning-benchmark"] == "encoder"
+    assert by["llm-foundry-throughput"] == "pretraining"
+    assert {one.purpose for one in calibration.observations} == {"fine-tuning"}
 
 
 @pytest.mark.parametrize("outcome", ["ok", "oom"])
@@ -96,10 +125,10 @@ def test_runs_on_cpu_stay_out_of_the_calibration_for_cards(tmp_path: Path, outco
 def test_a_stack_is_named_by_source_or_framework(calibration: Calibration) -> None:
     seen = calibration.observations
     assert resolve_stack("swift-benchmark", seen) == "swift-benchmark"
-    assert resolve_stack("ms-swift", seen) == "swift-benchmark"
+    assert resolve_stack("ms-swift", seen) == "ms-swift-benchmark-2024-07"
     with pytest.raises(QuestionError) as caught:
         resolve_stack("ms-swif", seen)
     assert str(caught.value).startswith(
         "stack: found 'ms-swif'; did you mean 'ms-swift'?; expected a source or framework that was "
-        "measured: fms-acceleration, "
+        "measured: axolotl"
     )

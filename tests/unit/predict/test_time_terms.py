@@ -194,13 +194,26 @@ def test_one_card_and_a_device_map_communicate_nothing() -> None:
 
 
 def test_offloaded_weights_cross_from_the_host_where_the_optimizer_runs() -> None:
-    terms = {term.name: term for term in time_terms(full(n_gpus=2, offload="params"))}
+    offload = "optimizer_and_params"
+    terms = {term.name: term for term in time_terms(full(n_gpus=2, offload=offload))}
     moved = near(2 * 2000 * 4 / 2 / 1.2e10)
     assert terms["host_transfer"] == Term("host_transfer", "offload", moved, 0.5)
     updated = near(28 * 2000 / 2.5e10 / 5)
     assert terms["host_update"] == Term("host_update", "offload", updated, 0.8)
     assert "update" not in terms
     assert not {"host_transfer", "host_update"} & set(seconds(full()))
+    assert "host_update" not in seconds(full(offload="params"))
+
+
+def test_with_the_optimizer_alone_gradients_go_and_weights_come_once_a_step() -> None:
+    found = seconds(full(n_gpus=2, offload="optimizer"))
+    assert found["host_transfer"] == near(4 * 2000 / 2 / 1.2e10 / 5)
+    assert "update" not in found
+
+
+def test_between_hosts_gradients_cross_the_network() -> None:
+    inside = full(n_gpus=4, sharding="zero2", interconnect="nvlink")
+    assert seconds(inside.changed(n_nodes=2))["reduce"] > seconds(inside)["reduce"]
 
 
 def test_samples_that_are_shorter_on_average_take_less_time_and_attention() -> None:

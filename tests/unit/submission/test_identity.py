@@ -307,7 +307,7 @@ def test_a_document_id_is_the_sha256_of_its_text() -> None:
 def test_every_old_id_of_the_curated_records_leads_to_an_observation_of_today() -> None:
     with (RECORDS / "ids.csv").open(newline="") as file:
         renamed = {row["old_id"]: row["new_id"] for row in csv.DictReader(file)}
-    assert len(renamed) == 740
+    assert len(renamed) >= 740  # none is ever taken out
     path = RECORDS / "tables" / "observations.parquet"
     there = set(pq.read_table(path, columns=["observation_id"])["observation_id"].to_pylist())
     assert set(renamed.values()) <= there

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from registry.errors import SourceError
 from registry.measure.failure import Failure
-from registry.measure.running.plan import parse_plan
+from registry.measure.running.plan import parse_plan, read_plan
 from registry.measure.running.rerun import Difference, plan_of
 from registry.measure.running.trials import expand_trials
 from registry.measure.running.unfinished import describe_unfinished
 from registry.measure.trial_settings import NAMES
 
 ENVIRONMENT = {"torch_version": "2.13.0", "packages": {"numpy": "2.4.6"}}
+RECORDS = Path(__file__).parents[4] / "records"
 MODELS = {"m": {"model_type": "llama", "hidden_size": 64, "n_layers": 2, "vocab_size": 512}}
 
 
@@ -238,12 +239,22 @@ def test_the_model_of_a_spec_is_built_as_it_was_and_not_looked_up(tmp_path: Path
     assert trial.model == SPEC["model"]
 
 
-def test_the_published_trials_can_be_repeated() -> None:
-    path = Path(__file__).parents[4] / "records" / "sources" / "cpu-smoke" / "submissions.jsonl"
-    for line in path.read_text(encoding="utf-8").splitlines():
-        for recorded in json.loads(line)["observations"]:
-            (trial,) = expand_trials(plan_of(recorded, environment={}).plan)
-            assert trial.trial_id == recorded["provenance"]["spec"]["trial_id"]
+@pytest.mark.parametrize("name", ["cpu-smoke", "cpu-sweep"])
+def test_the_published_trials_are_those_of_their_plan_and_can_be_repeated(name: str) -> None:
+    path = RECORDS / "sources" / name / "submissions.jsonl"
+    documents = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert {document["source"]["source_id"] for document in documents} == {name}
+    recorded = [each for document in documents for each in document["observations"]]
+    planned = expand_trials(read_plan(RECORDS / "plans" / f"{name}.toml"))
+    assert sorted(each["provenance"]["spec"]["trial_id"] for each in recorded) == sorted(
+        trial.trial_id for trial in planned
+    )
+    first = {trial.trial_id for trial in planned if trial.settings.repeat == 1}
+    for each in recorded:
+        (trial,) = expand_trials(plan_of(each, environment={}).plan)
+        spec = each["provenance"]["spec"]
+        assert trial.trial_id == spec["trial_id"] or spec["settings"]["repeat"] > 1
+        assert trial.trial_id in first
 
 
 def test_a_configuration_of_sizes_that_no_machine_has_is_not_run() -> None:

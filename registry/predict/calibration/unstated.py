@@ -1,0 +1,235 @@
+"""What a question leaves open: the settings it may mean, weighed by how often they occur.
+
+A setting that nobody stated is not a fact. For each, there are a few plausible values; their
+weights are how often the records have them for the same kind of training, each source counting the
+same. A question stands for all their combinations.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from itertools import product
+from math import log
+from typing import TYPE_CHECKING, Any, Final
+
+from registry.predict.formula.peak_memory import memory_terms, total
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from registry.predict.calibration.runs import ObservedRun
+    from registry.predict.question import Question
+
+#: Values of a setting with their weights, which add up to 1, the likeliest first.
+Choices = tuple[tuple[Any, float], ...]
+
+#: What is plausible before anything is counted: each value as many times as one source.
+_PLAUSIBLE: Final[Mapping[str, tuple[Any, ...]]] = {
+    "gradient_checkpointing": (True, False),
+    "attention": ("flash2", "eager"),
+    "optimizer": ("adamw", "adamw_8bit"),
+    "param_dtype": ("bf16", "fp32"),
+    "loss_kernel": ("whole", "chunked", "liger"),
+    "adapters": ((8, ("q_proj", "v_proj")), (16, ("all-linear",)), (64, ("all-linear",))),
+}
+#: Settings that are named only where they are not the usual ones, so that counting would mislead.
+_FIXED: Final[Mapping[str, Choices]] = {
+    "loss_kernel": (("whole", 0.6), ("chunked", 0.2), ("liger", 0.2)),
+}
+#: What counting starts from, in sources: a value that nobody states is still possible.
+_START: Final = 0.5
+#: Words that mean the same to the formula.
+_SAME: Final[Mapping[str, Mapping[Any, Any]]] = {
+    "attention": {"not_flash": "eager"},
+    "optimizer": {"paged_adamw_8bit": "adamw_8bit", "lion_8bit": "adamw_8bit"},
+    "param_dtype": {"fp16": "bf16", "tf32": "fp32"},
+    "loss_kernel": {"unsloth": "chunked"},
+}
+#: Words that a value stands for where it is none of the plausible ones.
+_ELSE: Final[Mapping[str, Any]] = {"attention": "flash2", "optimizer": "adamw"}
+#: From this many ranks on, adapters count as large ones.
+_RANKS: Final = (12, 40)
+#: Weight below which a combination is left out.
+_LEAST: Final = 0.004
+#: Deviation by which the formula is taken to be off where settings are read off a measured peak.
+_OFF: Final = 0.25
+
+
+@dataclass(frozen=True)
+class Plausible:
+    """One way to complete a question, and how likely it is."""
+
+    weight: float
+    question: Question
+
+
+@dataclass(frozen=True)
+class Usual:
+    """How often settings occur, by kind of training and setting."""
+
+    choices: Mapping[tuple[str, str], Choices]
+
+    def of(self, question: Question, setting: str) -> Choices:
+        """Return the values of a setting for the kind of training that is asked about."""
+        return self.choices[kind_of(question), setting]
+
+
+KINDS: Final = ("full", "adapters", "quantized")
+
+
+def kind_of(question: Question) -> str:
+    """Return the kind of training whose settings are alike."""
+    if question.full:
+        return "full"
+    return "quantized" if question.quantized else "adapters"
+
+
+def count_usual(observations: Iterable[ObservedRun]) -> Usual:
+    """Return how often the plausible settings occur, each source counting the same."""
+    counts: dict[tuple[str, str], dict[str, Counter[Any]]] = defaultdict(
+        lambda: defaultdict(Counter)
+    )
+    for seen in observations:
+        stated = seen.asked or seen.question
+        for setting in _PLAUSIBLE:
+            value = _stated(stated, setting)
+            if value is not None:
+                counts[kind_of(stated), setting][seen.source_id][value] += 1
+    return Usual(
+        {
+            (kind, setting): _weigh(setting, counts[kind, setting])
+            for kind in KINDS
+            for setting in _PLAUSIBLE
+        }
+    )
+
+
+def _weigh(setting: str, by_source: Mapping[str, Counter[Any]]) -> Choices:
+    if setting in _FIXED:
+        return _FIXED[setting]
+    weights = dict.fromkeys(_PLAUSIBLE[setting], _START)
+    for counter in by_source.values():
+        for value, count in counter.items():
+            weights[value] += count / counter.total()
+    whole = sum(weights.values())
+    ordered = sorted(weights.items(), key=lambda item: (-item[1], str(item[0])))
+    return tuple((value, weight / whole) for value, weight in ordered)
+
+
+def _stated(question: Question, setting: str) -> Any:
+    """Return the plausible value that a question states of a setting, or None."""
+    if setting == "adapters":
+        return _stated_adapters(question)
+    value = getattr(question, setting)
+    if value is None or (setting == "param_dtype" and question.quantized):
+        return None
+    value = _SAME.get(setting, {}).get(value, value)
+    return value if value in _PLAUSIBLE[setting] else _ELSE.get(setting)
+
+
+def _stated_adapters(question: Question) -> Any:
+    if question.full or question.lora_rank is None:
+        return None
+    small, middle, large = _PLAUSIBLE["adapters"]
+    if question.lora_rank < _RANKS[0]:
+        return small
+    return middle if question.lora_rank < _RANKS[1] else large
+
+
+def open_settings(question: Question) -> tuple[str, ...]:
+    """Return the settings that matter to the question and that it does not state."""
+    return tuple(setting for setting in _PLAUSIBLE if _is_open(question, setting))
+
+
+def _is_open(question: Question, setting: str) -> bool:
+    if setting == "adapters":
+        stated = question.trainable_params or question.lora_rank
+        return not question.full and stated is None
+    if setting == "param_dtype":
+        return question.param_dtype is None and not question.quantized and not question.deepspeed
+    if setting == "optimizer":
+        return question.optimizer is None and (question.full or question.trains_embeddings)
+    return getattr(question, setting) is None
+
+
+def settings_of(setting: str, value: Any) -> dict[str, Any]:
+    """Return the fields of a question that a value of a setting stands for."""
+    if setting == "adapters":
+        rank, targets = value
+        return {"lora_rank": rank, "lora_target_modules": targets}
+    return {setting: value}
+
+
+def complete(question: Question, usual: Usual) -> list[Plausible]:
+    """Return the combinations of what a question leaves open, the likeliest first.
+
+    Weights add up to 1. A combination that cannot be, or is hardly ever met, is left out.
+    """
+    settings = open_settings(question)
+    found = []
+    for values in product(*(usual.of(question, setting) for setting in settings)):
+        weight = 1.0
+        changed: dict[str, Any] = {}
+        for setting, (value, share) in zip(settings, values, strict=True):
+            weight *= share
+            changed |= _fitting(question, settings_of(setting, value))
+        if weight >= _LEAST:
+            found.append(Plausible(weight, question.changed(**changed)))
+    whole = sum(one.weight for one in found)
+    found.sort(key=lambda one: -one.weight)
+    return [Plausible(one.weight / whole, one.question) for one in found]
+
+
+def _fitting(question: Question, changed: dict[str, Any]) -> dict[str, Any]:
+    """Return what may be changed: target modules that the question states stay."""
+    if question.lora_target_modules is not None:
+        changed.pop("lora_target_modules", None)
+    return changed
+
+
+def settle(seen: ObservedRun, usual: Usual) -> dict[str, Any] | None:
+    """Return the settings of a measured run that its peak and what is usual make likeliest.
+
+    None where all is stated. Only for learning: what is asked about has no peak to read settings
+    off.
+    """
+    settings = open_settings(seen.question)
+    if not settings:
+        return None
+    options = complete(seen.question, usual)
+    chosen = options[0].question
+    if seen.measured_memory:
+        chosen = max(options, key=lambda one: _likelihood(one, seen.peak_bytes or 1.0)).question
+    named = [name for setting in settings for name in settings_of(setting, _PLAUSIBLE[setting][0])]
+    return {name: getattr(chosen, name) for name in named}
+
+
+def _likelihood(one: Plausible, peak: float) -> float:
+    off = log(peak / total(memory_terms(one.question)))
+    return log(one.weight) - 0.5 * (off / _OFF) ** 2
+
+
+def pack_usual(usual: Usual) -> dict[str, Any]:
+    """Return it as plain JSON."""
+    packed: dict[str, Any] = {}
+    for (kind, setting), choices in usual.choices.items():
+        packed.setdefault(kind, {})[setting] = [[value, round(w, 6)] for value, w in choices]
+    return packed
+
+
+def unpack_usual(packed: Mapping[str, Any]) -> Usual:
+    """Return what `pack_usual` has packed."""
+    return Usual(dict(_unpacked(packed)))
+
+
+def _unpacked(packed: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Choices]]:
+    for kind, settings in packed.items():
+        for setting, choices in settings.items():
+            yield (kind, setting), tuple((_hashable(value), w) for value, w in choices)
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_hashable(item) for item in value)
+    return value

@@ -1,0 +1,107 @@
+"""What a micro-batch needs: activations of the layers, logits and their loss."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from registry.predict.formula.methods import added_tokens, kept_of_weights, kept_per_token
+from registry.predict.formula.term import Term
+
+if TYPE_CHECKING:
+    from registry.predict.question import Question
+
+
+def _tokens(question: Question) -> int:
+    """Tokens that run through the layers, virtual ones included."""
+    return question.micro_batch_size * (question.seq_len + added_tokens(question))
+
+
+def layer_activation_bytes(question: Question) -> float:
+    """Return what one layer keeps for its backward pass, without the attention matrix.
+
+    Formula: counted over llama's modules in 16 bits, and checked by running them. Kept always: two
+    norms in fp32 (8 hidden widths in bytes), queries, keys, values and the output of attention (2
+    each), gate, its activation and up projection (6 MLP widths). Where the weights are trained, a
+    product also keeps its input: 8 more hidden and 2 MLP widths, the norms' inputs among them. An
+    MLP without a gate (GPT-2, GPT-NeoX, Phi; LayerNorm in 16 bits) keeps 4 hidden and 2 MLP widths,
+    trained 4 and 2 more. As in Korthikanti et al. 2022, section 4.1, without dropout.
+    """
+    model = question.model
+    hidden, middle = (8, 6) if model.gated_mlp else (4, 2)
+    if question.full:
+        hidden, middle = hidden + (8 if model.gated_mlp else 4), middle + 2
+    heads = 4 * model.head_dim * (model.n_heads + model.n_kv_heads)
+    each = hidden * model.hidden_size + middle * model.mlp_width + heads
+    return float(_tokens(question) * each)
+
+
+def activations(question: Question) -> list[Term]:
+    """Activations: one 16-bit vector a token and layer with checkpointing, plus one entire layer.
+
+    Eager attention keeps its matrix: heads x seq² scores, as scores, fp32 softmax and 16-bit
+    probabilities (2 + 4 + 2 bytes). Adapters keep what `methods` says. Activations offloaded to
+    the host are on the card for the layer at work and the next.
+    """
+    model, tokens = question.model, _tokens(question)
+    checkpointed = bool(question.setting("gradient_checkpointing"))
+    away = question.offload == "activations"
+    layers = 1 if checkpointed else min(2, model.n_layers) if away else model.n_layers
+    terms = [
+        Term("layer_activations", "activations", layers * layer_activation_bytes(question),
+             0.3, transient=True),
+    ]  # fmt: skip
+    if checkpointed:
+        saved = 2.0 * tokens * model.hidden_size
+        kept = saved * (min(2, model.n_layers) if away else model.n_layers)
+        terms.append(Term("checkpoints", "activations", kept, 0.2, transient=True))
+    if not question.full:
+        terms += _of_adapters(question, layers)
+    if question.setting("attention") == "eager":
+        matrix = 8.0 * model.n_heads * tokens * (question.seq_len + added_tokens(question)) * layers
+        terms.append(Term("attention_matrix", "activations", matrix, 0.5, transient=True))
+    return terms
+
+
+def _of_adapters(question: Question, layers: int) -> list[Term]:
+    per_token = layers * _tokens(question) * kept_per_token(question)
+    made = layers * kept_of_weights(question)
+    return [
+        Term("adapter_inputs", "activations", per_token, 0.6, transient=True),
+        Term("adapter_matrices", "activations", made, 0.3),
+    ]
+
+
+#: Bytes of a logit at the start of the backward pass, by how the loss is computed. Whole: 16-bit
+#: logits (2), their fp32 copy (4), log-probabilities (4) and gradient (4). Chunked (torchtune):
+#: 16-bit logits and their gradient whole, the rest for one of 8 chunks. Unsloth: the kernel writes
+#: the gradient over the 16-bit logits. Liger and cut cross-entropy never hold all logits.
+LOGIT_BYTES = {"whole": 14.0, "chunked": 4 + 12 / 8, "unsloth": 2.0, "liger": 0.0}
+
+
+def logits(question: Question) -> list[Term]:
+    """Logits: tokens x vocabulary, alive in several copies at the start of the backward pass.
+
+    An output layer in fp32 adds 2 bytes each. Liger (Hsu et al. 2024, section 3.2) makes as many
+    logits at a time as the hidden states weigh: 10 bytes a token and hidden width, gradient of the
+    hidden states included.
+    """
+    kernel = question.setting("loss_kernel")
+    tokens, model = _tokens(question), question.model
+    each = LOGIT_BYTES[kernel] + (2 if kernel == "whole" and question.keeps_fp32_embeddings else 0)
+    held = each * tokens * model.vocab_size
+    if kernel == "liger":
+        held = 10.0 * tokens * model.hidden_size
+    return [Term("logits", "logits", float(held), 0.2, transient=True)]
+
+
+def fragmentation(question: Question) -> list[Term]:
+    """Blocks that the caching allocator cannot use again where samples vary in length.
+
+    The largest blocks are copies of the logits; a longer sample than all before finds the cached
+    ones too small. It shows where samples beyond 2,048 tokens occur.
+    """
+    if not question.varies or question.setting("loss_kernel") != "whole":
+        return []
+    beyond = question.micro_batch_size * max(0, question.seq_len - 2048)
+    held = 10.0 * beyond * question.model.vocab_size
+    return [Term("fragmentation", "fragmentation", held, 1.0, transient=True)]

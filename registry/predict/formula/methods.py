@@ -1,0 +1,289 @@
+"""What a method trains and keeps: parameters, and what its modules hold for the backward pass.
+
+A method is here where at least five measured runs or an execution check its formula; what PEFT
+keeps is checked by running PEFT (``tests/unit/predict/test_methods_against_peft.py``). All others
+are refused by name. Coefficients are read off PEFT's forward passes (0.18 to 0.21), not fitted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from registry.errors import QuestionError
+from registry.predict.formula.adapters import adapter_params, copies, target_widths, used
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from registry.predict.architecture import Architecture
+    from registry.predict.question import Question
+
+    Widths = tuple[str, int, int]
+
+#: Virtual tokens of a prompt or prefix where neither they nor its parameters are stated.
+VIRTUAL_TOKENS = 20
+#: Modules that (IA)3 scales where nothing is said: PEFT's choice for llama-like models.
+_IA3_TARGETS = ("k_proj", "v_proj", "down_proj")
+#: Modules whose input (IA)3 scales, not the output: the feed-forward part.
+_FEEDFORWARD = frozenset({"gate_proj", "up_proj", "down_proj", "gate_up"})
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Bytes that an adapted module keeps for its backward pass."""
+
+    #: Per token, for each element of its input, of its output and for each rank.
+    inputs: float = 0.0
+    outputs: float = 0.0
+    ranks: float = 0.0
+    #: For each of its weights: matrices that the forward pass makes out of the adapter.
+    weights: float = 0.0
+
+
+@dataclass(frozen=True)
+class Method:
+    """What one method trains."""
+
+    params: Callable[[Question], float]
+    kept: Callable[[str], Kept]
+    #: Modules where nothing is said; None for the common default, () where it has none.
+    targets: tuple[str, ...] | None = None
+    #: Whether its virtual tokens run through all layers beside those of the sample.
+    lengthens: bool = False
+
+
+def _lora(question: Question) -> float:
+    rank = question.setting("lora_rank")
+    return adapter_params(question.model, rank, question.lora_target_modules)
+
+
+def _modules(question: Question) -> Iterator[Widths]:
+    targets = question.lora_target_modules or METHODS[question.method].targets
+    yield from target_widths(question.model, targets)
+
+
+def _sum(question: Question, of: Callable[[str, int, int], float]) -> float:
+    model = question.model
+    found = sum(of(*widths) * copies(model, widths[0]) for widths in _modules(question))
+    return model.n_layers * found
+
+
+def _dora(question: Question) -> float:
+    """LoRA and a magnitude for each output (Liu et al. 2024, DoRA, section 4.1)."""
+    return _lora(question) + _sum(question, lambda _name, _inner, outer: outer)
+
+
+def _lorafa(question: Question) -> float:
+    """The second matrix alone (Zhang et al. 2023, LoRA-FA)."""
+    rank: int = question.setting("lora_rank")
+    return _sum(question, lambda _name, _inner, outer: rank * outer)
+
+
+def _adalora(question: Question) -> float:
+    """P, diagonal and Q at the initial rank, 1.5 times the target (Zhang et al. 2023)."""
+    rank = 1.5 * question.setting("lora_rank")
+    return _sum(question, lambda _name, inner, outer: rank * (inner + outer + 1))
+
+
+def _loha(question: Question) -> float:
+    """Two pairs of matrices, multiplied element by element (Hyeon-Woo et al. 2021, FedPara)."""
+    return 2.0 * _lora(question)
+
+
+def _lokr(question: Question) -> float:
+    """A small matrix, and a large one of low rank (LyCORIS, factor -1: nearest to a square)."""
+    rank: int = question.setting("lora_rank")
+
+    def each(_: str, inner: int, outer: int) -> float:
+        (small_in, large_in), (small_out, large_out) = _factors(inner), _factors(outer)
+        large = min(rank * (large_in + large_out), large_in * large_out)
+        return small_in * small_out + large
+
+    return _sum(question, each)
+
+
+def _factors(width: int) -> tuple[int, int]:
+    """Return the two factors of a width that are nearest to each other, the smaller first.
+
+    >>> _factors(3072)
+    (48, 64)
+    """
+    small = next(n for n in range(math.isqrt(width), 0, -1) if width % n == 0)
+    return small, width // small
+
+
+def _vera(question: Question) -> float:
+    """Two vectors a module; the matrices are frozen and shared (Kopiczko et al. 2023)."""
+    rank: int = question.setting("lora_rank")
+    return _sum(question, lambda _name, _inner, outer: rank + outer)
+
+
+def _ia3(question: Question) -> float:
+    """A factor for each output, of feed-forward modules for each input (Liu et al. 2022)."""
+    return _sum(question, lambda name, inner, outer: inner if name in _FEEDFORWARD else outer)
+
+
+def _fourierft(question: Question) -> float:
+    """1,000 frequencies a module, PEFT's default (Gao et al. 2024)."""
+    return _sum(question, lambda _name, _inner, _outer: 1000)
+
+
+def _miss(question: Question) -> float:
+    """One matrix of rank x outputs (Kang and Yin 2024, MiSS and Bone)."""
+    rank: int = question.setting("lora_rank")
+    return _sum(question, lambda _name, _inner, outer: rank * outer)
+
+
+def _oft(question: Question) -> float:
+    """Skew-symmetric blocks over the input, ``lora_rank`` of them (Qiu et al. 2023)."""
+    blocks: int = question.setting("lora_rank")
+
+    def each(_: str, inner: int, __: int) -> float:
+        size = inner / blocks
+        return blocks * size * (size - 1) / 2
+
+    return _sum(question, each)
+
+
+def _boft(question: Question) -> float:
+    """Blocks of 4 x 4 over the input and a scale of the output (Liu et al. 2023)."""
+    return _sum(question, lambda _name, inner, outer: 4 * inner + outer)
+
+
+def _norms(question: Question) -> float:
+    """The scales of two norms a layer and of the last one."""
+    return (2 * question.model.n_layers + 1) * question.model.hidden_size
+
+
+def _prompt(question: Question) -> float:
+    """An embedding for each virtual token (Lester et al. 2021)."""
+    return virtual_tokens(question) * question.model.hidden_size
+
+
+def _p_tuning(question: Question) -> float:
+    """Embeddings, and an encoder of three square layers (Liu et al. 2021; PEFT's MLP)."""
+    hidden = question.model.hidden_size
+    return _prompt(question) + 3 * hidden * (hidden + 1)
+
+
+def _prefix(question: Question) -> float:
+    """A key and a value for each virtual token and layer (Li and Liang 2021)."""
+    return virtual_tokens(question) * 2 * _kv_width(question.model) * question.model.n_layers
+
+
+def _adaption_prompt(question: Question) -> float:
+    """Embeddings of the prompt and a gate for each layer (Zhang et al. 2023, LLaMA-Adapter)."""
+    each = virtual_tokens(question) * question.model.hidden_size + 1
+    return each * question.model.n_layers
+
+
+def _kv_width(model: Architecture) -> int:
+    return model.n_kv_heads * model.head_dim
+
+
+def virtual_tokens(question: Question) -> int:
+    """Return the virtual tokens of a prompt or prefix: as stated, else by its parameters."""
+    if question.virtual_tokens is not None:
+        return question.virtual_tokens
+    model = question.model
+    widths = {
+        "prompt_tuning": model.hidden_size,
+        "prefix_tuning": 2 * _kv_width(model) * model.n_layers,
+        "adaption_prompt": model.hidden_size * model.n_layers,
+    }
+    if question.trainable_params is None or question.method not in widths:
+        return VIRTUAL_TOKENS
+    return max(round(question.trainable_params / widths[question.method]), 1)
+
+
+def _always(**kept: float) -> Callable[[str], Kept]:
+    return lambda _: Kept(**kept)
+
+
+#: LoRA's fp32 copy of its module's input, and what enters its second matrix.
+_LORA_KEPT = _always(inputs=4, ranks=4)
+#: The fp32 copy of the input, and an fp32 matrix of the weight's size made in each forward pass.
+_DELTA_KEPT = _always(inputs=4, weights=4)
+_NOTHING = _always()
+
+
+def _ia3_kept(name: str) -> Kept:
+    """What is scaled is kept: inputs in fp32, outputs in 16 bits."""
+    return Kept(inputs=4) if name in _FEEDFORWARD else Kept(outputs=2)
+
+
+METHODS: dict[str, Method] = {
+    "lora": Method(_lora, _LORA_KEPT),
+    "dora": Method(_dora, _always(inputs=4, ranks=4, outputs=6)),
+    "lorafa": Method(_lorafa, _LORA_KEPT),
+    "adalora": Method(_adalora, _LORA_KEPT),
+    "loha": Method(_loha, _DELTA_KEPT),
+    "lokr": Method(_lokr, _DELTA_KEPT),
+    "fourierft": Method(_fourierft, _DELTA_KEPT),
+    "vera": Method(_vera, _always(outputs=4, ranks=4)),
+    "ia3": Method(_ia3, _ia3_kept, _IA3_TARGETS),
+    "miss": Method(_miss, _always(ranks=8)),
+    "bone": Method(_miss, _always(ranks=8)),
+    "oft": Method(_oft, _always(inputs=4)),
+    "boft": Method(_boft, _always(inputs=2, weights=10)),
+    "ln_tuning": Method(_norms, _NOTHING, ()),
+    "prompt_tuning": Method(_prompt, _NOTHING, (), lengthens=True),
+    "p_tuning": Method(_p_tuning, _NOTHING, (), lengthens=True),
+    "prefix_tuning": Method(_prefix, _NOTHING, ()),
+    "adaption_prompt": Method(_adaption_prompt, _NOTHING, ()),
+}
+
+
+def check_method(method: str) -> None:
+    """Raise QuestionError for a method whose memory no formula here gives."""
+    if method == "full" or method in METHODS:
+        return
+    raise QuestionError(
+        f"method {method}: neither measured runs nor an execution check a formula of its memory, "
+        f"so it is not computed; expected one of full, {', '.join(METHODS)}; what was measured of "
+        f"it: registry ls --method {method}"
+    )
+
+
+def method_params(question: Question) -> int:
+    """Return the parameters that the question's method trains, embeddings aside."""
+    return round(METHODS[question.method].params(question))
+
+
+def kept_per_token(question: Question) -> float:
+    """Return the bytes that one layer keeps of a token because of its adapters."""
+    model = question.model
+    if question.method == "ln_tuning":  # the scale's gradient needs the normalized input
+        return 2.0 * 2 * model.hidden_size
+    if question.method == "prefix_tuning":
+        # with a prefix attention has a mask, and transformers repeats keys and values for it
+        repeated = 4.0 * model.head_dim * (model.n_heads - model.n_kv_heads)
+        longer = virtual_tokens(question) / question.seq_len
+        return repeated + longer * 4.0 * model.head_dim * model.n_heads
+    if question.method == "adaption_prompt":
+        # scores over the prompt (softmax in fp32, probabilities in 16 bits); two more outputs
+        return 6.0 * model.n_heads * virtual_tokens(question) + 4.0 * model.hidden_size
+    return sum(_kept_of(question, *widths) for widths in _modules(question))
+
+
+def _kept_of(question: Question, name: str, inner: int, outer: int) -> float:
+    kept = METHODS[question.method].kept(name)
+    rank = kept.ranks and kept.ranks * question.setting("lora_rank")
+    return used(question.model, name) * (kept.inputs * inner + kept.outputs * outer + rank)
+
+
+def kept_of_weights(question: Question) -> float:
+    """Return the bytes of the matrices that one layer makes out of its adapters and keeps."""
+    method = METHODS[question.method]
+    return sum(
+        method.kept(name).weights * inner * outer * copies(question.model, name)
+        for name, inner, outer in _modules(question)
+    )
+
+
+def added_tokens(question: Question) -> int:
+    """Return the virtual tokens that run through the layers with each sample."""
+    lengthens = not question.full and METHODS[question.method].lengthens
+    return virtual_tokens(question) if lengthens else 0

@@ -1,0 +1,10 @@
+"""Which shardings spread which state over the ranks."""
+
+from __future__ import annotations
+
+#: PyTorch's shardings that spread the weights.
+FSDP = frozenset({"fsdp", "hsdp"})
+#: Shardings that spread the weights, the gradients, the optimizer's state over the ranks.
+SHARDS_WEIGHTS = FSDP | {"zero3", "device_map"}
+SHARDS_GRADIENTS = SHARDS_WEIGHTS | {"zero2", "fsdp_grad_op"}
+SHARDS_OPTIMIZER = SHARDS_GRADIENTS | {"zero1"}

@@ -1,0 +1,59 @@
+"""What counts as the base model's own: its size does not depend on the method that trains it."""
+
+from __future__ import annotations
+
+import pytest
+
+from registry.measure.recording.parameters import count_parameters, is_added
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix", "expected"),
+    [
+        ("base_model.model.q_proj.base_layer.weight", "lora_", False),
+        ("base_model.model.q_proj.lora_A.default.weight", "lora_", True),
+        ("base_model.model.q_proj.ranknum.default", "lora_", True),
+        ("prompt_encoder.default.embedding.weight", None, True),
+        ("base_model.model.lm_head.modules_to_save.default.weight", "lora_", True),
+        ("model.embed_tokens.weight", None, False),
+    ],
+)
+def test_what_peft_adds_is_told_from_the_base_model(
+    name: str, prefix: str | None, *, expected: bool
+) -> None:
+    assert is_added(name, prefix) is expected
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")  # of PEFT
+@pytest.mark.parametrize("method", ["lora", "adalora", "ia3", "oft", "shira", "ln_tuning"])
+def test_a_model_has_as_many_parameters_under_each_method(method: str) -> None:
+    torch = pytest.importorskip("torch")
+    peft = pytest.importorskip("peft")
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(
+        hidden_size=32, num_hidden_layers=2, intermediate_size=64, num_attention_heads=2,
+        vocab_size=64,
+    )  # fmt: skip
+    with torch.device("cpu"):
+        model = transformers.LlamaForCausalLM(config)
+    n_params = sum(parameter.numel() for parameter in model.parameters())
+    more = {
+        "adalora": {"total_step": 8, "tinit": 1, "tfinal": 2},
+        "oft": {"oft_block_size": 8},
+        "shira": {"r": 4},
+    }
+    targets = {} if method == "ln_tuning" else {"target_modules": ["q_proj", "v_proj"]}
+    if method == "ia3":
+        targets["feedforward_modules"] = []
+    adapted = peft.get_peft_model(
+        model,
+        peft.get_peft_config(
+            {
+                "peft_type": method.upper(),
+                "task_type": "CAUSAL_LM",
+                **targets,
+                **more.get(method, {}),
+            }
+        ),
+    )
+    assert count_parameters(adapted).n_base_params == n_params

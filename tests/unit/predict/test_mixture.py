@@ -1,0 +1,54 @@
+"""Mixtures of answers: quantiles, and intervals that are widened."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from registry.predict.calibration.mixture import (
+    Component,
+    Interval,
+    Mixture,
+    plain_interval,
+    widened,
+)
+
+
+def test_one_answer_has_its_own_quantiles() -> None:
+    one = Mixture([Component(1.0, 10.0, 0.2)])
+    assert one.quantile(0.5) == pytest.approx(10.0)
+    assert one.quantile(0.95) == pytest.approx(10.0 * math.exp(1.6449 * 0.2), rel=1e-4)
+
+
+def test_two_sure_answers_make_an_interval_of_both() -> None:
+    both = plain_interval(Mixture([Component(0.8, 10.0, 0.01), Component(0.2, 40.0, 0.01)]))
+    assert both.value == pytest.approx(10.0, rel=0.01)
+    assert both.low == pytest.approx(9.8, rel=0.01)
+    assert both.high == pytest.approx(40.3, rel=0.01)
+
+
+PARTS = st.lists(
+    st.tuples(st.floats(0.01, 1.0), st.floats(1.0, 1e12), st.floats(0.0, 1.5)),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(parts=PARTS, shares=st.tuples(st.floats(0.01, 0.99), st.floats(0.01, 0.99)))
+def test_quantiles_rise_and_hold_their_share(
+    parts: list[tuple[float, float, float]], shares: tuple[float, float]
+) -> None:
+    whole = sum(weight for weight, _, _ in parts)
+    mixture = Mixture([Component(w / whole, median, d) for w, median, d in parts])
+    low, high = (mixture.quantile(share) for share in sorted(shares))
+    assert low <= high * (1 + 1e-9)
+    assert mixture.below(high * 1.0001) >= max(shares) - 1e-6
+
+
+def test_an_interval_is_widened_on_both_sides_and_never_loses_its_figure() -> None:
+    plain = Interval(10.0, 8.0, 12.0)
+    assert widened(plain, math.log(2)) == Interval(10.0, 4.0, 24.0)
+    assert widened(plain, -5.0) == Interval(10.0, 10.0, 10.0)

@@ -1,0 +1,93 @@
+"""What a question leaves open is completed by what is usual, never by a silent default."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from registry.predict.answer.assumed import collect_assumptions
+from registry.predict.answer.prediction import mix_memory, predict_memory
+from registry.predict.calibration.unstated import (
+    complete,
+    count_usual,
+    open_settings,
+    pack_usual,
+    settle,
+    unpack_usual,
+)
+
+if TYPE_CHECKING:
+    from registry.predict.calibration.intervals import Calibration
+    from tests.unit.predict.conftest import Ask
+
+ALL: dict[str, Any] = {
+    "gradient_checkpointing": True,
+    "attention": "flash2",
+    "lora_rank": 8,
+    "lora_target_modules": ("q_proj", "v_proj"),
+    "param_dtype": "bf16",
+    "loss_kernel": "whole",
+}
+
+
+def test_a_question_that_states_all_means_one_thing(ask: Ask, calibration: Calibration) -> None:
+    question = ask("qwen-7b", **ALL)
+    assert open_settings(question) == ()
+    (one,) = complete(question, calibration.usual)
+    assert (one.weight, one.question) == (1.0, question)
+
+
+def test_weights_add_up_and_the_likeliest_comes_first(ask: Ask, calibration: Calibration) -> None:
+    found = complete(ask("qwen-7b"), calibration.usual)
+    assert sum(one.weight for one in found) == pytest.approx(1.0)
+    assert [one.weight for one in found] == sorted((one.weight for one in found), reverse=True)
+    assert {one.question.gradient_checkpointing for one in found} == {True, False}
+
+
+def test_modules_that_are_stated_stay(ask: Ask, calibration: Calibration) -> None:
+    question = ask("qwen-7b", lora_target_modules=("o_proj",))
+    assert {one.question.lora_target_modules for one in complete(question, calibration.usual)} == {
+        ("o_proj",)
+    }
+
+
+@pytest.mark.parametrize("setting", ["gradient_checkpointing", "attention", "lora_rank"])
+def test_stating_a_setting_never_widens_the_plain_answer_beyond_all(
+    ask: Ask, calibration: Calibration, setting: str
+) -> None:
+    question = ask("qwen-7b", quant_bits=4)
+    whole = predict_memory(question, calibration).figure
+    stated = predict_memory(question.changed(**{setting: ALL[setting]}), calibration).figure
+    assert stated.high <= whole.high * 1.02
+
+
+def test_counting_is_by_source_and_survives_a_file(calibration: Calibration) -> None:
+    usual = count_usual(calibration.observations)
+    for choices in usual.choices.values():
+        assert sum(weight for _, weight in choices) == pytest.approx(1.0)
+    packed = json.loads(json.dumps(pack_usual(usual)))
+    again = unpack_usual(packed)
+    assert again.choices.keys() == usual.choices.keys()
+    assert pack_usual(again) == pack_usual(usual)
+
+
+def test_a_measured_peak_settles_what_nobody_states(calibration: Calibration) -> None:
+    seen = next(
+        one
+        for one in calibration.observations
+        if one.measured_memory and "gradient_checkpointing" in open_settings(one.question)
+    )
+    assert settle(seen, calibration.usual) == seen.settled
+    assert seen.learned.gradient_checkpointing in (True, False)
+
+
+def test_assumptions_say_how_far_each_moves_the_answer(ask: Ask, calibration: Calibration) -> None:
+    question = ask("llama-2-7b", "rtx-3090", micro_batch_size=4)
+    found = collect_assumptions(question, mix_memory(question, calibration), calibration.usual)
+    assert {one.setting for one in found} == set(open_settings(question))
+    assert [one.moves for one in found] == sorted((one.moves for one in found), reverse=True)
+    by = {one.setting: one for one in found}
+    checkpointing = {case.value: case.bytes for case in by["gradient_checkpointing"].cases}
+    assert checkpointing[False] > 1.2 * checkpointing[True]
