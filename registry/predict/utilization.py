@@ -40,8 +40,11 @@ def utilization_of(row: Mapping[str, Any]) -> Utilization | None:
     if rate is None or row.get("n_gpus") is None or row.get("gpu_id") is None:
         return None
     trainable = row.get("trainable_params")
-    # quantized weights are multiplied with like others, also where training in full updates them
+    # what is multiplied with does not depend on how weights and an optimizer's states are kept,
+    # and all but full training differ in how many parameters are trained alone
+    method = "full" if row.get("method") == "full" else "lora"
     counts = {"trainable_params": trainable or 0, "gpu_id": None, "quant_bits": None}
+    counts |= {"method": method, "optimizer": None}
     question = question_of({**row, **counts})
     if trainable is None and row.get("trains_embeddings"):
         embeddings = question.model.embedding_params
@@ -53,7 +56,7 @@ def utilization_of(row: Mapping[str, Any]) -> Utilization | None:
     passes = (counted.forward, counted.backward, counted.recompute)
     flops = Flops(*(part / length for part in passes))
     each = rate / row["n_gpus"]
-    if row.get("compute_dtype") is None and flops.model * each > peak:
+    if row.get("compute_dtype") is None and peak < flops.model * each <= _fastest_peak(row):
         return None  # more than its 16-bit peak: it was not computed in 16 bits
     stated = row.get("gradient_checkpointing") is not None
     hardware = flops.hardware * each / peak if stated else None
@@ -91,6 +94,11 @@ def _peak(row: Mapping[str, Any]) -> float | None:
         known: float | None = row.get(f"peak_flops_{dtype}")
         return known
     return row.get("peak_flops_bf16") or row.get("peak_flops_fp16")
+
+
+def _fastest_peak(row: Mapping[str, Any]) -> float:
+    names = [*(f"peak_flops_{d}" for d in ("fp32", "tf32", "fp16", "bf16", "fp8")), "peak_ops_int8"]
+    return max(float(row.get(name) or 0) for name in names)
 
 
 def read_utilization(registry: Registry, observation_id: str) -> Utilization | None:

@@ -31,7 +31,11 @@ with shaped as (
             when r.compute_dtype = 'fp16' then g.peak_flops_fp16
             when r.compute_dtype = 'bf16' then g.peak_flops_bf16
             when r.compute_dtype = 'fp8' then g.peak_flops_fp8
-        end as peak_flops_per_second
+        end as peak_flops_per_second,
+        greatest(
+            g.peak_flops_fp32, g.peak_flops_tf32, g.peak_flops_fp16, g.peak_flops_bf16,
+            g.peak_flops_fp8, g.peak_ops_int8
+        ) as fastest_peak
     from results as r
     inner join models as m on r.model_id = m.model_id
     inner join gpus as g on r.gpu_id = g.gpu_id
@@ -71,5 +75,9 @@ select
 from counted
 where
     model_flops_utilization is not null
-    -- more than the 16-bit peak was not done in 16 bits, and nobody says in what
-    and (compute_dtype is not null or model_flops_utilization <= 1)
+    -- more than the 16-bit peak, and no more than a faster one: nobody says in what it was computed
+    and (
+        compute_dtype is not null
+        or model_flops_utilization <= 1
+        or model_flops_utilization * peak_flops_per_second > fastest_peak
+    )

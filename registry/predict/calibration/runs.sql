@@ -31,7 +31,8 @@ select
     g.peak_flops_tf32,
     g.peak_flops_fp16,
     g.peak_flops_bf16,
-    g.peak_flops_fp8
+    g.peak_flops_fp8,
+    g.peak_ops_int8
 from results as r
 inner join observations as o using (observation_id)
 inner join configurations as c using (configuration_id)

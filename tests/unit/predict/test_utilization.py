@@ -27,8 +27,9 @@ def test_sql_and_python_agree_on_every_observation() -> None:
     rows = [row for row in db.query(sql).rows() if row["outcome"] == "ok"]
     found = {row["observation_id"]: _of(row) for row in rows}
     computed = {key: value for key, value in found.items() if value is not None}
-    assert len(view) > 400
-    assert set(view) == set(computed)
+    assert len(computed) > 400
+    # runs.sql leaves out what predictions do not cover, such as models split within a layer
+    assert set(view) & set(found) == set(computed)
     for key, value in computed.items():
         seen = view[key]
         assert seen["model_flops_utilization"] == pytest.approx(value.model, rel=1e-9)
@@ -95,6 +96,7 @@ ROW: dict[str, Any] = {
         ({"compute_dtype": "fp4"}, None),
         ({}, None),
         ({"tokens_per_second": 35_000.0}, 0.9744),
+        ({"tokens_per_second": 60_000.0}, 1.6704),  # above all peaks: not explained by a dtype
         ({"compute_dtype": "bf16", "quant_bits": 8}, 1.00224),
     ],
 )
