@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.contract import vocabulary
-from registry.errors import QuestionError
+from registry.errors import QuestionError, UnitError
 from registry.predict.architecture import (
     Accelerator,
     Architecture,
@@ -23,6 +23,7 @@ from registry.predict.architecture import (
 from registry.predict.calibration.runs import resolve_stack
 from registry.predict.question import Question
 from registry.store.snapshot import load_catalogue
+from registry.units import parse_memory
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate
 
@@ -35,7 +36,36 @@ if TYPE_CHECKING:
 #: Customary names of methods on a quantized base.
 QUANTIZED = {"qlora": ("lora", 4), "qdora": ("dora", 4)}
 
+
+class Count(click.ParamType[int]):
+    """A whole number as people write it: 4096, 4k, 1e4; k is 1,024."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number; fail for what is none or not whole."""
+        match = re.fullmatch(
+            r"\s*([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]+)?)\s*(k?)\s*", str(value).lower()
+        )
+        number = float(match[1]) * (1024 if match[2] else 1) if match else 0.5
+        if number < 1 or number != int(number):
+            self.fail(
+                f"found {value!r}; expected a whole number such as 4096, 4k or 1e4", param, ctx
+            )
+        return int(number)
+
+
+COUNT = Count()
+
 _SCALES = {"": 1, "k": 1e3, "m": 1e6, "b": 1e9}
+
+
+def _one_or_several(
+    _context: click.Context, _option: click.Parameter, names: tuple[str, ...]
+) -> str | tuple[str, ...] | None:
+    """Return the one card that is named, several as a tuple, None for none."""
+    return names if len(names) > 1 else names[0] if names else None
+
 
 _OPTIONS = (
     click.option("--model", metavar="ID", help="Model in the catalogue (id or alias)."),
@@ -49,8 +79,16 @@ _OPTIONS = (
     click.option("--layers", type=click.IntRange(min=1), help="Its layers (with --params)."),
     click.option("--hidden", type=click.IntRange(min=1), help="Its width (with --params)."),
     click.option("--vocab", type=click.IntRange(min=1), help="Its vocabulary (with --params)."),
-    click.option("--gpu", metavar="ID", help="Accelerator in the catalogue (id or alias)."),
+    click.option(
+        "--gpu",
+        metavar="ID",
+        multiple=True,
+        callback=_one_or_several,
+        help="Accelerator in the catalogue (id or alias); fit takes several.",
+    ),
+    click.option("--vram", metavar="SIZE", help="Memory of a card by size, such as 15GiB."),
     click.option("--gpus", "n_gpus", type=int, default=1, show_default=True, help="How many."),
+    click.option("--nodes", "n_nodes", type=int, help="Hosts that they are spread over."),
     click.option(
         "--method",
         type=HintedChoice([*QUANTIZED, *vocabulary("method")]),
@@ -63,7 +101,13 @@ _OPTIONS = (
     click.option(
         "--quant-method", type=HintedChoice(list(vocabulary("quant_method"))), metavar="NAME"
     ),
-    click.option("--seq-len", type=int, default=2048, show_default=True, help="Tokens per sample."),
+    click.option(
+        "--seq-len",
+        type=COUNT,
+        default="2048",
+        show_default=True,
+        help="Tokens per sample, such as 4096 or 4k (4,096).",
+    ),
     click.option(
         "--batch", "micro_batch_size", type=int, default=1, show_default=True, help="Per device."
     ),
@@ -83,7 +127,31 @@ _OPTIONS = (
     ),
     click.option("--attention", type=HintedChoice(list(vocabulary("attention"))), metavar="NAME"),
     click.option("--dtype", "compute_dtype", type=HintedChoice(list(vocabulary("dtype")))),
+    click.option(
+        "--param-dtype",
+        type=HintedChoice(list(vocabulary("dtype"))),
+        metavar="NAME",
+        help="Dtype in which weights are held, such as fp32 under autocast.",
+    ),
+    click.option(
+        "--loss-kernel",
+        type=HintedChoice(["whole", "chunked", "liger", "unsloth"]),
+        metavar="NAME",
+        help="How the loss is computed: whole logits, chunked, liger, unsloth.",
+    ),
     click.option("--optimizer", type=HintedChoice(list(vocabulary("optimizer"))), metavar="NAME"),
+    click.option(
+        "--optimizer-in-backward/--no-optimizer-in-backward",
+        default=None,
+        help="Whether each weight is updated as soon as its gradient is there.",
+    ),
+    click.option("--virtual-tokens", type=int, help="Tokens of a trained prompt or prefix."),
+    click.option(
+        "--packing/--no-packing", default=None, help="Whether samples fill sequences together."
+    ),
+    click.option("--mean-tokens", type=float, help="Tokens of a sample on average (for times)."),
+    click.option("--tensor-parallel", type=int, help="Refused above 1: it is not computed."),
+    click.option("--pipeline-parallel", type=int, help="Refused above 1: it is not computed."),
     click.option("--sharding", type=HintedChoice(list(vocabulary("sharding"))), metavar="NAME"),
     click.option("--offload", type=HintedChoice(list(vocabulary("offload"))), metavar="NAME"),
     click.option("--stack", metavar="NAME", help="Assume the stack of this source or framework."),
@@ -111,12 +179,36 @@ def build_question(asked: dict[str, Any], catalogue: Catalogue) -> Question:
     stated = {name: value for name, value in asked.items() if name in names}
     stated |= {
         "model": build_architecture(asked, catalogue),
-        "gpu": find_gpu(asked["gpu"], catalogue) if asked["gpu"] else None,
+        "gpu": _find_card(asked, catalogue),
         "method": method,
         "quant_bits": asked["quant_bits"] or bits,
         "lora_target_modules": tuple(sorted(targets.split(","))) if targets else None,
     }
     return Question(**stated)
+
+
+def _find_card(asked: dict[str, Any], catalogue: Catalogue) -> Accelerator | None:
+    """Return the card that is asked about: of the catalogue, or of a size; None for none."""
+    if isinstance(asked["gpu"], tuple):
+        raise click.UsageError("--gpu: expected one card; `registry fit` takes several")
+    if asked["vram"] is None:
+        return find_gpu(asked["gpu"], catalogue) if asked["gpu"] else None
+    if asked["gpu"]:
+        raise click.UsageError("--gpu and --vram: expected one of them")
+    try:
+        memory = parse_memory(asked["vram"], where="--vram").value
+    except UnitError as error:
+        raise click.UsageError(str(error)) from None
+    return Accelerator(gpu_id=f"a card of {asked['vram']}", memory_bytes=memory)
+
+
+def find_gpus(asked: dict[str, Any], catalogue: Catalogue) -> list[Accelerator] | None:
+    """Return the cards of which each gets a verdict: several or a family; None for one or none."""
+    named = asked["gpu"]
+    if isinstance(named, tuple):
+        return [find_gpu(name, catalogue) for name in named]
+    family = find_family(named, catalogue)
+    return None if family is None else all_gpus(catalogue, family)
 
 
 def settle_stack(question: Question, calibration: Calibration) -> Question:

@@ -24,6 +24,7 @@ from registry.units import format_duration, format_memory
 from registry_cli import console
 from registry_cli.answer_text import format_interval, format_question, question_data
 from registry_cli.asking import (
+    COUNT,
     build_architecture,
     build_question,
     open_catalogue,
@@ -37,7 +38,7 @@ from registry_cli.options import locate, registry_option
 @click.command(name="estimate")
 @question_options
 @click.option("--rule", type=HintedChoice(list(RULES)), help="Use a rule of thumb instead.")
-@click.option("--samples", "n_samples", type=click.IntRange(min=1), help="Samples per epoch.")
+@click.option("--samples", "n_samples", type=COUNT, help="Samples per epoch, such as 1e4.")
 @click.option("--epochs", type=float, default=1.0, show_default=True)
 @click.option("--price", type=float, help="Price of one GPU per hour.")
 @click.option(

@@ -15,7 +15,7 @@ from registry_cli.answer_text import answer_data, format_answer
 from registry_cli.asking import (
     all_gpus,
     build_question,
-    find_family,
+    find_gpus,
     open_catalogue,
     question_options,
     settle_stack,
@@ -42,11 +42,11 @@ def command(*, exit_code: bool, as_json: bool, registry_path: Path | None, **ask
     """  # noqa: D301 - \b keeps the examples' lines
     catalogue = open_catalogue(registry_path)
     calibration = read_calibration(Registry(locate(registry_path)))
-    family = find_family(asked["gpu"], catalogue)
-    if family is not None:  # cards of several sizes: a verdict for each
+    cards = find_gpus(asked, catalogue)
+    if cards is not None:  # several cards: a verdict for each
         asked["gpu"] = None
     question = settle_stack(build_question(asked, catalogue), calibration)
-    found = answer(question, calibration, all_gpus(catalogue, family))
+    found = answer(question, calibration, all_gpus(catalogue) if cards is None else cards)
     console.warn_all(found.warnings)
     if as_json:
         console.data(answer_data(found))

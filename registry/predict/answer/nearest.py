@@ -42,6 +42,15 @@ def _setting(name: str) -> Callable[[Question], Any]:
     return lambda question: question.setting(name)
 
 
+def _attention(question: Question) -> str:
+    """Return what attention needs: eager keeps its matrix, all others do not."""
+    return "eager" if question.setting("attention") == "eager" else "without its matrix"
+
+
+def _joined(names: tuple[str, ...] | None) -> str | None:
+    return None if names is None else ",".join(names)
+
+
 _ASPECTS = (
     _Aspect("model", lambda q: q.model.model_id, 0.1),
     _Aspect("parameters", lambda q: q.model.n_params, 2.0, doubling=True),
@@ -51,9 +60,14 @@ _ASPECTS = (
     _Aspect("micro_batch_size", lambda q: q.micro_batch_size, 0.5, doubling=True),
     _Aspect("n_gpus", lambda q: q.n_gpus, 0.7, doubling=True),
     _Aspect("sharding", lambda q: q.sharding if q.n_gpus > 1 else None, 0.7),
-    _Aspect("offload", lambda q: q.offloaded, 3.0),
+    _Aspect("offload", lambda q: None if q.offload == "none" else q.offload, 3.0),
     _Aspect("gradient_checkpointing", _setting("gradient_checkpointing"), 2.0),
-    _Aspect("attention", lambda q: q.setting("attention") == "eager", 1.0),
+    _Aspect("attention", _attention, 1.0),
+    _Aspect("lora_rank", lambda q: q.lora_rank, 0.1, doubling=True),
+    _Aspect("lora_target_modules", lambda q: _joined(q.lora_target_modules), 0.3),
+    _Aspect("optimizer", lambda q: q.optimizer, 0.2),
+    _Aspect("param_dtype", lambda q: q.param_dtype, 0.3),
+    _Aspect("loss_kernel", _setting("loss_kernel"), 1.0),
     _Aspect("gpu", lambda q: q.gpu.gpu_id if q.gpu else None, 0.2),
     _Aspect("stack", lambda q: q.stack, 0.5),
 )
@@ -116,10 +130,20 @@ def between(left: tuple[Any, ...], right: tuple[Any, ...]) -> float:
     return sum(_apart(aspect, mine, other) for aspect, mine, other in pairs if mine != other)
 
 
+#: What a question may leave open without being far from any run.
+_OPTIONAL = frozenset(
+    {"gpu", "stack", "lora_rank", "lora_target_modules", "optimizer", "param_dtype"}
+)
+#: What a run states is told of these where the question does not.
+_TOLD = ("gradient_checkpointing", "lora_rank", "lora_target_modules", "optimizer", "param_dtype")
+
+
 def _apart(aspect: _Aspect, left: Any, right: Any) -> float:
-    if left == right or (aspect.name in ("gpu", "stack") and left is None):
+    if left == right or (aspect.name in _OPTIONAL and left is None):
         return 0.0
-    return aspect.weight * (abs(math.log2(right / left)) if aspect.doubling else 1.0)
+    if None in (left, right) or not aspect.doubling:
+        return aspect.weight
+    return aspect.weight * abs(math.log2(right / left))
 
 
 def describe_differences(question: Question, other: Question) -> tuple[str, ...]:
@@ -127,9 +151,18 @@ def describe_differences(question: Question, other: Question) -> tuple[str, ...]
     phrases = []
     for aspect in _ASPECTS:
         left, right = aspect.of(question), aspect.of(other)
-        if aspect.name != "parameters" and _apart(aspect, left, right):
+        said = aspect.name not in _TOLD or getattr(question, aspect.name) is not None
+        if aspect.name != "parameters" and said and _apart(aspect, left, right):
             phrases.append(_format_difference(aspect.name, left, right))
-    return tuple(phrases)
+    return (*phrases, *_unsaid(question, other))
+
+
+def _unsaid(question: Question, other: Question) -> list[str]:
+    """Return what a run states of what the question leaves open."""
+    names = [name for name in _TOLD if getattr(question, name) is None]
+    stated = {name: getattr(other, name) for name in names}
+    phrases = {name: value for name, value in stated.items() if value is not None}
+    return [_format_difference(name, None, value) for name, value in phrases.items()]
 
 
 def _format_difference(name: str, asked: Any, measured: Any) -> str:
@@ -143,7 +176,7 @@ def _format_difference(name: str, asked: Any, measured: Any) -> str:
 def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
-    return str(value)
+    return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
 def transfer(question: Question, seen: ObservedRun) -> float | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from registry.predict.answer.leaner import find_floor, floor_of
+from registry.predict.answer.nearest import distance
 from registry.predict.calibration.fit_rows import USABLE, memory_row, time_row
 from registry.predict.calibration.mixture import plain_interval, widened
 from registry.predict.calibration.open_question import mix
-from registry.predict.formula.peak_memory import PARTS
+from registry.predict.formula.peak_memory import PARTS, memory_terms, total
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from registry.predict.calibration.intervals import Calibrated, Calibration
     from registry.predict.calibration.mixture import Interval
     from registry.predict.calibration.open_question import OpenMixture
+    from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
 
 #: Verdicts on a card.
@@ -38,6 +41,8 @@ class Prediction:
     #: What the formula gives for each part, and what calibration adds, under ``calibration``.
     parts: Mapping[str, float]
     nearness: str
+    #: The measured run that raised the figure, where it was raised.
+    floor: ObservedRun | None = None
 
     @property
     def predictor(self) -> str:
@@ -46,19 +51,38 @@ class Prediction:
 
 
 def predict_memory(question: Question, calibration: Calibration) -> Prediction:
-    """Return the peak of one device, in bytes."""
+    """Return the peak of one device, in bytes: no less than what leaner runs took."""
     parts = dict.fromkeys(PARTS, 0.0)
     if question.stack is not None:
-        return _predict(memory_row(question), calibration.memory, parts)
-    found = mix_memory(question, calibration)
-    figure = widened(plain_interval(found.mixture), calibration.memory.reach["open"][""])
-    row = memory_row(found.plausible[0].question)
-    return Prediction(figure, _parts_of(row, figure, parts), "source")
+        found = _predict(memory_row(question), calibration.memory, parts)
+    else:
+        mixed = mix_memory(question, calibration)
+        figure = widened(plain_interval(mixed.mixture), calibration.memory.reach["open"][""])
+        row = memory_row(mixed.plausible[0].question)
+        found = Prediction(figure, _parts_of(row, figure, parts), "source")
+    return _at_least(found, question, calibration)
 
 
 def mix_memory(question: Question, calibration: Calibration) -> OpenMixture:
     """Return the peaks of all that a question may mean, each with its weight."""
     return mix(question, calibration.memory.fit, calibration.usual, calibration.kin)
+
+
+def _at_least(found: Prediction, question: Question, calibration: Calibration) -> Prediction:
+    """Return the prediction, raised to the formula's difference above the run that bounds it."""
+    run = find_floor(question, calibration.observations, distance)
+    if run is None or floor_of(question, run) <= found.figure.value:
+        return found
+    grown = max(total(memory_terms(question)) - total(memory_terms(run.question)), 0.0)
+    lowest = floor_of(question, run)
+    figure = type(found.figure)(
+        lowest + grown, max(found.figure.low, lowest), max(found.figure.high, lowest + 2 * grown)
+    )
+    parts = {
+        **found.parts,
+        "calibration": figure.value - found.figure.value + found.parts.get("calibration", 0.0),
+    }
+    return replace(found, figure=figure, parts=parts, floor=run)
 
 
 def predict_time(question: Question, calibration: Calibration) -> Prediction:

@@ -15,6 +15,7 @@ from registry.predict.answer.advice import (
     find_longest_seq_len,
 )
 from registry.predict.answer.assumed import Assumption, collect_assumptions
+from registry.predict.answer.leaner import proves_too_much
 from registry.predict.answer.nearest import Neighbour, collect_nearest, find_nearest_oom
 from registry.predict.answer.prediction import (
     DOES_NOT_FIT,
@@ -26,6 +27,7 @@ from registry.predict.answer.prediction import (
 )
 from registry.predict.calibration.fit_rows import memory_row
 from registry.predict.question import check_question
+from registry.units import format_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -101,7 +103,7 @@ def _decide(
 ) -> tuple[str | None, list[str]]:
     if question.gpu is None:
         return None, []
-    if failed is not None and _proves_too_much(question, failed):
+    if failed is not None and proves_too_much(question, failed.observation):
         found = failed.observation
         reason = (
             f"observation {found.observation_id} ({found.source_id}) of no more than this ran out "
@@ -111,35 +113,15 @@ def _decide(
     return judge(prediction.figure, question.gpu.memory_bytes), []
 
 
-def _proves_too_much(question: Question, failed: Neighbour) -> bool:
-    """Return whether a run that asked for no more failed on a card that has no less."""
-    other = failed.observation.question
-    return (
-        question.gpu is not None
-        and other.gpu is not None
-        and other.gpu.memory_bytes >= question.gpu.memory_bytes
-        and failed.observation.evidence == "measured"
-        and other.quant_bits == question.quant_bits
-        and other.seq_len <= question.seq_len
-        and other.micro_batch_size <= question.micro_batch_size
-        and other.n_gpus >= question.n_gpus
-        and _no_leaner(question, other)
-    )
-
-
-def _no_leaner(question: Question, other: Question) -> bool:
-    """Return whether the question saves nothing that the failed run did not save too."""
-    saves = question.setting("gradient_checkpointing")
-    return (
-        (other.setting("gradient_checkpointing") or not saves)
-        and question.offloaded <= other.offloaded
-        and (question.param_dtype or "bf16") == (other.param_dtype or "bf16")
-    )
-
-
 def _explain_interval(prediction: Prediction, seen: list[Neighbour]) -> list[str]:
     width = prediction.figure.high / prediction.figure.value - 1
     reasons = [f"90 % interval up to {width:+.0%}: {prediction.predictor}"]
+    if prediction.floor is not None:
+        reasons.append(
+            f"no less than {format_memory(int(prediction.floor.peak_bytes or 0))} of observation "
+            f"{prediction.floor.observation_id} ({prediction.floor.source_id}), which asked for no "
+            "more"
+        )
     if prediction.nearness == "source":
         reasons.append(
             "a stack that is named (--stack) would narrow it"

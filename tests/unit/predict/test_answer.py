@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from registry.predict.answer.leaner import floor_of
 from registry.predict.answer.nearest import collect_nearest, describe_differences, transfer
 from registry.predict.answer.prediction import (
     estimate_cost,
@@ -48,9 +49,16 @@ def test_full_training_of_qwen_7b_does_not_and_is_told_what_would(
     assert "rtx-3090" not in fitting
 
 
-def test_the_recorded_oom_is_cited(ask: Ask, calibration: Calibration) -> None:
-    question = ask("llama-2-7b", "rtx-3090", seq_len=2048, micro_batch_size=4)
-    found = answer(question, calibration)
+#: What the run that failed on a 3090 states.
+FAILED = {
+    "seq_len": 2048, "micro_batch_size": 4, "compute_dtype": "fp16", "gradient_checkpointing": True,
+}  # fmt: skip
+
+
+def test_an_oom_of_no_more_decides_where_all_that_matters_is_stated(
+    ask: Ask, calibration: Calibration
+) -> None:
+    found = answer(ask("llama-2-7b", "rtx-3090", **FAILED), calibration)
     assert found.verdict == "does not fit"
     assert found.nearest_oom is not None
     failed = found.nearest_oom.observation
@@ -60,6 +68,45 @@ def test_the_recorded_oom_is_cited(ask: Ask, calibration: Calibration) -> None:
         f"observation {failed.observation_id} (llama2-lora-3090) of no more than this ran out of "
         "memory on a card of no less"
     )
+
+
+@pytest.mark.parametrize(
+    "leaner",
+    [
+        {"gradient_checkpointing": None}, {"optimizer": "sgd"}, {"loss_kernel": "liger"},
+        {"lora_rank": 4}, {"seq_len": 1984}, {"compute_dtype": "bf16", "sharding": "zero3"},
+        {"quant_bits": 8}, {"offload": "activations"}, {"lora_target_modules": ("q_proj",)},
+    ],
+)  # fmt: skip
+def test_that_oom_does_not_decide_a_question_that_may_be_leaner(
+    ask: Ask, calibration: Calibration, leaner: dict[str, Any]
+) -> None:
+    question = ask("llama-2-7b", "rtx-3090", **{**FAILED, **leaner})
+    assert not any("ran out of memory" in why for why in answer(question, calibration).reasons)
+
+
+def test_more_tokens_never_need_less_than_was_measured_with_fewer(
+    ask: Ask, calibration: Calibration
+) -> None:
+    question = ask("llama-2-7b", "rtx-3090", seq_len=2048, micro_batch_size=4)
+    found = answer(question, calibration)
+    run = found.prediction.floor
+    assert run is not None
+    assert run.question.micro_batch_size == 3
+    assert (run.peak_bytes or 0) / GIB == pytest.approx(22.28, abs=0.01)
+    assert found.prediction.figure.value > (run.peak_bytes or 0)
+    assert found.prediction.figure.low >= (run.peak_bytes or 0)
+    assert sum(found.prediction.parts.values()) == pytest.approx(found.prediction.figure.value)
+    assert found.reasons[1].startswith("no less than 22.28 GiB of observation")
+
+
+def test_a_run_with_larger_adapters_bounds_by_what_it_took_without_them(
+    calibration: Calibration,
+) -> None:
+    seen = next(one for one in calibration.observations if one.question.lora_rank == 64)
+    smaller = seen.question.changed(lora_rank=8)
+    assert floor_of(seen.question, seen) == seen.peak_bytes
+    assert floor_of(smaller, seen) < (seen.peak_bytes or 0)
 
 
 def test_a_smaller_batch_is_not_settled_by_that_oom(ask: Ask, calibration: Calibration) -> None:

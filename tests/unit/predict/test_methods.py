@@ -61,8 +61,7 @@ RESERVED = [
 def test_a_method_reserves_what_pefts_comparison_measured(
     ask: Ask, method: str, settings: dict[str, Any], reserved: float
 ) -> None:
-    sizes: dict[str, Any] = {"seq_len": 768, "micro_batch_size": 4}
-    sizes["gradient_checkpointing"] = False
+    sizes: dict[str, Any] = {"seq_len": 768, "micro_batch_size": 4, "gradient_checkpointing": False}
     terms = memory_terms(ask("llama-3.2-3b", method=method, **sizes, **settings))
     device = [term for term in terms if term.part != "context"]
     assert total(device) / GIB == pytest.approx(reserved, rel=0.06)

@@ -1,0 +1,149 @@
+"""Whether a measured run asked for no more than a question does, setting by setting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from registry.predict.formula.activations import LOGIT_BYTES
+from registry.predict.formula.optimizers import state_bytes
+from registry.predict.formula.peak_memory import memory_terms, total
+from registry.predict.formula.state import weight_bytes
+from registry.predict.sharding import SHARDS_GRADIENTS, SHARDS_OPTIMIZER, SHARDS_WEIGHTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from registry.predict.calibration.runs import ObservedRun
+    from registry.predict.question import Question
+
+#: Settings that have to be the same, since neither of two values is the leaner one.
+_SAME = (
+    "method", "quant_bits", "quant_method", "quant_type", "trains_embeddings", "offload",
+    "optimizer_in_backward", "virtual_tokens", "tensor_parallel", "pipeline_parallel",
+)  # fmt: skip
+#: Settings that a verdict by an OOM needs on both sides or on none.
+_STATED = (
+    "lora_rank",
+    "lora_target_modules",
+    "optimizer",
+    "compute_dtype",
+    "param_dtype",
+    "attention",
+    "loss_kernel",
+    "sharding",
+)
+
+
+def _sizes(question: Question) -> tuple[int, int]:
+    return question.seq_len, question.micro_batch_size
+
+
+def _modes(question: Question) -> tuple[float, ...]:
+    """Return what a question's settings cost, each a number that is smaller where it is leaner."""
+    checkpointed = bool(question.setting("gradient_checkpointing"))
+    return (
+        weight_bytes(question),
+        state_bytes(question, weight_bytes(question)),
+        not checkpointed,
+        question.setting("attention") == "eager",
+        LOGIT_BYTES[question.setting("loss_kernel")],
+        *(1 / question.shards(kinds) for kinds in _SPREAD),
+    )
+
+
+_SPREAD = (SHARDS_WEIGHTS, SHARDS_GRADIENTS, SHARDS_OPTIMIZER)
+
+
+def is_no_heavier(run: Question, asked: Question) -> bool:
+    """Return whether a run asks for no more than a question, its defaults filled in.
+
+    Adapters aside: their difference is the formula's (`find_floor`).
+    """
+    return (
+        run.model.shape == asked.model.shape
+        and run.model.n_params == asked.model.n_params
+        and all(_alike(name, run, asked) for name in _SAME)
+        and all(mine <= other for mine, other in zip(_sizes(run), _sizes(asked), strict=True))
+        and all(mine <= other for mine, other in zip(_modes(run), _modes(asked), strict=True))
+        and (asked.stack is None or run.stack == asked.stack)
+    )
+
+
+def _alike(name: str, run: Question, asked: Question) -> bool:
+    return bool(_value(run, name) == _value(asked, name))
+
+
+def _value(question: Question, name: str) -> Any:
+    value = getattr(question, name)
+    if name == "quant_method" and question.quantized:
+        return value or "bitsandbytes"
+    return None if value in ("none", False, 1) or name == "quant_type" else value
+
+
+def proves_too_much(asked: Question, failed: ObservedRun) -> bool:
+    """Return whether a run that failed decides: it asked for no more, on a card that has no less.
+
+    Everything that matters is the same or leaner, and stated: checkpointing on both sides, the
+    others on both or on neither.
+    """
+    run = failed.question
+    cards = (run.gpu, asked.gpu)
+    return (
+        cards[0] is not None
+        and cards[1] is not None
+        and cards[0].memory_bytes >= cards[1].memory_bytes
+        and failed.evidence == "measured"
+        and run.n_gpus >= asked.n_gpus
+        and None not in (run.gradient_checkpointing, asked.gradient_checkpointing)
+        and all((getattr(run, name) is None) == (getattr(asked, name) is None) for name in _STATED)
+        and run.lora_target_modules == asked.lora_target_modules
+        and (run.lora_rank or 0) <= (asked.lora_rank or 0)
+        and is_no_heavier(run, asked.changed(stack=None))
+    )
+
+
+def find_floor(
+    asked: Question,
+    observations: Iterable[ObservedRun],
+    distance: Callable[[Question, Question], float],
+) -> ObservedRun | None:
+    """Return the run that bounds a question from below, None where none was measured.
+
+    Of the runs with a peak that asked for no more, those of the source whose settings are nearest
+    count, and the largest of their peaks bounds: more tokens never need less than fewer did.
+    """
+    found = [
+        one
+        for one in observations
+        if one.question.model.shape == asked.model.shape
+        and one.measured_memory
+        and is_no_heavier(one.question, asked)
+    ]
+    apart = [
+        (
+            distance(
+                asked.changed(seq_len=run.seq_len, micro_batch_size=run.micro_batch_size), run
+            ),
+            one,
+        )
+        for one in found
+        for run in [one.question]
+    ]
+    if not apart:
+        return None
+    nearest = min(far for far, _ in apart)
+    return max((one for far, one in apart if far <= nearest), key=lambda one: floor_of(asked, one))
+
+
+def floor_of(asked: Question, run: ObservedRun) -> float:
+    """Return the bytes that a run says a question takes at least: its peak.
+
+    Less what larger adapters than those asked for took of it.
+    """
+    adapters = {
+        name: getattr(asked, name)
+        for name in ("lora_rank", "lora_target_modules", "trainable_params")
+    }
+    there = total(memory_terms(run.question))
+    larger = there - total(memory_terms(run.question.changed(**adapters)))
+    return (run.peak_bytes or 0.0) - max(larger, 0.0)
