@@ -40,8 +40,11 @@ def utilization_of(row: Mapping[str, Any]) -> Utilization | None:
     if rate is None or row.get("n_gpus") is None or row.get("gpu_id") is None:
         return None
     trainable = row.get("trainable_params")
-    # quantized weights are multiplied with like others, also where training in full updates them
+    # what is multiplied with does not depend on how weights and an optimizer's states are kept,
+    # and all but full training differ in how many parameters are trained alone
+    method = "full" if row.get("method") == "full" else "lora"
     counts = {"trainable_params": trainable or 0, "gpu_id": None, "quant_bits": None}
+    counts |= {"method": method, "optimizer": None}
     question = question_of({**row, **counts})
     if trainable is None and row.get("trains_embeddings"):
         embeddings = question.model.embedding_params
