@@ -48,13 +48,12 @@ def test_full_training_does_not_fit_and_what_would_is_told(run: Run) -> None:
     assert "cards of the catalogue, fits (smallest first): " in done.stdout
 
 
-def test_a_recorded_out_of_memory_settles_the_same_question(run: Run) -> None:
+def test_a_recorded_out_of_memory_is_cited_and_the_answer_is_above_what_ran(run: Run) -> None:
     asked = ("--model", "llama-2-7b", "--gpu", "rtx-3090", "--method", "lora", "--batch", "4")
     answer = json.loads(run("fit", *asked, "--seq-len", "2048", "--json").stdout)
-    assert answer["verdict"] == "does not fit"
+    assert answer["verdict"] in ("does not fit", "undecided")
+    assert answer["peak_bytes"]["value"] > 22.3 * 2**30  # what a batch of 3 took
     assert answer["nearest_oom"]["source_id"] == "llama2-lora-3090"
-    assert answer["nearest_oom"]["differences"] == []
-    assert answer["nearest_oom"]["observation_id"] in answer["reasons"][0]
 
 
 def test_without_a_card_the_cards_that_do_are_told(run: Run) -> None:

@@ -10,6 +10,7 @@ from registry.predict.answer.nearest import distance
 from registry.predict.calibration.fit_rows import USABLE, memory_row, time_row
 from registry.predict.calibration.mixture import plain_interval, widened
 from registry.predict.calibration.open_question import mix
+from registry.predict.calibration.unstated import open_settings
 from registry.predict.formula.peak_memory import PARTS, memory_terms, total
 
 if TYPE_CHECKING:
@@ -51,7 +52,10 @@ class Prediction:
 
 
 def predict_memory(question: Question, calibration: Calibration) -> Prediction:
-    """Return the peak of one device, in bytes: no less than what leaner runs took."""
+    """Return the peak of one device, in bytes: no less than what leaner runs took.
+
+    A run is no bound for a question that leaves settings open: it may have been the heavier one.
+    """
     parts = dict.fromkeys(PARTS, 0.0)
     if question.stack is not None:
         found = _predict(memory_row(question), calibration.memory, parts)
@@ -60,7 +64,8 @@ def predict_memory(question: Question, calibration: Calibration) -> Prediction:
     figure = widened(plain_interval(mixed.mixture), calibration.memory.reach["open"][""])
     row = memory_row(mixed.plausible[0].question)
     found = Prediction(figure, _parts_of(row, figure, parts), "source")
-    return raise_to_floor(found, question, calibration)
+    is_open = bool(open_settings(question))
+    return found if is_open else raise_to_floor(found, question, calibration)
 
 
 def raise_to_floor(found: Prediction, question: Question, calibration: Calibration) -> Prediction:

@@ -95,7 +95,9 @@ def test_that_oom_does_not_decide_a_question_that_may_be_leaner(
 def test_more_tokens_never_need_less_than_was_measured_with_fewer(
     ask: Ask, calibration: Calibration
 ) -> None:
-    question = ask("llama-2-7b", "rtx-3090", seq_len=2048, micro_batch_size=4)
+    question = ask(
+        "llama-2-7b", "rtx-3090", seq_len=2048, micro_batch_size=4, stack="llama2-lora-3090"
+    )
     run = find_floor(question, calibration.observations, distance)
     assert run is not None
     assert run.question.micro_batch_size == 3
