@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 ALL = ("--registry", "mine")
 
-_READING = (["query", "select count(*) from results"], ["ls"], ["check"], ["export", "out"])
+_READING = (
+    ["query", "select count(*) from results"],
+    ["ls", "--model", "qwen-7b"],
+    ["check"],
+    ["export", "out"],
+)
 _WRITING = (["add", "a.json"], ["fold"], ["prune"])
 
 

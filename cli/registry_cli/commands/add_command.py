@@ -128,8 +128,10 @@ def _add_exports(location: Location, files: tuple[str, ...], *, dry_run: bool) -
     for name in files:
         found = add_submissions(location, read_exported(Path(name)), dry_run=dry_run)
         new = [added for added in found if added.is_new]
-        n_new = sum(len(added.observation_ids) for added in new)
-        n_all = sum(len(added.observation_ids) for added in found)
+        # what is reported several times is one observation
+        n_new, n_all = (
+            len({key for added in some for key in added.observation_ids}) for some in (new, found)
+        )
         verb = "would add" if dry_run else "added"
         console.say(f"{verb} {n_new} of {n_all} observations of {name}, in {len(new)} submissions")
 

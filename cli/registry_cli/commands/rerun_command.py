@@ -68,7 +68,7 @@ def command(
 
     \b
     Example:
-      registry rerun $(registry ls --model llama-2-7b -f csv | tail -1 | cut -d, -f1) --dry-run
+      registry rerun $(registry ls --model qwen-1.8b -f csv | tail -1 | cut -d, -f1) --dry-run
     """  # noqa: D301 - \b keeps the example's lines
     location = locate(registry_path)
     old = read_one(registry_path, observation_id)
