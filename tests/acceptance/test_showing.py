@@ -124,7 +124,7 @@ def test_quotes_in_an_id_are_no_sql(run: Run) -> None:
     ],
 )
 def test_ls_lists_what_a_filter_leaves(run: Run, arguments: list[str], condition: str) -> None:
-    listed = json.loads(run("ls", *arguments, "-f", "json").stdout)
+    listed = json.loads(run("ls", *arguments, "-f", "json", "--limit", "100000").stdout)
     found = ask(run, "select observation_id[:12] as id from results where " + condition)  # noqa: S608 - ours
     assert found
     assert {row["id"] for row in listed} == {row["id"] for row in found}

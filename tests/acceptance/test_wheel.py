@@ -112,7 +112,11 @@ def test_the_wheel_holds_nothing_temporary(wheel: Path) -> None:
 def test_a_query_reads_the_curated_records_of_the_wheel(
     run_wheel: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
-    done = run_wheel("query", "select count(*) as n from results where evidence = 'claimed'")
+    done = run_wheel(
+        "query",
+        "select count(*) as n from results "
+        "where evidence = 'claimed' and source_id = 'qwen-finetune-profile'",
+    )
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["n", "2"], "")
     where = run_wheel("doctor", "-f", "json")
     path = Path(json.loads(where.stdout)["registry"]["curated records"])
