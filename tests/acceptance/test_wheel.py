@@ -183,14 +183,14 @@ def test_an_upgrade_brings_new_curated_rows_to_a_users_registry(
     count = "select source_id, count(*) as n from results group by all order by all"
     before = run("query", count)
     tree = copy_checkout(tmp_path / "tree")
-    folder = tree / "records" / "sources" / "brand-new"
+    folder = tree / "records" / "sources" / "a-new-one"
     folder.mkdir()
-    document = {**json.loads(minimal.read_text()), "source": {"source_id": "brand-new"}}
+    document = {**json.loads(minimal.read_text()), "source": {"source_id": "a-new-one"}}
     (folder / "submissions.jsonl").write_text(json.dumps(document) + "\n", encoding="utf-8")
     run("build", "--registry", str(tree / "records"), PYTHONPATH=f"{tree}:{tree / 'cli'}")
     run_pip("wheel", "--no-build-isolation", "--wheel-dir", str(tmp_path), str(tree))
     run_pip("install", "--upgrade", "--target", str(site), *map(str, tmp_path.glob("*.whl")))
-    assert run("query", count) == before.replace("source_id,n\n", "source_id,n\nbrand-new,1\n")
+    assert run("query", count) == before.replace("source_id,n\n", "source_id,n\na-new-one,1\n")
     assert "my-runs,1" in run("query", count)
     run("check")
 
