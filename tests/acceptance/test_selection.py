@@ -60,7 +60,8 @@ def test_a_folder_records_that_is_no_registry_is_left_alone(run: Run, work: Path
 def test_reading_needs_no_set_up_and_writes_nothing(run: Run, tmp_path: Path) -> None:
     for arguments in (["query", COUNT], ["ls"], ["check"], ["doctor"], ["fold"], ["prune"]):
         assert run(*arguments).returncode == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["work"]
+    assert {path.name for path in tmp_path.iterdir()} == {"tmp", "work"}  # both of the fixture
+    assert not list((tmp_path / "tmp").iterdir())
 
 
 def test_the_first_write_creates_the_users_own_beside_the_curated_records(
