@@ -69,7 +69,7 @@ _SETTINGS = {
     "optimizer": ("optimizer", "--optimizer"),
     "param_dtype": ("precision of the weights", "--param-dtype"),
     "loss_kernel": ("loss", "--loss-kernel"),
-    "adapters": ("adapters", "--lora-rank and --lora-targets"),
+    "adapters": ("adapters", "--lora-rank and --targets"),
 }
 
 

@@ -94,7 +94,7 @@ def _model_name(path: str) -> str:
 
     >>> _model_name("/data/modelscope/Qwen2___5-7B-Instruct")
     '/data/modelscope/Qwen2.5-7B-Instruct'
-    >>> _model_name("/root/hub/models--Qwen--Qwen2.5-3B-Instruct/snapshots/aa8e")
+    >>> _model_name("/data/hub/models--Qwen--Qwen2.5-3B-Instruct/snapshots/aa8e")
     'Qwen/Qwen2.5-3B-Instruct'
     """
     found = _CACHED.fullmatch(f"{path}/")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +99,7 @@ class Accelerator:
 
         Where no dtype is given, it is the card's 16-bit one.
         """
-        return peak_flops_of(asdict(self), dtype)
+        return peak_flops_of(vars(self), dtype)
 
 
 def peak_flops_of(row: Mapping[str, Any], dtype: str | None) -> float | None:

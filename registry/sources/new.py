@@ -165,7 +165,6 @@ def write_log_source(
 
     Raises:
         StoreError: the folder is there already, or cannot be written.
-        SourceError: the packed logs do not give what the logs gave.
     """
     folder = sources / str(stated["source_id"])
     require_free(folder)

@@ -37,31 +37,32 @@ def pack_files(
     the lines stay in which it is found. What ``cut`` matches is left out of each line.
     """
     packed: list[str] = []
+    size = 0
     for name, text in named.items():
         line = json.dumps(_pack(name, text, keep, cut), ensure_ascii=False, separators=(",", ":"))
-        if packed and sum(map(_size, packed)) + _size(line) > _LARGEST:
+        added = len(line.encode()) + 1
+        if packed and size + added > _LARGEST:
             yield "".join(packed)
-            packed = []
+            packed, size = [], 0
         packed.append(f"{line}\n")
+        size += added
     if packed:
         yield "".join(packed)
-
-
-def _size(text: str) -> int:
-    return len(text.encode())
 
 
 def _pack(name: str, text: str, keep: str | None, cut: str | None) -> dict[str, Any]:
     if name.endswith(".json"):
         with contextlib.suppress(SubmissionError):  # else it stays as it is written
             return {"name": name, "json": parse_json(text, origin=name)}
+        return {"name": name, "text": text}
+    if not keep and not cut:
+        return {"name": name, "text": text}
     lines = {
         str(number): re.sub(cut, "", line) if cut else line
         for number, line in enumerate(text.splitlines(), start=1)
         if keep is None or re.search(keep, line)
     }
-    is_cut = (keep or cut) and not name.endswith(".json")
-    return {"name": name, "lines": lines} if is_cut else {"name": name, "text": text}
+    return {"name": name, "lines": lines}
 
 
 def unpack_files(folder: Path, into: Path) -> list[Path]:

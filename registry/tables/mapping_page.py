@@ -97,14 +97,12 @@ def run_example(example: dict[str, str], catalogue: Catalogue) -> str:
     """Return what an example gives: a line for each observation, figure and note, or problem."""
     mapping = parse_mapping(example["mapping"], origin="mapping.yaml")
     with tempfile.TemporaryDirectory() as folder:
+        path, text = Path(folder) / "example.md", example["document"]
         if mapping.logs:
-            (packed,) = pack_files({"run-1/result.txt": example["document"]})
-            (Path(folder) / "files.jsonl").write_text(packed, encoding="utf-8")
-            result = import_source(Path(folder), mapping, catalogue)
-        else:
-            path = Path(folder) / "example.md"
-            path.write_text(example["document"], encoding="utf-8")
-            result = import_source(path, mapping, catalogue)
+            path = Path(folder) / "files.jsonl"
+            (text,) = pack_files({"run-1/result.txt": text})
+        path.write_text(text, encoding="utf-8")
+        result = import_source(path.parent if mapping.logs else path, mapping, catalogue)
     if result.problems:
         return "".join(f"{problem}\n" for problem in result.problems)
     return "".join(f"{line}\n" for line in _format_result(result, mapping))

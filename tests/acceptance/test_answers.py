@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
+
+from registry_cli.answer_text import _SETTINGS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,6 +40,13 @@ def test_what_is_not_stated_is_told_with_what_it_does(run: Run) -> None:
     peaks = {case["value"]: case["peak_bytes"] for case in checkpointing["cases"]}
     assert peaks[True] < peaks[False]
     assert left["narrows_most"] == "gradient_checkpointing"
+
+
+def test_each_option_that_an_answer_names_exists(run: Run) -> None:
+    help_text = run("fit", "--help").stdout
+    named = re.findall(r"--[a-z-]+", " ".join(way_out for _, way_out in _SETTINGS.values()))
+    assert len(named) > len(_SETTINGS)
+    assert [option for option in named if option not in help_text] == []
 
 
 def test_full_training_does_not_fit_and_what_would_is_told(run: Run) -> None:

@@ -7,7 +7,7 @@ from math import log
 from typing import TYPE_CHECKING, Any
 
 from registry.predict.calibration.mixture import plain_interval
-from registry.predict.calibration.unstated import open_settings, settings_of
+from registry.predict.calibration.unstated import fields_of, open_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,7 +50,7 @@ def collect_assumptions(
     assumptions = []
     for setting in open_settings(question):
         cases = tuple(_cases(question, found, usual, setting))
-        stated = found.given(_having(found, _fields(question, setting, cases[0].value)))
+        stated = found.given(_having(found, fields_of(question, setting, cases[0].value)))
         plain = plain_interval(stated)
         assumptions.append(Assumption(setting, cases, log(plain.high / plain.low)))
     return tuple(sorted(assumptions, key=lambda one: -one.moves))
@@ -58,16 +58,9 @@ def collect_assumptions(
 
 def _cases(question: Question, found: OpenMixture, usual: Usual, setting: str) -> Iterator[Case]:
     for value, weight in usual.of(question, setting):
-        having = _having(found, _fields(question, setting, value))
+        having = _having(found, fields_of(question, setting, value))
         if having:
             yield Case(value, weight, found.given(having).quantile(0.5))
-
-
-def _fields(question: Question, setting: str, value: Any) -> Mapping[str, Any]:
-    fields = settings_of(setting, value)
-    if question.lora_target_modules is not None:
-        fields.pop("lora_target_modules", None)
-    return fields
 
 
 def _having(found: OpenMixture, fields: Mapping[str, Any]) -> list[Plausible]:

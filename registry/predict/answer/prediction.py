@@ -44,6 +44,8 @@ class Prediction:
     nearness: str
     #: The measured run that raised the figure, where it was raised.
     floor: ObservedRun | None = None
+    #: All that the question may mean, each with its answer; None where a stack is named.
+    meanings: OpenMixture | None = None
 
     @property
     def predictor(self) -> str:
@@ -60,10 +62,10 @@ def predict_memory(question: Question, calibration: Calibration) -> Prediction:
     if question.stack is not None:
         found = _predict(memory_row(question), calibration.memory, parts)
         return raise_to_floor(found, question, calibration)
-    mixed = mix_memory(question, calibration)
+    mixed = mix(question, calibration.memory.fit, calibration.usual, calibration.kin)
     figure = widened(plain_interval(mixed.mixture), calibration.memory.reach["open"][""])
     row = memory_row(mixed.plausible[0].question)
-    found = Prediction(figure, _parts_of(row, figure, parts), "source")
+    found = Prediction(figure, _parts_of(row, figure, parts), "source", meanings=mixed)
     is_open = bool(open_settings(question))
     return found if is_open else raise_to_floor(found, question, calibration)
 
@@ -71,20 +73,14 @@ def predict_memory(question: Question, calibration: Calibration) -> Prediction:
 def raise_to_floor(found: Prediction, question: Question, calibration: Calibration) -> Prediction:
     """Return the prediction, raised to the formula's difference above the run that bounds it."""
     run = find_floor(question, calibration.observations, distance)
-    if run is None or floor_of(question, run) <= found.figure.value:
+    if run is None or (lowest := floor_of(question, run)) <= found.figure.value:
         return found
     grown = max(total(memory_terms(question)) - total(memory_terms(run.question)), 0.0)
-    lowest = floor_of(question, run)
     value, high = lowest + grown, lowest + 2 * grown
     figure = type(found.figure)(value, max(found.figure.low, lowest), max(found.figure.high, high))
     more = value - found.figure.value
     parts = {**found.parts, "calibration": found.parts.get("calibration", 0.0) + more}
     return replace(found, figure=figure, parts=parts, floor=run)
-
-
-def mix_memory(question: Question, calibration: Calibration) -> OpenMixture:
-    """Return the peaks of all that a question may mean, each with its weight."""
-    return mix(question, calibration.memory.fit, calibration.usual, calibration.kin)
 
 
 def predict_time(question: Question, calibration: Calibration) -> Prediction:

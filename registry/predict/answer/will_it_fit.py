@@ -22,7 +22,6 @@ from registry.predict.answer.prediction import (
     FITS,
     Prediction,
     judge,
-    mix_memory,
     predict_memory,
 )
 from registry.predict.calibration.fit_rows import memory_row
@@ -89,8 +88,8 @@ def answer(
         reasons=(*reason, *_explain_interval(prediction, seen)),
         nearest=tuple(seen),
         nearest_oom=failed,
-        assumptions=_assumptions(question, calibration),
-        rests_on=_rests_on(question, calibration),
+        assumptions=_assumptions(question, prediction, calibration),
+        rests_on=_rests_on(question, prediction, calibration),
         longest_seq_len=find_longest_seq_len(question, calibration) if known else None,
         biggest_batch=find_biggest_batch(question, calibration) if known else None,
         remedies=tuple(collect_remedies(question, calibration)) if known and cards else (),
@@ -135,18 +134,21 @@ def _explain_interval(prediction: Prediction, seen: list[Neighbour]) -> list[str
 NEAR = 1.5
 
 
-def _assumptions(question: Question, calibration: Calibration) -> tuple[Assumption, ...]:
-    if question.stack is not None:
+def _assumptions(
+    question: Question, prediction: Prediction, calibration: Calibration
+) -> tuple[Assumption, ...]:
+    if prediction.meanings is None:
         return ()
-    found = mix_memory(question, calibration)
-    return collect_assumptions(question, found, calibration.usual)
+    return collect_assumptions(question, prediction.meanings, calibration.usual)
 
 
-def _rests_on(question: Question, calibration: Calibration) -> tuple[tuple[str, float], ...]:
+def _rests_on(
+    question: Question, prediction: Prediction, calibration: Calibration
+) -> tuple[tuple[str, float], ...]:
     rows: list[tuple[float, Question]] = [(1.0, question)]
-    if question.stack is None:
-        found = mix_memory(question, calibration)
-        rows = [(one.weight, one.question) for one in found.plausible[:_MOST_LIKELY]]
+    if prediction.meanings is not None:
+        likeliest = prediction.meanings.plausible[:_MOST_LIKELY]
+        rows = [(one.weight, one.question) for one in likeliest]
     pulls: dict[str, float] = defaultdict(float)
     for weight, asked in rows:
         for key, pull in calibration.memory.fit.shares(memory_row(asked)):

@@ -3,10 +3,12 @@
 Intervals are conformal: the deviation that the fit gives is scaled by the quantile of what it was
 off by when the like was held out. There are three kinds of holding out, because a stack that was
 measured is known better than a model that was not, and that better than a new stack: one row, one
-model, one source. A question gets the kind that its nearest observation allows. Residuals are
-logarithms, so an interval never reaches zero. MAPIE and crepes were weighed: both are kept well,
-but they wrap scikit-learn estimators, know no nearness and no groups of unequal size, and would
-bring scipy and scikit-learn for what is 30 lines here.
+model, one source. A question that names a stack gets the kind that its nearest observation allows;
+one that names none gets the quantiles of a mixture (`open_question`), moved apart by how far
+sources that were held out whole lay outside of theirs. Residuals are logarithms, so an interval
+never reaches zero. MAPIE and crepes were weighed: both are kept well, but they wrap scikit-learn
+estimators, know no nearness and no groups of unequal size, and would bring scipy and scikit-learn
+for what is 30 lines here.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from registry.predict.calibration.runs import PURPOSES
 from registry.predict.calibration.unstated import Usual, count_usual, settle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from registry.predict.calibration.fit_rows import FitRow, Prior
     from registry.predict.calibration.gaussian_process import Floats
@@ -183,7 +185,6 @@ def score_quantile(
     held: Iterable[HeldOut],
     near: str,
     stack: object = None,
-    wanted: Callable[[HeldOut], bool] = lambda _: True,
 ) -> float:
     """Return the 90 % quantile of the scores: those of the stack where it has enough, else of all.
 
@@ -191,18 +192,30 @@ def score_quantile(
     each source count the same (Tibshirani et al. 2019): the smallest score below which the wanted
     share of weight lies, one more row of unknown score counted in.
     """
-    scores = [one for one in held if one.nearness == near and wanted(one)]
+    scores = [one for one in held if one.nearness == near]
     own = [one for one in scores if one.row.groups["stack"] == stack]
     scores = own if len(own) >= ENOUGH and near != "source" else scores
-    sizes = Counter(one.row.groups["stack"] for one in scores)
-    weighed = sorted((one.score, 1 / max(sizes[one.row.groups["stack"]], ENOUGH)) for one in scores)
-    total = sum(weight for _, weight in weighed) * (1 + 1 / max(len(weighed), 1))
+    weighed = _weigh_by_source([(one.score, one.row.groups["stack"]) for one in scores], ENOUGH)
+    whole = sum(weight for _, weight in weighed) * (1 + 1 / max(len(weighed), 1))
+    return _quantile(weighed, whole, _GAUSSIAN)
+
+
+def _weigh_by_source(
+    scores: Sequence[tuple[float, object]], enough: int
+) -> list[tuple[float, float]]:
+    """Return scores, sorted, with weights by which each source of ``enough`` rows counts one."""
+    sizes = Counter(source for _, source in scores)
+    return sorted((score, 1 / max(sizes[source], enough)) for score, source in scores)
+
+
+def _quantile(weighed: Sequence[tuple[float, float]], whole: float, otherwise: float) -> float:
+    """Return the smallest score up to which the wanted share of the whole weight lies."""
     reached = 0.0
     for score, weight in weighed:
         reached += weight
-        if reached >= COVERAGE * total:
+        if reached >= COVERAGE * whole:
             return score
-    return weighed[-1][0] if weighed else _GAUSSIAN
+    return weighed[-1][0] if weighed else otherwise
 
 
 #: The 90 % interval of a normal figure, where nothing was held out.
@@ -270,7 +283,8 @@ def hold_out_open(
     found = []
     for source in wanted:
         others = [one for one in observations if one.source_id != source]
-        part = without_stack(fitted, source)
+        # from the start: what a fit of all rows found far off, it found with the source's help
+        part = fit([row for row in fitted.rows if row.groups["stack"] != source], fitted.prior)
         usual, kin = count_usual(others), collect_kin(others)
         for one in observations:
             if one.source_id == source and one.measured_memory and one.asked is not None:
@@ -279,29 +293,17 @@ def hold_out_open(
     return found
 
 
-def without_stack(fitted: Fit, stack: str) -> Fit:
-    """Return the fit of all rows but a stack's."""
-    kept = np.array([row.groups["stack"] != stack for row in fitted.rows])
-    rows = [row for row in fitted.rows if row.groups["stack"] != stack]
-    return fit(rows, fitted.prior, start=Start(fitted.noise_factors[kept]), rounds=2)
-
-
 def open_quantile(held: Sequence[HeldOpen], besides: str | None = None) -> float:
     """Return the 90 % quantile of the scores, each source counting the same.
 
     ``besides`` is a source whose own scores do not count: it is judged by the others'. As in
     `score_quantile`, one more source of unknown scores is counted in.
     """
-    counted = [one for one in held if one.seen.source_id != besides]
-    sizes = Counter(one.seen.source_id for one in counted)
-    weighed = sorted((one.score, 1 / max(sizes[one.seen.source_id], _FEW)) for one in counted)
-    whole = sum(weight for _, weight in weighed) + 1 / max(len(sizes), 1)
-    reached = 0.0
-    for score, weight in weighed:
-        reached += weight
-        if reached >= COVERAGE * whole:
-            return score
-    return weighed[-1][0] if weighed else 0.0
+    scores = [(one.score, one.seen.source_id) for one in held if one.seen.source_id != besides]
+    weighed = _weigh_by_source(scores, _FEW)
+    n_sources = len({source for _, source in scores})
+    whole = sum(weight for _, weight in weighed) + 1 / max(n_sources, 1)
+    return _quantile(weighed, whole, otherwise=0.0)
 
 
 #: Rows from which on a source counts in full.

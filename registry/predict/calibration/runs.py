@@ -125,7 +125,7 @@ _ENCODERS = frozenset(
 
 
 def _purpose(row: Mapping[str, Any]) -> str:
-    if row.get("objective") in ("pretrain", "ppo", "grpo") or row.get("data") == "synthetic":
+    if row.get("is_finetuning") is False:  # the view `finetuning` says what is
         return "pretraining"
     return "encoder" if row.get("family") in _ENCODERS else "fine-tuning"
 

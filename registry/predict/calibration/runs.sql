@@ -1,6 +1,7 @@
 -- One row per observation with what a prediction compares: setting, architecture, card, figures.
 select
     r.*,
+    r.observation_id in (select observation_id from finetuning) as is_finetuning,
     c.param_dtype,
     c.packing,
     c.kernels,

@@ -153,12 +153,16 @@ def _is_open(question: Question, setting: str) -> bool:
     return getattr(question, setting) is None
 
 
-def settings_of(setting: str, value: Any) -> dict[str, Any]:
-    """Return the fields of a question that a value of a setting stands for."""
-    if setting == "adapters":
-        rank, targets = value
-        return {"lora_rank": rank, "lora_target_modules": targets}
-    return {setting: value}
+def fields_of(question: Question, setting: str, value: Any) -> dict[str, Any]:
+    """Return the fields of a question that a value of a setting stands for.
+
+    Target modules that the question states stay as they are.
+    """
+    if setting != "adapters":
+        return {setting: value}
+    rank, targets = value
+    stated = question.lora_target_modules is not None
+    return {"lora_rank": rank} if stated else {"lora_rank": rank, "lora_target_modules": targets}
 
 
 def complete(question: Question, usual: Usual) -> list[Plausible]:
@@ -173,19 +177,12 @@ def complete(question: Question, usual: Usual) -> list[Plausible]:
         changed: dict[str, Any] = {}
         for setting, (value, share) in zip(settings, values, strict=True):
             weight *= share
-            changed |= _fitting(question, settings_of(setting, value))
+            changed |= fields_of(question, setting, value)
         if weight >= _LEAST:
             found.append(Plausible(weight, question.changed(**changed)))
     whole = sum(one.weight for one in found)
     found.sort(key=lambda one: -one.weight)
     return [Plausible(one.weight / whole, one.question) for one in found]
-
-
-def _fitting(question: Question, changed: dict[str, Any]) -> dict[str, Any]:
-    """Return what may be changed: target modules that the question states stay."""
-    if question.lora_target_modules is not None:
-        changed.pop("lora_target_modules", None)
-    return changed
 
 
 def settle(seen: ObservedRun, usual: Usual) -> dict[str, Any] | None:
@@ -201,8 +198,8 @@ def settle(seen: ObservedRun, usual: Usual) -> dict[str, Any] | None:
     chosen = options[0].question
     if seen.measured_memory:
         chosen = max(options, key=lambda one: _likelihood(one, seen.peak_bytes or 1.0)).question
-    named = [name for setting in settings for name in settings_of(setting, _PLAUSIBLE[setting][0])]
-    return {name: getattr(chosen, name) for name in named}
+    named = (fields_of(seen.question, each, _PLAUSIBLE[each][0]) for each in settings)
+    return {name: getattr(chosen, name) for fields in named for name in fields}
 
 
 def _likelihood(one: Plausible, peak: float) -> float:

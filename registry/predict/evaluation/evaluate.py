@@ -64,8 +64,9 @@ class Judged:
     @cached_property
     def verdicts(self) -> tuple[tuple[bool, str], ...]:
         """Whether it fits, and the verdict, on each of the near cards."""
-        cards = (share * self.measured / USABLE for share in NEAR)
-        return tuple((card * USABLE >= self.measured, judge(self.answer, card)) for card in cards)
+        return tuple(
+            (share >= 1, judge(self.answer, share * self.measured / USABLE)) for share in NEAR
+        )
 
 
 @dataclass(frozen=True)
@@ -227,10 +228,11 @@ def _peers(rows: Sequence[ObservedRun]) -> tuple[Score, ...]:
 
 def _near(fitted: Fit, name: str) -> Score:
     held = hold_out(fitted, "row")
+    reach = score_quantile(held, "row")
     judged = [
         Judged(
             str(one.row.groups["stack"]),
-            interval(one.mean, one.deviation, score_quantile(held, one.nearness)),
+            interval(one.mean, one.deviation, reach),
             one.row.value,
         )
         for one in held

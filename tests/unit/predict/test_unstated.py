@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from registry.predict.answer.assumed import collect_assumptions
-from registry.predict.answer.prediction import mix_memory, predict_memory
+from registry.predict.answer.prediction import predict_memory
 from registry.predict.calibration.unstated import (
     complete,
     count_usual,
@@ -85,7 +85,9 @@ def test_a_measured_peak_settles_what_nobody_states(calibration: Calibration) ->
 
 def test_assumptions_say_how_far_each_moves_the_answer(ask: Ask, calibration: Calibration) -> None:
     question = ask("llama-2-7b", "rtx-3090", micro_batch_size=4)
-    found = collect_assumptions(question, mix_memory(question, calibration), calibration.usual)
+    meanings = predict_memory(question, calibration).meanings
+    assert meanings is not None
+    found = collect_assumptions(question, meanings, calibration.usual)
     assert {one.setting for one in found} == set(open_settings(question))
     assert [one.moves for one in found] == sorted((one.moves for one in found), reverse=True)
     by = {one.setting: one for one in found}
