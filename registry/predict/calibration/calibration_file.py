@@ -19,11 +19,12 @@ from registry.predict.question import Question
 from registry.store.folder import curated_dir, ensure_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from registry.api import Registry
     from registry.predict.calibration.fit_rows import FitRow, Prior
+    from registry.predict.calibration.gaussian_process import Fit
 
 #: Version of the file and of the formulas that its figures belong to.
 STATE_VERSION = 2
@@ -150,8 +151,8 @@ def _unpack(document: dict[str, Any]) -> Calibration:
     seen = tuple(_computed(document["observations"], models, gpus))
     return Calibration(
         observations=seen,
-        memory=_unpack_fit(document["memory"], thin(memory_rows(seen)), MEMORY),
-        time=_unpack_fit(document["time"], thin(time_rows(seen)), TIME),
+        memory=_unpack_fit(document["memory"], lambda: thin(memory_rows(seen)), MEMORY),
+        time=_unpack_fit(document["time"], lambda: thin(time_rows(seen)), TIME),
         usual=unpack_usual(document["usual"]),
     )
 
@@ -182,8 +183,13 @@ def _unpack_observation(
     return ObservedRun(**{**row, "question": Question(**settings), "settled": settled})
 
 
-def _unpack_fit(packed: dict[str, Any], rows: Sequence[FitRow], prior: Prior) -> Calibrated:
-    factors = np.array([packed["raised"].get(row.key, 1.0) for row in rows])
-    values = np.array([packed["expected"].get(row.key, row.value) for row in rows])
-    fitted = fit(rows, prior, start=Start(factors, values), rounds=0)
-    return Calibrated(fitted, packed["reach"])
+def _unpack_fit(
+    packed: dict[str, Any], read_rows: Callable[[], Sequence[FitRow]], prior: Prior
+) -> Calibrated:
+    def make() -> Fit:
+        rows = read_rows()
+        factors = np.array([packed["raised"].get(row.key, 1.0) for row in rows])
+        values = np.array([packed["expected"].get(row.key, row.value) for row in rows])
+        return fit(rows, prior, start=Start(factors, values), rounds=0)
+
+    return Calibrated(make, packed["reach"])

@@ -29,7 +29,7 @@ from registry.predict.calibration.runs import PURPOSES
 from registry.predict.calibration.unstated import Usual, count_usual, settle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from registry.predict.calibration.fit_rows import FitRow, Prior
     from registry.predict.calibration.gaussian_process import Floats
@@ -63,9 +63,15 @@ class HeldOut:
 class Calibrated:
     """The formula of one figure, fitted on what was measured."""
 
-    fit: Fit
+    #: Makes the fit when it is first asked for: most commands need one figure alone.
+    make: Callable[[], Fit]
     #: Times the deviation that an interval reaches: by nearness, of a stack or ("") of all.
     reach: Mapping[str, Mapping[str, float]]
+
+    @cached_property
+    def fit(self) -> Fit:
+        """The fit of the rows that were measured."""
+        return self.make()
 
     @cached_property
     def known(self) -> dict[str, set[Any]]:
@@ -110,7 +116,9 @@ def _known(rows: Iterable[FitRow]) -> dict[str, set[Any]]:
 def calibrate_rows(rows: Sequence[FitRow], prior: Prior) -> Calibrated:
     """Return the fit of rows and its intervals. Takes seconds for hundreds of rows."""
     fitted = fit(rows, prior)
-    return Calibrated(fitted, {name: _reaches(hold_out(fitted, name), name) for name in NEARNESS})
+    return Calibrated(
+        lambda: fitted, {name: _reaches(hold_out(fitted, name), name) for name in NEARNESS}
+    )
 
 
 def _reaches(held: Sequence[HeldOut], near: str) -> dict[str, float]:
