@@ -75,6 +75,11 @@ def run_one(folder: Path, **document: Any) -> dict[str, Any]:
     return rows[0]
 
 
+def last_words(folder: Path) -> str:
+    """Return what the jobs wrote last, for whoever reads why a test failed."""
+    return "\n".join(path.read_text()[-4000:] for path in folder.rglob("stderr.txt"))
+
+
 def total(observation: dict[str, Any], metric: str) -> float:
     return next(
         float(row["value"])
@@ -126,7 +131,7 @@ def test_out_of_memory_on_cpu_is_an_honest_outcome(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sharding", ["ddp", "fsdp"])
 def test_two_processes_are_one_observation(sharding: str, tmp_path: Path) -> None:
     found = run_one(tmp_path, n_gpus=2, sharding=sharding, method="full")
-    assert (found["outcome"], found.get("outcome_detail")) == ("ok", None)
+    assert (found["outcome"], found.get("outcome_detail")) == ("ok", None), last_words(tmp_path)
     assert found["configuration"]["sharding"] == sharding
     assert found["configuration"]["n_gpus"] == 2
     assert found["configuration"]["global_batch_size"] == 2

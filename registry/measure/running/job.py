@@ -67,6 +67,14 @@ def run_job(settings: Settings, spec: dict[str, Any], result: Path) -> None:
         if device == "cpu" and settings.n_gpus > 1 and settings.sharding.startswith("fsdp"):
             _shard_on_cpu(trainer)
         trainer.train()
+    _leave_group()
+
+
+def _leave_group() -> None:
+    """End the processes' group in order: one that is torn down at exit can crash what has ended."""
+    distributed = import_module("torch.distributed")
+    if distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 def _shard_on_cpu(trainer: Any) -> None:
