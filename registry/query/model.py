@@ -140,6 +140,11 @@ class Summary:
     rows: int
     complete: bool = True
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was no row; nothing is known of that where the reader hung up."""
+        return self.complete and self.rows == 0
+
 
 @dataclass(frozen=True)
 class Job:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import SubmissionError
+from registry.progress import track
 from registry.store.catalogue_files import with_parts
 from registry.store.curated import read_curated, with_described
 from registry.store.folder import ensure_writable
@@ -141,7 +142,7 @@ def add_submissions(
     added: list[Added] = []
     problems: list[str] = []
     with folder.storage.writing() as batch:
-        for origin, document in documents:
+        for origin, document in track(documents, "adding"):
             try:
                 ready = door.prepare(document, origin)
                 added.append(door.judge(ready, origin))

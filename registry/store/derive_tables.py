@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from registry.contract import TABLES, Column, load_table
+from registry.progress import track
 from registry.store.ids import ERASED, IDENTIFIED, KnownIds, row_key
 from registry.submission.derive import complete_observation
 from registry.submission.identity import (
@@ -58,7 +59,7 @@ def derive_tables(documents: Iterable[Document], known: KnownIds | None = None) 
     """
     documents = list(documents)
     tables = _Tables(erased_ids(documents), known or KnownIds())
-    for document in documents:
+    for document in track(documents, "deriving rows", len(documents)):
         tables.add(document)
     return tables.rows
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from registry.catalogue import Catalogue
 from registry.contract import load_table
 from registry.errors import SourceError
+from registry.progress import track
 from registry.reading.bounded_file import read_bytes
 from registry.reading.json_reader import parse_json, read_json_file, read_text
 from registry.reading.yaml_reader import LARGEST_YAML, parse_yaml
@@ -81,9 +82,9 @@ def read_source_documents(
             says; all problems of a source together.
         SubmissionError: a submission is not valid.
     """
-    for folder in _source_folders(records / "sources"):
-        if only is not None and folder.name not in only:
-            continue
+    folders = _source_folders(records / "sources")
+    wanted = [folder for folder in folders if only is None or folder.name in only]
+    for folder in track(wanted, "reading sources", len(wanted)):
         found = list(_read_folder(folder, catalogue))
         if not found:
             raise SourceError(

@@ -12,7 +12,7 @@ _VARIABLE = "_REGISTRY_COMPLETE"
 
 
 @click.command(name="completion")
-@click.argument("shell", type=HintedChoice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=HintedChoice(["bash", "zsh", "fish"]), metavar="SHELL")
 def command(*, shell: str) -> None:
     """Print a script that completes commands, options, models, cards, sources and ids.
 

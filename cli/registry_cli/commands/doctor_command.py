@@ -14,7 +14,7 @@ import click
 from registry import __version__
 from registry.errors import RegistryError
 from registry.query.confine import landlock_abi
-from registry.store.folder import ENVIRONMENT_VARIABLE, Folder, Location
+from registry.store.folder import ENVIRONMENT_VARIABLE, NO_HOME, Folder, Location
 from registry.store.snapshot import read_snapshot
 from registry_cli import console
 from registry_cli.group import HintedChoice
@@ -78,8 +78,9 @@ def _describe_registry(path: Path | None, problems: list[str]) -> dict[str, Any]
         problems.append(str(error))
         return {}
     manifest = snapshot.state.manifest
+    own = location.own.path
     described = {
-        "path": str(location.own.path),
+        "path": "none: this user has no home folder" if own == NO_HOME else str(own),
         "chosen by": _reason(path, location),
         "curated records": str(location.curated.path) if location.curated else "none",
         "version": manifest.version,
@@ -101,6 +102,8 @@ def _reason(path: Path | None, location: Location) -> str:
 
 def _check_disk(folder: Folder) -> list[str]:
     path = folder.path
+    if path == NO_HOME:
+        return []  # one can only read then, which is no fault of the installation
     while not path.exists() and path != path.parent:
         path = path.parent
     problems = []

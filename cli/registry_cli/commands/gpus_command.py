@@ -86,7 +86,7 @@ def command(
         "source": validate_source(source, snapshot, lambda: dataset),
         "recorded": recorded or any((model, method, source)),
     }
-    if write_query(dataset, read_sql("gpus"), params, destination, layout=_LAYOUT).rows == 0:
+    if write_query(dataset, read_sql("gpus"), params, destination, layout=_LAYOUT).is_empty:
         console.hint("no accelerator matches")
 
 

@@ -90,7 +90,7 @@ def command(
         "limit": limit,
     }
     summary = write_query(dataset, read_sql("ls"), params, destination, layout=_LAYOUT)
-    if summary.rows == 0:
+    if summary.is_empty:
         console.hint("no observation matches")
     elif summary.rows == limit:
         console.hint(f"only the first {limit} are shown; raise --limit for more")

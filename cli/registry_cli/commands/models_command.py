@@ -82,5 +82,5 @@ def command(
         "source": validate_source(source, snapshot, lambda: dataset),
         "recorded": recorded or any((gpu, method, source)),
     }
-    if write_query(dataset, read_sql("models"), params, destination, layout=_LAYOUT).rows == 0:
+    if write_query(dataset, read_sql("models"), params, destination, layout=_LAYOUT).is_empty:
         console.hint("no model matches")

@@ -46,7 +46,7 @@ def command(
     row = _only(_find(registry_path, at, prefix), prefix)
     document = {name: as_document(part) for name, part in row.items()}
     if format_name == "json":
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        console.text(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         click.echo(format_observation(document))
 

@@ -46,5 +46,5 @@ def command(
     destination = parse_destination(format_name, output, registry_path)
     sql = (files("registry.sources") / "overview.sql").read_text(encoding="utf-8")
     dataset = open_dataset(registry_path, at)
-    if write_query(dataset, sql, {}, destination, layout=_LAYOUT).rows == 0:
+    if write_query(dataset, sql, {}, destination, layout=_LAYOUT).is_empty:
         console.hint("no source has an observation yet")
