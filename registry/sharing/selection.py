@@ -68,7 +68,7 @@ class OwnRecords:
         if source_id not in known:
             listed = ", ".join(sorted(known)) or "nothing, as this registry has no observations"
             raise StoreError(
-                f"{source_id}: found no observations of your own from this plan"
+                f"{source_id}: found no observations of your own from this plan or source"
                 f"{did_you_mean(source_id, known)}; expected one of {listed}; run the plan first "
                 "with `registry run`"
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +29,11 @@ _DIGITS = 8
 
 @click.command(name="share")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
-@click.option("--plan", metavar="PLAN", help="Share all trials of this plan: its name or file.")
+@click.option(
+    "--plan",
+    metavar="PLAN",
+    help="Share all trials of this plan (its name or file), or a source of yours.",
+)
 @click.option("--last", is_flag=True, help="Share what was measured last.")
 @click.option(
     "-o",
@@ -79,8 +82,8 @@ def command(
 
     \b
     Examples:
-      registry share --plan cpu-smoke --dry-run
-      registry share --last --author 'Ada <ada@example.org>'
+      registry add tests/examples/valid/minimal.json
+      registry share --plan my-runs --dry-run --author 'Ada <ada@example.org>'
     """  # noqa: D301 - \b keeps the examples' lines
     _validate(ids, plan=plan, last=last, clone=clone, push=push)
     from registry.api import Registry  # noqa: PLC0415 - heavy
@@ -101,12 +104,11 @@ def command(
         console.hint("nothing was written; leave out --dry-run to write the patch")
         return
     files = format_files(documents)
-    _write(location, folder, files, contribution, giver)
-    if clone:
-        branch = _branch_name(contribution)
-        _commit(clone, branch, files, contribution, giver)
-        if push:
-            _push(clone, push, branch)
+    paths = _name_files(location, folder, contribution)
+    branch = _commit(clone, files, contribution, giver) if clone else ""
+    _write(paths, files, contribution, giver)
+    if clone and push:
+        _push(clone, push, branch)
 
 
 def _validate(
@@ -176,64 +178,63 @@ def _show_contribution(contribution: Contribution, chosen: Selection) -> None:
         console.hint(f"left out: {chosen.n_curated}, which the curated records hold already")
 
 
-def _write(
-    location: Location,
-    folder: Path,
-    files: Mapping[str, bytes],
-    contribution: Contribution,
-    author: Author,
-) -> None:
-    from registry.sharing.patch import format_patch  # noqa: PLC0415 - heavy
-    from registry.sharing.request import format_request  # noqa: PLC0415 - heavy
-
-    text = "\n".join(format_request(contribution)) + "\n"
-    stem = "-".join(("share", *contribution.source_ids[:1]))
-    written = {
-        folder / f"{stem}.patch": format_patch(files, _message(contribution, text), author),
-        folder / f"{stem}.md": f"# {contribution.title}\n\n{text}".encode(),
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in written:
+def _name_files(location: Location, folder: Path, contribution: Contribution) -> tuple[Path, Path]:
+    """Return where patch and text go. Raises SourceError where something is there already."""
+    stem = f"share-{contribution.source_ids[0]}"
+    patch, text = folder / f"{stem}.patch", folder / f"{stem}.md"
+    for path in (patch, text):
         validate_output(path, location)
         if path.exists():
             raise SourceError(
                 f"{path}: is there already; expected no such file; remove it, or name another "
                 "folder with -o"
             )
-    for path, data in written.items():
+    return patch, text
+
+
+def _write(
+    paths: tuple[Path, Path],
+    files: Mapping[str, bytes],
+    contribution: Contribution,
+    author: Author,
+) -> None:
+    from registry.sharing.patch import format_patch  # noqa: PLC0415 - heavy
+
+    message = _message(contribution)
+    contents = (format_patch(files, message, author), f"# {message}".encode())
+    paths[0].parent.mkdir(parents=True, exist_ok=True)
+    for path, data in zip(paths, contents, strict=True):
         with open_output(path) as file:
             file.write(data)
-    patch, request = (shlex.quote(str(path)) for path in written)
+    patch, text = (shlex.quote(str(path)) for path in paths)
     console.say("")
     console.say(f"{patch}: in a clone of the curated repository, git am {patch}")
-    console.say(f"{request}: title and text of the pull request")
+    console.say(f"{text}: title and text of the pull request")
 
 
-def _message(contribution: Contribution, text: str) -> str:
-    return f"{contribution.title}\n\n{text}"
+def _message(contribution: Contribution) -> str:
+    from registry.sharing.request import format_request  # noqa: PLC0415 - heavy
 
-
-def _branch_name(contribution: Contribution) -> str:
-    first = contribution.rows[0]["observation_id"][:_DIGITS]
-    return f"share-{contribution.source_ids[0]}-{first}"
+    return "\n".join((contribution.title, "", *format_request(contribution), ""))
 
 
 def _commit(
-    clone: Path, branch: str, files: Mapping[str, bytes], contribution: Contribution, author: Author
-) -> None:
+    clone: Path, files: Mapping[str, bytes], contribution: Contribution, author: Author
+) -> str:
+    """Commit on a new branch of the clone, and return the branch's name."""
     from registry.sharing.patch import make_branch  # noqa: PLC0415 - heavy
-    from registry.sharing.request import format_request  # noqa: PLC0415 - heavy
 
-    text = "\n".join(format_request(contribution))
-    commit = make_branch(clone, branch, files, _message(contribution, text), author)
+    first = contribution.rows[0]["observation_id"][:_DIGITS]
+    branch = f"share-{contribution.source_ids[0]}-{first}"
+    commit = make_branch(clone, branch, files, _message(contribution), author)
+    console.say("")
     console.say(f"{clone}: branch {branch}, commit {commit[:12]}; nothing else there was changed")
+    return branch
 
 
 def _push(clone: Path, remote: str, branch: str) -> None:
     from registry.sharing.patch import push_branch  # noqa: PLC0415 - heavy
 
-    if not sys.stdin.isatty() and sys.stdin.closed:
-        raise SourceError("found nobody to ask; --push needs a yes")
     if not click.confirm(f"Push {branch} to {remote}?", err=True):
         console.hint("not pushed; nothing has left this machine")
         return
