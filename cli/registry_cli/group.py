@@ -34,6 +34,7 @@ COMMANDS = {
     "rerun": "Run an observation's configuration again and compare.",
     "compare": "Compare two releases, observations, environments, sources or plans.",
     "bench": "Measure a plan with two Python environments in turns, and compare.",
+    "share": "Write a contribution to the curated records from your own runs.",
     "utilization": "Show how much of a card's peak performance a run used.",
     "calibrate": "Refit the predictions on your own registry.",
     "evaluate": "Show how accurate the predictions are.",
@@ -52,7 +53,7 @@ COMMANDS = {
 
 
 #: Commands that compute with numpy.
-PREDICTING = ("fit", "estimate", "calibrate", "evaluate", "source")
+PREDICTING = ("fit", "estimate", "calibrate", "evaluate", "source", "share")
 
 
 class LazyGroup(click.Group):
