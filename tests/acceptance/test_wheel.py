@@ -213,4 +213,7 @@ def test_the_metadata_names_licence_and_command(wheel: Path) -> None:
     info = next(name.split("/")[0] for name in archive.namelist() if ".dist-info/" in name)
     metadata: Any = archive.read(f"{info}/METADATA").decode()
     assert "Name: peft-registry\n" in metadata
-    assert "registry = registry_cli.main:main" in archive.read(f"{info}/entry_points.txt").decode()
+    scripts = archive.read(f"{info}/entry_points.txt").decode().splitlines()
+    assert {"registry = registry_cli.main:main", "peft-registry = registry_cli.main:main"} <= {
+        *scripts
+    }
