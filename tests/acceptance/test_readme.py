@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
-PAGES = [README, *TUTORIALS]
+PAGES = [README, ROOT / "docs" / "citing.md", *TUTORIALS]
 _BLOCK = re.compile(r"```console\n(.*?)```\n", re.DOTALL)
 _PYTHON = re.compile(r"```pycon\n(.*?)```\n", re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
@@ -105,11 +105,14 @@ def _update(page: Path, blocks: list[list[Step]], outputs: list[str]) -> None:
     page.write_text(_BLOCK.sub(lambda _: next(sessions), text), encoding="utf-8")
 
 
-def test_the_python_of_the_readme_gives_what_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorials/analyst.md"])
+def test_the_python_of_the_page_gives_what_it_shows(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("REGISTRY_PATH", str(ROOT / "records"))
-    source = "\n".join(_PYTHON.findall(README.read_text(encoding="utf-8")))
-    test = doctest.DocTestParser().get_doctest(source, {}, "README.md", None, None)
-    assert len(test.examples) > 5
+    source = "\n".join(_PYTHON.findall((ROOT / name).read_text(encoding="utf-8")))
+    test = doctest.DocTestParser().get_doctest(source, {}, name, None, None)
+    assert len(test.examples) > 3
     result = doctest.DocTestRunner(optionflags=doctest.REPORT_NDIFF).run(test)
     assert result.failed == 0
 

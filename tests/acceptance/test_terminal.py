@@ -12,7 +12,7 @@ import struct
 import subprocess
 import sys
 import termios
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -240,3 +240,63 @@ def test_formulas_are_guarded_for_a_spreadsheet(run: Run, work: Path) -> None:
     done = run("query", "select 1 as a", "--guard-formulas", "-f", "json")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--guard-formulas: found the format json; expected csv or tsv" in done.stderr
+
+
+#: What a terminal would act on, or hide: it turns text around, takes no room, ends a line.
+HOSTILE = "a\u202eb\u200bc\u2028d"
+HOSTILE_DOCUMENT = (
+    "| max length | no\x1b[31mte \x9b\u202e |\n|---|---|\n| 512 | \x1b]0;x\x07\u202e |\n"
+)
+
+
+@pytest.fixture
+def hostile(
+    run: Run, registry: Path, work: Path, submission: Callable[..., dict[str, Any]]
+) -> Path:
+    """Return a registry and a document that hold such characters wherever a text may stand."""
+    document = submission()
+    document["source"] |= {"title": HOSTILE, "publisher": HOSTILE}
+    observation = document["observations"][0]
+    observation |= {"run_id": HOSTILE, "model_reported": HOSTILE}
+    observation["provenance"] = {"label": HOSTILE}
+    observation["environment"] = {"torch_version": "2.7.1", "os": HOSTILE}
+    (work / "a.json").write_text(json.dumps(document), encoding="utf-8")
+    done = run("add", "a.json", "--registry", "mine")
+    assert done.returncode == 0, done.stderr
+    (work / "e\x1b[31m.md").write_text(HOSTILE_DOCUMENT, encoding="utf-8")
+    return registry
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ls --source my-runs",
+        "sources",
+        "environments --source my-runs",
+        "models --source my-runs",
+        "query 'from observations where source_id = $s' -p s=my-runs",
+        "query 'from sources where source_id = $s' -p s=my-runs -f json",
+        "query 'from sources where source_id = $s' -p s=my-runs -f csv",
+        "query 'from sources where source_id = $s' -p s=my-runs -f markdown",
+        "show $(registry ls --source my-runs -f csv | tail -1 | cut -d, -f1)",
+        "show $(registry ls --source my-runs -f csv | tail -1 | cut -d, -f1) -f json",
+        "import $'e\\e[31m.md'",
+        "import $'e\\e[31m.md' --draft",
+        "import $'e\\e[31m.md' --json",
+        "add $'e\\e[31m.md'",
+        "ls --model $'\\e[31m'",
+        "fit --model $'\\e[31m' --gpu $'\\u202e'",
+        "query $'select \"\\e[31m\"'",
+        "help $'\\e[31m'",
+        "doctor --registry $'\\e[31m'",
+    ],
+)
+def test_nothing_raw_reaches_a_terminal(
+    hostile: Path, environment: dict[str, str], line: str
+) -> None:
+    own = {**environment, "NO_COLOR": "1", "REGISTRY_PATH": str(hostile)}
+    shown = read_terminal(["bash", "-c", f"registry {line}"], own, hostile.parent, 200)
+    assert shown
+    assert "Traceback" not in shown
+    assert "unexpected" not in shown
+    assert shown.replace("\n", "").replace("\t", "").isprintable()
