@@ -31,8 +31,8 @@ from registry_cli.output import (
 #: The columns that are shown first where a terminal is too narrow for all of them.
 _LAYOUT = Layout(
     first=(
-        *("id", "model_id", "method", "gpu_id", "seq_len", "outcome", "peak_gib", "batch"),
-        *("n_gpus", "seconds_per_step", "source_id"),
+        *("id", "model_id", "method", "gpu_id", "seq_len", "outcome", "peak_gib", "flags"),
+        *("batch", "n_gpus", "seconds_per_step", "source_id"),
     )
 )
 
