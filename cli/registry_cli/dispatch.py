@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from registry.errors import MissingRegistryError, QueryTimeoutError, RegistryError
-from registry.progress import watched_by
+from registry.tracking import watched_by
 from registry_cli import console
 from registry_cli.group import cli
-from registry_cli.progress import show_progress
+from registry_cli.progress_bar import show_progress
 
 if TYPE_CHECKING:
     from registry.query.child import Child

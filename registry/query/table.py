@@ -31,7 +31,7 @@ _NAMED_AT_MOST = 20
 
 
 @dataclass(frozen=True)
-class _Column:
+class _ShownColumn:
     """One column: its place in a row, and how many cells of the terminal it is given."""
 
     place: int
@@ -84,7 +84,7 @@ def is_figure_column(values: Sequence[Any]) -> bool:
 
 def _describe_columns(
     columns: Sequence[str], rows: Sequence[Row], texts: Sequence[Sequence[str]], layout: Layout
-) -> list[_Column]:
+) -> list[_ShownColumn]:
     values = list(zip(*rows, strict=True)) or [()] * len(columns)
     cells = list(zip(*texts, strict=True)) or [()] * len(columns)
     return [_describe_column(*each, layout) for each in zip(count(), columns, values, cells)]
@@ -92,10 +92,10 @@ def _describe_columns(
 
 def _describe_column(
     place: int, name: str, values: Row, cells: Sequence[str], layout: Layout
-) -> _Column:
+) -> _ShownColumn:
     head = format_for_people(name)
     natural = max(map(text_width, (head, *cells)))
-    return _Column(
+    return _ShownColumn(
         place,
         head,
         natural,
@@ -107,7 +107,7 @@ def _describe_column(
     )
 
 
-def _fit(columns: Sequence[_Column], layout: Layout) -> list[_Column]:
+def _fit(columns: Sequence[_ShownColumn], layout: Layout) -> list[_ShownColumn]:
     """Return the columns to show, with their widths, in the order of the query."""
     width = layout.width or 0
     if _total(column.natural for column in columns) <= width:
@@ -121,7 +121,7 @@ def _fit(columns: Sequence[_Column], layout: Layout) -> list[_Column]:
     return sorted(_widen(kept, width), key=lambda column: column.place)
 
 
-def _rank(columns: Sequence[_Column], first: Sequence[str]) -> list[_Column]:
+def _rank(columns: Sequence[_ShownColumn], first: Sequence[str]) -> list[_ShownColumn]:
     """Return columns by how much they matter: those of ``first``, and none without a value."""
     if len(columns) <= _NAMED_AT_MOST and not {column.name for column in columns} >= {*first}:
         first = ()
@@ -132,7 +132,7 @@ def _rank(columns: Sequence[_Column], first: Sequence[str]) -> list[_Column]:
     )
 
 
-def _widen(columns: Sequence[_Column], width: int) -> Iterator[_Column]:
+def _widen(columns: Sequence[_ShownColumn], width: int) -> Iterator[_ShownColumn]:
     """Yield the columns with their widths: what is left over goes to those that matter first."""
     left = width - _total(column.least for column in columns)
     given = {column.place: min(column.least, width) for column in columns}
@@ -149,19 +149,19 @@ def _total(widths: Iterator[int]) -> int:
     return sum(found) + len(_GAP) * (len(found) - 1)
 
 
-def _format_head(columns: Sequence[_Column]) -> str:
+def _format_head(columns: Sequence[_ShownColumn]) -> str:
     rule = _GAP.join("─" * column.width for column in columns) + "\n"
     return _format_line([cut_text(column.name, column.width) for column in columns], columns) + rule
 
 
-def _format_row(texts: Sequence[str], columns: Sequence[_Column], layout: Layout) -> str:
+def _format_row(texts: Sequence[str], columns: Sequence[_ShownColumn], layout: Layout) -> str:
     if not layout.width:
         return _format_line(texts, columns)
     cells = [_fit_cell(texts[column.place], column) for column in columns]
     return "".join(_format_line(line, columns) for line in zip_longest(*cells, fillvalue=""))
 
 
-def _fit_cell(text: str, column: _Column) -> list[str]:
+def _fit_cell(text: str, column: _ShownColumn) -> list[str]:
     """Return the lines of a cell: prose continues on the next line, all else is cut."""
     if column.is_prose and text_width(text) > column.width:
         lines = textwrap.wrap(text, column.width, break_long_words=False, break_on_hyphens=False)
@@ -169,10 +169,10 @@ def _fit_cell(text: str, column: _Column) -> list[str]:
     return [cut_text(text, column.width)]
 
 
-def _format_line(texts: Sequence[str], columns: Sequence[_Column]) -> str:
+def _format_line(texts: Sequence[str], columns: Sequence[_ShownColumn]) -> str:
     return _GAP.join(map(_pad, texts, columns)).rstrip() + "\n"
 
 
-def _pad(text: str, column: _Column) -> str:
+def _pad(text: str, column: _ShownColumn) -> str:
     space = " " * (column.width - text_width(text))
     return space + text if column.is_figure else text + space

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import SubmissionError
-from registry.progress import track
 from registry.store.catalogue_files import with_parts
 from registry.store.curated import read_curated, with_described
 from registry.store.folder import ensure_writable
@@ -20,6 +19,7 @@ from registry.store.legacy import read_legacy
 from registry.store.state import State, read_state
 from registry.submission.identity import observation_id
 from registry.submission.prepare import Prepared, prepare_submission
+from registry.tracking import track
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from registry.contract import TABLES, Column, load_table
-from registry.progress import track
 from registry.store.ids import ERASED, IDENTIFIED, KnownIds, row_key
 from registry.submission.derive import complete_observation
 from registry.submission.identity import (
@@ -23,6 +22,7 @@ from registry.submission.identity import (
     float_columns,
     observation_id,
 )
+from registry.tracking import track
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

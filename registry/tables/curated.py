@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from registry.catalogue import Catalogue
 from registry.contract import load_table
 from registry.errors import SourceError
-from registry.progress import track
 from registry.reading.bounded_file import read_bytes
 from registry.reading.json_reader import parse_json, read_json_file, read_text
 from registry.reading.yaml_reader import LARGEST_YAML, parse_yaml
@@ -16,6 +15,7 @@ from registry.store.derive_tables import Document
 from registry.submission.messages import check_row
 from registry.submission.prepare import Prepared, prepare_submission
 from registry.tables.mapping_reader import read_mapping
+from registry.tracking import track
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -27,7 +27,7 @@ from registry.predict.calibration.mixture import COVERAGE, Interval, plain_inter
 from registry.predict.calibration.open_question import Kin, collect_kin, mix
 from registry.predict.calibration.runs import PURPOSES
 from registry.predict.calibration.unstated import Usual, count_usual, settle
-from registry.progress import track
+from registry.tracking import track
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

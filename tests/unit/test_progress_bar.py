@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from registry.progress import track, watched_by
-from registry_cli import progress
-from registry_cli.progress import show_progress
+from registry.tracking import track, watched_by
+from registry_cli import progress_bar
+from registry_cli.progress_bar import show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,7 +45,7 @@ def test_a_bar_is_drawn_where_it_takes_long(
 ) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(progress, "_PATIENCE_SECONDS", patience)
+    monkeypatch.setattr(progress_bar, "_PATIENCE_SECONDS", patience)
     assert list(show_progress(range(5), "counting", 5)) == [0, 1, 2, 3, 4]
     assert ("counting" in terminal.getvalue()) == (patience < 0)
 
@@ -53,6 +53,6 @@ def test_a_bar_is_drawn_where_it_takes_long(
 def test_no_bar_is_drawn_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = io.StringIO()
     monkeypatch.setattr(sys, "stderr", pipe)
-    monkeypatch.setattr(progress, "_PATIENCE_SECONDS", -1.0)
+    monkeypatch.setattr(progress_bar, "_PATIENCE_SECONDS", -1.0)
     assert list(show_progress(iter("abc"), "counting", None)) == ["a", "b", "c"]
     assert pipe.getvalue() == ""
