@@ -113,7 +113,7 @@ def test_a_job_whose_environment_lacks_us_imports_what_reports(tmp_path: Path) -
 #: What a recording does once the package's name is out of the job's sight.
 _DESCRIBE = """
 import sys
-with sys.modules["sitecustomize"].hide_own_modules.__globals__["own_modules"]():
+with sys.excepthook.__globals__["own_modules"]():
     from registry.measure.recording.catalogue_rows import describe_model
     from registry.measure.environment import collect_environment
 assert "registry" not in sys.modules
