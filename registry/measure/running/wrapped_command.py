@@ -160,14 +160,20 @@ def _judge(observation: Row, finished: Finished) -> Failure | None:
     """Return how a training ended, where the command's end says more than its own record."""
     how = format_exit(finished.returncode)
     if observation["outcome"] == "interrupted" and finished.returncode:
-        killed = finished.returncode in (-signal.SIGKILL, _SIGNAL_BASE + signal.SIGKILL)
-        if killed and finished.kernel_oom_kills:
+        if finished.kernel_oom_kills and _can_be_killed(observation, finished.returncode):
             return Failure("oom", f"{how} while the kernel killed for want of memory")
         return Failure("interrupted", how)
     is_loop = observation.get("provenance", {}).get("trainer") == "loop"
     if is_loop and observation["outcome"] == "ok" and finished.returncode:
         return Failure("interrupted" if finished.returncode in _ENDED_BY_OTHERS else "error", how)
     return None
+
+
+def _can_be_killed(observation: Row, returncode: int) -> bool:
+    """Return whether a command's status is that of a killed one, or of a launcher of several."""
+    killed = (-signal.SIGKILL, _SIGNAL_BASE + signal.SIGKILL)
+    is_launched = observation["configuration"].get("gpus_per_node", 1) > 1
+    return returncode in killed or (is_launched and returncode == 1)
 
 
 def _leading(records: list[Row]) -> list[Row]:
