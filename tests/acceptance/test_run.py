@@ -170,6 +170,8 @@ def test_a_prefix_that_sets_pythonpath_keeps_the_recorder(run: Run) -> None:
 OLD_TORCH = """
 import pathlib
 pathlib.Path("torch/optim").mkdir(parents=True)
+pathlib.Path("torch/__init__.py").touch()
+pathlib.Path("torch/optim/__init__.py").touch()
 pathlib.Path("torch/optim/optimizer.py").write_text("class Optimizer: pass")
 from torch.optim.optimizer import Optimizer
 Optimizer()

@@ -6,7 +6,6 @@ import os
 import resource
 import sys
 import tempfile
-from contextlib import suppress
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
@@ -43,7 +42,8 @@ def main(arguments: list[str]) -> int:
             failure = classify_failure(error, training=False)
             write_json(own, describe_unfinished(spec, failure))
         raise
-    _leave_group()
+    if read_rank()[1] > 1:
+        _end_at_once()
     return 0
 
 
@@ -55,7 +55,9 @@ def run_job(settings: Settings, spec: dict[str, Any], result: Path) -> None:
     import_module("peft")
     limit_memory(settings.memory_limit_bytes, device)
     model = build_model(settings, spec["model"], device)
-    with tempfile.TemporaryDirectory(prefix="registry-trial-") as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="registry-trial-", ignore_cleanup_errors=True
+    ) as folder:
         trainer = transformers.Trainer(
             model=model,
             args=transformers.TrainingArguments(**training_arguments(settings, device, folder)),
@@ -68,18 +70,15 @@ def run_job(settings: Settings, spec: dict[str, Any], result: Path) -> None:
         trainer.train()
 
 
-def _leave_group() -> None:
-    """End this process of several at once: all is recorded, and nothing may make a failure of it.
+def _end_at_once() -> None:
+    """End this process of several: all is recorded, and nothing may make a failure of it.
 
-    Threads of the group that are torn down at exit can crash a process whose training has ended.
+    The group's threads can crash a process at its exit, or while the group is destroyed. The
+    neighbours need nothing more of it: the store is torchrun's.
     """
-    distributed = import_module("torch.distributed")
-    if distributed.is_available() and distributed.is_initialized():
-        with suppress(Exception):  # a neighbour that is gone already
-            distributed.destroy_process_group()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _shard_on_cpu(trainer: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,9 @@ SPEC_NAME, RESULT_NAME = "spec.json", "result.json"
 
 #: Characters of the child's last words that are looked at.
 _LAST_WORDS = 20_000
+
+#: How the last line of a traceback begins.
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception)\b")
 
 #: What OpenMP says where it cannot map a thread's stack; the limit is why, where there is one.
 _NO_THREAD = "thread creation failed"
@@ -211,7 +215,8 @@ def _judge_exit(finished: Finished, last_words: str, *, has_record: bool) -> Fai
         return Failure("error", f"{how}, but the job left no readable result")
     said = last_words.strip().rsplit("\n", 1)[-1]
     outcome = "interrupted" if returncode == -signal.SIGKILL else "error"
-    if cause is not None or not said or outcome == "interrupted" or has_record:
+    is_reason = not has_record or _EXCEPTION.match(said)
+    if cause is not None or not said or outcome == "interrupted" or not is_reason:
         return Failure(outcome, how)
     return Failure(outcome, shorten(f"{how}: {said}"))
 

@@ -100,6 +100,12 @@ elif name == "silent":
 elif name == "recorded-kill":
     record("interrupted")
     os.kill(os.getpid(), 9)
+elif name == "launcher":
+    record("ok")
+    sys.exit("Traceback:\\nRendezvousConnectionError: the connection failed")
+elif name == "warned":
+    record("ok")
+    sys.exit("UserWarning: nothing that matters")
 elif name.startswith("rank-"):
     record("interrupted" if name.endswith("9") else "ok")
     sys.stderr.write({torchrun!r}.replace("CODE", name.removeprefix("rank-")))
@@ -168,6 +174,8 @@ def run(name: str, folder: Path, python: str, **settings: Any) -> TrialResult:
             "interrupted",
             "exit status 1; rank 1 failed first: killed by signal 9 (SIGKILL)",
         ),
+        ("launcher", "error", "exit status 1: RendezvousConnectionError: the connection failed"),
+        ("warned", "error", "exit status 1"),
         ("rank-3", "error", "exit status 1; rank 1 failed first: exit status 3"),
     ],
 )
