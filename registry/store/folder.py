@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from platformdirs import user_data_path
-
 from registry.contract import FORMAT_VERSION
 from registry.errors import ContractError, MissingRegistryError, StoreError
 from registry.store.files import filled_folder, is_free, require_free
@@ -221,6 +219,8 @@ NO_HOME = Path("/nonexistent/peft-registry/records")
 
 def user_folder() -> Path:
     """Return the user's own registry folder, which need not exist yet; NO_HOME without a home."""
+    from platformdirs import user_data_path  # noqa: PLC0415 - where a wheel is built, it is missing
+
     try:
         folder = user_data_path("peft-registry", appauthor=False)
     except RuntimeError:

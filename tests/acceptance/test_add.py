@@ -418,9 +418,14 @@ def test_a_training_that_ended_before_its_run_was_killed_is_added_beside_the_oth
     for file in folder.iterdir():
         os.utime(file, (0, 0))
     assert run(*python).stderr.splitlines()[0] == (
-        f"{folder}: records of a run that was killed; add them with: registry add {folder}; then "
+        f"{folder}: records of a run that was killed; add them with: registry add {folder}, or "
         "remove the folder"
     )
+    assert f"left over: {folder}: records of a run that was killed; " in run("doctor").stdout
+    assert run("add", str(folder), "--dry-run").returncode == 0
+    assert "killed" in run("doctor").stdout
     assert run("add", str(folder), "--registry", "new").returncode == 0
+    assert "killed" not in run(*python).stderr
+    assert json.loads(run("doctor", "-f", "json").stdout)["left over"] == []
     found = run("query", "select outcome from results order by all", "--registry", "new")
     assert found.stdout.split() == ["outcome", "interrupted", "ok"]

@@ -18,6 +18,7 @@ from registry.store.folder import ENVIRONMENT_VARIABLE, NO_HOME, Folder, Locatio
 from registry.store.snapshot import read_snapshot
 from registry_cli import console
 from registry_cli.group import HintedChoice
+from registry_cli.measuring import describe_left_over
 from registry_cli.options import locate, registry_option
 
 _PACKAGES = ("duckdb", "pyarrow", "pandas", "pandera", "pydantic", "click", "numpy")
@@ -47,10 +48,13 @@ def command(*, format_name: str, registry_path: Path | None) -> int:
         "registry": _describe_registry(registry_path, problems),
     }
     problems += [f"{name} is not installed" for name in _PACKAGES if _version(name) is None]
+    left_over = describe_left_over()
     if format_name == "json":
-        console.data({**report, "problems": problems})
+        console.data({**report, "left over": left_over, "problems": problems})
     else:
         _print_report(report)
+        for text in left_over:
+            console.say(f"left over: {text}")
         for problem in problems:
             console.say(f"problem: {problem}")
     return 1 if problems else 0
