@@ -40,6 +40,7 @@ _FEWEST_COLUMNS = 3
 
 #: Columns of the contract whose texts are listed one by one, with what each means.
 _LISTED: Final = ("model_id", "gpu_id", "method", "compute_dtype", "outcome")
+_METRIC: Final = re.compile(r"(?i)metrics?|measure(?:ment)?s?|指标")
 _REQUIRED: Final = ("model_id", "method", "gpu_id", "n_gpus")
 
 
@@ -154,9 +155,13 @@ class _Look:
 
 
 def _look_at(table: RawTable, catalogue: Catalogue) -> _Look:
-    """Return what a table looks like; on its side where its rows, not its columns, are measured."""
+    """Return what a table looks like; on its side where its rows, not its columns, are measured.
+
+    They are where the first column says that it names metrics.
+    """
     look = _look_upright(table, catalogue)
-    if look.is_measured or len(table.columns) < _FEWEST_COLUMNS:
+    is_upright = look.is_measured and _METRIC.fullmatch(table.columns[0]) is None
+    if is_upright or len(table.columns) < _FEWEST_COLUMNS:
         return look
     turned = _look_upright(transpose(table), catalogue)
     is_better = turned.is_measured and not turned.pivots
@@ -275,9 +280,9 @@ class _Drafter:
         else:
             yield f"      {_yaml(name)}:"
             yield "        values:"
-            for text in given:
+            for text in dict.fromkeys(map(plain_text, given)):
                 said = values_of(to, text, self._catalogue)
-                yield f"          {_yaml(plain_text(text))}: {_yaml(said)}"
+                yield f"          {_yaml(text)}: {_yaml(said)}"
 
 
 def _names_numbers(look: _Look) -> bool:

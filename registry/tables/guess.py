@@ -87,6 +87,12 @@ _RATES: Final = {
     "s/step": "step_time",
     "s/sample": "sample_time",
 }
+#: Figures of answers that a model gives, and of files: no training is measured.
+_NO_TRAINING: Final = re.compile(
+    r"infer|decod|prefill|generat(?:e|ion)|推理|(?:model|file|checkpoint|adapter|disk) size",
+    re.IGNORECASE,
+)
+
 #: Metrics of which a number alone says nothing.
 _WITH_UNIT: Final = ("peak_memory", "total_time", "step_time", "sample_time", "flops_per_second")
 _KINDS: Final = ("reserved", "allocated", "active")
@@ -147,6 +153,8 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
     words = [text for text in said if parse_outcome_word(text).kind != "other"]
     is_figures = bool(figures) and len(figures) >= _MOST * max(1, len(said) - len(words))
     metric, in_cells = _metric(name, header, figures) if is_figures else (None, False)
+    if metric is not None and _NO_TRAINING.search(name):
+        return Guess(header=header, is_figures=True)
     if metric is None:
         to = _target(name, said, is_figures=is_figures)
         is_words = bool(said) and len(words) == len(said)

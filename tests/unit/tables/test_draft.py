@@ -73,6 +73,8 @@ def test_a_header_says_its_unit(name: str, unit: str | None, *, per_gpu: bool) -
         ("1 Device", ["✅", "❌"], "?"),
         ("Comment", ["fast"], "?"),
         ("Memory", ["OOM", "-"], "?"),
+        ("Inference speed", ["33.1 tokens/sec"], "?"),
+        ("Model Size", ["548 MB"], "?"),
         ("num_gpus", ["1"], "n_gpus"),
         ("gpu_name", ["A100"], "gpu_id"),
         ("per_device_train_batch_size", ["4"], "micro_batch_size"),
@@ -164,6 +166,33 @@ def test_a_table_that_a_program_wrote_is_drafted_but_for_its_unit(
     assert result.problems == ()
     outcomes = [row["outcome"] for row in result.submission["observations"]]
     assert outcomes == ["ok", "oom", "error"]
+
+
+def test_texts_that_differ_in_markup_alone_are_drafted_once(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    path = tmp_path / "doc.md"
+    path.write_text(
+        "| Model | Memory |\n|---|---|\n| **Qwen-7B** | 20 GiB |\n| Qwen-7B | 21 GiB |\n",
+        encoding="utf-8",
+    )
+    text = draft_mapping(path, read_tables(path), catalogue)
+    assert text.count("Qwen-7B: {model_id: qwen-7b}") == 1
+
+
+def test_a_table_of_a_metric_in_each_row_is_drafted_on_its_side(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    path = tmp_path / "doc.md"
+    path.write_text(
+        "| Metric | LoRA | QLoRA |\n|---|---|---|\n"
+        "| Peak memory | 20 GiB | 12 GiB |\n| Training time | 30 min | 45 min |\n",
+        encoding="utf-8",
+    )
+    (table,) = yaml.safe_load(draft_mapping(path, read_tables(path), catalogue))["tables"]
+    assert table["transposed"] is True
+    assert table["columns"]["Metric"]["values"]["LoRA"] == {"method": "lora"}
+    assert table["columns"]["Training time"] == {"figure": {"metric": "total_time"}}
 
 
 def test_a_list_shows_headings_prose_columns_and_two_rows(tmp_path: Path) -> None:
