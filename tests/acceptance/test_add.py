@@ -295,6 +295,21 @@ def test_a_document_is_imported_with_its_mapping(run: Run) -> None:
     assert run("check", "--registry", "empty").returncode == 0
 
 
+def test_a_dry_run_of_packed_logs_shows_their_figures(run: Run, work: Path) -> None:
+    log = (CHECKOUT / "tests/fixtures/importers/mlperf/result_1.txt").read_text(encoding="utf-8")
+    (work / "logs").mkdir()
+    packed = json.dumps({"name": "result_1.txt", "text": log})
+    (work / "logs/files.jsonl").write_text(f"{packed}\n", encoding="utf-8")
+    mapping = "source: {source_id: a}\nlogs: [{importer: mlperf}]\n"
+    (work / "logs/mapping.yaml").write_text(mapping, encoding="utf-8")
+    done = run("import", "logs", "--mapping", "logs/mapping.yaml", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "\nresult_1.txt: interrupted\n" in done.stdout
+    (rate,) = [line for line in done.stdout.splitlines() if "samples_per_second" in line]
+    assert rate.startswith("    samples_per_second = ")
+    assert "(median, total); of " in rate
+
+
 TABLE = """# Runs
 
 On one card.
