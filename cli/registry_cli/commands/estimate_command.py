@@ -14,7 +14,6 @@ from registry.predict.answer.prediction import (
     Cost,
     Prediction,
     estimate_cost,
-    predict_dry_run,
     predict_memory,
 )
 from registry.predict.calibration.calibration_file import read_calibration
@@ -71,11 +70,11 @@ def command(
     calibration = read_calibration(Registry(locate(registry_path)))
     question = settle_stack(build_question(asked, catalogue), calibration)
     console.warn_all(check_question(question))
-    memory = predict_memory(question, calibration)
     if dry_run:
-        from registry_cli.dry_running import reserved_bytes  # noqa: PLC0415 - only then
+        from registry_cli.dry_running import execute  # noqa: PLC0415 - only then
 
-        memory = predict_dry_run(question, calibration, reserved_bytes(question, asked, catalogue))
+        calibration = execute(question, calibration, asked, catalogue)
+    memory = predict_memory(question, calibration)
     cost = None
     if question.gpu is not None:
         cost = estimate_cost(
