@@ -150,8 +150,10 @@ _OPTIONS = (
         "--packing/--no-packing", default=None, help="Whether samples fill sequences together."
     ),
     click.option("--mean-tokens", type=float, help="Tokens of a sample on average (for times)."),
-    click.option("--tensor-parallel", type=int, help="Refused above 1: it is not computed."),
-    click.option("--pipeline-parallel", type=int, help="Refused above 1: it is not computed."),
+    click.option(
+        "--tensor-parallel", type=int, help="Devices that share each layer (full training)."
+    ),
+    click.option("--pipeline-parallel", type=int, help="Stages of layers (full)."),
     click.option("--sharding", type=HintedChoice(list(vocabulary("sharding"))), metavar="NAME"),
     click.option("--offload", type=HintedChoice(list(vocabulary("offload"))), metavar="NAME"),
     click.option("--stack", metavar="NAME", help="Assume the stack of this source or framework."),

@@ -10,6 +10,7 @@ from registry.errors import QuestionError
 from registry.predict.architecture import Accelerator, Architecture, architecture_of, gpu_of
 from registry.predict.formula.methods import check_method, method_params
 from registry.predict.formula.optimizers import check_optimizer
+from registry.predict.formula.parallel import check_split
 from registry.predict.sharding import FSDP, SHARDS_OPTIMIZER
 
 if TYPE_CHECKING:
@@ -126,6 +127,11 @@ class Question:
     def varies(self) -> bool:
         """Whether samples differ in length, as far as is known."""
         return self.length_distribution == "variable"
+
+    @property
+    def is_split(self) -> bool:
+        """Whether the model is split within layers or by layers."""
+        return max(self.tensor_parallel or 1, self.pipeline_parallel or 1) > 1
 
     @property
     def deepspeed(self) -> bool:
@@ -250,14 +256,8 @@ def _check_training(question: Question) -> None:
 
 
 def _check_parallel(question: Question) -> None:
-    """Raise QuestionError for what splits a model in ways that are not computed."""
-    for name in ("tensor_parallel", "pipeline_parallel"):
-        size = getattr(question, name) or 1
-        if size > 1:
-            raise QuestionError(
-                f"{name} {size}: too few measured runs state all that its memory depends on, so "
-                "it is not computed; expected 1; ask with --sharding zero3 or fsdp instead"
-            )
+    """Raise QuestionError for devices that do not spread, and for splits that are not computed."""
+    check_split(question)
     if question.n_gpus % (question.n_nodes or 1):
         raise QuestionError(
             f"n_nodes {question.n_nodes}: found {question.n_gpus} devices in all, which do not "
@@ -279,6 +279,8 @@ def check_question(question: Question) -> list[str]:
             f"{question.model.model_id} is a mixture of experts: what its routing needs is not in "
             "the formula"
         )
+    if question.is_split:
+        warnings.append("the time of a model split by tensor or pipeline is not computed")
     warnings += _check_sources(question)
     if question.full and question.trains_embeddings:
         return warnings

@@ -76,11 +76,11 @@ def command(
         calibration = execute(question, calibration, asked, catalogue)
     memory = predict_memory(question, calibration)
     cost = None
-    if question.gpu is not None:
+    if question.gpu is not None and not question.is_split:
         cost = estimate_cost(
             question, calibration, n_samples=n_samples, n_epochs=epochs, price_per_gpu_hour=price
         )
-    elif n_samples or price:
+    elif (n_samples or price) and not question.is_split:
         raise click.UsageError("time and cost depend on the card: give --gpu")
     if as_json:
         console.data(_data(question, memory, cost))

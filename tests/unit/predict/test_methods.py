@@ -126,8 +126,8 @@ def test_an_optimizer_is_computed_or_refused_by_name(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"tensor_parallel": 2}, "tensor_parallel 2: too few measured runs"),
-        ({"pipeline_parallel": 4}, "pipeline_parallel 4: too few measured runs"),
+        ({"tensor_parallel": 2}, "tensor_parallel 2 with method lora: no measured run"),
+        ({"pipeline_parallel": 4}, "pipeline_parallel 4 with method lora: no measured run"),
         ({"n_gpus": 3, "n_nodes": 2}, "n_nodes 2: found 3 devices in all"),
         ({"loss_kernel": "magic"}, "loss_kernel: found 'magic'; expected one of whole, chunked, "),
         (
