@@ -92,19 +92,19 @@ def kept_of(stage: Stage, activations: list[Term]) -> list[Term]:
 def _of_one_stage(question: Question) -> Question:
     """Return a question about a model as small as what one device holds.
 
-    Megatron keeps 18 bytes a parameter (16-bit weights, gradients, masters and moments in fp32),
-    in buffers of its own, and its optimizer updates in place (fused); so does DeepSpeed's.
+    Megatron keeps 18 bytes a parameter (16-bit weights; gradients, masters and moments in fp32)
+    whatever the weights are stated to be, in buffers of its own. Its optimizer updates in place
+    (fused); so does DeepSpeed's.
     """
     tensor, stages = question.tensor_parallel or 1, question.pipeline_parallel or 1
     plain = question.optimizer in (None, "adamw", "adamw_torch", "adamw_hf")
-    held = question.param_dtype or (None if question.deepspeed else "fp32")
     return question.changed(
         model=_share(question.model, tensor, stages),
         n_gpus=question.n_gpus // (tensor * stages) if question.deepspeed else 1,
         n_nodes=None,
         tensor_parallel=None,
         pipeline_parallel=None,
-        param_dtype=held,
+        param_dtype=question.param_dtype if question.deepspeed else "fp32",
         optimizer="adamw_apex_fused" if plain else question.optimizer,
     )
 
