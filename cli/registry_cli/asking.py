@@ -102,6 +102,11 @@ _OPTIONS = (
         "--quant-method", type=HintedChoice(list(vocabulary("quant_method"))), metavar="NAME"
     ),
     click.option(
+        "--quantized-experts/--no-quantized-experts",
+        default=None,
+        help="Whether a quantized mixture's experts are quantized.",
+    ),
+    click.option(
         "--seq-len",
         type=COUNT,
         default="2048",

@@ -53,6 +53,9 @@ class Question:
     quant_bits: int | None = None
     quant_method: str | None = None
     quant_type: str | None = None
+    #: Whether the experts of a quantized mixture are quantized; taken so, as the measured runs are.
+    #: bitsandbytes leaves experts that transformers 5 fuses as they are.
+    quantized_experts: bool | None = None
     compute_dtype: str | None = None
     param_dtype: str | None = None
     lora_rank: int | None = None
@@ -175,6 +178,12 @@ class Question:
         return self.quantized and self.bitsandbytes and self.loss_kernel != "unsloth"
 
     @property
+    def plain_experts(self) -> int:
+        """Parameters of experts that bitsandbytes leaves unquantized."""
+        left = self.quantized and self.quantized_experts is False
+        return self.model.expert_params if left else 0
+
+    @property
     def keeps_gradients(self) -> bool:
         """Whether gradients are alive when a backward pass starts: they are accumulated."""
         alone = self.optimizer_in_backward or self.grad_accum_steps == 1
@@ -281,12 +290,27 @@ def check_question(question: Question) -> list[str]:
         )
     if question.is_split:
         warnings.append("the time of a model split by tensor or pipeline is not computed")
+    warnings += _check_experts(question)
     warnings += _check_sources(question)
     if question.full and question.trains_embeddings:
         return warnings
     if question.sharding in SHARDS_OPTIMIZER and question.n_gpus == 1:
         warnings.append(f"sharding {question.sharding} on one GPU spreads nothing")
     return warnings
+
+
+def _check_experts(question: Question) -> list[str]:
+    """Return a warning where a mixture's experts may stay unquantized, with what they then take."""
+    in_doubt = question.quantized and question.bitsandbytes and question.quantized_experts is None
+    if not (in_doubt and question.model.n_experts):
+        return []
+    held = question.model.expert_params * (4 if question.keeps_fp32_embeddings else 2)
+    warning = (
+        f"the experts of {question.model.model_id} are taken as quantized; bitsandbytes leaves "
+        f"those that transformers 5 fuses as they are, which is {held / 2**30:.0f} GiB: ask "
+        "with --no-quantized-experts"
+    )
+    return [warning]
 
 
 def _check_sources(question: Question) -> list[str]:

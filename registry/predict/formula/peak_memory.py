@@ -43,9 +43,8 @@ def _terms(stage: Stage) -> list[Term]:
     question = stage.question
     stay = [*weights(question), *trained(question), *runtime(question)]
     made = gradients(question)
-    backward = [*kept_of(stage, activations(question)), *fragmentation(question)]
-    if stage.has_logits:
-        backward += logits(question)
+    made_logits = logits(question) if stage.has_logits else []
+    backward = [*kept_of(stage, activations(question)), *made_logits, *fragmentation(question)]
     step = step_temporaries(question)
     if question.keeps_gradients:
         stay += made
