@@ -52,7 +52,7 @@ def main() -> None:
     print(_HEAD.format("", *titles))
     for name, peer in _peers(arguments.eleuther).items():
         _report(name, peer, rows, ours)
-    _report("ours", _ours, rows, ours)
+    _report("our formula alone", _ours, rows, ours)
 
 
 def _parse() -> argparse.Namespace:
