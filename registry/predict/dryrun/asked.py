@@ -105,6 +105,12 @@ def _check_job(question: Question) -> list[str]:
             question.setting("compute_dtype") not in _DTYPES
         ),
         f"method {question.method}": question.method in _UNLIKE,
+        # transformers 5 fuses them, and bitsandbytes leaves them as they are
+        "a mixture with quantized experts": (
+            question.quantized
+            and bool(question.model.n_experts)
+            and question.quantized_experts is not False
+        ),
         f"sharding {question.sharding}": (
             question.n_gpus > 1 and question.sharding not in (None, "none", "ddp")
         ),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,13 @@ from registry.predict.dryrun import Recipe
 from registry.predict.dryrun.asked import job_of
 from registry.predict.question import Question
 from tests.unit.predict.tiny import TINY
+
+MIXTURE = replace(TINY, n_experts=4)
+
+
+def test_a_mixture_whose_experts_stay_unquantized_is_executed() -> None:
+    settings, _ = job_of(Question(MIXTURE, quant_bits=4, quantized_experts=False), "tiny")
+    assert settings.quantization == "nf4"
 
 
 def test_what_is_stated_reaches_the_job() -> None:
@@ -55,10 +63,11 @@ def test_virtual_tokens_reach_peft() -> None:
         ({"compute_dtype": "fp8"}, "compute_dtype fp8"),
         ({"method": "lorafa"}, "method lorafa"),
         ({"n_gpus": 2, "sharding": "zero3"}, "sharding zero3"),
+        ({"model": MIXTURE, "quant_bits": 4}, "a mixture with quantized experts"),
     ],
 )
 def test_what_is_not_executed_is_refused_by_name(stated: dict[str, Any], named: str) -> None:
     with pytest.raises(QuestionError) as caught:
-        job_of(Question(TINY, **stated), "tiny")
+        job_of(Question(**{"model": TINY, **stated}), "tiny")
     expected = f"dry run: {named} is not executed; ask without it, which takes the formula"
     assert str(caught.value) == expected
