@@ -109,6 +109,11 @@ _OPTIONS = (
         "--quant-method", type=HintedChoice(list(vocabulary("quant_method"))), metavar="NAME"
     ),
     click.option(
+        "--quantized-experts/--no-quantized-experts",
+        default=None,
+        help="Whether a quantized mixture's experts are quantized.",
+    ),
+    click.option(
         "--seq-len",
         type=COUNT,
         default="2048",
@@ -157,8 +162,10 @@ _OPTIONS = (
         "--packing/--no-packing", default=None, help="Whether samples fill sequences together."
     ),
     click.option("--mean-tokens", type=float, help="Tokens of a sample on average (for times)."),
-    click.option("--tensor-parallel", type=int, help="Refused above 1: it is not computed."),
-    click.option("--pipeline-parallel", type=int, help="Refused above 1: it is not computed."),
+    click.option(
+        "--tensor-parallel", type=int, help="Devices that share each layer (full training)."
+    ),
+    click.option("--pipeline-parallel", type=int, help="Stages of layers (full)."),
     click.option("--sharding", type=HintedChoice(list(vocabulary("sharding"))), metavar="NAME"),
     click.option("--offload", type=HintedChoice(list(vocabulary("offload"))), metavar="NAME"),
     click.option("--stack", metavar="NAME", help="Assume the stack of this source or framework."),

@@ -241,6 +241,8 @@ class Calibration:
     time: Calibrated
     #: How often the settings occur that questions leave open.
     usual: Usual
+    #: By what a dry run of the question at hand says the formula is off.
+    executed: float = 1.0
 
     @cached_property
     def kin(self) -> dict[Kin, tuple[str, ...]]:
