@@ -11,13 +11,13 @@ from registry.submission.identity import canonical_json, document_id
 
 if TYPE_CHECKING:
     from registry.sharing.patch import Author
-    from registry.sharing.selection import Selection
+    from registry.sharing.selection import ChosenRecords
 
 #: The licence of what is contributed, as LICENSE-DATA says.
 LICENCE = "CC-BY-4.0"
 
 
-def offer_documents(chosen: Selection, author: Author) -> list[Document]:
+def offer_documents(chosen: ChosenRecords, author: Author) -> list[Document]:
     """Return the documents as they go out: who publishes them, and under which licence."""
     return [_published(document.plain, author.name) for document in chosen.documents]
 

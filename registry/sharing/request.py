@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from registry.api import Registry
-    from registry.sharing.selection import Selection
+    from registry.sharing.selection import ChosenRecords
 
 Row = dict[str, Any]
 
@@ -43,7 +43,7 @@ class Contribution:
 
 
 def describe_contribution(
-    registry: Registry, chosen: Selection, own: Collection[str]
+    registry: Registry, chosen: ChosenRecords, own: Collection[str]
 ) -> Contribution:
     """Return what is to be told of observations of a registry that go out.
 
@@ -64,7 +64,9 @@ def _read_sql(name: str) -> str:
     return (files("registry.sharing") / f"{name}.sql").read_text(encoding="utf-8")
 
 
-def _collect_doubts(registry: Registry, chosen: Selection, rows: tuple[Row, ...]) -> Iterator[str]:
+def _collect_doubts(
+    registry: Registry, chosen: ChosenRecords, rows: tuple[Row, ...]
+) -> Iterator[str]:
     for row in rows:
         for flag in row["flags"] or ():
             yield f"{row['observation_id'][:_DIGITS]}: flag {flag}"
@@ -80,7 +82,7 @@ def _collect_doubts(registry: Registry, chosen: Selection, rows: tuple[Row, ...]
             )
 
 
-def _find_disturbed(chosen: Selection) -> Iterator[str]:
+def _find_disturbed(chosen: ChosenRecords) -> Iterator[str]:
     """Yield a line where other jobs had the processors while something was measured."""
     busy = []
     for document in chosen.documents:

@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Selection:
+class ChosenRecords:
     """Documents that hold the chosen observations and no others."""
 
     documents: tuple[Document, ...]
@@ -48,7 +48,7 @@ class OwnRecords:
         """The ids of the observations."""
         return frozenset(row["observation_id"] for row in self.observations)
 
-    def choose_ids(self, prefixes: Iterable[str]) -> Selection:
+    def choose_ids(self, prefixes: Iterable[str]) -> ChosenRecords:
         """Return the observations whose ids begin so. Raises StoreError unless each names one."""
         return self._select({self._find(prefix) for prefix in prefixes})
 
@@ -62,7 +62,7 @@ class OwnRecords:
             )
         return found[0]
 
-    def choose_source(self, source_id: str) -> Selection:
+    def choose_source(self, source_id: str) -> ChosenRecords:
         """Return all observations of a source: the trials of a plan. Raises StoreError for none."""
         known = {row["source_id"] for row in self.observations}
         if source_id not in known:
@@ -74,7 +74,7 @@ class OwnRecords:
             )
         return self._select(self._ids(lambda row: row["source_id"] == source_id))
 
-    def choose_last(self) -> Selection:
+    def choose_last(self) -> ChosenRecords:
         """Return the observation that was measured last. Raises StoreError where there is none."""
         dated = [row for row in self.observations if row.get("observed_at")]
         if not dated:
@@ -88,7 +88,7 @@ class OwnRecords:
     def _ids(self, wanted: Callable[[Row], bool]) -> set[str]:
         return {row["observation_id"] for row in self.observations if wanted(row)}
 
-    def _select(self, chosen: Collection[str]) -> Selection:
+    def _select(self, chosen: Collection[str]) -> ChosenRecords:
         """Return what of the chosen the curated records lack. Raises StoreError for nothing."""
         new = set(chosen) - self.curated
         if not new:
@@ -100,7 +100,7 @@ class OwnRecords:
         kept = without_observations(self.documents, others - new, set())
         documents = tuple(one for one in kept if one.plain.get("observations"))
         ids = tuple(row["observation_id"] for row in derive_tables(documents)["observations"])
-        return Selection(documents, ids, len(chosen) - len(new))
+        return ChosenRecords(documents, ids, len(chosen) - len(new))
 
 
 def read_own(location: Location) -> OwnRecords:

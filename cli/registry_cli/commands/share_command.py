@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from registry.sharing.patch import Author
     from registry.sharing.request import Contribution
-    from registry.sharing.selection import OwnRecords, Selection
+    from registry.sharing.selection import ChosenRecords, OwnRecords
     from registry.store.derive_tables import Document
     from registry.store.folder import Location
 
@@ -128,7 +128,9 @@ def _validate(
             raise click.UsageError(f"found {one!r}; expected at least 4 digits of an id")
 
 
-def _choose(own: OwnRecords, ids: tuple[str, ...], plan: str | None, *, last: bool) -> Selection:
+def _choose(
+    own: OwnRecords, ids: tuple[str, ...], plan: str | None, *, last: bool
+) -> ChosenRecords:
     if plan is not None:
         return own.choose_source(_plan_name(plan))
     return own.choose_last() if last else own.choose_ids(ids)
@@ -163,7 +165,7 @@ def _show_content(documents: Sequence[Document], allow: Iterable[str]) -> None:
         )
 
 
-def _show_contribution(contribution: Contribution, chosen: Selection) -> None:
+def _show_contribution(contribution: Contribution, chosen: ChosenRecords) -> None:
     from registry.sharing.request import format_rows  # noqa: PLC0415 - heavy
 
     console.say("")
