@@ -27,6 +27,7 @@ from registry.predict.calibration.mixture import COVERAGE, Interval
 from registry.predict.calibration.open_question import GROUPS, Stacks, collect_stacks, group_of, mix
 from registry.predict.calibration.runs import PURPOSES
 from registry.predict.calibration.unstated import Usual, count_usual, settle
+from registry.tracking import track
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -142,7 +143,8 @@ def hold_out(fitted: Fit, split: str) -> list[HeldOut]:
     kernel = covariance(fitted.design, fitted.design, fitted.prior)
     level = {"model": "shape", "source": "stack"}[split]
     groups = dict.fromkeys(row.groups[level] for row in fitted.rows)
-    return [held for group in groups for held in _fold(fitted, kernel, level, group)]
+    tracked = track(groups, f"holding out each {split}", len(groups))
+    return [held for group in tracked for held in _fold(fitted, kernel, level, group)]
 
 
 def _rows_held_out(fitted: Fit) -> list[HeldOut]:
@@ -239,6 +241,8 @@ class Calibration:
     time: Calibrated
     #: How often the settings occur that questions leave open.
     usual: Usual
+    #: By what a dry run of the question at hand says the formula is off.
+    executed: float = 1.0
     #: Ids of the user's own runs that it was not fitted on: they count as evidence.
     newer: frozenset[str] = frozenset()
 
@@ -291,9 +295,10 @@ def hold_out_open(
     Nothing is known of the source then: not its settings, not what it calls usual. ``sources``
     names those that are wanted; all, if left out.
     """
-    wanted = sources or dict.fromkeys(one.source_id for one in observations if one.measured_memory)
+    measured = dict.fromkeys(one.source_id for one in observations if one.measured_memory)
+    wanted = list(sources or measured)
     found = []
-    for source in wanted:
+    for source in track(wanted, "holding out each source", len(wanted)):
         others = [one for one in observations if one.source_id != source]
         # from the start: what a fit of all rows found far off, it found with the source's help
         part = fit([row for row in fitted.rows if row.groups["stack"] != source], fitted.prior)

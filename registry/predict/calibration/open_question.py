@@ -104,6 +104,11 @@ class OpenMixture:
         """All answers together."""
         return Mixture(self.components)
 
+    def scaled(self, factor: float) -> OpenMixture:
+        """Return it with each answer times a factor."""
+        found = tuple(Component(c.weight, c.median * factor, c.deviation) for c in self.components)
+        return OpenMixture(self.plausible, found)
+
     def given(self, wanted: Iterable[Plausible]) -> Mixture:
         """Return the answers to some of what it may mean, their weights made 1 again."""
         chosen = {id(one) for one in wanted}

@@ -18,12 +18,12 @@ from registry.predict.answer.prediction import (
     Prediction,
     estimate_cost,
     judge,
-    predict_dry_run,
     predict_memory,
     raise_to_floor,
 )
 from registry.predict.answer.will_it_fit import answer
 from registry.predict.calibration.mixture import Interval
+from registry.predict.dryrun.correction import correct, likeliest
 from registry.predict.formula.peak_memory import GIB
 
 if TYPE_CHECKING:
@@ -241,15 +241,33 @@ def test_a_neighbour_carries_over_by_the_formulas_difference(
     assert moved > (seen.observation.peak_bytes or 0)
 
 
-def test_a_dry_run_takes_the_place_of_what_the_formula_says(
+def test_a_dry_run_corrects_the_answer_and_all_its_variations(
     ask: Ask, calibration: Calibration
 ) -> None:
     question = ask("qwen-7b", quant_bits=4)
-    found = predict_dry_run(question, calibration, 10 * GIB)
-    formula = predict_memory(question, calibration).figure
-    assert found.predictor == "dry run on fake tensors"
-    assert found.figure.value == pytest.approx(10 * GIB + 1e9)
-    assert found.figure.high / found.figure.value == pytest.approx(formula.high / formula.value)
+    formula = predict_memory(question, calibration)
+    meant = likeliest(question, calibration)
+    corrected = correct(meant, calibration, 40 * GIB)
+    assert predict_memory(meant, corrected).figure.value == pytest.approx(40 * GIB + 1e9)
+    found = predict_memory(question, corrected)
+    assert found.predictor == "dry run on fake tensors, with the formula's interval"
+    assert found.figure.value / formula.figure.value == pytest.approx(corrected.executed)
+    assert found.figure.high / found.figure.value == pytest.approx(
+        formula.figure.high / formula.figure.value
+    )
+    assert found.meanings is not None
+    assert formula.meanings is not None
+    assert found.meanings.mixture.quantile(0.5) == pytest.approx(
+        corrected.executed * formula.meanings.mixture.quantile(0.5)
+    )
+
+
+def test_a_dry_run_corrects_the_answer_of_a_named_stack(ask: Ask, calibration: Calibration) -> None:
+    question = ask("qwen-7b", quant_bits=4, stack="swift-benchmark")
+    corrected = correct(likeliest(question, calibration), calibration, 40 * GIB)
+    found = predict_memory(question, corrected)
+    assert found.figure.value == pytest.approx(40 * GIB + 1e9)
+    assert sum(found.parts.values()) == pytest.approx(found.figure.value)
 
 
 def test_cost_follows_from_the_step(ask: Ask, calibration: Calibration) -> None:
