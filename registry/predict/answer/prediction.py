@@ -29,7 +29,7 @@ FITS, DOES_NOT_FIT, UNDECIDED = "fits", "does not fit", "undecided"
 PREDICTORS = {
     "row": "nearest observation and the formula's difference",
     "model": "formula, calibrated on the same stack's other models",
-    "source": "formula, calibrated on all stacks, over what the question leaves open",
+    "source": "formula, widened by what stacks were off by, over what the question leaves open",
     "dry run": "dry run on fake tensors, with the formula's interval",
 }
 

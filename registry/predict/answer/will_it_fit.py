@@ -164,8 +164,9 @@ def _rests_on(
 ) -> tuple[tuple[str, float], ...]:
     rows: list[tuple[float, Question]] = [(1.0, question)]
     if prediction.meanings is not None:
-        likeliest = prediction.meanings.plausible[:_MOST_LIKELY]
-        rows = [(one.weight, one.question) for one in likeliest]
+        measured = [one for one in prediction.meanings.plausible if one.question.stack]
+        measured.sort(key=lambda one: -one.weight)
+        rows = [(one.weight, one.question) for one in measured[:_MOST_LIKELY]]
     pulls: dict[str, float] = defaultdict(float)
     for weight, asked in rows:
         for key, pull in calibration.memory.fit.shares(memory_row(asked)):
@@ -175,5 +176,5 @@ def _rests_on(
     return tuple((key, pull / whole) for key, pull in strongest)
 
 
-#: So many of the likeliest meanings say what an answer rests on.
+#: So many of the likeliest meanings on stacks that were measured say what an answer rests on.
 _MOST_LIKELY = 4
