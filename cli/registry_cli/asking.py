@@ -24,6 +24,7 @@ from registry.predict.calibration.runs import resolve_stack
 from registry.predict.question import Question
 from registry.store.snapshot import load_catalogue
 from registry.units import parse_memory
+from registry_cli.completing import complete_gpu, complete_model
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate
 
@@ -68,7 +69,12 @@ def _one_or_several(
 
 
 _OPTIONS = (
-    click.option("--model", metavar="ID", help="Model in the catalogue (id or alias)."),
+    click.option(
+        "--model",
+        metavar="ID",
+        shell_complete=complete_model,
+        help="Model in the catalogue (id or alias).",
+    ),
     click.option(
         "--config",
         metavar="FILE",
@@ -82,6 +88,7 @@ _OPTIONS = (
     click.option(
         "--gpu",
         metavar="ID",
+        shell_complete=complete_gpu,
         multiple=True,
         callback=_one_or_several,
         help="Accelerator in the catalogue (id or alias); fit takes several.",

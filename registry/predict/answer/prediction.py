@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from registry.predict.answer.leaner import find_floor, floor_of
 from registry.predict.answer.nearest import distance
-from registry.predict.calibration.fit_rows import USABLE, memory_row, time_row
-from registry.predict.calibration.mixture import plain_interval, widened
-from registry.predict.calibration.open_question import mix
+from registry.predict.calibration.fit_rows import USABLE, measured_terms, memory_row, time_row
+from registry.predict.calibration.mixture import widened
+from registry.predict.calibration.open_question import group_of, mix
 from registry.predict.calibration.unstated import open_settings
 from registry.predict.formula.peak_memory import PARTS, memory_terms, total
 
@@ -68,9 +68,9 @@ def predict_unbounded(question: Question, calibration: Calibration) -> Predictio
     parts = dict.fromkeys(PARTS, 0.0)
     if question.stack is not None:
         return _executed(_predict(memory_row(question), calibration.memory, parts), calibration)
-    mixed = mix(question, calibration.memory.fit, calibration.usual, calibration.kin)
+    mixed = mix(question, calibration.memory.fit, calibration.usual, calibration.stacks)
     mixed = mixed.scaled(calibration.executed)
-    figure = widened(plain_interval(mixed.mixture), calibration.memory.reach["open"][""])
+    figure = widened(mixed.plain, calibration.memory.reach["open"][group_of(question)])
     row = memory_row(mixed.plausible[0].question)
     nearness = "source" if calibration.executed == 1 else "dry run"
     return Prediction(figure, _parts_of(row, figure, parts), nearness, meanings=mixed)
@@ -81,7 +81,8 @@ def raise_to_floor(found: Prediction, question: Question, calibration: Calibrati
     run = find_floor(question, calibration.observations, distance)
     if run is None or (lowest := floor_of(question, run)) <= found.figure.value:
         return found
-    grown = max(total(memory_terms(question)) - total(memory_terms(run.question)), 0.0)
+    measured = total(measured_terms(run.question, run.memory_kind))
+    grown = max(total(memory_terms(question)) - measured, 0.0)
     value, high = lowest + grown, lowest + 2 * grown
     figure = type(found.figure)(value, max(found.figure.low, lowest), max(found.figure.high, high))
     more = value - found.figure.value
