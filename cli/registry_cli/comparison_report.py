@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from registry_cli.comparison import Compared
     from registry_cli.comparison_text import Factors
-    from registry_cli.selections import Selection
+    from registry_cli.selections import RunsOfSide
 
 factor_option = click.option(
     "--factor",
@@ -46,7 +46,7 @@ report_format_option = click.option(
 
 
 def show_report(
-    found: Sequence[Compared], a: Selection, b: Selection, *, factors: Factors, format_name: str
+    found: Sequence[Compared], a: RunsOfSide, b: RunsOfSide, *, factors: Factors, format_name: str
 ) -> bool:
     """Show the comparisons, with what differs and what to know beside; return whether B is worse.
 

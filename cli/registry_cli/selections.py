@@ -27,14 +27,14 @@ _ID_DIGITS = 12
 
 
 @dataclass(frozen=True)
-class Selection:
+class RunsOfSide:
     """Runs that a word selects."""
 
     word: str
     rows: Sequence[Row]
 
 
-def validate_selections(a: Selection, b: Selection) -> None:
+def validate_selections(a: RunsOfSide, b: RunsOfSide) -> None:
     """Raise QueryError where a run stands on both sides: the ratio would say nothing."""
     identities = {row["observation_id"] for row in a.rows}
     shared = [row for row in b.rows if row["observation_id"] in identities]
@@ -86,27 +86,27 @@ def _distinct(values: Iterable[str | None]) -> list[str]:
     return list(dict.fromkeys(value for value in values if value is not None))
 
 
-def narrow_to_shared(a: Selection, b: Selection) -> tuple[Selection, Selection]:
+def narrow_to_shared(a: RunsOfSide, b: RunsOfSide) -> tuple[RunsOfSide, RunsOfSide]:
     """Return the runs of the configurations that both have; all of them where they share none."""
     shared = _configurations(a.rows) & _configurations(b.rows)
     return (_narrow(a, shared), _narrow(b, shared)) if shared else (a, b)
 
 
-def _narrow(side: Selection, wanted: set[str]) -> Selection:
+def _narrow(side: RunsOfSide, wanted: set[str]) -> RunsOfSide:
     rows = [row for row in side.rows if row["configuration"]["configuration_id"] in wanted]
-    return Selection(side.word, rows)
+    return RunsOfSide(side.word, rows)
 
 
 def _configurations(rows: Sequence[Row]) -> set[str]:
     return {row["configuration"]["configuration_id"] for row in rows}
 
 
-def list_differences(a: Selection, b: Selection) -> list[Change]:
+def list_differences(a: RunsOfSide, b: RunsOfSide) -> list[Change]:
     """Return what differs between the environments of two selections."""
     return find_differences(a.rows, b.rows)
 
 
-def check_selections(a: Selection, b: Selection) -> Iterator[str]:
+def check_selections(a: RunsOfSide, b: RunsOfSide) -> Iterator[str]:
     """Yield what a reader must know: several releases on a side, sides that did not take turns."""
     for name, selection in (("A", a), ("B", b)):
         pooled = format_pooled(_find_pooled_within(selection.rows))

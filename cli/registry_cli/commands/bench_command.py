@@ -29,7 +29,7 @@ from registry_cli.comparison_report import (
 )
 from registry_cli.options import locate, registry_option
 from registry_cli.recorded import read_observations
-from registry_cli.selections import Selection
+from registry_cli.selections import RunsOfSide
 from registry_cli.sweeping import (
     EXIT_INTERRUPTED,
     RUNS,
@@ -136,7 +136,7 @@ def command(
         console.error(f"interrupted after {n_done} of {len(turns)} runs, which are recorded")
         return EXIT_INTERRUPTED
     selections = [
-        Selection(side.label, read_observations(registry_path, ids))
+        RunsOfSide(side.label, read_observations(registry_path, ids))
         for side, ids in zip(sides, bench.recorded, strict=True)
     ]
     if not all(selection.rows for selection in selections):

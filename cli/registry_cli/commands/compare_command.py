@@ -18,7 +18,7 @@ from registry_cli.comparison_report import (
 )
 from registry_cli.options import locate, registry_option
 from registry_cli.recorded import read_recorded
-from registry_cli.selections import Selection, validate_selections
+from registry_cli.selections import RunsOfSide, validate_selections
 
 
 @click.command(name="compare")
@@ -55,7 +55,7 @@ def command(
     """  # noqa: D301 - \b keeps the examples' lines
     try:
         catalogue = load_catalogue(locate(registry_path))
-        sides = [Selection(w, read_recorded(registry_path, w, catalogue)) for w in (a, b)]
+        sides = [RunsOfSide(w, read_recorded(registry_path, w, catalogue)) for w in (a, b)]
         validate_selections(*sides)
         found = compare_sides(list(sides[0].rows), list(sides[1].rows))
     except QueryTimeoutError:

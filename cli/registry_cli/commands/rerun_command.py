@@ -29,7 +29,7 @@ from registry_cli.comparison_text import format_compared
 from registry_cli.measuring import measure_command
 from registry_cli.options import locate, registry_option
 from registry_cli.recorded import read_observations, read_one
-from registry_cli.selections import Selection, check_selections, list_differences
+from registry_cli.selections import RunsOfSide, check_selections, list_differences
 from registry_cli.sweeping import dataset_option, format_trials, runs_folder, sweep_plan
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _warmup_of(observation: Row) -> int | None:
 
 def _show_comparison(old: Row, new: list[Row], named: frozenset[str], factor: float) -> bool:
     """Show old and new, and what differs beside what was said; return whether new is worse."""
-    sides = Selection("then", [old]), Selection("now", new)
+    sides = RunsOfSide("then", [old]), RunsOfSide("now", new)
     for change in list_differences(*sides):
         if change.name not in named:
             console.hint(f"differs: {change}")
