@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
@@ -51,7 +51,7 @@ class ChartOptions:
     y: str | None = None
     methods: Sequence[str] | None = None
     title: str | None = None
-    #: What the rows were chosen by, for the heading.
+    #: What the rows were chosen by: the heading says it.
     chosen: str = ""
 
 
@@ -149,7 +149,7 @@ def _find_other_axes(kind: str, rows: list[Row], look: Look) -> list[str]:
     found = []
     for axis, known in CHOICES.get(kind, {}).items():
         for column in known:
-            other = Look(look.theme, look.methods, **{"x": look.x, "y": look.y, axis: column})
+            other = replace(look, x=column) if axis == "x" else replace(look, y=column)
             if any(_DRAWN[kind].is_usable(row, other) for row in rows):
                 found.append(f"--{axis} {column}")
     return found
