@@ -132,13 +132,25 @@ def _check_word(kind: str, word: str | None, known: Iterable[str]) -> None:
 
 def _ordered(rows: list[Row]) -> list[Row]:
     """Return runs with the places of their releases: by time if all are dated, else by version."""
+    rows = _without_constants(rows)
     first: dict[str, str | None] = {}
     for row in sorted(rows, key=lambda row: row["observed_at"] or "~"):  # the undated last
         first.setdefault(row["release"], row["observed_at"])
     dated = all(first.values())
     releases = sorted(first, key=lambda name: (first[name] if dated else "", _natural(name)))
     places = {name: place for place, name in enumerate(releases)}
-    return [{**row, "release_order": places[row["release"]]} for row in rows if row["release"]]
+    return [{**row, "release_order": places[row["release"]]} for row in rows]
+
+
+def _without_constants(rows: list[Row]) -> list[Row]:
+    """Return runs whose releases are called by the versions that are not the same in all."""
+    parts = [str(row["release"]).split(", ") for row in rows if row["release"]]
+    shared = set(parts[0]).intersection(*parts) if parts else set()
+    return [
+        {**row, "release": ", ".join(part for part in words if part not in shared)}
+        for row in rows
+        if row["release"] and (words := row["release"].split(", "))
+    ]
 
 
 def _natural(text: str) -> list[tuple[int, str]]:

@@ -17,7 +17,7 @@ with runs as (
             nullif(
                 concat_ws(
                     ', ',
-                    r.framework_version,
+                    r.framework || ' ' || r.framework_version,
                     'peft ' || e.peft_version,
                     'transformers ' || e.transformers_version,
                     'torch ' || split_part(r.torch_version, '+', 1)
