@@ -16,7 +16,7 @@ HAS_LEGEND = True
 SCALES: dict[str, str] = {}
 _MEASURES = ("time", "memory")
 #: Sizes that do not follow from the width.
-SIZE: dict[str, Any] = {"height": {"step": 20}}
+SIZE: dict[str, Any] = {"height": {"step": 40, "for": "position"}}
 
 #: What breaks a long name into lines of about thirty letters.
 _IN_LINES = r"split(replace(datum.label, /(.{20,32}) /g, '$1\n'), '\n')"
@@ -55,7 +55,7 @@ def transformed(chart: Any, look: Look) -> Any:  # noqa: ARG001 - as for the oth
 def layers(look: Look) -> list[Any]:
     """Return the line of no change, intervals, ratios and failures."""
     shades = [look.theme.good, look.theme.bad]
-    axis = alt.Axis(labelLimit=260, labelExpr=_IN_LINES, labelBaseline="middle", grid=True)
+    axis = alt.Axis(labelLimit=260, labelExpr=_IN_LINES, labelOffset=-12, grid=True)
     y = alt.Y("configuration:N", title=None, sort=None, axis=axis)
     apart = alt.YOffset("measure:N", scale=alt.Scale(domain=list(_MEASURES)))
     scale = alt.Scale(type="log", nice=False, padding=24)
@@ -93,4 +93,4 @@ def layers(look: Look) -> list[Any]:
         .encode(x=x, y=y, tooltip=told)
         .transform_filter("datum.failed && !isValid(datum.ratio)")
     )
-    return [one, bars, ratios, failures]
+    return [failures, one, bars, ratios]  # the order of their rows is that of the axis
