@@ -166,11 +166,10 @@ def _count_panels(rows: list[Row] | None) -> int:
     pairs = Counter(map(_pair, rows))
     if len(pairs) > MOST_PANELS:
         (model, gpu), n = pairs.most_common(1)[0]
-        n_models, n_gpus = (len({pair[side] for pair in pairs}) for side in (0, 1))
         raise ChartError(
-            f"found {n_models} models on {n_gpus} cards, which are never drawn as one: "
-            f"{len(pairs)} panels; expected at most {MOST_PANELS}; choose with --model and --gpu, "
-            f"such as --model {model} --gpu {gpu} ({n} observations)"
+            f"found {len(pairs)} pairs of a model and a card, which are never drawn as one; "
+            f"expected at most {MOST_PANELS}; choose with --model and --gpu, such as "
+            f"--model {model} --gpu {gpu} ({n} observations)"
         )
     return len(pairs)
 
