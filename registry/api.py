@@ -27,15 +27,15 @@ class Result:
     table: pa.Table
 
     def arrow(self) -> pa.Table:
-        """Return the rows as a pyarrow.Table."""
+        """Return the rows as a pyarrow.Table; its fields' metadata are units and meanings."""
         return self.table
 
     def df(self) -> pd.DataFrame:
         """Return the rows as a DataFrame.
 
-        Integers, booleans and strings are nullable dtypes, columns with a closed vocabulary or ids
-        are categories, timestamps are in UTC. ``attrs["units"]`` and ``attrs["meanings"]`` hold
-        the unit and the meaning of each column that the contract knows.
+        Integers, booleans and strings are nullable dtypes, columns with a closed vocabulary are
+        categories (all of its words), timestamps are in UTC. ``attrs["units"]`` and
+        ``attrs["meanings"]`` hold the unit and the meaning of each column that the contract knows.
         """
         from registry.dataframe import to_dataframe  # noqa: PLC0415 - loads pandas
 
@@ -45,6 +45,17 @@ class Result:
         """Return the rows as dictionaries."""
         rows: list[dict[str, Any]] = self.table.to_pylist()
         return rows
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Return the rows as tuples, as a database cursor does; columns may share a name."""
+        columns = [column.to_pylist() for column in self.table.columns]
+        return list(zip(*columns, strict=True))
+
+    def _repr_html_(self) -> str:
+        """Return the first rows as a table for notebooks; all text is escaped."""
+        from registry.query.notebook import format_html  # noqa: PLC0415 - only in notebooks
+
+        return format_html(self.table)
 
     def __len__(self) -> int:
         """Return the number of rows."""
