@@ -75,7 +75,7 @@ def test_results_have_a_file_with_units_and_meanings(out: Path) -> None:
     assert table.schema.field("observed_at").type == pa.timestamp("us", tz="UTC")
 
 
-def test_the_wide_file_holds_what_the_view_says(out: Path, tmp_path: Path) -> None:
+def test_the_wide_file_holds_what_the_view_says(tmp_path: Path) -> None:
     export_folder(registry.open(RECORDS).location, tmp_path / "curated")
     found = pq.read_table(tmp_path / "curated" / "results.parquet")
     expected = registry.open(RECORDS).query("from results order by observation_id").arrow()
