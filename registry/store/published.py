@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from registry import __version__
 from registry.contract.descriptions import describe_relation
 from registry.contract.resources import parse_yaml, schemas_dir
+from registry.errors import ContractError
 from registry.store.croissant import describe_dataset
 
 if TYPE_CHECKING:
@@ -42,10 +43,17 @@ class Exported:
 
 @lru_cache(maxsize=1)
 def read_citation() -> Row:
-    """Return how the registry asks to be cited: CITATION.cff of the checkout, or in the wheel."""
+    """Return how the registry asks to be cited: CITATION.cff of the checkout, or in the wheel.
+
+    Raises ContractError where there is none.
+    """
     package = Path(__file__).resolve().parents[1]
     places = (package / "curated" / CITATION, schemas_dir().parent / CITATION)
-    path = next(filter(Path.is_file, places))
+    path = next(filter(Path.is_file, places), None)
+    if path is None:
+        raise ContractError(
+            f"{places[1]}: no such file; expected how the registry is cited; install it again"
+        )
     citation: Row = parse_yaml(path.read_bytes())
     return citation
 
