@@ -16,6 +16,7 @@ from registry.charts.style import THEMES
 from registry.contract import vocabulary
 from registry.errors import ChartError, QueryError, QueryTimeoutError, SourceError
 from registry_cli import console
+from registry_cli.completing import complete_gpu, complete_model, complete_source
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate, registry_option
 from registry_cli.output import at_option
@@ -50,12 +51,17 @@ Examples:
 @click.command(name="plot", help=_HELP)
 @click.argument("kind", type=HintedChoice(list(KINDS)))
 @click.argument("sides", nargs=-1)
-@click.option("--model", metavar="ID", help="Only this model (id or alias).")
 @click.option(
-    "--gpu", metavar="ID", help="Only this accelerator, or any of its family (id or alias)."
+    "--model", metavar="ID", shell_complete=complete_model, help="Only this model (id or alias)."
+)
+@click.option(
+    "--gpu",
+    metavar="ID",
+    shell_complete=complete_gpu,
+    help="Only this accelerator, or any of its family (id or alias).",
 )
 @click.option("--method", metavar="METHOD", help="Only this method: lora, QLoRA, full, …")
-@click.option("--source", metavar="ID", help="Only this source.")
+@click.option("--source", metavar="ID", shell_complete=complete_source, help="Only this source.")
 @click.option(
     "--outcome", type=HintedChoice(list(vocabulary("outcome"))), help="Only this outcome."
 )
