@@ -58,6 +58,14 @@ class QuestionError(RegistryError):
     """A prediction was asked for something that cannot be run or is not known."""
 
 
+class ChartError(RegistryError):
+    """A picture was asked for that cannot be drawn, or that would pool what must stay apart."""
+
+
+class MissingExtraError(RegistryError):
+    """A package of an optional extra is not installed."""
+
+
 def excerpt(value: object, width: int = 60) -> str:
     """Return what was found as a message shows it: cut where it is long.
 

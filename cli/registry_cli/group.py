@@ -27,6 +27,7 @@ COMMANDS = {
     "gpus": "List accelerators, with what the records hold of each.",
     "sources": "List sources, with what they measured and their licences.",
     "environments": "List environments and labels, to compare them.",
+    "plot": "Draw a picture: memory, speed, pareto, fits, scaling, history, compare, …",
     "add": "Record measurements: submissions, logs and results of frameworks, exports.",
     "import": "Record the tables of a document: Markdown, HTML, CSV, Excel, …",
     "source": "Add a published source to a checkout's records, and check it.",
@@ -53,7 +54,7 @@ COMMANDS = {
 
 
 #: Commands that compute with numpy.
-PREDICTING = ("fit", "estimate", "calibrate", "evaluate", "source", "share")
+PREDICTING = ("plot", "fit", "estimate", "calibrate", "evaluate", "source", "share")
 
 
 class LazyGroup(click.Group):
