@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from registry.answers import EstimateResult, FitResult
     from registry.api import Registry, Result
     from registry.errors import (
         QueryError,
         QueryTimeoutError,
+        QuestionError,
         RegistryError,
         SourceError,
         StoreError,
@@ -31,8 +33,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "EstimateResult",
+    "FitResult",
     "QueryError",
     "QueryTimeoutError",
+    "QuestionError",
     "Registry",
     "RegistryError",
     "Result",
@@ -42,6 +47,8 @@ __all__ = [
     "SubmissionError",
     "UnitError",
     "__version__",
+    "estimate",
+    "fit",
     "load",
     "open",
     "trainer_callback",
@@ -49,6 +56,8 @@ __all__ = [
 
 #: Where the names are that are loaded when first asked for.
 _LAZY = {
+    "EstimateResult": "registry.answers",
+    "FitResult": "registry.answers",
     "Registry": "registry.api",
     "Result": "registry.api",
     "Submission": "registry.submission",
@@ -56,6 +65,7 @@ _LAZY = {
         (
             "QueryError",
             "QueryTimeoutError",
+            "QuestionError",
             "RegistryError",
             "SourceError",
             "StoreError",
@@ -87,6 +97,28 @@ def load(relation: str = "results", path: Path | str | None = None) -> pd.DataFr
     in ``attrs``. Raises QueryError for an unknown name.
     """
     return open(path).load(relation)
+
+
+def fit(model: str | None = None, **asked: Any) -> FitResult:
+    """Return whether a training configuration fits its card, or which cards it fits.
+
+    Arguments are the options of the command: :func:`registry.answers.fit` lists them. Raises
+    QuestionError for what cannot be asked, TypeError for an argument that is none.
+    """
+    from registry import answers  # noqa: PLC0415 - importing the package stays light
+
+    return answers.fit(model, **asked)
+
+
+def estimate(model: str | None = None, **asked: Any) -> EstimateResult:
+    """Return what a training configuration takes: memory by part, and with a card time and cost.
+
+    Arguments are the options of the command: :func:`registry.answers.estimate` lists them. Raises
+    as `fit` does.
+    """
+    from registry import answers  # noqa: PLC0415 - importing the package stays light
+
+    return answers.estimate(model, **asked)
 
 
 def trainer_callback(**options: Any) -> Any:
