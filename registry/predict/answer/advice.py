@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 #: Lengths are rounded down to a multiple of this.
 SEQ_STEP = 64
 _LONGEST, _BIGGEST = 262_144, 4_096
+
+
+#: A change in words, and the settings that it makes.
+Change = tuple[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -106,25 +111,51 @@ def collect_remedies(question: Question, calibration: Calibration) -> list[Remed
     """Return the single changes, and a few pairs of them, after which it fits; gentlest first.
 
     Of changes of one kind, such as ever more cards, those up to the first that fits count, and of
-    those that only may fit, the first. What may fit comes last.
+    those that only may fit, the first. What may fit comes last. Where nobody said whether
+    checkpointing is on, that is the first change, and where it alone does not do, part of the
+    others.
     """
     found = []
-    for changes in _kinds_of_changes(question):
-        found += _first_that_fit(question, calibration, changes)
+    if question.gradient_checkpointing is not True:
+        found += _first_that_fit(question, calibration, [_CHECKPOINTING])
+    together = question.gradient_checkpointing is None and not _do(found)
+    base = question.changed(gradient_checkpointing=True) if together else question
+    for changes in _kinds_of_changes(base):
+        both = (_with_checkpointing(one) for one in changes) if together else changes
+        found += _first_that_fit(question, calibration, both)
     return sorted(found, key=lambda remedy: remedy.verdict != FITS)
+
+
+def _do(found: Iterable[Remedy]) -> bool:
+    return any(one.verdict == FITS for one in found)
+
+
+_CHECKPOINTING: Change = ("gradient checkpointing on", {"gradient_checkpointing": True})
+
+
+def _with_checkpointing(change: Change) -> Change:
+    what, settings = change
+    return f"{what}, checkpointing on", {**settings, "gradient_checkpointing": True}
 
 
 def _first_that_fit(
     question: Question, calibration: Calibration, changes: Iterable[Change]
 ) -> list[Remedy]:
     found: dict[str, Remedy] = {}
+    highest = math.inf
     for what, settings in changes:
         remedy = _try(question, calibration, what, settings)
-        if remedy is not None:
-            found.setdefault(remedy.verdict, remedy)
-            if remedy.verdict == FITS:
-                break
+        if remedy is None:
+            continue
+        found.setdefault(remedy.verdict, remedy)
+        if remedy.verdict == FITS or remedy.peak.high > _NO_GAIN * highest:
+            break
+        highest = remedy.peak.high
     return list(found.values())
+
+
+#: Share of the upper end that a stronger form leaves where going on does not help.
+_NO_GAIN = 0.95
 
 
 def _try(
@@ -146,15 +177,11 @@ def _try(
 
 
 #: Times the card from which on the formula alone, with the leanest defaults, rules a change out.
-_FAR = 1.5
-
-Change = tuple[str, dict[str, Any]]
+_FAR = 1.3
 
 
 def _kinds_of_changes(question: Question) -> Iterator[Iterable[Change]]:
     """Yield changes, those of which one is a stronger form of the other together."""
-    if question.gradient_checkpointing is not True:
-        yield [("gradient checkpointing on", {"gradient_checkpointing": True})]
     if question.attention == "eager":
         yield [("use FlashAttention or SDPA", {"attention": "flash2"})]
     if question.micro_batch_size > 1:
@@ -199,9 +226,11 @@ _HOST = 8
 _COUNTS = (2, 4, 8, 16, 32, 64)
 
 
-def _more(question: Question, sharding: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _more(
+    question: Question, sharding: str, counts: Iterable[int] = _COUNTS
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield ever more cards in words and as settings, first as many as are asked about."""
-    for count in _COUNTS:
+    for count in counts:
         if count < question.n_gpus or (
             count == question.n_gpus and question.sharding in SHARDS_WEIGHTS
         ):
@@ -220,17 +249,17 @@ def _more_cards(question: Question) -> Iterator[Change]:
         yield f"{words} with ZeRO-3", settings
 
 
-def _sharded_qlora(question: Question) -> Iterator[Change]:
+def _sharded_qlora(question: Question, counts: Iterable[int] = _COUNTS) -> Iterator[Change]:
     """A base of 4 bits that FSDP shards."""
     bits = {} if question.quant_bits == _QLORA_BITS else _quantized(question, _QLORA_BITS)
-    for words, settings in _more(question, "fsdp"):
+    for words, settings in _more(question, "fsdp", counts):
         yield f"QLoRA over {words} with FSDP", {**bits, **settings}
 
 
 def _offloaded_qlora(question: Question) -> Iterator[Change]:
     """The same with FSDP's CPU offload: the known way to 70B on two cards of 24 GB."""
     if not question.offloaded:
-        for what, settings in _sharded_qlora(question.changed(sharding=None)):
+        for what, settings in _sharded_qlora(question.changed(sharding=None), (2, 4, 8)):
             yield f"{what}, weights in host memory", {**settings, "offload": "optimizer_and_params"}
 
 
