@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from registry.answers import EstimateResult, FitResult
+    from registry.answers import EstimateResult, FitResult, estimate, fit
     from registry.api import Registry, Result
     from registry.errors import (
         QueryError,
@@ -56,8 +56,7 @@ __all__ = [
 
 #: Where the names are that are loaded when first asked for.
 _LAZY = {
-    "EstimateResult": "registry.answers",
-    "FitResult": "registry.answers",
+    **dict.fromkeys(("EstimateResult", "FitResult", "estimate", "fit"), "registry.answers"),
     "Registry": "registry.api",
     "Result": "registry.api",
     "Submission": "registry.submission",
@@ -97,28 +96,6 @@ def load(relation: str = "results", path: Path | str | None = None) -> pd.DataFr
     in ``attrs``. Raises QueryError for an unknown name.
     """
     return open(path).load(relation)
-
-
-def fit(model: str | None = None, **asked: Any) -> FitResult:
-    """Return whether a training configuration fits its card, or which cards it fits.
-
-    Arguments are the options of the command: :func:`registry.answers.fit` lists them. Raises
-    QuestionError for what cannot be asked, TypeError for an argument that is none.
-    """
-    from registry import answers  # noqa: PLC0415 - importing the package stays light
-
-    return answers.fit(model, **asked)
-
-
-def estimate(model: str | None = None, **asked: Any) -> EstimateResult:
-    """Return what a training configuration takes: memory by part, and with a card time and cost.
-
-    Arguments are the options of the command: :func:`registry.answers.estimate` lists them. Raises
-    as `fit` does.
-    """
-    from registry import answers  # noqa: PLC0415 - importing the package stays light
-
-    return answers.estimate(model, **asked)
 
 
 def trainer_callback(**options: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import textwrap
@@ -26,6 +27,11 @@ _ID_DIGITS = 12
 _ENDLESS = 10_000
 
 
+#: Spaces at which no line is folded: those between a figure and its unit.
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=[KMGT]?i?B\b|%)")
+_TIED = "\u00a0"
+
+
 def output_width() -> int:
     """Return how many columns stdout has."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else _ENDLESS
@@ -39,14 +45,15 @@ def fold_lines(lines: Iterable[str], width: int) -> Iterator[str]:
             yield line
             continue
         indent = " " * (len(line) - len(text))
-        yield from textwrap.wrap(
-            text,
+        folded = textwrap.wrap(
+            _BEFORE_UNIT.sub(_TIED, text),
             width,
             initial_indent=indent,
             subsequent_indent=indent + "  ",
             break_long_words=False,
             break_on_hyphens=False,
         )
+        yield from (part.replace(_TIED, " ") for part in folded)
 
 
 def format_answer(result: FitResult, width: int) -> Iterator[str]:

@@ -24,12 +24,10 @@ class Count(click.ParamType[int]):
         """Return the number; fail for what is none or not whole."""
         try:
             number = parse_whole(value, "number")
-        except QuestionError:
-            number = 0
+        except QuestionError as error:
+            self.fail(str(error).removeprefix("number: "), param, ctx)
         if number < 1:
-            self.fail(
-                f"found {value!r}; expected a whole number such as 4096, 4k or 1e4", param, ctx
-            )
+            self.fail(f"found {value!r}; expected a number above 0", param, ctx)
         return number
 
 

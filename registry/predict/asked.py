@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.contract import vocabulary
-from registry.errors import QuestionError, UnitError, did_you_mean
+from registry.errors import QuestionError, SourceError, UnitError, did_you_mean
 from registry.predict.architecture import (
     Accelerator,
     architecture_from_config,
@@ -19,6 +19,7 @@ from registry.predict.architecture import (
     gpu_of,
 )
 from registry.predict.question import LOSS_KERNELS, Question
+from registry.reading.bounded_file import read_bytes
 from registry.units import parse_memory
 
 if TYPE_CHECKING:
@@ -153,6 +154,8 @@ _WHOLE = (
 )  # fmt: skip
 
 
+#: Largest whole number that is asked about: a product of two is still a machine's integer.
+_MOST = 1e9
 _WHOLE_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,2})?)\s*(k?)")
 _NUMBER = re.compile(r"([0-9]*\.?[0-9]+(?:e\+?[0-9]{1,2})?)\s*([kmb]?)")
 
@@ -165,9 +168,9 @@ def parse_whole(text: object, where: str) -> int:
     """
     match = _WHOLE_NUMBER.fullmatch(str(text).strip().lower())
     number = float(match[1]) * (1024 if match[2] else 1) if match else 0.5
-    if number != int(number):
+    if number > _MOST or number != int(number):
         raise QuestionError(
-            f"{where}: found {text!r}; expected a whole number such as 4096, 4k or 1e4"
+            f"{where}: found {text!r}; expected a whole number such as 4096, 4k or 1e4, 1e9 at most"
         )
     return int(number)
 
@@ -282,12 +285,16 @@ def _read_architecture(config: str, catalogue: Catalogue) -> Architecture:
     return architecture_of(catalogue.models[found])
 
 
+#: In bytes; they have a few thousand.
+_LARGEST_CONFIG = 2**20
+
+
 def _read_config(path: Path) -> dict[str, Any]:
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise QuestionError(f"{path}: {error.strerror}; expected a config.json") from None
-    except ValueError as error:
+        config = json.loads(read_bytes(path, limit=_LARGEST_CONFIG, what="a config.json"))
+    except SourceError as error:
+        raise QuestionError(str(error)) from None
+    except (ValueError, RecursionError) as error:
         raise QuestionError(f"{path}: {error}; expected a config.json") from None
     if not isinstance(config, dict):
         raise QuestionError(f"{path}: found no object; expected a config.json")

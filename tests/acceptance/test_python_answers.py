@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,7 +116,7 @@ def test_what_a_notebook_shows_is_escaped_and_small(tmp_path: Path) -> None:
         ({"vram": "15"}, "vram: found '15', expected an amount of memory"),
     ],
 )
-def test_what_cannot_be_asked_is_said(wrong: dict[str, object], message: str) -> None:
+def test_what_cannot_be_asked_is_said(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(registry.QuestionError) as caught:
         registry.fit("llama-2-7b", **wrong)
     assert str(caught.value).startswith(message)

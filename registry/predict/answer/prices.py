@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.contract.resources import parse_yaml
-from registry.errors import QuestionError
+from registry.errors import QuestionError, SourceError
 from registry.predict.asked import find_gpu_row
+from registry.reading.bounded_file import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,15 +89,19 @@ def _parse_price(text: object, where: str) -> float:
 def _read_prices(path: Path) -> Iterator[Named]:
     """Yield the prices of a file: lines ``gpu,usd_per_hour`` of CSV, or a mapping of YAML."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise QuestionError(f"{path}: cannot be read ({error}); expected {_FILE}") from None
+        text = read_bytes(path, limit=_LARGEST, what="prices").decode("utf-8-sig")
+    except SourceError as error:
+        raise QuestionError(str(error)) from None
+    except UnicodeDecodeError as error:
+        raise QuestionError(f"{path}: found no UTF-8 ({error}); expected {_FILE}") from None
     is_csv = path.suffix.lower() == ".csv"
     yield from _parse_csv(text, path) if is_csv else _parse_yaml(text, path)
 
 
 _FILE = "CSV with lines such as a100-80gb,1.8, or YAML with lines such as a100-80gb: 1.8"
 _COLUMNS = 2
+#: In bytes.
+_LARGEST = 2**20
 
 
 def _parse_csv(text: str, path: Path) -> Iterator[Named]:
