@@ -371,7 +371,7 @@ def estimate(  # noqa: PLR0913 - as above
 ) -> EstimateResult:
     """Return what a training configuration takes: memory by part, time and cost.
 
-    Arguments and errors are those of :func:`fit`; time and cost need a card.
+    Arguments and errors are those of ``fit``; time and cost need a card.
     """
     shared = {"gpu": gpu, "method": method, "seq_len": seq_len, "batch": batch}
     asked = ask(model=model, **shared, **settings)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QuestionError
-from registry.predict.answer.nearest import find_nearest_oom
 from registry.predict.answer.prediction import (
     DOES_NOT_FIT,
     FITS,
@@ -276,8 +275,7 @@ def collect_cards(
 
 
 def _judge_card(question: Question, calibration: Calibration, figure: Interval) -> CardVerdict:
-    failed = find_nearest_oom(question, calibration.observations)
-    verdict, _ = decide(question, figure, failed)
+    verdict, _ = decide(question, figure, calibration.observations)
     if question.gpu is None or verdict is None:
         raise QuestionError("a card's verdict: found no card; expected one")
     return CardVerdict(question.gpu, verdict, figure, predict_sample(question, calibration))

@@ -5,23 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from registry.predict.answer.leaner import proves_too_much
+from registry.predict.answer.nearest import find_nearest_oom
 from registry.predict.answer.prediction import DOES_NOT_FIT, judge
 
 if TYPE_CHECKING:
-    from registry.predict.answer.nearest import Neighbour
+    from collections.abc import Iterable
+
     from registry.predict.calibration.mixture import Interval
+    from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
 
 
 def decide(
-    question: Question, figure: Interval, failed: Neighbour | None
+    question: Question, figure: Interval, observations: Iterable[ObservedRun]
 ) -> tuple[str | None, list[str]]:
-    """Return the verdict on a question's card, and the run that decides if one does.
+    """Return the verdict on a question's card, None without one; and the run that decides, if any.
 
-    ``failed`` is the nearest run that ran out of memory. None without a card.
+    That is the nearest that ran out of memory, where it asked for no more.
     """
     if question.gpu is None:
         return None, []
+    failed = find_nearest_oom(question, observations)
     if failed is not None and proves_too_much(question, failed.observation):
         found = failed.observation
         reason = (
