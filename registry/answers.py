@@ -24,14 +24,13 @@ from registry.predict.asked import (
     Asked,
     ask,
     build_question,
-    common_gpus,
     find_cards,
-    find_gpu,
     parse_whole,
 )
 from registry.predict.calibration.calibration_file import FILE_NAME, read_calibration
 from registry.predict.calibration.mixture import Interval
 from registry.predict.calibration.runs import resolve_stack
+from registry.predict.cards import common_gpus, find_gpu
 from registry.predict.question import Question, check_question
 from registry.store.folder import curated_dir
 from registry.store.snapshot import load_catalogue
@@ -115,6 +114,10 @@ class FitResult:
         """Return the USD of the samples, else of 1,000; None without a price or a known speed."""
         return self.spending.of(card, self.answer.question.n_gpus)
 
+    def command_with(self, settings: Iterable[tuple[str, Any]]) -> str:
+        """Return the command that asks the same with some settings of the question changed."""
+        return self.asked.having(dict(settings)).command()
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data: what ``registry fit -f json`` prints."""
         return {
@@ -134,7 +137,7 @@ class FitResult:
                 "settings": dict(one.settings),
                 "peak_bytes": asdict(one.peak),
                 "verdict": one.verdict,
-                "command": self.asked.having(dict(one.settings)).command(),
+                "command": self.command_with(one.settings),
             }
             for one in self.answer.remedies
         ]
@@ -170,7 +173,7 @@ class FitResult:
                 "settings": dict(one.settings),
                 "peak_bytes": asdict(one.peak),
                 "seconds_per_sample": interval_data(one.seconds_per_sample),
-                "command": self.asked.having(dict(one.settings)).command(),
+                "command": self.command_with(one.settings),
             }
             for one in self.frontier
         ]

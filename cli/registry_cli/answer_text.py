@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from registry.answers import FitResult
     from registry.predict.answer.advice import CardVerdict
+    from registry.predict.answer.assumed import Assumption
     from registry.predict.answer.nearest import Neighbour
     from registry.predict.answer.switches import Explanation, Switch
     from registry.predict.answer.will_it_fit import Answer
@@ -72,7 +73,7 @@ def format_answer(result: FitResult, width: int) -> Iterator[str]:
     if result.frontier is not None:
         yield from _frontier(result)
     if result.explanation is not None:
-        yield from format_explanation(result.explanation)
+        yield from _explained(found, result.explanation)
     yield from _evidence(found)
 
 
@@ -87,15 +88,14 @@ def _remedies(found: Answer) -> Iterator[str]:
 
 def _frontier(result: FitResult) -> Iterator[str]:
     yield from ("", "the most that fits, each with the command that asks it:")
-    points = result.to_dict()["frontier"]
-    for point in points:
-        sizes = ", ".join(f"{_SIZES[name]} {value}" for name, value in point["settings"].items())
-        seconds = point["seconds_per_sample"]
-        time = f", {seconds['value']:.3g} s/sample" if seconds else ""
-        yield f"  {sizes}: {format_memory(int(point['peak_bytes']['value']))}{time}"
-        yield f"    {point['command']}"
-    if not points:
-        yield "  nothing of the sweep fits with all of its interval"
+    for point in result.frontier or ():
+        sizes = ", ".join(f"{_SIZES[name]} {value}" for name, value in point.settings)
+        seconds = point.seconds_per_sample
+        time = f", {seconds.value:.3g} s/sample" if seconds else ""
+        yield f"  {sizes}: {format_memory(int(point.peak.value))}{time}"
+        yield f"    {result.command_with(point.settings)}"
+    if not result.frontier:
+        yield "  nothing of the sweep fits with all of its interval; stating more narrows it"
 
 
 _SIZES = {"micro_batch_size": "batch", "seq_len": "seq_len", "lora_rank": "rank"}
@@ -104,9 +104,11 @@ _SIZES = {"micro_batch_size": "batch", "seq_len": "seq_len", "lora_rank": "rank"
 _NOTHING = 0.005
 
 
-def format_explanation(found: Explanation) -> Iterator[str]:
+def _explained(answer: Answer, found: Explanation) -> Iterator[str]:
     """Yield what each switch does, in words."""
-    yield from ("", "what each switch does by itself, all else as it likeliest is:")
+    likeliest = [_format_likeliest(one) for one in answer.assumptions]
+    taken = f" ({', '.join(likeliest)})" if likeliest else ""
+    yield from ("", f"what each switch does by itself, all else as it likeliest is{taken}:")
     idle = [one.what for one in found.switches if not _format_effect(one)]
     for one in sorted(found.switches, key=lambda one: one.peak_change_bytes):
         effect = _format_effect(one)
@@ -114,6 +116,10 @@ def format_explanation(found: Explanation) -> Iterator[str]:
             yield f"  {one.what}: {effect}"
     if idle:
         yield f"  next to nothing: {', '.join(idle)}"
+
+
+def _format_likeliest(one: Assumption) -> str:
+    return f"{_SETTINGS[one.setting][0]} {_format_setting(one.cases[0].value)}"
 
 
 _LITTLE_BYTES = 2**30 // 20

@@ -15,9 +15,9 @@ from registry.predict.asked import (
     Asked,
     build_question,
     choices,
-    find_gpu_row,
     parse_number,
 )
+from registry.predict.cards import find_gpu_row
 from registry.predict.formula.rules_of_thumb import (
     flops_utilization,
     throughput_utilization,

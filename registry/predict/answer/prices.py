@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.contract.resources import parse_yaml
 from registry.errors import QuestionError, SourceError
-from registry.predict.asked import find_gpu_row
+from registry.predict.cards import find_gpu_row
 from registry.reading.bounded_file import read_bytes
 
 if TYPE_CHECKING:

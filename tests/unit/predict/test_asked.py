@@ -14,11 +14,11 @@ from registry.predict.asked import (
     Asked,
     ask,
     build_question,
-    common_gpus,
     find_cards,
     parse_number,
     parse_whole,
 )
+from registry.predict.cards import common_gpus
 from registry_cli.commands.fit_command import command
 
 if TYPE_CHECKING:
