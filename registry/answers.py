@@ -231,9 +231,10 @@ def read_knowledge(registry: Registry) -> Knowledge:
 
 
 def _stamp(registry: Registry) -> tuple[tuple[str, int, int], ...]:
-    """Return what tells one state of the calibration's file from another."""
-    paths = (folder / FILE_NAME for folder in (registry.path, curated_dir()))
-    states = ((path, path.stat()) for path in paths if path.is_file())
+    """Return what tells one state of the calibration's file and of the registry from another."""
+    files = [folder / FILE_NAME for folder in (registry.path, curated_dir())]
+    folders = [registry.path / name for name in ("journal", "tables")]
+    states = [(path, path.stat()) for path in (*files, *folders) if path.exists()]
     return tuple((str(path), state.st_mtime_ns, state.st_size) for path, state in states)
 
 

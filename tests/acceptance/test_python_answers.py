@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 import registry
+from registry.answers import read_knowledge
+from registry.store.folder import create_registry
 
 ROOT = Path(__file__).parents[2]
 _PYTHON = re.compile(r"```pycon\n(.*?)```\n", re.DOTALL)
@@ -120,3 +122,13 @@ def test_what_cannot_be_asked_is_said(wrong: dict[str, Any], message: str) -> No
     with pytest.raises(registry.QuestionError) as caught:
         registry.fit("llama-2-7b", **wrong)
     assert str(caught.value).startswith(message)
+
+
+def test_a_calibration_is_read_again_where_the_registry_has_changed(tmp_path: Path) -> None:
+    create_registry(tmp_path / "mine")
+    db = registry.open(tmp_path / "mine")
+    before, again = read_knowledge(db), read_knowledge(db)
+    assert again.calibration is before.calibration
+    example = ROOT / "tests" / "examples" / "valid" / "minimal.json"
+    db.add(json.loads(example.read_text(encoding="utf-8")))
+    assert read_knowledge(db).calibration is not before.calibration
