@@ -36,7 +36,7 @@ from registry.store.folder import curated_dir
 from registry.store.snapshot import load_catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from registry.catalogue import Catalogue
@@ -254,6 +254,14 @@ class Wanted:
     explain: bool = False
     #: Axes of the frontier: batch, seq-len, rank.
     sweep: tuple[str, ...] = ()
+    #: Executes a question, and returns the calibration corrected by that.
+    execute: Callable[[Question, Asked, Knowledge], Calibration] | None = None
+
+    def corrected(self, question: Question, asked: Asked, known: Knowledge) -> Knowledge:
+        """Return what is known with the question executed, where that is wanted."""
+        if self.execute is None:
+            return known
+        return replace(known, calibration=self.execute(question, asked, known))
 
     def spending(self, catalogue: Catalogue) -> Spending:
         """Return what is paid for."""
@@ -269,6 +277,7 @@ def answer_fit(asked: Asked, registry: Registry, wanted: Wanted | None = None) -
     wanted = wanted or Wanted()
     known = read_knowledge(registry)
     question, axes = known.question(asked), parse_axes(wanted.sweep)
+    known = wanted.corrected(question, asked, known)
     spending = wanted.spending(known.catalogue)
     named = find_cards(asked, known.catalogue)
     others = common_gpus(known.catalogue) if len(named) < _SEVERAL else []
@@ -285,16 +294,9 @@ def answer_fit(asked: Asked, registry: Registry, wanted: Wanted | None = None) -
 
 
 def answer_estimate(
-    asked: Asked,
-    registry: Registry,
-    wanted: Wanted | None = None,
-    *,
-    memory: Prediction | None = None,
+    asked: Asked, registry: Registry, wanted: Wanted | None = None
 ) -> EstimateResult:
-    """Return the answer of ``registry estimate``; raise QuestionError for what cannot be asked.
-
-    ``memory`` is a peak that was found otherwise, by a dry run.
-    """
+    """Return the answer of ``registry estimate``; raise QuestionError for what cannot be asked."""
     wanted = wanted or Wanted()
     known = read_knowledge(registry)
     question = known.question(asked)
@@ -302,7 +304,8 @@ def answer_estimate(
         raise QuestionError("gpu: found several cards; expected one; `registry fit` takes several")
     if asked.gpu and question.gpu is None:
         find_gpu(asked.gpu[0], known.catalogue)  # raises: it names the kinds of a family
-    memory = memory or predict_memory(question, known.calibration)
+    known = wanted.corrected(question, asked, known)
+    memory = predict_memory(question, known.calibration)
     return EstimateResult(
         question, memory, _cost(question, known, wanted), tuple(check_question(question))
     )
@@ -310,6 +313,8 @@ def answer_estimate(
 
 def _cost(question: Question, known: Knowledge, wanted: Wanted) -> Cost | None:
     prices = build_prices(wanted.price, wanted.price_file, known.catalogue)
+    if question.is_split:  # its time is not computed
+        return None
     if question.gpu is None:
         if wanted.n_samples or wanted.price is not None or wanted.price_file is not None:
             raise QuestionError("time and cost depend on the card: give --gpu")

@@ -9,6 +9,7 @@ import click
 
 from registry.errors import QuestionError
 from registry.predict.asked import choices, parse_whole
+from registry_cli.completing import complete_gpu, complete_model
 from registry_cli.group import HintedChoice
 
 if TYPE_CHECKING:
@@ -39,7 +40,12 @@ def _chosen(name: str) -> HintedChoice:
 
 
 _OPTIONS = (
-    click.option("--model", metavar="ID", help="Model in the catalogue (id or alias)."),
+    click.option(
+        "--model",
+        metavar="ID",
+        shell_complete=complete_model,
+        help="Model in the catalogue (id or alias).",
+    ),
     click.option(
         "--config",
         metavar="FILE",
@@ -52,6 +58,7 @@ _OPTIONS = (
     click.option(
         "--gpu",
         metavar="ID",
+        shell_complete=complete_gpu,
         multiple=True,
         help="Accelerator in the catalogue (id, alias, or family such as a100); fit takes several.",
     ),
@@ -68,6 +75,11 @@ _OPTIONS = (
     ),
     click.option("--quant-bits", type=int, help="Bits of the base weights, such as 8."),
     click.option("--quant-method", type=_chosen("quant_method"), metavar="NAME"),
+    click.option(
+        "--quantized-experts/--no-quantized-experts",
+        default=None,
+        help="Whether a quantized mixture's experts are quantized.",
+    ),
     click.option(
         "--seq-len",
         type=COUNT,
@@ -114,8 +126,10 @@ _OPTIONS = (
         "--packing/--no-packing", default=None, help="Whether samples fill sequences together."
     ),
     click.option("--mean-tokens", type=float, help="Tokens of a sample on average (for times)."),
-    click.option("--tensor-parallel", type=int, help="Refused above 1: it is not computed."),
-    click.option("--pipeline-parallel", type=int, help="Refused above 1: it is not computed."),
+    click.option(
+        "--tensor-parallel", type=int, help="Devices that share each layer (full training)."
+    ),
+    click.option("--pipeline-parallel", type=int, help="Stages of layers (full)."),
     click.option("--sharding", type=_chosen("sharding"), metavar="NAME"),
     click.option("--offload", type=_chosen("offload"), metavar="NAME"),
     click.option("--stack", metavar="NAME", help="Assume the stack of this source or framework."),

@@ -64,6 +64,7 @@ class Asked:
     method: str = "lora"
     quant_bits: int | None = None
     quant_method: str | None = None
+    quantized_experts: bool | None = None
     seq_len: int | str = 2048
     batch: int = 1
     accum: int | None = None

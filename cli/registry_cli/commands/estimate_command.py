@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.answers import Wanted, answer_estimate, read_knowledge
+from registry.answers import Wanted, answer_estimate
 from registry.api import Registry
 from registry.predict.answer.plain import format_interval, format_question, format_signed
-from registry.predict.answer.prediction import predict_dry_run
-from registry.predict.asked import Asked, find_architecture, find_config
+from registry.predict.asked import Asked, find_architecture
 from registry.predict.formula.rules_of_thumb import RULES, apply_rule
 from registry.store.snapshot import load_catalogue
 from registry.units import format_duration
@@ -24,12 +23,12 @@ from registry_cli.asking import (
     question_options,
     spending_options,
 )
+from registry_cli.dry_running import execute_asked
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate, registry_option
 
 if TYPE_CHECKING:
     from registry.answers import EstimateResult
-    from registry.predict.answer.prediction import Prediction
 
 
 @click.command(name="estimate")
@@ -68,33 +67,19 @@ def command(
         exact = find_architecture(asked, load_catalogue(registry.location)).n_params
         _show_rule(rule, asked, exact, as_json=in_json)
         return
-    wanted = Wanted(price or None, price_file, n_samples=n_samples, n_epochs=epochs)
-    memory = _run_dry(asked, registry) if dry_run else None
-    found = answer_estimate(asked, registry, wanted, memory=memory)
+    wanted = Wanted(
+        price or None,
+        price_file,
+        n_samples=n_samples,
+        n_epochs=epochs,
+        execute=execute_asked if dry_run else None,
+    )
+    found = answer_estimate(asked, registry, wanted)
     console.warn_all(found.warnings)
     if in_json:
         console.data(found.to_dict())
     else:
         console.answer(fold_lines(_lines(found), output_width()))
-
-
-def _run_dry(asked: Asked, registry: Registry) -> Prediction:
-    from registry_cli.dry_running import reserved_bytes  # noqa: PLC0415 - only then
-
-    known = read_knowledge(registry)
-    question = known.question(asked)
-    model = {**vars(asked), **_model_to_build(asked)}
-    return predict_dry_run(
-        question, known.calibration, reserved_bytes(question, model, known.catalogue)
-    )
-
-
-def _model_to_build(asked: Asked) -> dict[str, Any]:
-    """Return the model as a job names it: a config.json, or a model of the catalogue."""
-    if asked.config is None:
-        return {}
-    path = find_config(asked.config)
-    return {"config": path, "model": None} if path else {"config": None, "model": asked.config}
 
 
 def _show_rule(rule: str, asked: Asked, exact: int, *, as_json: bool) -> None:

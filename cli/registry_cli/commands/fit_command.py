@@ -18,6 +18,7 @@ from registry_cli.asking import (
     question_options,
     spending_options,
 )
+from registry_cli.dry_running import execute_asked
 from registry_cli.options import locate, registry_option
 
 
@@ -31,6 +32,9 @@ from registry_cli.options import locate, registry_option
     default="",
     help="Show the most of batch, seq-len and rank that fits together.",
 )
+@click.option(
+    "--exact", is_flag=True, help="Run the training graph on fake tensors too (needs torch)."
+)
 @click.option("--exit-code", is_flag=True, help="Exit 1 unless the verdict is fits.")
 @format_option
 @json_option
@@ -43,6 +47,7 @@ def command(
     epochs: float,
     explain: bool,
     sweep: str,
+    exact: bool,
     exit_code: bool,
     format_name: str,
     as_json: bool,
@@ -70,6 +75,7 @@ def command(
         n_epochs=epochs,
         explain=explain,
         sweep=tuple(sweep.split(",")) if sweep else (),
+        execute=execute_asked if exact else None,
     )
     found = answer_fit(Asked(**options), Registry(locate(registry_path)), wanted)
     console.warn_all(found.answer.warnings)

@@ -283,6 +283,8 @@ def _judge_card(question: Question, calibration: Calibration, figure: Interval) 
 
 def predict_sample(question: Question, calibration: Calibration) -> Interval | None:
     """Return the seconds of a sample, all cards together; None where the speed is not known."""
+    if question.is_split:
+        return None
     if question.gpu is None or question.gpu.peak_flops(question.compute_dtype) is None:
         return None
     return estimate_cost(question, calibration, n_samples=1).seconds_per_epoch

@@ -79,7 +79,7 @@ def answer(
         prediction=prediction,
         verdict=verdict,
         capacity_bytes=question.gpu.memory_bytes if question.gpu else None,
-        reasons=(*reason, *_explain_interval(prediction, seen)),
+        reasons=(*reason, *_explain_interval(prediction, seen), *_explain_new(calibration)),
         nearest=tuple(seen),
         nearest_oom=failed,
         assumptions=_assumptions(question, prediction, calibration),
@@ -107,6 +107,12 @@ def _explain_interval(prediction: Prediction, seen: list[Neighbour]) -> list[str
             else "no observation is near, so the interval is that of a stack never measured"
         )
     return reasons
+
+
+def _explain_new(calibration: Calibration) -> list[str]:
+    count = len(calibration.newer)
+    runs = f"{count} runs" if count > 1 else "one run"
+    return [f"{runs} of yours, newer than the calibration, counted as evidence"] if count else []
 
 
 #: Distance up to which a measured run counts as near.
