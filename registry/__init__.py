@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from registry.answers import EstimateResult, FitResult, estimate, fit
     from registry.api import Registry, Result
     from registry.errors import (
         QueryError,
         QueryTimeoutError,
+        QuestionError,
         RegistryError,
         SourceError,
         StoreError,
@@ -32,8 +34,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "EstimateResult",
+    "FitResult",
     "QueryError",
     "QueryTimeoutError",
+    "QuestionError",
     "Registry",
     "RegistryError",
     "Result",
@@ -43,6 +48,8 @@ __all__ = [
     "SubmissionError",
     "UnitError",
     "__version__",
+    "estimate",
+    "fit",
     "load",
     "open",
     "trainer_callback",
@@ -50,6 +57,7 @@ __all__ = [
 
 #: Where the names are that are loaded when first asked for.
 _LAZY = {
+    **dict.fromkeys(("EstimateResult", "FitResult", "estimate", "fit"), "registry.answers"),
     "Registry": "registry.api",
     "Result": "registry.api",
     "Submission": "registry.submission",
@@ -57,6 +65,7 @@ _LAZY = {
         (
             "QueryError",
             "QueryTimeoutError",
+            "QuestionError",
             "RegistryError",
             "SourceError",
             "StoreError",

@@ -1,50 +1,151 @@
-"""Answers of ``registry fit`` and ``registry estimate`` as text for people, and as plain data."""
+"""Answers of ``registry fit`` and ``registry estimate`` as text for people."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import re
+import shutil
+import sys
+import textwrap
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from registry.predict.answer.assumed import narrowest
+from registry.predict.answer.plain import format_interval, format_question, format_signed
 from registry.units import format_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from registry.answers import FitResult
     from registry.predict.answer.advice import CardVerdict
     from registry.predict.answer.assumed import Assumption
     from registry.predict.answer.nearest import Neighbour
+    from registry.predict.answer.switches import Explanation, Switch
     from registry.predict.answer.will_it_fit import Answer
-    from registry.predict.calibration.mixture import Interval
-    from registry.predict.question import Question
 
 _ID_DIGITS = 12
+#: Columns of what is no terminal: nothing is cut or folded there.
+_ENDLESS = 10_000
 
 
-def format_interval(figure: Interval) -> str:
-    """Return a memory figure with its interval."""
-    low, high = format_memory(int(figure.low)), format_memory(int(figure.high))
-    return f"{format_memory(int(figure.value))} (90 % interval {low} to {high})"
+#: Spaces at which no line is folded: those between a figure and its unit.
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=[KMGT]?i?B\b|%)")
+_TIED = "\u00a0"
 
 
-def format_question(question: Question) -> str:
-    """Return a question in a line."""
-    cards = f" on {question.n_gpus} x {question.gpu.gpu_id}" if question.gpu else ""
-    return (
-        f"{question.model.model_id}, {question.label}, seq_len {question.seq_len}, "
-        f"batch {question.micro_batch_size}{cards}"
-    )
+def output_width() -> int:
+    """Return how many columns stdout has."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _ENDLESS
 
 
-def format_answer(found: Answer) -> Iterator[str]:
+def fold_lines(lines: Iterable[str], width: int) -> Iterator[str]:
+    """Yield lines that are no wider, folded between words; commands stay whole to be copied."""
+    for line in lines:
+        text = line.lstrip()
+        if len(line) <= width or text.startswith("registry "):
+            yield line
+            continue
+        indent = " " * (len(line) - len(text))
+        folded = textwrap.wrap(
+            _BEFORE_UNIT.sub(_TIED, text),
+            width,
+            initial_indent=indent,
+            subsequent_indent=indent + "  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        yield from (part.replace(_TIED, " ") for part in folded)
+
+
+def format_answer(result: FitResult, width: int) -> Iterator[str]:
     """Yield the lines of an answer."""
+    found = result.answer
     yield format_question(found.question)
     if found.verdict is not None:
-        yield f"verdict: {found.verdict}"
+        yield f"verdict: {found.verdict}: {result.why}"
     of = f" of {format_memory(found.capacity_bytes)}" if found.capacity_bytes else ""
     yield f"predicted peak per device: {format_interval(found.prediction.figure)}{of}"
     yield from (f"  {reason}" for reason in found.reasons)
     yield from _assumed(found)
     yield from _room(found)
+    yield from _cards(result, width)
+    yield from _remedies(found)
+    if result.frontier is not None:
+        yield from _frontier(result)
+    if result.explanation is not None:
+        yield from _explained(found, result.explanation)
+    yield from _evidence(found)
+
+
+def _remedies(found: Answer) -> Iterator[str]:
+    for verdict, title in (("fits", "what would fit:"), ("undecided", "what may fit:")):
+        remedies = [remedy for remedy in found.remedies if remedy.verdict == verdict]
+        if remedies:
+            yield from ("", title)
+        for remedy in remedies:
+            yield f"  {remedy.what}: {format_interval(remedy.peak)}"
+
+
+def _frontier(result: FitResult) -> Iterator[str]:
+    yield from ("", "the most that fits, each with the command that asks it:")
+    for point in result.frontier or ():
+        sizes = ", ".join(f"{_SIZES[name]} {value}" for name, value in point.settings)
+        seconds = point.seconds_per_sample
+        time = f", {seconds.value:.3g} s/sample" if seconds else ""
+        yield f"  {sizes}: {format_memory(int(point.peak.value))}{time}"
+        yield f"    {result.command_with(point.settings)}"
+    if not result.frontier:
+        yield "  nothing of the sweep fits with all of its interval; stating more narrows it"
+
+
+_SIZES = {"micro_batch_size": "batch", "seq_len": "seq_len", "lora_rank": "rank"}
+
+#: Shares of peak and time below which a change is next to nothing.
+_NOTHING = 0.005
+
+
+def _explained(answer: Answer, found: Explanation) -> Iterator[str]:
+    """Yield what each switch does, in words."""
+    likeliest = [_format_likeliest(one) for one in answer.assumptions]
+    taken = f" ({', '.join(likeliest)})" if likeliest else ""
+    yield from ("", f"what each switch does by itself, all else as it likeliest is{taken}:")
+    idle = [one.what for one in found.switches if not _format_effect(one)]
+    for one in sorted(found.switches, key=lambda one: one.peak_change_bytes):
+        effect = _format_effect(one)
+        if effect:
+            yield f"  {one.what}: {effect}"
+    if idle:
+        yield f"  next to nothing: {', '.join(idle)}"
+
+
+def _format_likeliest(one: Assumption) -> str:
+    return f"{_SETTINGS[one.setting][0]} {_format_setting(one.cases[0].value)}"
+
+
+_LITTLE_BYTES = 2**30 // 20
+
+
+def _format_effect(one: Switch) -> str:
+    parts = []
+    if abs(one.peak_change_bytes) >= _LITTLE_BYTES:
+        word = "more" if one.peak_change_bytes > 0 else "less"
+        parts.append(f"{format_memory(abs(int(one.peak_change_bytes)))} {word}")
+    if one.time_ratio is not None and abs(one.time_ratio - 1) >= _NOTHING:
+        parts.append(_format_time(one.time_ratio))
+    return ", ".join(parts)
+
+
+_TWICE = 2.0
+
+
+def _format_time(ratio: float) -> str:
+    if ratio >= _TWICE:
+        return f"about {ratio:.2g} times the time per sample"
+    word = "more" if ratio > 1 else "less"
+    return f"about {abs(ratio - 1):.0%} {word} time per sample".replace("%", " %")
+
+
+def _evidence(found: Answer) -> Iterator[str]:
     yield from ("", "nearest measured runs:")
     yield from _neighbours(found.nearest)
     if found.nearest_oom is not None:
@@ -53,13 +154,6 @@ def format_answer(found: Answer) -> Iterator[str]:
     if found.rests_on:
         shares = ", ".join(f"{key[:_ID_DIGITS]} ({share:.0%})" for key, share in found.rests_on)
         yield f"the figure rests most on: {shares}"
-    for verdict, title in (("fits", "what would fit:"), ("undecided", "what may fit:")):
-        remedies = [remedy for remedy in found.remedies if remedy.verdict == verdict]
-        if remedies:
-            yield from ("", title)
-        for remedy in remedies:
-            yield f"  {remedy.what}: {format_interval(remedy.peak)}"
-    yield from _cards(found.cards)
 
 
 #: How settings are called in answers, and the option that states each.
@@ -84,12 +178,8 @@ def _assumed(found: Answer) -> Iterator[str]:
         )
         yield f"    {_SETTINGS[one.setting][0]}: {cases}"
     if found.assumptions:
-        yield f"  to narrow it most, state {_SETTINGS[narrowest(found).setting][1]}"
-
-
-def narrowest(found: Answer) -> Assumption:
-    """Return the open setting that narrows the interval most where it is stated."""
-    return min(found.assumptions, key=lambda one: one.width)
+        least = narrowest(found.assumptions)
+        yield f"  to narrow it most, state {_SETTINGS[least.setting][1]}"
 
 
 def _format_setting(value: Any) -> str:
@@ -119,85 +209,62 @@ def _neighbours(neighbours: tuple[Neighbour, ...]) -> Iterator[str]:
         yield "  none"
 
 
-#: So many cards are named of each verdict; `--json` has all.
-_MOST_NAMED = 12
-
-#: Cards of a family: few enough to name also those that do not do.
-_FEW_CARDS = 12
+#: So many cards are shown of each verdict where none is asked about; `-f json` has all.
+_MOST_CARDS = 8
 
 
-def _card_name(card: CardVerdict) -> str:
-    return card.gpu.gpu_id + (" (memory not verified)" if card.gpu.verified is False else "")
+def _cards(result: FitResult, width: int) -> Iterator[str]:
+    """Yield the table of cards, the smallest first."""
+    asked = [card for card in result.shown if card.gpu.gpu_id in result.named]
+    others = [card for card in result.shown if card not in asked]
+    shown, hidden = list(asked), 0
+    for verdict in ("undecided", "fits"):
+        of_it = [card for card in others if card.verdict == verdict]
+        shown += of_it[:_MOST_CARDS]
+        hidden += len(of_it[_MOST_CARDS:])
+    if not shown:
+        yield from ("", "cards: none of the catalogue's common ones could hold it")
+        return
+    paid = result.spending.n_samples or 1000
+    priced = any(result.cost(card) for card in shown)
+    usd = f"; USD: of {paid:,.0f} samples" if priced else ""
+    yield from ("", f"cards (headroom: what the likeliest peak leaves{usd}):")
+    yield from format_columns(_HEAD, [_card_cells(result, card) for card in shown], width)
+    if hidden:
+        yield f"  and {hidden} more common cards that could hold it (-f json has all)"
 
 
-def _cards(cards: tuple[CardVerdict, ...]) -> Iterator[str]:
-    verdicts = ("fits", "undecided", *(["does not fit"] if len(cards) <= _FEW_CARDS else []))
-    for verdict in verdicts:
-        names = [_card_name(card) for card in cards if card.verdict == verdict]
-        if names:
-            more = len(names) - _MOST_NAMED
-            named = ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-            yield f"cards of the catalogue, {verdict} (smallest first): {named}"
+_HEAD = ("card", "memory", "headroom", "verdict", "s/sample", "USD")
 
 
-def answer_data(found: Answer) -> dict[str, Any]:
-    """Return an answer as plain data; bytes are those of one device."""
-    return {
-        "question": question_data(found.question),
-        "verdict": found.verdict,
-        "peak_bytes": asdict(found.prediction.figure),
-        "parts_bytes": dict(found.prediction.parts),
-        "predictor": found.prediction.predictor,
-        "capacity_bytes": found.capacity_bytes,
-        "reasons": found.reasons,
-        "warnings": found.warnings,
-        "nearest": [_neighbour_data(near) for near in found.nearest],
-        "nearest_oom": _neighbour_data(found.nearest_oom) if found.nearest_oom else None,
-        "assumptions": [
-            {
-                "setting": one.setting,
-                "cases": [
-                    {"value": case.value, "share": case.weight, "peak_bytes": case.bytes}
-                    for case in one.cases
-                ],
-            }
-            for one in found.assumptions
-        ],
-        "narrows_most": narrowest(found).setting if found.assumptions else None,
-        "rests_on": [{"observation_id": key, "share": share} for key, share in found.rests_on],
-        "longest_seq_len": found.longest_seq_len,
-        "biggest_batch": found.biggest_batch,
-        "remedies": [
-            {
-                "what": r.what,
-                "settings": dict(r.settings),
-                "peak_bytes": asdict(r.peak),
-                "verdict": r.verdict,
-            }
-            for r in found.remedies
-        ],
-        "cards": [
-            {"gpu_id": card.gpu.gpu_id, "verdict": card.verdict, "peak_bytes": asdict(card.peak)}
-            for card in found.cards
-        ],
-    }
+def _card_cells(result: FitResult, card: CardVerdict) -> tuple[str, ...]:
+    seconds, cost = card.seconds_per_sample, result.cost(card)
+    return (
+        card.gpu.gpu_id + ("*" if card.gpu.verified is False else ""),
+        format_memory(card.gpu.memory_bytes),
+        format_signed(card.headroom_bytes),
+        card.verdict,
+        "" if seconds is None else f"{seconds.value:.3g}",
+        "" if cost is None else f"{cost.value:.3g}",
+    )
 
 
-def question_data(question: Question) -> dict[str, Any]:
-    """Return a question as plain data, without what is not stated."""
-    stated = {name: value for name, value in asdict(question).items() if value is not None}
-    stated["model"] = question.model.model_id
-    if question.gpu is not None:
-        stated["gpu"] = question.gpu.gpu_id
-    return stated
+#: Columns whose cells are words, which stand on the left.
+_LEFT = (0, 3)
 
 
-def _neighbour_data(near: Neighbour) -> dict[str, Any]:
-    seen = near.observation
-    return {
-        "observation_id": seen.observation_id,
-        "source_id": seen.source_id,
-        "outcome": seen.outcome,
-        "peak_bytes": seen.peak_bytes,
-        "differences": near.differences,
-    }
+def format_columns(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """Yield a table whose last columns are left out where it would be wider; it says so.
+
+    Columns without a value are left out.
+    """
+    kept = [i for i in range(len(head)) if any(row[i] for row in rows)]
+    widths = {i: max(len(row[i]) for row in (head, *rows)) for i in kept}
+    ends = accumulate(widths[i] + 2 for i in kept)
+    shown = [i for i, end in zip(kept, ends, strict=True) if end <= width]
+    for row in (head, *rows):
+        cells = (row[i].ljust(widths[i]) if i in _LEFT else row[i].rjust(widths[i]) for i in shown)
+        yield ("  " + "  ".join(cells)).rstrip()
+    hidden = [head[i] for i in kept if i not in shown]
+    if hidden:
+        yield f"  not shown at this width: {', '.join(hidden)}"

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from registry.errors import MissingRegistryError, QueryTimeoutError, RegistryError
+from registry.errors import (
+    MissingRegistryError,
+    QueryTimeoutError,
+    QuestionError,
+    RegistryError,
+)
 from registry.tracking import watched_by
 from registry_cli import console
 from registry_cli.group import cli
@@ -25,6 +30,7 @@ EXIT_INTERRUPTED = 130
 _EXIT_CODES = {
     QueryTimeoutError: EXIT_TIMED_OUT,
     MissingRegistryError: EXIT_WRONG_CALL,
+    QuestionError: EXIT_WRONG_CALL,
     RegistryError: EXIT_BAD_ANSWER,
 }
 

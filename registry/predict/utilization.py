@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from registry.api import Registry
+    from registry.predict.question import Question
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,24 @@ def utilization_of(row: Mapping[str, Any]) -> Utilization | None:
     length, peak = _tokens_per_sample(row), _peak(row)
     if length is None or peak is None:
         return None
-    counted = count_flops(question.changed(micro_batch_size=1), length)
-    passes = (counted.forward, counted.backward, counted.recompute)
-    flops = Flops(*(part / length for part in passes))
-    each = rate / row["n_gpus"]
-    if row.get("compute_dtype") is None and peak < flops.model * each <= _fastest_peak(row):
+    found = utilize(question, tokens=length, rate=rate / row["n_gpus"], peak_flops=peak)
+    if row.get("compute_dtype") is None and 1 < found.model <= _fastest_peak(row) / peak:
         return None  # more than its 16-bit peak: it was not computed in 16 bits
-    stated = row.get("gradient_checkpointing") is not None
-    hardware = flops.hardware * each / peak if stated else None
-    return Utilization(flops, each, peak, flops.model * each / peak, hardware)
+    return found
+
+
+def utilize(question: Question, *, tokens: float, rate: float, peak_flops: float) -> Utilization:
+    """Return what share of a card's peak a rate is.
+
+    ``tokens`` are those of a sample, ``rate`` is in tokens per second of one card, ``peak_flops``
+    its dense peak.
+    """
+    counted = count_flops(question.changed(micro_batch_size=1), tokens)
+    passes = (counted.forward, counted.backward, counted.recompute)
+    flops = Flops(*(part / tokens for part in passes))
+    stated = question.gradient_checkpointing is not None
+    hardware = flops.hardware * rate / peak_flops if stated else None
+    return Utilization(flops, rate, peak_flops, flops.model * rate / peak_flops, hardware)
 
 
 def _samples_per_second(row: Mapping[str, Any]) -> float | None:

@@ -7,58 +7,81 @@ from typing import Any
 
 import click
 
+from registry.answers import Wanted, answer_fit
 from registry.api import Registry
-from registry.predict.answer.will_it_fit import answer
-from registry.predict.calibration.calibration_file import read_calibration
+from registry.predict.asked import Asked
 from registry_cli import console
-from registry_cli.answer_text import answer_data, format_answer
+from registry_cli.answer_text import fold_lines, format_answer, output_width
 from registry_cli.asking import (
-    all_gpus,
-    build_question,
-    find_gpus,
-    open_catalogue,
+    format_option,
+    json_option,
     question_options,
-    settle_stack,
+    spending_options,
 )
+from registry_cli.dry_running import execute_asked
 from registry_cli.options import locate, registry_option
 
 
 @click.command(name="fit")
 @question_options
+@spending_options
+@click.option("--explain", is_flag=True, help="Show what each switch costs or saves.")
+@click.option(
+    "--sweep",
+    metavar="A,B",
+    default="",
+    help="Show the most of batch, seq-len and rank that fits together.",
+)
 @click.option(
     "--exact", is_flag=True, help="Run the training graph on fake tensors too (needs torch)."
 )
 @click.option("--exit-code", is_flag=True, help="Exit 1 unless the verdict is fits.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@format_option
+@json_option
 @registry_option
 def command(
-    *, exact: bool, exit_code: bool, as_json: bool, registry_path: Path | None, **asked: Any
+    *,
+    price: tuple[str, ...],
+    price_file: Path | None,
+    n_samples: int | None,
+    epochs: float,
+    explain: bool,
+    sweep: str,
+    exact: bool,
+    exit_code: bool,
+    format_name: str,
+    as_json: bool,
+    registry_path: Path | None,
+    **options: Any,
 ) -> int:
     """Answer whether a training configuration fits a card, with the observations behind it.
 
-    Without --gpu, list the cards of the catalogue that it fits; with the name of a family (a100),
-    its cards. The verdict is undecided unless the
-    whole 90 % interval lies on one side of the card's memory.
+    With several --gpu, or the name of a family (a100), each card gets its verdict; without any, the
+    common cards of the catalogue that could hold it. The verdict is undecided unless the whole
+    90 % interval lies on one side of what a process can have of the card's memory. A wrong question
+    is exit 2.
 
     \b
     Examples:
       registry fit --model qwen-7b --gpu rtx-3090 --method qlora --seq-len 2048
-      registry fit --model llama-2-7b --method lora --seq-len 4096 --json
+      registry fit --model llama-2-7b --gpu rtx-4090 --gpu a100 --price a100=1.8 --samples 1e4
+      registry fit --model llama-2-7b --vram 15GiB --method qlora --explain
+      registry fit --model llama-2-7b --gpu a100-80gb --checkpointing --sweep batch,seq-len
     """  # noqa: D301 - \b keeps the examples' lines
-    catalogue = open_catalogue(registry_path)
-    calibration = read_calibration(Registry(locate(registry_path)))
-    cards = find_gpus(asked, catalogue)
-    if cards is not None:  # several cards: a verdict for each
-        asked["gpu"] = None
-    question = settle_stack(build_question(asked, catalogue), calibration)
-    if exact:
-        from registry_cli.dry_running import execute  # noqa: PLC0415 - only then
-
-        calibration = execute(question, calibration, asked, catalogue)
-    found = answer(question, calibration, all_gpus(catalogue) if cards is None else cards)
-    console.warn_all(found.warnings)
-    if as_json:
-        console.data(answer_data(found))
+    wanted = Wanted(
+        price=price or None,
+        price_file=price_file,
+        n_samples=n_samples,
+        n_epochs=epochs,
+        explain=explain,
+        sweep=tuple(sweep.split(",")) if sweep else (),
+        execute=execute_asked if exact else None,
+    )
+    found = answer_fit(Asked(**options), Registry(locate(registry_path)), wanted)
+    console.warn_all(found.answer.warnings)
+    if as_json or format_name == "json":
+        console.data(found.to_dict())
     else:
-        console.answer(format_answer(found))
+        width = output_width()
+        console.answer(fold_lines(format_answer(found, width), width))
     return 1 if exit_code and found.verdict != "fits" else 0

@@ -11,17 +11,30 @@ import click
 from registry.api import Registry
 from registry.errors import QuestionError
 from registry.predict.architecture import peak_flops_of
+from registry.predict.asked import (
+    Asked,
+    build_question,
+    choices,
+    parse_number,
+)
+from registry.predict.cards import find_gpu_row
 from registry.predict.formula.rules_of_thumb import (
     flops_utilization,
     throughput_utilization,
     tokens_per_second_per_gpu,
 )
 from registry.predict.profiles import parse_flops_profile, parse_tensor_core_share
-from registry.predict.utilization import read_utilization
+from registry.predict.utilization import Utilization, read_utilization, utilize
+from registry.store.snapshot import load_catalogue
 from registry_cli import console
-from registry_cli.asking import find_gpu_row, open_catalogue, parse_number
+from registry_cli.asking import COUNT, format_option, json_option
+from registry_cli.group import HintedChoice
 from registry_cli.options import locate, registry_option
 
+#: Where the operations of a token are counted as here.
+FORMULA = "PaLM (Chowdhery et al. 2022), appendix B; Korthikanti et al. 2022, section 6"
+
+_POSITIVE = click.FloatRange(min=0, min_open=True)
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
@@ -31,31 +44,58 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--trace", type=_FILE, help="Trace of PyTorch's profiler (JSON).")
 @click.option("--flops", metavar="N", help="Measured FLOP/s of one card, such as 100e12.")
 @click.option("--gpu", metavar="ID", help="Card whose dense peak they are compared with.")
-@click.option("--dtype", default="bf16", show_default=True, help="Number format of the peak.")
-@click.option("--samples-per-second", type=float, help="Measured rate, all cards together.")
-@click.option("--seq-len", type=click.IntRange(min=1), help="Tokens per sample.")
+@click.option(
+    "--dtype",
+    type=HintedChoice(["bf16", "fp16", "fp32", "tf32"]),
+    default="bf16",
+    show_default=True,
+    help="Number format of the peak.",
+)
+@click.option("--model", metavar="ID", help="Model whose operations are counted, for a rate.")
+@click.option("--config", metavar="FILE", help="config.json of the model, or the folder of one.")
+@click.option("--method", type=HintedChoice(choices("method")), metavar="METHOD", default="lora")
+@click.option("--lora-rank", type=click.IntRange(min=1), help="Rank of the adapters.")
+@click.option("--targets", metavar="A,B", help="Modules with adapters.")
+@click.option(
+    "--checkpointing/--no-checkpointing",
+    default=None,
+    help="Gradient checkpointing, for the utilization of the hardware.",
+)
+@click.option("--samples-per-second", type=_POSITIVE, help="Measured rate, all cards together.")
+@click.option("--tokens-per-second", type=_POSITIVE, help="The same in tokens.")
+@click.option("--seq-len", type=COUNT, help="Tokens per sample, such as 4k; the mean if they vary.")
 @click.option("--gpus", "n_gpus", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--reference", type=float, help="Tokens/s of one card that count as full use.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@format_option
+@json_option
 @registry_option
-def command(observation_id: str | None, *, as_json: bool, **asked: Any) -> None:
+def command(observation_id: str | None, *, format_name: str, as_json: bool, **asked: Any) -> None:
     """Show how much of a card's peak performance a run used.
 
     The run is an observation (model-FLOP/s utilization from the architecture), a profile, measured
-    FLOP/s, or a rate and its reference. The view utilization has all observations.
+    FLOP/s, a rate and its reference, or a rate, a model and a card. The view utilization has all
+    observations.
 
     \b
     Examples:
       registry utilization --flops 100e12 --gpu a100-sxm4-80gb
       registry utilization --samples-per-second 3 --seq-len 2048 --gpus 4 --reference 3300
+      registry utilization --model llama-2-7b --gpu a100-80gb --samples-per-second 2 --seq-len 2k
     """  # noqa: D301 - \b keeps the examples' lines
     figures = _figures(observation_id, asked)
-    if as_json:
-        console.data(figures)
+    if as_json or format_name == "json":
+        console.data({**figures, "formula": FORMULA} if _is_counted(figures) else figures)
         return
     for name, value in figures.items():
         is_share = name.endswith(("utilization", "share"))
         click.echo(f"{name}: {value:.3%}" if is_share else f"{name}: {value:.6g}")
+    if _is_counted(figures):
+        click.echo(f"formula: {FORMULA}")
+
+
+def _is_counted(figures: dict[str, float]) -> bool:
+    """Return whether operations of a token were counted."""
+    return "flops_per_token_forward" in figures
 
 
 def _figures(observation_id: str | None, asked: dict[str, Any]) -> dict[str, float]:
@@ -68,12 +108,12 @@ def _figures(observation_id: str | None, asked: dict[str, Any]) -> dict[str, flo
     measured = _measured_flops(asked)
     if measured is not None:
         figures |= _of_flops(measured, asked)
-    if asked["samples_per_second"] is not None:
+    if asked["samples_per_second"] is not None or asked["tokens_per_second"] is not None:
         figures |= _of_rate(asked)
     if not figures:
         raise click.UsageError(
             "expected an observation's id, --flops-profile, --flops, --trace, or "
-            "--samples-per-second with --seq-len"
+            "--samples-per-second with --seq-len (and --model, --gpu for its share of the peak)"
         )
     return figures
 
@@ -92,6 +132,10 @@ def _of_observation(registry_path: Path | None, observation_id: str) -> dict[str
             "every sample is taken to be as long as seq_len, and nothing says that it was; if "
             "samples were shorter, the true utilization is lower"
         )
+    return _figures_of(found)
+
+
+def _figures_of(found: Utilization) -> dict[str, float]:
     figures = {
         "tokens_per_second_per_gpu": found.tokens_per_second_per_gpu,
         "peak_flops": found.peak_flops,
@@ -107,18 +151,13 @@ def _measured_flops(asked: dict[str, Any]) -> float | None:
     if asked["flops_profile"] is not None:
         text = asked["flops_profile"].read_text(encoding="utf-8")
         return parse_flops_profile(text).flops_per_second
-    return None if asked["flops"] is None else parse_number(asked["flops"])
+    return None if asked["flops"] is None else parse_number(asked["flops"], "flops")
 
 
 def _of_flops(measured: float, asked: dict[str, Any]) -> dict[str, float]:
     if asked["gpu"] is None:
         raise click.UsageError("FLOP/s are compared with a card's peak: give --gpu")
-    row = find_gpu_row(asked["gpu"], open_catalogue(asked["registry_path"]))
-    peak = peak_flops_of(row, asked["dtype"])
-    if peak is None:
-        raise QuestionError(f"{row['gpu_id']}: its dense peak in {asked['dtype']} is not known")
-    if row.get("verified") is False:
-        console.warning(f"the peak of {row['gpu_id']} was not read in a source (verified = false)")
+    peak = _find_peak(asked)
     return {
         "flops_per_second": measured,
         "peak_flops": peak,
@@ -126,11 +165,51 @@ def _of_flops(measured: float, asked: dict[str, Any]) -> dict[str, float]:
     }
 
 
+def _find_peak(asked: dict[str, Any]) -> float:
+    """Return the dense peak of the card that is asked about; warn where nobody read it."""
+    row = find_gpu_row(asked["gpu"], load_catalogue(locate(asked["registry_path"])))
+    peak = peak_flops_of(row, asked["dtype"])
+    if peak is None:
+        raise QuestionError(f"{row['gpu_id']}: its dense peak in {asked['dtype']} is not known")
+    if row.get("verified") is False:
+        console.warning(f"the peak of {row['gpu_id']} was not read in a source (verified = false)")
+    return peak
+
+
 def _of_rate(asked: dict[str, Any]) -> dict[str, float]:
     if asked["seq_len"] is None:
-        raise click.UsageError("--samples-per-second needs --seq-len")
-    rate = tokens_per_second_per_gpu(asked["samples_per_second"], asked["seq_len"], asked["n_gpus"])
+        raise click.UsageError("a rate needs --seq-len")
+    rate = _rate(asked)
     figures = {"tokens_per_second_per_gpu": rate}
     if asked["reference"] is not None:
         figures["throughput_utilization"] = throughput_utilization(rate, asked["reference"])
+    if asked["model"] is not None or asked["config"] is not None:
+        figures |= _of_model(rate, asked)
     return figures
+
+
+def _rate(asked: dict[str, Any]) -> float:
+    """Return the tokens per second of one card."""
+    if asked["tokens_per_second"] is not None:
+        return float(asked["tokens_per_second"]) / int(asked["n_gpus"])
+    return tokens_per_second_per_gpu(asked["samples_per_second"], asked["seq_len"], asked["n_gpus"])
+
+
+_OF_QUESTION = (
+    "model", "config", "method", "lora_rank", "targets", "checkpointing", "seq_len",
+)  # fmt: skip
+
+
+def _of_model(rate: float, asked: dict[str, Any]) -> dict[str, float]:
+    if asked["gpu"] is None:
+        raise click.UsageError("a rate is compared with a card's peak: give --gpu")
+    catalogue = load_catalogue(locate(asked["registry_path"]))
+    question = build_question(Asked(**{name: asked[name] for name in _OF_QUESTION}), catalogue)
+    found = utilize(question, tokens=question.seq_len, rate=rate, peak_flops=_find_peak(asked))
+    if found.model > 1:
+        console.warning(
+            f"{found.model:.0%} of the peak of {asked['gpu']}: no card does more than it can; "
+            "samples were shorter than --seq-len (give their mean length), or --method, --gpus or "
+            "--dtype differ"
+        )
+    return _figures_of(found)

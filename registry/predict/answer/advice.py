@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QuestionError
-from registry.predict.answer.prediction import FITS, judge, predict_memory
+from registry.predict.answer.prediction import (
+    DOES_NOT_FIT,
+    FITS,
+    estimate_cost,
+    judge,
+    predict_memory,
+)
+from registry.predict.answer.verdict import decide
 from registry.predict.calibration.fit_rows import USABLE
+from registry.predict.formula.peak_memory import memory_terms, total
+from registry.predict.sharding import SHARDS_WEIGHTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +30,10 @@ if TYPE_CHECKING:
 #: Lengths are rounded down to a multiple of this.
 SEQ_STEP = 64
 _LONGEST, _BIGGEST = 262_144, 4_096
+
+
+#: A change in words, and the settings that it makes.
+Change = tuple[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -36,11 +50,23 @@ class Remedy:
 
 @dataclass(frozen=True)
 class CardVerdict:
-    """The verdict on one card of the catalogue."""
+    """The verdict on one card of the catalogue, and how fast it is."""
 
     gpu: Accelerator
     verdict: str
     peak: Interval
+    #: Of all cards together; None where the card's speed is not known.
+    seconds_per_sample: Interval | None = None
+
+    @property
+    def headroom_bytes(self) -> float:
+        """What the likeliest peak leaves of what a process can have; below 0 where it is more."""
+        return USABLE * self.gpu.memory_bytes - self.peak.value
+
+    @property
+    def could_hold(self) -> bool:
+        """Whether it fits, or the likeliest peak does."""
+        return self.headroom_bytes >= 0 and self.verdict != DOES_NOT_FIT
 
 
 def _fits(question: Question, calibration: Calibration) -> bool:
@@ -83,71 +109,182 @@ def _bisect(holds: Callable[[int], bool], limit: int) -> int | None:
 def collect_remedies(question: Question, calibration: Calibration) -> list[Remedy]:
     """Return the single changes, and a few pairs of them, after which it fits; gentlest first.
 
-    Those after which it may fit come last.
+    Of changes of one kind, such as ever more cards, those up to the first that fits count, and of
+    those that only may fit, the first. What may fit comes last. Where nobody said whether
+    checkpointing is on, that is the first change, and where it alone does not do, part of the
+    others.
     """
     found = []
-    for what, settings in _changes(question):
-        try:
-            changed = question.changed(**settings)
-        except QuestionError:
-            continue
-        figure = predict_memory(changed, calibration).figure
-        if question.gpu and figure.value <= USABLE * question.gpu.memory_bytes:
-            verdict = judge(figure, question.gpu.memory_bytes)
-            found.append(Remedy(what, tuple(settings.items()), figure, verdict))
+    if question.gradient_checkpointing is not True:
+        found += _first_that_fit(question, calibration, [_CHECKPOINTING])
+    together = question.gradient_checkpointing is None and not _do(found)
+    base = question.changed(gradient_checkpointing=True) if together else question
+    for changes in _kinds_of_changes(base):
+        both = (_with_checkpointing(one) for one in changes) if together else changes
+        found += _first_that_fit(question, calibration, both)
     return sorted(found, key=lambda remedy: remedy.verdict != FITS)
 
 
-def _changes(question: Question) -> Iterator[tuple[str, dict[str, Any]]]:
-    if question.gradient_checkpointing is False:
-        yield "turn gradient checkpointing on", {"gradient_checkpointing": True}
+def _do(found: Iterable[Remedy]) -> bool:
+    return any(one.verdict == FITS for one in found)
+
+
+_CHECKPOINTING: Change = ("gradient checkpointing on", {"gradient_checkpointing": True})
+
+
+def _with_checkpointing(change: Change) -> Change:
+    what, settings = change
+    return f"{what}, checkpointing on", {**settings, "gradient_checkpointing": True}
+
+
+def _first_that_fit(
+    question: Question, calibration: Calibration, changes: Iterable[Change]
+) -> list[Remedy]:
+    found: dict[str, Remedy] = {}
+    highest = math.inf
+    for what, settings in changes:
+        remedy = _try(question, calibration, what, settings)
+        if remedy is None:
+            continue
+        found.setdefault(remedy.verdict, remedy)
+        if remedy.verdict == FITS or remedy.peak.high > _NO_GAIN * highest:
+            break
+        highest = remedy.peak.high
+    return list(found.values())
+
+
+#: Share of the upper end that a stronger form leaves where going on does not help.
+_NO_GAIN = 0.95
+
+
+def _try(
+    question: Question, calibration: Calibration, what: str, settings: dict[str, Any]
+) -> Remedy | None:
+    """Return the remedy that a change is; None where it is none, or cannot be run."""
+    try:
+        changed = question.changed(**settings)
+    except QuestionError:
+        return None
+    usable = USABLE * question.gpu.memory_bytes if question.gpu else 0.0
+    if total(memory_terms(changed)) > _FAR * usable:
+        return None
+    figure = predict_memory(changed, calibration).figure
+    if question.gpu is None or figure.value > usable:
+        return None
+    verdict = judge(figure, question.gpu.memory_bytes)
+    return Remedy(what, tuple(settings.items()), figure, verdict)
+
+
+#: Times the card from which on the formula alone, with the leanest defaults, rules a change out.
+_FAR = 1.3
+
+
+def _kinds_of_changes(question: Question) -> Iterator[Iterable[Change]]:
+    """Yield changes, those of which one is a stronger form of the other together."""
     if question.attention == "eager":
-        yield "use FlashAttention or SDPA", {"attention": "flash2"}
+        yield [("use FlashAttention or SDPA", {"attention": "flash2"})]
     if question.micro_batch_size > 1:
-        yield (
-            "micro-batches of 1, accumulated",
-            {"micro_batch_size": 1},
-        )
-    yield from _shorter(question)
+        yield [("micro-batches of 1, accumulated", {"micro_batch_size": 1})]
+    yield _shorter(question)
     if question.full:
-        yield "train LoRA adapters instead of all weights", _LORA
+        yield _lean_optimizers(question)
+        yield [("train LoRA adapters instead of all weights", _LORA)]
     if question.quant_bits is None:
-        lora = _LORA if question.full else {}
-        yield "quantize the base to 8 bits (LoRA)", {**lora, **_quantized(8)}
+        yield [("quantize the base to 8 bits (LoRA)", _quantized(question, 8))]
     if question.quant_bits in (None, 8):
-        lora = _LORA if question.full else {}
-        yield "quantize the base to 4 bits (QLoRA)", {**lora, **_quantized(4)}
-    yield from _more_cards(question)
+        yield [("quantize the base to 4 bits (QLoRA)", _quantized(question, 4))]
+    yield _more_cards(question)
+    yield _sharded_qlora(question)
+    yield _offloaded_qlora(question)
 
 
 _LORA: dict[str, Any] = {"method": "lora", "trains_embeddings": False, "trainable_params": None}
 
 
-def _quantized(bits: int) -> dict[str, Any]:
-    return {"quant_bits": bits, "quant_method": "bitsandbytes", "param_dtype": None}
+def _quantized(question: Question, bits: int) -> dict[str, Any]:
+    lora = _LORA if question.full else {}
+    return {**lora, "quant_bits": bits, "quant_method": "bitsandbytes", "param_dtype": None}
 
 
-def _shorter(question: Question) -> Iterator[tuple[str, dict[str, Any]]]:
+def _lean_optimizers(question: Question) -> Iterator[Change]:
+    if question.setting("optimizer") == "adamw":
+        yield "AdamW with states of 8 bits", {"optimizer": "adamw_8bit"}
+    if not question.offloaded:
+        yield "AdamW with its states in host memory", {"offload": "optimizer"}
+
+
+def _shorter(question: Question) -> Iterator[Change]:
     length = question.seq_len // 2
     while length >= 256:  # noqa: PLR2004 - shorter sequences are no remedy
         yield f"sequences of {length} tokens", {"seq_len": length}
         length //= 2
 
 
-def _more_cards(question: Question) -> Iterator[tuple[str, dict[str, Any]]]:
+#: Cards of one host, and numbers of cards that people have.
+_HOST = 8
+_COUNTS = (2, 4, 8, 16, 32, 64)
+
+
+def _more(
+    question: Question, sharding: str, counts: Iterable[int] = _COUNTS
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield ever more cards in words and as settings, first as many as are asked about."""
+    for count in counts:
+        if count < question.n_gpus or (
+            count == question.n_gpus and question.sharding in SHARDS_WEIGHTS
+        ):
+            continue
+        hosts = max(count // _HOST, question.n_nodes or 1)
+        words = f"{count} cards" + (f" ({hosts} hosts of {count // hosts})" if hosts > 1 else "")
+        nodes = {"n_nodes": hosts} if hosts > 1 else {}
+        yield words, {"n_gpus": count, **nodes, "sharding": sharding}
+
+
+def _more_cards(question: Question) -> Iterator[Change]:
     """Shard over more cards, unless the base is quantized: DeepSpeed does not shard that."""
     if question.quantized:
         return
-    for count in (2, 4, 8):
-        if count > question.n_gpus or question.sharding not in ("zero3", "fsdp"):
-            sharded = {"n_gpus": max(count, question.n_gpus), "sharding": "zero3"}
-            yield f"{sharded['n_gpus']} cards with ZeRO-3", sharded
+    for words, settings in _more(question, "zero3"):
+        yield f"{words} with ZeRO-3", settings
+
+
+def _sharded_qlora(question: Question, counts: Iterable[int] = _COUNTS) -> Iterator[Change]:
+    """A base of 4 bits that FSDP shards."""
+    bits = {} if question.quant_bits == _QLORA_BITS else _quantized(question, _QLORA_BITS)
+    for words, settings in _more(question, "fsdp", counts):
+        yield f"QLoRA over {words} with FSDP", {**bits, **settings}
+
+
+def _offloaded_qlora(question: Question) -> Iterator[Change]:
+    """The same with FSDP's CPU offload: the known way to 70B on two cards of 24 GB."""
+    if not question.offloaded:
+        for what, settings in _sharded_qlora(question.changed(sharding=None), (2, 4, 8)):
+            yield f"{what}, weights in host memory", {**settings, "offload": "optimizer_and_params"}
+
+
+_QLORA_BITS = 4
 
 
 def collect_cards(
     question: Question, calibration: Calibration, gpus: Iterable[Accelerator]
 ) -> list[CardVerdict]:
-    """Return the verdict on each card, the smallest first."""
+    """Return the verdict on each card, the smallest first, and how fast it is."""
     figure = predict_memory(question.changed(gpu=None), calibration).figure
     cards = sorted(gpus, key=lambda gpu: (gpu.memory_bytes, gpu.gpu_id))
-    return [CardVerdict(gpu, judge(figure, gpu.memory_bytes), figure) for gpu in cards]
+    return [_judge_card(question.changed(gpu=gpu), calibration, figure) for gpu in cards]
+
+
+def _judge_card(question: Question, calibration: Calibration, figure: Interval) -> CardVerdict:
+    verdict, _ = decide(question, figure, calibration.observations)
+    if question.gpu is None or verdict is None:
+        raise QuestionError("a card's verdict: found no card; expected one")
+    return CardVerdict(question.gpu, verdict, figure, predict_sample(question, calibration))
+
+
+def predict_sample(question: Question, calibration: Calibration) -> Interval | None:
+    """Return the seconds of a sample, all cards together; None where the speed is not known."""
+    if question.is_split:
+        return None
+    if question.gpu is None or question.gpu.peak_flops(question.compute_dtype) is None:
+        return None
+    return estimate_cost(question, calibration, n_samples=1).seconds_per_epoch

@@ -10,7 +10,7 @@ from registry.predict.calibration.mixture import plain_interval
 from registry.predict.calibration.unstated import fields_of, open_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from registry.predict.calibration.open_question import OpenMixture
     from registry.predict.calibration.unstated import Plausible, Usual
@@ -54,6 +54,11 @@ def collect_assumptions(
         plain = plain_interval(stated)
         assumptions.append(Assumption(setting, cases, log(plain.high / plain.low)))
     return tuple(sorted(assumptions, key=lambda one: -one.moves))
+
+
+def narrowest(assumptions: Sequence[Assumption]) -> Assumption:
+    """Return the open setting that narrows the interval most where it is stated."""
+    return min(assumptions, key=lambda one: one.width)
 
 
 def _cases(question: Question, found: OpenMixture, usual: Usual, setting: str) -> Iterator[Case]:

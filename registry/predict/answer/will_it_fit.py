@@ -15,15 +15,9 @@ from registry.predict.answer.advice import (
     find_longest_seq_len,
 )
 from registry.predict.answer.assumed import Assumption, collect_assumptions
-from registry.predict.answer.leaner import proves_enough, proves_too_much
 from registry.predict.answer.nearest import Neighbour, collect_nearest, find_nearest_oom
-from registry.predict.answer.prediction import (
-    DOES_NOT_FIT,
-    FITS,
-    Prediction,
-    judge,
-    predict_memory,
-)
+from registry.predict.answer.prediction import FITS, Prediction, predict_memory
+from registry.predict.answer.verdict import decide
 from registry.predict.calibration.fit_rows import memory_row
 from registry.predict.question import check_question
 from registry.units import format_memory
@@ -33,7 +27,6 @@ if TYPE_CHECKING:
 
     from registry.predict.architecture import Accelerator
     from registry.predict.calibration.intervals import Calibration
-    from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
 
 
@@ -71,15 +64,14 @@ def answer(
 ) -> Answer:
     """Return the answer to a question.
 
-    ``gpus`` are the cards of the catalogue: each gets its verdict where the question names
-    no card, or where its card does not do.
+    ``gpus`` are cards each of which gets its verdict.
     """
     prediction = predict_memory(question, calibration)
     seen = collect_nearest(question, calibration.observations, nearest)
     failed = find_nearest_oom(question, calibration.observations)
-    ran = next((one for one in calibration.observations if proves_enough(question, one)), None)
-    verdict, reason = _decide(question, prediction, failed, ran)
-    cards = tuple(collect_cards(question, calibration, gpus)) if verdict != FITS else ()
+    verdict, reason = decide(question, prediction.figure, calibration.observations)
+    cards = tuple(collect_cards(question, calibration, gpus))
+    advised = bool(cards) and verdict not in (None, FITS)
     known = question.gpu is not None
     return Answer(
         question=question,
@@ -94,33 +86,9 @@ def answer(
         rests_on=_rests_on(question, prediction, calibration),
         longest_seq_len=find_longest_seq_len(question, calibration) if known else None,
         biggest_batch=find_biggest_batch(question, calibration) if known else None,
-        remedies=tuple(collect_remedies(question, calibration)) if known and cards else (),
+        remedies=tuple(collect_remedies(question, calibration)) if advised else (),
         cards=cards,
     )
-
-
-def _decide(
-    question: Question,
-    prediction: Prediction,
-    failed: Neighbour | None,
-    ran: ObservedRun | None,
-) -> tuple[str | None, list[str]]:
-    if question.gpu is None:
-        return None, []
-    if failed is not None and proves_too_much(question, failed.observation):
-        found = failed.observation
-        reason = (
-            f"observation {found.observation_id} ({found.source_id}) of no more than this ran out "
-            "of memory on a card of no less"
-        )
-        return DOES_NOT_FIT, [reason]
-    if ran is not None:
-        reason = (
-            f"observation {ran.observation_id} ({ran.source_id}) of no less than this ran on a "
-            "card with no more memory"
-        )
-        return FITS, [reason]
-    return judge(prediction.figure, question.gpu.memory_bytes), []
 
 
 def _explain_interval(prediction: Prediction, seen: list[Neighbour]) -> list[str]:

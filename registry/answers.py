@@ -1,0 +1,397 @@
+"""Answers from Python: whether a training configuration fits, and what it takes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from registry.answer_html import format_estimate_html, format_fit_html
+from registry.api import Registry, open_registry
+from registry.errors import QuestionError
+from registry.predict.answer.frontier import find_frontier, parse_axes
+from registry.predict.answer.plain import (
+    answer_data,
+    format_why,
+    interval_data,
+    question_data,
+)
+from registry.predict.answer.prediction import FITS, estimate_cost, predict_memory
+from registry.predict.answer.prices import Prices, build_prices
+from registry.predict.answer.switches import explain
+from registry.predict.answer.will_it_fit import answer
+from registry.predict.asked import (
+    Asked,
+    ask,
+    build_question,
+    find_cards,
+    parse_whole,
+)
+from registry.predict.calibration.calibration_file import FILE_NAME, read_calibration
+from registry.predict.calibration.mixture import Interval
+from registry.predict.calibration.runs import resolve_stack
+from registry.predict.cards import common_gpus, find_gpu
+from registry.predict.question import Question, check_question
+from registry.store.folder import curated_dir
+from registry.store.snapshot import load_catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from registry.catalogue import Catalogue
+    from registry.predict.answer.advice import CardVerdict
+    from registry.predict.answer.frontier import FrontierPoint
+    from registry.predict.answer.prediction import Cost, Prediction
+    from registry.predict.answer.prices import Stated
+    from registry.predict.answer.switches import Explanation
+    from registry.predict.answer.will_it_fit import Answer
+    from registry.predict.calibration.intervals import Calibration
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What is paid for: samples, and the price of a card and hour."""
+
+    prices: Prices
+    #: Samples in all; None where nobody said, and the cost is that of 1,000.
+    n_samples: float | None = None
+
+    def of(self, card: CardVerdict, n_gpus: int) -> Interval | None:
+        """Return the USD that the samples cost; None where price or speed is not known."""
+        hourly, each = self.prices.of(card.gpu.gpu_id), card.seconds_per_sample
+        if hourly is None or each is None:
+            return None
+        times = (1000.0 if self.n_samples is None else self.n_samples) * n_gpus * hourly / 3600
+        return Interval(each.value * times, each.low * times, each.high * times)
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """Whether a configuration fits, on which cards, and what would make it fit."""
+
+    asked: Asked
+    answer: Answer
+    #: Ids of the cards that are asked about, the kinds of families among them.
+    named: tuple[str, ...]
+    spending: Spending
+    explanation: Explanation | None = None
+    #: The most that fits, by the axes of a sweep; None where none was asked for.
+    frontier: tuple[FrontierPoint, ...] | None = None
+
+    @property
+    def verdict(self) -> str | None:
+        """Fits, does not fit or undecided; None unless one card is asked about."""
+        return self.answer.verdict
+
+    @property
+    def why(self) -> str | None:
+        """Why the verdict is what it is."""
+        return format_why(self.answer)
+
+    @property
+    def peak(self) -> Interval:
+        """Peak of one device, in bytes."""
+        return self.answer.prediction.figure
+
+    @property
+    def cards(self) -> tuple[CardVerdict, ...]:
+        """The verdict on each card, asked about or common, the smallest first."""
+        return self.answer.cards
+
+    @property
+    def shown(self) -> list[CardVerdict]:
+        """The cards to show: those that are asked about, else the common ones that could do.
+
+        Beside a card that does not do, the others that could.
+        """
+        asked = [card for card in self.cards if card.gpu.gpu_id in self.named]
+        if self.verdict == FITS or len(self.named) > 1:
+            return asked
+        return [*asked, *(card for card in self.cards if card.could_hold and card not in asked)]
+
+    def cost(self, card: CardVerdict) -> Interval | None:
+        """Return the USD of the samples, else of 1,000; None without a price or a known speed."""
+        return self.spending.of(card, self.answer.question.n_gpus)
+
+    def command_with(self, settings: Iterable[tuple[str, Any]]) -> str:
+        """Return the command that asks the same with some settings of the question changed."""
+        return self.asked.having(dict(settings)).command()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data: what ``registry fit -f json`` prints."""
+        return {
+            **answer_data(self.answer),
+            "command": self.asked.command(),
+            "remedies": self._remedies(),
+            "cards": [self._card(card) for card in self.cards],
+            "n_samples": self.spending.n_samples,
+            "explanation": self._explained(),
+            "frontier": self._frontier(),
+        }
+
+    def _remedies(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "what": one.what,
+                "settings": dict(one.settings),
+                "peak_bytes": asdict(one.peak),
+                "verdict": one.verdict,
+                "command": self.command_with(one.settings),
+            }
+            for one in self.answer.remedies
+        ]
+
+    def _card(self, card: CardVerdict) -> dict[str, Any]:
+        return {
+            "gpu_id": card.gpu.gpu_id,
+            "memory_bytes": card.gpu.memory_bytes,
+            "verdict": card.verdict,
+            "peak_bytes": asdict(card.peak),
+            "headroom_bytes": card.headroom_bytes,
+            "seconds_per_sample": interval_data(card.seconds_per_sample),
+            "usd_per_gpu_hour": self.spending.prices.of(card.gpu.gpu_id),
+            "usd": interval_data(self.cost(card)),
+            "asked": card.gpu.gpu_id in self.named,
+        }
+
+    def _explained(self) -> dict[str, Any] | None:
+        if self.explanation is None:
+            return None
+        return {
+            "question": question_data(self.explanation.question),
+            "switches": [
+                {**asdict(one), "settings": dict(one.settings)} for one in self.explanation.switches
+            ],
+        }
+
+    def _frontier(self) -> list[dict[str, Any]] | None:
+        if self.frontier is None:
+            return None
+        return [
+            {
+                "settings": dict(one.settings),
+                "peak_bytes": asdict(one.peak),
+                "seconds_per_sample": interval_data(one.seconds_per_sample),
+                "command": self.command_with(one.settings),
+            }
+            for one in self.frontier
+        ]
+
+    def _repr_html_(self) -> str:
+        """Return it as a small table, for notebooks."""
+        return format_fit_html(self)
+
+
+@dataclass(frozen=True)
+class EstimateResult:
+    """What a configuration takes: memory by part, and with a card time and cost."""
+
+    question: Question
+    memory: Prediction
+    #: None where no card is asked about.
+    cost: Cost | None
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data: what ``registry estimate -f json`` prints."""
+        return {
+            "question": question_data(self.question),
+            "peak_bytes": asdict(self.memory.figure),
+            "parts_bytes": dict(self.memory.parts),
+            "predictor": self.memory.predictor,
+            "cost": None if self.cost is None else asdict(self.cost),
+        }
+
+    def _repr_html_(self) -> str:
+        """Return it as a small table, for notebooks."""
+        return format_estimate_html(self)
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What answers rest on."""
+
+    catalogue: Catalogue
+    calibration: Calibration
+
+    def question(self, asked: Asked) -> Question:
+        """Return the question that is asked, with the source that its stack stands for."""
+        question = build_question(asked, self.catalogue)
+        if question.stack is None:
+            return question
+        return replace(question, stack=resolve_stack(question.stack, self.calibration.observations))
+
+
+def read_knowledge(registry: Registry) -> Knowledge:
+    """Return the catalogue and the calibration of a registry; raise QuestionError, StoreError."""
+    return Knowledge(
+        load_catalogue(registry.location), _read_calibration(registry, _stamp(registry))
+    )
+
+
+def _stamp(registry: Registry) -> tuple[tuple[str, int, int], ...]:
+    """Return what tells one state of the calibration's file and of the registry from another."""
+    files = [folder / FILE_NAME for folder in (registry.path, curated_dir())]
+    folders = [registry.path / name for name in ("journal", "tables")]
+    states = [(path, path.stat()) for path in (*files, *folders) if path.exists()]
+    return tuple((str(path), state.st_mtime_ns, state.st_size) for path, state in states)
+
+
+@lru_cache(maxsize=4)
+def _read_calibration(registry: Registry, _stamp: object) -> Calibration:
+    return read_calibration(registry)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is wanted of an answer besides the verdict."""
+
+    price: Stated | None = None
+    price_file: Path | str | None = None
+    n_samples: int | None = None
+    n_epochs: float = 1.0
+    explain: bool = False
+    #: Axes of the frontier: batch, seq-len, rank.
+    sweep: tuple[str, ...] = ()
+    #: Executes a question, and returns the calibration corrected by that.
+    execute: Callable[[Question, Asked, Knowledge], Calibration] | None = None
+
+    def corrected(self, question: Question, asked: Asked, known: Knowledge) -> Knowledge:
+        """Return what is known with the question executed, where that is wanted."""
+        if self.execute is None:
+            return known
+        return replace(known, calibration=self.execute(question, asked, known))
+
+    def spending(self, catalogue: Catalogue) -> Spending:
+        """Return what is paid for."""
+        samples = None if self.n_samples is None else self.n_samples * self.n_epochs
+        return Spending(build_prices(self.price, self.price_file, catalogue), samples)
+
+
+_SEVERAL = 2
+
+
+def answer_fit(asked: Asked, registry: Registry, wanted: Wanted | None = None) -> FitResult:
+    """Return the answer of ``registry fit``; raise QuestionError for what cannot be asked."""
+    wanted = wanted or Wanted()
+    known = read_knowledge(registry)
+    question, axes = known.question(asked), parse_axes(wanted.sweep)
+    known = wanted.corrected(question, asked, known)
+    spending = wanted.spending(known.catalogue)
+    named = find_cards(asked, known.catalogue)
+    others = common_gpus(known.catalogue) if len(named) < _SEVERAL else []
+    cards = {gpu.gpu_id: gpu for gpu in (*named, *others)}
+    frontier = find_frontier(question, known.calibration, axes) if axes else None
+    return FitResult(
+        asked=asked,
+        answer=answer(question, known.calibration, cards.values()),
+        named=tuple(gpu.gpu_id for gpu in named),
+        spending=spending,
+        explanation=explain(question, known.calibration) if wanted.explain else None,
+        frontier=frontier,
+    )
+
+
+def answer_estimate(
+    asked: Asked, registry: Registry, wanted: Wanted | None = None
+) -> EstimateResult:
+    """Return the answer of ``registry estimate``; raise QuestionError for what cannot be asked."""
+    wanted = wanted or Wanted()
+    known = read_knowledge(registry)
+    question = known.question(asked)
+    if len(asked.gpu) > 1:
+        raise QuestionError("gpu: found several cards; expected one; `registry fit` takes several")
+    if asked.gpu and question.gpu is None:
+        find_gpu(asked.gpu[0], known.catalogue)  # raises: it names the kinds of a family
+    known = wanted.corrected(question, asked, known)
+    memory = predict_memory(question, known.calibration)
+    return EstimateResult(
+        question, memory, _cost(question, known, wanted), tuple(check_question(question))
+    )
+
+
+def _cost(question: Question, known: Knowledge, wanted: Wanted) -> Cost | None:
+    prices = build_prices(wanted.price, wanted.price_file, known.catalogue)
+    if question.is_split:  # its time is not computed
+        return None
+    if question.gpu is None:
+        if wanted.n_samples or wanted.price is not None or wanted.price_file is not None:
+            raise QuestionError("time and cost depend on the card: give --gpu")
+        return None
+    return estimate_cost(
+        question,
+        known.calibration,
+        n_samples=wanted.n_samples,
+        n_epochs=wanted.n_epochs,
+        price_per_gpu_hour=prices.of(question.gpu.gpu_id),
+    )
+
+
+def fit(  # noqa: PLR0913 - the options that most state
+    model: str | None = None,
+    *,
+    gpu: str | Sequence[str] | None = None,
+    method: str = "lora",
+    seq_len: int | str = 2048,
+    batch: int = 1,
+    samples: int | str | None = None,
+    epochs: float = 1.0,
+    price: Stated | None = None,
+    price_file: Path | str | None = None,
+    explain: bool = False,
+    sweep: str | Iterable[str] = (),
+    registry: Registry | Path | str | None = None,
+    **settings: Any,
+) -> FitResult:
+    """Return whether a training configuration fits, with its evidence.
+
+    Arguments are the options of ``registry fit``; ``settings`` are its others, such as ``config``,
+    ``vram``, ``checkpointing=False``, ``lora_rank``, ``sharding``, ``gpus``. ``registry`` is one
+    that is open, or its folder. Raises QuestionError for what cannot be asked, TypeError for an
+    argument that is none.
+    """
+    shared = {"gpu": gpu, "method": method, "seq_len": seq_len, "batch": batch}
+    asked = ask(model=model, **shared, **settings)
+    wanted = Wanted(
+        price=price,
+        price_file=price_file,
+        n_samples=None if samples is None else parse_whole(samples, "samples"),
+        n_epochs=epochs,
+        explain=explain,
+        sweep=tuple(sweep.split(",") if isinstance(sweep, str) else sweep),
+    )
+    return answer_fit(asked, _open(registry), wanted)
+
+
+def estimate(  # noqa: PLR0913 - as above
+    model: str | None = None,
+    *,
+    gpu: str | None = None,
+    method: str = "lora",
+    seq_len: int | str = 2048,
+    batch: int = 1,
+    samples: int | str | None = None,
+    epochs: float = 1.0,
+    price: Stated | None = None,
+    price_file: Path | str | None = None,
+    registry: Registry | Path | str | None = None,
+    **settings: Any,
+) -> EstimateResult:
+    """Return what a training configuration takes: memory by part, time and cost.
+
+    Arguments and errors are those of ``fit``; time and cost need a card.
+    """
+    shared = {"gpu": gpu, "method": method, "seq_len": seq_len, "batch": batch}
+    asked = ask(model=model, **shared, **settings)
+    wanted = Wanted(
+        price=price,
+        price_file=price_file,
+        n_samples=None if samples is None else parse_whole(samples, "samples"),
+        n_epochs=epochs,
+    )
+    return answer_estimate(asked, _open(registry), wanted)
+
+
+def _open(registry: Registry | Path | str | None) -> Registry:
+    return registry if isinstance(registry, Registry) else open_registry(registry)

@@ -1,0 +1,114 @@
+"""Answers as plain data: what JSON has of them. Bytes are those of one device."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from registry.predict.answer.assumed import narrowest
+from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, UNDECIDED, judge
+from registry.predict.calibration.fit_rows import USABLE
+from registry.units import format_memory
+
+if TYPE_CHECKING:
+    from registry.predict.answer.nearest import Neighbour
+    from registry.predict.answer.will_it_fit import Answer
+    from registry.predict.calibration.mixture import Interval
+    from registry.predict.question import Question
+
+
+def format_interval(figure: Interval) -> str:
+    """Return a memory figure with its interval."""
+    low, high = format_memory(int(figure.low)), format_memory(int(figure.high))
+    return f"{format_memory(int(figure.value))} (90 % interval {low} to {high})"
+
+
+def format_signed(n_bytes: float) -> str:
+    """Return an amount of memory that may be below 0."""
+    return ("-" if n_bytes < 0 else "") + format_memory(abs(int(n_bytes)))
+
+
+def format_question(question: Question) -> str:
+    """Return a question in a line."""
+    cards = f" on {question.n_gpus} x {question.gpu.gpu_id}" if question.gpu else ""
+    return (
+        f"{question.model.model_id}, {question.label}, seq_len {question.seq_len}, "
+        f"batch {question.micro_batch_size}{cards}"
+    )
+
+
+_SIDES = {
+    FITS: "all of the 90 % interval, {range}, is below",
+    DOES_NOT_FIT: "all of the 90 % interval, {range}, is above",
+    UNDECIDED: "the 90 % interval, {range}, is on both sides of",
+}
+
+
+def format_why(found: Answer) -> str | None:
+    """Return why the verdict is what it is; None without a card."""
+    if found.verdict is None or found.capacity_bytes is None:
+        return None
+    figure = found.prediction.figure
+    if judge(figure, found.capacity_bytes) != found.verdict:
+        return found.reasons[0]  # a run that failed decides
+    span = f"{format_memory(int(figure.low))} to {format_memory(int(figure.high))}"
+    usable = format_memory(int(USABLE * found.capacity_bytes))
+    side = _SIDES[found.verdict].format(range=span)
+    card = format_memory(found.capacity_bytes)
+    return f"{side} the {usable} that a process can have of {card}"
+
+
+def answer_data(found: Answer) -> dict[str, Any]:
+    """Return an answer as plain data, its cards and remedies aside."""
+    return {
+        "question": question_data(found.question),
+        "verdict": found.verdict,
+        "why": format_why(found),
+        "peak_bytes": asdict(found.prediction.figure),
+        "parts_bytes": dict(found.prediction.parts),
+        "predictor": found.prediction.predictor,
+        "capacity_bytes": found.capacity_bytes,
+        "reasons": list(found.reasons),
+        "warnings": list(found.warnings),
+        "nearest": [_neighbour_data(near) for near in found.nearest],
+        "nearest_oom": _neighbour_data(found.nearest_oom) if found.nearest_oom else None,
+        "assumptions": [
+            {
+                "setting": one.setting,
+                "cases": [
+                    {"value": case.value, "share": case.weight, "peak_bytes": case.bytes}
+                    for case in one.cases
+                ],
+            }
+            for one in found.assumptions
+        ],
+        "narrows_most": narrowest(found.assumptions).setting if found.assumptions else None,
+        "rests_on": [{"observation_id": key, "share": share} for key, share in found.rests_on],
+        "longest_seq_len": found.longest_seq_len,
+        "biggest_batch": found.biggest_batch,
+    }
+
+
+def interval_data(figure: Interval | None) -> dict[str, float] | None:
+    """Return an interval as plain data."""
+    return None if figure is None else asdict(figure)
+
+
+def question_data(question: Question) -> dict[str, Any]:
+    """Return a question as plain data, without what is not stated."""
+    stated = {name: value for name, value in asdict(question).items() if value is not None}
+    stated["model"] = question.model.model_id
+    if question.gpu is not None:
+        stated["gpu"] = question.gpu.gpu_id
+    return stated
+
+
+def _neighbour_data(near: Neighbour) -> dict[str, Any]:
+    seen = near.observation
+    return {
+        "observation_id": seen.observation_id,
+        "source_id": seen.source_id,
+        "outcome": seen.outcome,
+        "peak_bytes": seen.peak_bytes,
+        "differences": list(near.differences),
+    }

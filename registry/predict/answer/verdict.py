@@ -1,0 +1,44 @@
+"""The verdict on a card: by a run that proves it, else by the interval."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from registry.predict.answer.leaner import proves_enough, proves_too_much
+from registry.predict.answer.nearest import find_nearest_oom
+from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from registry.predict.calibration.mixture import Interval
+    from registry.predict.calibration.runs import ObservedRun
+    from registry.predict.question import Question
+
+
+def decide(
+    question: Question, figure: Interval, observations: Sequence[ObservedRun]
+) -> tuple[str | None, list[str]]:
+    """Return the verdict on a question's card, None without one; and the run that decides, if any.
+
+    That is the nearest that ran out of memory, where it asked for no more, or one that ran and
+    asked for no less.
+    """
+    if question.gpu is None:
+        return None, []
+    failed = find_nearest_oom(question, observations)
+    if failed is not None and proves_too_much(question, failed.observation):
+        found = failed.observation
+        reason = (
+            f"observation {found.observation_id} ({found.source_id}) of no more than this ran out "
+            "of memory on a card of no less"
+        )
+        return DOES_NOT_FIT, [reason]
+    ran = next((one for one in observations if proves_enough(question, one)), None)
+    if ran is not None:
+        reason = (
+            f"observation {ran.observation_id} ({ran.source_id}) of no less than this ran on a "
+            "card with no more memory"
+        )
+        return FITS, [reason]
+    return judge(figure, question.gpu.memory_bytes), []

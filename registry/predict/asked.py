@@ -1,0 +1,334 @@
+"""A question in people's words, as the command's options and Python's arguments have it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from registry.contract import vocabulary
+from registry.errors import QuestionError, SourceError, did_you_mean
+from registry.predict.architecture import (
+    architecture_from_config,
+    architecture_from_figures,
+    architecture_of,
+)
+from registry.predict.cards import find_family, find_gpu, find_kinds, parse_vram
+from registry.predict.question import LOSS_KERNELS, Question
+from registry.reading.bounded_file import read_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from registry.catalogue import Catalogue
+    from registry.predict.architecture import Accelerator, Architecture
+
+#: Customary names of methods on a quantized base.
+QUANTIZED = {"qlora": ("lora", 4), "qdora": ("dora", 4)}
+
+#: Fields of a question that are called otherwise than the option.
+_FIELDS = {
+    "gpus": "n_gpus",
+    "nodes": "n_nodes",
+    "batch": "micro_batch_size",
+    "accum": "grad_accum_steps",
+    "targets": "lora_target_modules",
+    "train_embeddings": "trains_embeddings",
+    "checkpointing": "gradient_checkpointing",
+    "dtype": "compute_dtype",
+}
+_OPTIONS = {field: option for option, field in _FIELDS.items()}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked: each field is the option of its name, ``seq_len`` that of ``--seq-len``.
+
+    None is what nobody said.
+    """
+
+    model: str | None = None
+    #: A config.json, the folder of one, or a model of the catalogue.
+    config: str | None = None
+    params: str | float | None = None
+    layers: int | None = None
+    hidden: int | None = None
+    vocab: int | None = None
+    gpu: tuple[str, ...] = ()
+    vram: str | None = None
+    gpus: int = 1
+    nodes: int | None = None
+    method: str = "lora"
+    quant_bits: int | None = None
+    quant_method: str | None = None
+    quantized_experts: bool | None = None
+    seq_len: int | str = 2048
+    batch: int = 1
+    accum: int | None = None
+    lora_rank: int | None = None
+    targets: str | tuple[str, ...] | None = None
+    train_embeddings: bool = False
+    checkpointing: bool | None = None
+    attention: str | None = None
+    dtype: str | None = None
+    param_dtype: str | None = None
+    loss_kernel: str | None = None
+    optimizer: str | None = None
+    optimizer_in_backward: bool | None = None
+    virtual_tokens: int | None = None
+    packing: bool | None = None
+    mean_tokens: float | None = None
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    sharding: str | None = None
+    offload: str | None = None
+    stack: str | None = None
+
+    def having(self, settings: Mapping[str, Any]) -> Asked:
+        """Return it with fields of a question changed, such as ``micro_batch_size``."""
+        named = {_OPTIONS.get(name, name): value for name, value in settings.items()}
+        known: dict[str, Any] = {field.name: field.default for field in fields(self)}
+        return replace(
+            self,
+            **{n: known[n] if v is None else v for n, v in named.items() if n in known},
+        )
+
+    def command(self, name: str = "fit") -> str:
+        """Return the command that asks this.
+
+        >>> Asked(model="llama-2-7b", gpu=("rtx-3090",), batch=2, checkpointing=False).command()
+        'registry fit --model llama-2-7b --gpu rtx-3090 --method lora --batch 2 --no-checkpointing'
+        """
+        words = ["registry", name]
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value != field.default or field.name == "method":
+                words += _words(field.name.replace("_", "-"), value)
+        return shlex.join(words)
+
+
+def _words(option: str, value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return [f"--{option}" if value else f"--no-{option}"]
+    if option == "targets" and not isinstance(value, str):
+        return [f"--{option}", ",".join(value)]
+    values = value if isinstance(value, tuple) else (value,)
+    return [word for each in values for word in (f"--{option}", str(each))]
+
+
+def ask(**words: Any) -> Asked:
+    """Return what is asked by keywords; raise TypeError for one that no option is called like."""
+    known = [field.name for field in fields(Asked)]
+    for name in words:
+        if name not in known:
+            near = did_you_mean(_OPTIONS.get(name, name), known)
+            meant = f"; did you mean {_OPTIONS[name]!r}?" if name in _OPTIONS else near
+            raise TypeError(f"unexpected argument {name!r}{meant}; expected {', '.join(known)}")
+    gpu = words.get("gpu")
+    several = gpu if isinstance(gpu, (tuple, list)) else (gpu,) if gpu else ()
+    config = words.get("config")
+    named = {"gpu": tuple(several), "config": None if config is None else str(config)}
+    return Asked(**{**words, **named})
+
+
+def choices(name: str) -> list[str]:
+    """Return the words that an option takes."""
+    if name == "method":
+        return [*QUANTIZED, *vocabulary("method")]
+    if name == "loss_kernel":
+        return ["whole", *dict.fromkeys(LOSS_KERNELS.values())]
+    return list(vocabulary({"param_dtype": "dtype"}.get(name, name)))
+
+
+_CHOSEN = (
+    "method", "quant_method", "attention", "dtype", "param_dtype", "loss_kernel", "optimizer",
+    "sharding", "offload",
+)  # fmt: skip
+_WHOLE = (
+    "layers", "hidden", "vocab", "gpus", "nodes", "quant_bits", "seq_len", "batch", "accum",
+    "lora_rank", "virtual_tokens", "tensor_parallel", "pipeline_parallel",
+)  # fmt: skip
+
+
+#: Largest whole number that is asked about: a product of two is still a machine's integer.
+_MOST = 1e9
+_WHOLE_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,2})?)\s*(k?)")
+_NUMBER = re.compile(r"([0-9]*\.?[0-9]+(?:e\+?[0-9]{1,2})?)\s*([kmb]?)")
+
+
+def parse_whole(text: object, where: str) -> int:
+    """Return a whole number as people write it; k is 1,024. Raise QuestionError for none.
+
+    >>> parse_whole("4k", "seq_len"), parse_whole("1e4", "samples")
+    (4096, 10000)
+    """
+    match = _WHOLE_NUMBER.fullmatch(str(text).strip().lower())
+    number = float(match[1]) * (1024 if match[2] else 1) if match else 0.5
+    if number > _MOST or number != int(number):
+        raise QuestionError(
+            f"{where}: found {text!r}; expected a whole number such as 4096, 4k or 1e4, 1e9 at most"
+        )
+    return int(number)
+
+
+_SCALES = {"": 1, "k": 1e3, "m": 1e6, "b": 1e9}
+
+
+def parse_number(text: object, where: str) -> float:
+    """Return a number such as ``8e9``, ``8B`` or ``1.5b``; raise QuestionError for none.
+
+    >>> parse_number("1.5B", "params")
+    1500000000.0
+    """
+    match = _NUMBER.fullmatch(str(text).strip().lower())
+    if match is None:
+        raise QuestionError(f"{where}: found {text!r}; expected a number such as 8e9 or 8B")
+    return float(match[1]) * _SCALES[match[2]]
+
+
+def build_question(asked: Asked, catalogue: Catalogue) -> Question:
+    """Return the question that is asked, without a card where several are.
+
+    Raises QuestionError for what is not known, and for what cannot be run or is not computed.
+    """
+    stated = _checked(asked)
+    method, bits = QUANTIZED.get(asked.method, (asked.method, None))
+    names = {field.name for field in fields(Question)}
+    settings = {_FIELDS.get(name, name): value for name, value in stated.items()}
+    settings = {name: value for name, value in settings.items() if name in names}
+    settings |= {
+        "model": find_architecture(asked, catalogue),
+        "gpu": find_card(asked, catalogue),
+        "method": method,
+        "quant_bits": stated["quant_bits"] or bits,
+        "lora_target_modules": _parse_targets(asked.targets),
+    }
+    return Question(**settings)
+
+
+def _checked(asked: Asked) -> dict[str, Any]:
+    """Return the fields, whole numbers parsed; raise QuestionError for words that are not known."""
+    stated = dict(vars(asked))
+    for name in _CHOSEN:
+        word, known = stated[name], choices(name)
+        if word is not None and word not in known:
+            raise QuestionError(
+                f"{name}: found {word!r}{did_you_mean(str(word), known)}; expected one of "
+                f"{', '.join(known)}"
+            )
+    for name in _WHOLE:
+        if stated[name] is not None:
+            stated[name] = parse_whole(stated[name], _FIELDS.get(name, name))
+    return stated
+
+
+def _parse_targets(targets: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    if not targets:
+        return None
+    names = targets.split(",") if isinstance(targets, str) else targets
+    return tuple(sorted(name.strip() for name in names if name.strip()))
+
+
+def find_architecture(asked: Asked, catalogue: Catalogue) -> Architecture:
+    """Return the model that is asked about: of the catalogue, a config.json, or figures."""
+    ways = [name for name in ("model", "config", "params") if getattr(asked, name) is not None]
+    if len(ways) != 1:
+        found = " and ".join(f"--{name}" for name in ways) or "no model"
+        raise QuestionError(
+            f"found {found}; expected one of --model ID, --config FILE, or --params and --layers"
+        )
+    if asked.config is not None:
+        return _read_architecture(asked.config, catalogue)
+    if asked.params is not None:
+        if asked.layers is None:
+            raise QuestionError("--params needs --layers; or give --config config.json")
+        return architecture_from_figures(
+            int(parse_number(asked.params, "params")),
+            asked.layers,
+            hidden_size=asked.hidden,
+            vocab_size=asked.vocab or 32_000,
+        )
+    return architecture_of(catalogue.models[find_model(str(asked.model), catalogue)])
+
+
+def find_config(config: str) -> Path | None:
+    """Return the config.json that a file or folder is, or None where neither is there.
+
+    Raises QuestionError for a folder without one.
+    """
+    path = Path(config).expanduser()
+    if not path.is_dir():
+        return path if path.exists() else None
+    if not (path / "config.json").is_file():
+        raise QuestionError(
+            f"config {config!r}: found a folder without config.json; expected the folder of a "
+            "model, its config.json, or a model of the catalogue"
+        )
+    return path / "config.json"
+
+
+def _read_architecture(config: str, catalogue: Catalogue) -> Architecture:
+    path = find_config(config)
+    if path is not None:
+        return architecture_from_config(_read_config(path), config)
+    found = catalogue.resolve_model(config)
+    if found is None:
+        raise QuestionError(
+            f"config {config!r}: found no such file, folder or model"
+            f"{catalogue.nearest_model(config)}; expected a config.json, the folder of one, or a "
+            "model of the catalogue (list them with `registry query 'from models'`)"
+        )
+    return architecture_of(catalogue.models[found])
+
+
+#: In bytes; they have a few thousand.
+_LARGEST_CONFIG = 2**20
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(read_bytes(path, limit=_LARGEST_CONFIG, what="a config.json"))
+    except SourceError as error:
+        raise QuestionError(str(error)) from None
+    except (ValueError, RecursionError) as error:
+        raise QuestionError(f"{path}: {error}; expected a config.json") from None
+    if not isinstance(config, dict):
+        raise QuestionError(f"{path}: found no object; expected a config.json")
+    return config
+
+
+def find_model(name: str, catalogue: Catalogue) -> str:
+    """Return the id of a model of the catalogue; raise QuestionError for an unknown one."""
+    found = catalogue.resolve_model(name)
+    if found is None:
+        problem = catalogue.unknown_model(name).split("; to add")[0]
+        raise QuestionError(
+            f"{problem}; or describe it: --config config.json, or --params 8e9 --layers 32"
+        )
+    return found
+
+
+def find_card(asked: Asked, catalogue: Catalogue) -> Accelerator | None:
+    """Return the one card that is asked about, of the catalogue or of a size.
+
+    None for none, several or a family.
+    """
+    if asked.vram is not None:
+        if asked.gpu:
+            raise QuestionError("found --gpu and --vram; expected one of them")
+        return parse_vram(asked.vram)
+    if len(asked.gpu) != 1 or find_family(asked.gpu[0], catalogue):
+        return None
+    return find_gpu(asked.gpu[0], catalogue)
+
+
+def find_cards(asked: Asked, catalogue: Catalogue) -> list[Accelerator]:
+    """Return the cards that are asked about, the kinds of families among them."""
+    card = find_card(asked, catalogue)
+    if card is not None:
+        return [card]
+    found = [card for name in asked.gpu for card in find_kinds(name, catalogue)]
+    return list(dict.fromkeys(found))

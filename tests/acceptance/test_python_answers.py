@@ -1,0 +1,134 @@
+"""Answers from Python are those of the command, typed, and docs/python.md shows what they give."""
+
+from __future__ import annotations
+
+import dataclasses
+import doctest
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import registry
+from registry.answers import read_knowledge
+from registry.store.folder import create_registry
+
+ROOT = Path(__file__).parents[2]
+_PYTHON = re.compile(r"```pycon\n(.*?)```\n", re.DOTALL)
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(autouse=True)
+def _curated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGISTRY_PATH", str(ROOT / "records"))
+
+
+def test_the_python_of_the_page_gives_what_it_shows() -> None:
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    source = "\n".join(_PYTHON.findall(page))
+    test = doctest.DocTestParser().get_doctest(source, {}, "python.md", None, None)
+    assert len(test.examples) > 12
+    result = doctest.DocTestRunner(optionflags=doctest.REPORT_NDIFF | doctest.ELLIPSIS).run(test)
+    assert result.failed == 0
+
+
+def test_fit_is_the_json_of_the_command(run: Run) -> None:
+    options = ("--model", "qwen-7b", "--gpu", "rtx-3090", "--method", "qlora", "--batch", "2")
+    stated = ("--no-checkpointing", "--price", "rtx-3090=0.3", "--samples", "1e4", "--explain")
+    printed = json.loads(
+        run("fit", *options, *stated, "-f", "json", REGISTRY_PATH=str(ROOT / "records")).stdout
+    )
+    found = registry.fit(
+        "qwen-7b", gpu="rtx-3090", method="qlora", batch=2, checkpointing=False,
+        price={"rtx-3090": 0.3}, samples=10_000, explain=True,
+    )  # fmt: skip
+    assert json.loads(json.dumps(found.to_dict())) == _near(printed)
+    assert found.verdict == printed["verdict"]
+    assert found.cost(found.shown[0]) is not None
+
+
+def test_estimate_is_the_json_of_the_command(run: Run) -> None:
+    options = ("--model", "qwen-7b", "--gpu", "rtx-3090", "--samples", "1e4", "--price", "2")
+    printed = json.loads(
+        run("estimate", *options, "--json", REGISTRY_PATH=str(ROOT / "records")).stdout
+    )
+    found = registry.estimate("qwen-7b", gpu="rtx-3090", samples=10_000, price=2)
+    assert json.loads(json.dumps(found.to_dict())) == _near(printed)
+
+
+def _near(data: object) -> object:
+    """Return data whose floats need not be equal in the last digits: threads may differ."""
+    if isinstance(data, float):
+        return pytest.approx(data, rel=1e-6)
+    if isinstance(data, dict):
+        return {key: _near(value) for key, value in data.items()}
+    return [_near(value) for value in data] if isinstance(data, list) else data
+
+
+def test_results_are_frozen() -> None:
+    found = registry.estimate("qwen-7b")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.cost = None  # type: ignore[misc]
+
+
+class _Tags(HTMLParser):
+    """The tags and the text of a piece of HTML."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - its signature
+        self.tags.add(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_what_a_notebook_shows_is_escaped_and_small(tmp_path: Path) -> None:
+    config = json.loads(
+        (ROOT / "tests" / "fixtures" / "configs" / "deepseek-v2-lite.json").read_text("utf-8")
+    )
+    path = tmp_path / "<script>x & y"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    for found in (registry.fit(config=path, gpu="t4"), registry.estimate(config=path)):
+        shown = found._repr_html_()
+        read = _Tags()
+        read.feed(shown)
+        assert read.tags <= {"p", "b", "br", "table", "tr", "th", "td"}
+        assert "<script>x & y" in read.text
+        assert len(shown) < 4000
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"attention": "flashh"}, "attention: found 'flashh'; did you mean 'flash'?; expected one"),
+        ({"batch": "four"}, "micro_batch_size: found 'four'; expected a whole number such as "),
+        ({"price": {"a1000": 1}}, "unknown gpu 'a1000'"),
+        ({"price": "1.8.0"}, "price: found '1.8.0'; expected USD of a card and hour, such as "),
+        ({"sweep": "lenght"}, "sweep: found 'lenght'"),
+        ({"vram": "15"}, "vram: found '15', expected an amount of memory"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(registry.QuestionError) as caught:
+        registry.fit("llama-2-7b", **wrong)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_calibration_is_read_again_where_the_registry_has_changed(tmp_path: Path) -> None:
+    create_registry(tmp_path / "mine")
+    db = registry.open(tmp_path / "mine")
+    before, again = read_knowledge(db), read_knowledge(db)
+    assert again.calibration is before.calibration
+    example = ROOT / "tests" / "examples" / "valid" / "minimal.json"
+    db.add(json.loads(example.read_text(encoding="utf-8")))
+    assert read_knowledge(db).calibration is not before.calibration

@@ -1,0 +1,142 @@
+"""What would make a run fit, what each switch does, and the most that fits together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from registry.errors import QuestionError
+from registry.predict.answer.advice import collect_cards, collect_remedies
+from registry.predict.answer.frontier import find_frontier, parse_axes
+from registry.predict.answer.prediction import judge, predict_memory
+from registry.predict.answer.switches import explain
+from registry.predict.formula.peak_memory import GIB
+
+if TYPE_CHECKING:
+    from registry.predict.architecture import Accelerator
+    from registry.predict.calibration.intervals import Calibration
+    from tests.unit.predict.conftest import Ask
+
+#: All that matters, so that intervals are narrow.
+STATED = {
+    "gradient_checkpointing": True, "attention": "flash2", "lora_rank": 8, "param_dtype": "bf16",
+    "lora_target_modules": ("q_proj", "v_proj"), "loss_kernel": "whole",
+}  # fmt: skip
+
+
+def test_seventy_billion_on_cards_of_24_gb_is_told_qlora_over_fsdp(
+    ask: Ask, calibration: Calibration
+) -> None:
+    question = ask("llama-2-70b", "rtx-3090", seq_len=512, n_gpus=2, **STATED)
+    remedies = {one.what: dict(one.settings) for one in collect_remedies(question, calibration)}
+    assert remedies["QLoRA over 2 cards with FSDP, weights in host memory"] == {
+        "quant_bits": 4, "quant_method": "bitsandbytes", "param_dtype": None,
+        "n_gpus": 2, "sharding": "fsdp", "offload": "optimizer_and_params",
+    }  # fmt: skip
+
+
+def test_full_training_that_needs_several_hosts_is_told_so(
+    ask: Ask, calibration: Calibration
+) -> None:
+    stated = {"gradient_checkpointing": True, "attention": "flash2", "loss_kernel": "whole"}
+    question = ask(
+        "llama-3.1-70b", "a100-80gb", method="full", n_gpus=8, sharding="zero3", **stated
+    )
+    changed = [dict(one.settings) for one in collect_remedies(question, calibration)]
+    many = [one for one in changed if one.get("sharding") == "zero3"]
+    assert many
+    assert all(one["n_gpus"] >= 16 and one["n_nodes"] == one["n_gpus"] // 8 for one in many)
+
+
+def test_each_remedy_is_judged_as_the_changed_question_is(
+    ask: Ask, calibration: Calibration
+) -> None:
+    question = ask("qwen-7b", "rtx-3090", method="full")
+    remedies = collect_remedies(question, calibration)
+    assert len(remedies) > 2
+    for one in remedies:
+        figure = predict_memory(question.changed(**dict(one.settings)), calibration).figure
+        assert judge(figure, 24 * GIB) == one.verdict
+        assert figure == one.peak
+
+
+def test_cards_have_headroom_and_a_time_where_their_speed_is_known(
+    ask: Ask, calibration: Calibration, cards: list[Accelerator]
+) -> None:
+    question = ask("llama-2-7b", quant_bits=4)
+    found = {one.gpu.gpu_id: one for one in collect_cards(question, calibration, cards)}
+    small, large = found["t4"], found["h200"]
+    assert small.headroom_bytes < large.headroom_bytes
+    assert large.headroom_bytes == pytest.approx(0.98 * large.gpu.memory_bytes - large.peak.value)
+    assert small.seconds_per_sample is not None
+    assert large.seconds_per_sample is not None
+    assert small.seconds_per_sample.value > large.seconds_per_sample.value
+    assert found["h100-80gb"].seconds_per_sample is None  # PCIe or SXM: nobody said
+
+
+def test_a_recorded_oom_decides_for_a_card_of_several_too(
+    ask: Ask, calibration: Calibration, cards: list[Accelerator]
+) -> None:
+    failed: dict[str, Any] = {
+        "seq_len": 2048, "micro_batch_size": 4, "compute_dtype": "fp16",
+        "gradient_checkpointing": True,
+    }  # fmt: skip
+    found = collect_cards(ask("llama-2-7b", **failed), calibration, cards)
+    verdicts = {one.gpu.gpu_id: one.verdict for one in found}
+    assert verdicts["rtx-3090"] == verdicts["t4"] == "does not fit"
+    assert verdicts["rtx-a6000"] != "does not fit"
+
+
+def test_a_switch_costs_what_the_formulas_say(ask: Ask, calibration: Calibration) -> None:
+    found = explain(ask("llama-2-7b", "rtx-3090", micro_batch_size=4), calibration)
+    switches = {one.what: one for one in found.switches}
+    off = switches["checkpointing off"]
+    assert found.question.gradient_checkpointing is True
+    assert off.peak_change_bytes > 10 * GIB
+    assert off.time_ratio is not None
+    assert 0.6 < off.time_ratio < 0.9
+    bits = [switches[f"base of {n} bits"].peak_change_bytes for n in (4, 8)]
+    assert bits[0] < bits[1] < 0
+    assert switches["batch 2"].peak_change_bytes < 0 < switches["batch 8"].peak_change_bytes
+    assert "checkpointing on" not in switches
+    assert "ZeRO-3" not in switches  # on one card
+
+
+def test_without_a_card_a_switch_has_no_time(ask: Ask, calibration: Calibration) -> None:
+    found = explain(ask("llama-2-7b"), calibration)
+    assert {one.time_ratio for one in found.switches} == {None}
+
+
+def test_points_of_a_frontier_fit_and_more_does_not(ask: Ask, calibration: Calibration) -> None:
+    question = ask("llama-2-7b", "rtx-a6000", quant_bits=4, gradient_checkpointing=True)
+    points = find_frontier(question, calibration, parse_axes(["batch", "seq-len"]))
+    assert points
+    for point in points:
+        sizes = dict(point.settings)
+        assert judge(point.peak, question.gpu.memory_bytes) == "fits"  # type: ignore[union-attr]
+        more = question.changed(**{**sizes, "micro_batch_size": 2 * sizes["micro_batch_size"]})
+        figure = predict_memory(more, calibration).figure
+        assert judge(figure, question.gpu.memory_bytes) != "fits"  # type: ignore[union-attr]
+    batches = [dict(point.settings)["micro_batch_size"] for point in points]
+    lengths = [dict(point.settings)["seq_len"] for point in points]
+    assert batches == sorted(batches)
+    assert lengths == sorted(lengths, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "axes", "message"),
+    [
+        ({}, ["batch"], "sweep: found no one card; expected one: --gpu ID or --vram SIZE"),
+        ({"gpu": "t4", "method": "full"}, ["rank"], "sweep: method full has no rank; expected"),
+        ({"gpu": "t4", "method": "ia3"}, ["rank"], "sweep: method ia3 has no rank; expected"),
+        ({"gpu": "t4"}, ["batches"], "sweep: found 'batches'; did you mean 'batch'?; expected one"),
+    ],
+)
+def test_what_cannot_be_swept_is_said(
+    ask: Ask, calibration: Calibration, settings: dict[str, str], axes: list[str], message: str
+) -> None:
+    question = ask("llama-2-7b", **settings)
+    with pytest.raises(QuestionError) as caught:
+        find_frontier(question, calibration, parse_axes(axes))
+    assert str(caught.value).startswith(message)

@@ -1,0 +1,122 @@
+"""What is asked in words becomes a question, and a command that asks the same."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from registry.errors import QuestionError
+from registry.predict.asked import (
+    Asked,
+    ask,
+    build_question,
+    find_cards,
+    parse_number,
+    parse_whole,
+)
+from registry.predict.cards import common_gpus
+from registry_cli.commands.fit_command import command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from registry.catalogue import Catalogue
+
+QUESTIONS = [
+    ask(model="llama-2-7b"),
+    ask(model="qwen-7b", gpu=["rtx-3090", "a100"], method="qlora", seq_len="4k", batch=3),
+    ask(
+        model="qwen-7b", vram="15 GiB", targets=("q_proj", "v_proj"), checkpointing=False,
+        packing=True, train_embeddings=True, nodes=2, gpus=4, optimizer_in_backward=False,
+    ),
+    ask(params="8e9", layers=32, method="full", offload="optimizer", sharding="zero3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", QUESTIONS)
+def test_the_command_of_a_question_asks_the_same(asked: Asked, catalogue: Catalogue) -> None:
+    words = shlex.split(asked.command())
+    assert words[:2] == ["registry", "fit"]
+    options = command.make_context("fit", words[2:]).params
+    names = set(vars(asked))
+    again = Asked(**{name: value for name, value in options.items() if name in names})
+    assert build_question(again, catalogue) == build_question(asked, catalogue)
+    assert [gpu.gpu_id for gpu in find_cards(again, catalogue)] == [
+        gpu.gpu_id for gpu in find_cards(asked, catalogue)
+    ]
+
+
+def test_each_field_is_an_option_of_the_command() -> None:
+    options = {one.name for one in command.params if isinstance(one, click.Option)}
+    assert set(vars(Asked())) <= options
+
+
+def test_settings_of_a_question_change_what_is_asked() -> None:
+    asked = ask(model="qwen-7b", method="full", batch=4, param_dtype="fp32")
+    changed = asked.having(
+        {"method": "lora", "micro_batch_size": 1, "param_dtype": None, "trainable_params": None}
+    )
+    assert changed == ask(model="qwen-7b", batch=1)
+
+
+def test_a_config_is_a_file_a_folder_or_a_model(catalogue: Catalogue, tmp_path: Path) -> None:
+    config = {
+        "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 99,
+        "num_hidden_layers": 2, "num_attention_heads": 4,
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    of_file = build_question(ask(config=tmp_path / "config.json"), catalogue)
+    of_folder = build_question(ask(config=tmp_path), catalogue)
+    assert of_file.model.n_params == of_folder.model.n_params > 0
+    of_name = build_question(ask(config="meta-llama/Llama-2-7b-hf"), catalogue)
+    assert of_name == build_question(ask(model="llama-2-7b"), catalogue)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({}, "found no model; expected one of --model ID, --config FILE, or --params and --layers"),
+        ({"model": "a", "params": 8e9}, "found --model and --params; expected one of --model ID"),
+        ({"config": "nowhere.json"}, "config 'nowhere.json': found no such file, folder or model;"),
+        ({"model": "qwen-7b", "method": "lorra"}, "method: found 'lorra'; did you mean 'lora'?;"),
+        ({"model": "qwen-7b", "gpu": "t4", "vram": "9GiB"}, "found --gpu and --vram; expected one"),
+        ({"model": "qwen-7b", "vram": "9"}, "vram: found '9', expected an amount of memory"),
+        ({"model": "qwen-7b", "vram": "0GiB"}, "vram: found '0GiB'; expected the memory of a card"),
+        ({"model": "qwen-7b", "seq_len": "4q"}, "seq_len: found '4q'; expected a whole number"),
+        ({"params": "8e9"}, "--params needs --layers; or give --config config.json"),
+    ],
+)
+def test_what_is_not_known_is_refused(
+    catalogue: Catalogue, words: dict[str, str], message: str
+) -> None:
+    with pytest.raises(QuestionError) as caught:
+        build_question(ask(**words), catalogue)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_folder_without_a_config_is_refused(catalogue: Catalogue, tmp_path: Path) -> None:
+    with pytest.raises(QuestionError, match="found a folder without config"):
+        build_question(ask(config=tmp_path), catalogue)
+
+
+@pytest.mark.parametrize("text", ["4q", "", "1.5", "-3", "1e-2", "k", "1e400", "nan"])
+def test_no_whole_number_is_refused(text: str) -> None:
+    with pytest.raises(QuestionError, match="expected a whole number such as 4096, 4k or 1e4"):
+        parse_whole(text, "seq_len")
+
+
+def test_numbers_are_read_as_people_write_them() -> None:
+    assert [parse_whole(text, "x") for text in ("4k", "0.5k", "1e4", 7)] == [4096, 512, 10_000, 7]
+    assert [parse_number(text, "x") for text in ("8B", "1.5b", "70e9", 3)] == [8e9, 1.5e9, 7e10, 3]
+
+
+def test_common_cards_are_those_whose_figures_somebody_read(catalogue: Catalogue) -> None:
+    common = {gpu.gpu_id for gpu in common_gpus(catalogue)}
+    assert {"rtx-3090", "t4", "a100-80gb", "h100-sxm5-80gb", "mi300x"} <= common
+    assert "a100-pcie-80gb" not in common  # a100-80gb stands for it
+    assert "h100-80gb" not in common  # its kinds differ in speed
+    assert all(catalogue.gpus[name].get("verified") is not False for name in common)
