@@ -38,6 +38,7 @@ COMMANDS = {
     "fold": "Fold pending submissions into the tables.",
     "init": "Create a registry.",
     "export": "Write all tables to a folder.",
+    "site": "Write the registry as a static web site.",
     "doctor": "Show what is installed, which registry is in use, and what is wrong.",
     "repair": "Rebuild a damaged registry from its documents.",
     "prune": "Remove old versions of the folded tables.",
@@ -46,7 +47,7 @@ COMMANDS = {
 
 
 #: Commands that compute with numpy.
-PREDICTING = ("fit", "estimate", "calibrate", "evaluate", "source")
+PREDICTING = ("fit", "estimate", "calibrate", "evaluate", "source", "site")
 
 
 class LazyGroup(click.Group):

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from registry.measure.releases import find_telling, list_machine, list_versions
+from registry.store.observation_documents import as_document
 from registry.units import format_memory
 from registry_cli import console
 from registry_cli.options import registry_option
@@ -20,7 +21,6 @@ from registry_cli.output import (
     read_sql,
     write_query,
 )
-from registry_cli.recorded import as_document
 
 Row = dict[str, Any]
 
