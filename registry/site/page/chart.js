@@ -61,7 +61,8 @@ export class Chart {
   async build(spec, data) {
     this.view?.finalize();
     this.place.replaceChildren();
-    const config = spec.config ? {} : themeConfig();
+    // a canvas has no elements to describe: the label of the place and the table do
+    const config = { ...(spec.config ? {} : themeConfig()), aria: false };
     const compiled = vegaLite.compile(spec, { config, logger: vega.logger(vega.Error) }).spec;
     this.view = new vega.View(vega.parse(compiled, null, { ast: true }), {
       expr: libraries.expressionInterpreter,

@@ -40,6 +40,13 @@ const CHOICES = [
   ["objective", "Objective"],
 ];
 
+/** What is chosen at first. */
+const USUAL = { objective: "sft" };
+const ANY = "any";
+
+/** Return the value that is chosen of a property; "any" for all. */
+const wantedOf = (choices, name) => choiceOf(choices, name, USUAL[name] ?? ANY);
+
 function refresh(rows, choices, controls, place) {
   const board = BOARDS[choiceOf(choices, "board", "speed")] ?? BOARDS.speed;
   const ranked = rows.filter((row) => row[board.key] !== null);
@@ -58,8 +65,8 @@ function refresh(rows, choices, controls, place) {
 
 function isChosen(row, choices, except = null) {
   return CHOICES.every(([name]) => {
-    const wanted = choiceOf(choices, name, "");
-    return name === except || !wanted || String(valueOf(row, name)) === wanted;
+    const wanted = wantedOf(choices, name);
+    return name === except || wanted === ANY || String(valueOf(row, name)) === wanted;
   });
 }
 
@@ -83,7 +90,7 @@ function columnsOf(board) {
 }
 
 function buildControls(rows, choices, update) {
-  const choose = (name, usual = "") => (value) => {
+  const choose = (name, usual) => (value) => {
     if (value === usual) choices.delete(name);
     else choices.set(name, [value]);
     update();
@@ -92,7 +99,7 @@ function buildControls(rows, choices, update) {
   const ranking = labelledSelect("Ranked by", "board", boards, choiceOf(choices, "board", "speed"), choose("board", "speed"));
   return [ranking, ...CHOICES.map(([name, label]) => {
     const options = countValues(rows.filter((row) => isChosen(row, choices, name)), name);
-    return labelledSelect(label, name, [["", "any"], ...options], choiceOf(choices, name, ""), choose(name));
+    return labelledSelect(label, name, [[ANY, ANY], ...options], wantedOf(choices, name), choose(name, USUAL[name] ?? ANY));
   })];
 }
 

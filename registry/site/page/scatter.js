@@ -116,7 +116,7 @@ export function scatterSpec({ x, y, colourTitle, colours, log }, width) {
 const CROSS = "M-1,-1L1,1M-1,1L1,-1";
 
 function colourOf(domain, range, title) {
-  const legend = { orient: "bottom", direction: "horizontal", columns: 2, title, symbolType: "circle" };
+  const legend = { orient: "bottom", direction: "horizontal", columns: 2, title, symbolType: "circle", symbolOpacity: 1 };
   return { field: "colour", type: "nominal", title, scale: { domain, range }, legend };
 }
 
