@@ -1,9 +1,10 @@
 """A registry of GPU-memory and training-speed observations of LLM fine-tuning.
 
->>> import registry
->>> db = registry.open()
->>> db.query("select count(*) as n from results where evidence = 'claimed'").rows()
-[{'n': 2}]
+Examples:
+    >>> import registry
+    >>> db = registry.open()
+    >>> db.query("select count(*) as n from results where evidence = 'claimed'").rows()
+    [{'n': 2}]
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def load(relation: str = "results", path: Path | str | None = None) -> pd.DataFr
 def trainer_callback(**options: Any) -> Any:
     """Return a callback for Hugging Face Trainer, and TRL's trainers, that records the job.
 
-    See :func:`registry.measure.trainer_callback` for the options. Raises ImportError where
+    See ``registry.measure.trainer_callback`` for the options. Raises ImportError where
     transformers is not installed (``pip install 'peft-registry[train]'``).
     """
     from registry import measure  # noqa: PLC0415 - importing the package stays light

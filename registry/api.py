@@ -79,10 +79,11 @@ class Registry:
         process that reaches nothing but the registry's tables. Raises QueryError,
         QueryTimeoutError, StoreError.
 
-        >>> import registry
-        >>> db = registry.open()
-        >>> db.query("select count(*) as n from gpus where gpu_id = $id", id="l4").rows()
-        [{'n': 1}]
+        Examples:
+            >>> import registry
+            >>> db = registry.open()
+            >>> db.query("select count(*) as n from gpus where gpu_id = $id", id="l4").rows()
+            [{'n': 1}]
         """
         from registry.query.process import query_arrow  # noqa: PLC0415 - not needed to add
         from registry.store.read import read_dataset  # noqa: PLC0415 - not needed to add

@@ -34,6 +34,7 @@ COMMANDS = {
     "compare": "Compare two releases, observations, environments, sources or plans.",
     "bench": "Measure a plan with two Python environments in turns, and compare.",
     "environments": "List environments and labels, to compare them.",
+    "share": "Write a contribution to the curated records from your own runs.",
     "retract": "Withdraw an observation.",
     "fold": "Fold pending submissions into the tables.",
     "init": "Create a registry.",
@@ -47,7 +48,7 @@ COMMANDS = {
 
 
 #: Commands that compute with numpy.
-PREDICTING = ("fit", "estimate", "calibrate", "evaluate", "source", "site")
+PREDICTING = ("fit", "estimate", "calibrate", "evaluate", "source", "share", "site")
 
 
 class LazyGroup(click.Group):

@@ -162,6 +162,8 @@ def sweep_plan(  # noqa: PLR0913 - the options of the command, by keyword
     )
     for line in _summary(sweep, ids):
         console.say(line)
+    if ids:
+        console.hint(f"give them to everybody: registry share --plan {shlex.quote(plan.name)}")
     for message in sweep.refused:
         console.error(f"a trial's result was not recorded: {message}")
     return _status(sweep), ids

@@ -18,7 +18,7 @@ from registry.reading.bounded_file import read_bytes
 from registry.reading.yaml_reader import LARGEST_YAML, parse_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from registry.api import Registry
@@ -114,9 +114,18 @@ def review_records(registry: Registry, records: Path) -> Review:
     )
 
 
-def find_contradictions(registry: Registry, source_id: str | None = None) -> list[Finding]:
-    """Return what contradicts itself, its neighbours or physics, of one source or of all."""
-    named = {"source_id": source_id, "settling": list(SETTLING)}
+def find_contradictions(
+    registry: Registry,
+    source_id: str | None = None,
+    *,
+    observation_ids: Iterable[str] | None = None,
+) -> list[Finding]:
+    """Return what contradicts itself, its neighbours or physics.
+
+    Of one source or of all, and of some observations where these are named.
+    """
+    ids = None if observation_ids is None else ",".join(observation_ids)
+    named = {"source_id": source_id, "settling": list(SETTLING), "ids": ids}
     return [_finding(row) for row in registry.query(read_statement("review"), named).rows()]
 
 

@@ -36,6 +36,8 @@ select
     min(observation_id) as example,
     arg_min(other_observation_id, observation_id || coalesce(other_observation_id, '')) as other
 from seen
-where $source_id is null or source_id = $source_id
+where
+    ($source_id is null or source_id = $source_id)
+    and ($ids is null or list_contains(string_split($ids, ','), observation_id))
 group by all
 order by source_id, kind, metric

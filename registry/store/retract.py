@@ -9,16 +9,13 @@ from registry.errors import StoreError
 from registry.store.add import Added, add_submissions
 from registry.store.derive_tables import derive_tables
 from registry.store.fold import fold, remove_history
-from registry.store.ids import ERASED, KnownIds
+from registry.store.ids import ERASED
 from registry.store.lock import table_lock
 from registry.store.renamed import follow, read_renamed
-from registry.store.snapshot import Snapshot, read_snapshot
+from registry.store.snapshot import Snapshot, curated_ids, ids_of, read_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from registry.store.folder import Location
-    from registry.store.parts import Part
 
 
 def retract(location: Location, prefix: str, *, reason: str, erase: bool = False) -> str:
@@ -34,7 +31,7 @@ def retract(location: Location, prefix: str, *, reason: str, erase: bool = False
         _erase(location)
         return erased
     identity = find_observation(location, snapshot, prefix)
-    if erase and identity in _curated_ids(snapshot):
+    if erase and identity in curated_ids(snapshot):
         raise StoreError(
             f"{identity}: is in the curated records, which this command cannot erase; retract it "
             "without --erase, or take its source out of records/sources in a checkout"
@@ -50,7 +47,7 @@ def retract(location: Location, prefix: str, *, reason: str, erase: bool = False
 def find_observation(location: Location, snapshot: Snapshot, prefix: str) -> str:
     """Return the one id with this prefix, or that an old id became. Raises StoreError."""
     pending = derive_tables(snapshot.pending)["observations"]
-    known = _ids_of(snapshot.parts) | {row["observation_id"] for row in pending}
+    known = ids_of(snapshot.parts) | {row["observation_id"] for row in pending}
     found = {one for one in known if one.startswith(prefix)}
     found = found or (follow(read_renamed(location), prefix) & known)
     if len(found) != 1:
@@ -66,20 +63,6 @@ def _find_erased(snapshot: Snapshot, prefix: str) -> str | None:
     found = {key.hex() for key in snapshot.known.keys(ERASED)}
     matching = [one for one in found if one.startswith(prefix)]
     return matching[0] if len(matching) == 1 else None
-
-
-def _ids_of(parts: Iterable[Part]) -> set[str]:
-    return {key.hex() for key in KnownIds([part.ids for part in parts]).keys("observations")}
-
-
-def _curated_ids(snapshot: Snapshot) -> set[str]:
-    """Return the observations of the curated records, in the tables or pending."""
-    curated = snapshot.curated
-    if curated is None:
-        return set()
-    pending = derive_tables(curated.pending)["observations"]
-    found = _ids_of([curated.part] if curated.part else [])
-    return found | {row["observation_id"] for row in pending}
 
 
 def _add_retraction(location: Location, identity: str, reason: str, *, erase: bool) -> Added:

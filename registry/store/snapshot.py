@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from registry.store.catalogue_files import with_parts
 from registry.store.curated import Curated, read_curated, with_described
+from registry.store.derive_tables import derive_tables
 from registry.store.ids import KnownIds
 from registry.store.journal import Journal, RawJournal, read_entries, validate_entries
 from registry.store.legacy import read_legacy
@@ -15,6 +16,8 @@ from registry.store.manifest import Manifest
 from registry.store.state import State, read_state
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from registry.catalogue import Catalogue
     from registry.store.derive_tables import Document
     from registry.store.folder import Location
@@ -87,6 +90,23 @@ def read_snapshot(location: Location, at: int | None = None) -> Snapshot:
         journal,
         legacy,
     )
+
+
+def ids_of(parts: Iterable[Part]) -> frozenset[str]:
+    """Return the ids of the observations of some parts."""
+    return frozenset(
+        key.hex() for key in KnownIds([part.ids for part in parts]).keys("observations")
+    )
+
+
+def curated_ids(snapshot: Snapshot) -> frozenset[str]:
+    """Return the observations of the curated records, in the tables or pending."""
+    curated = snapshot.curated
+    if curated is None:
+        return frozenset()
+    pending = derive_tables(curated.pending)["observations"]
+    found = ids_of([curated.part] if curated.part else [])
+    return found | {row["observation_id"] for row in pending}
 
 
 def load_catalogue(location: Location) -> Catalogue:

@@ -1,4 +1,4 @@
-"""Every command and every line of Python in the README does what the README shows.
+"""Every command and every line of Python in the README and the tutorials does what they show.
 
 With REGISTRY_UPDATE_README=1 the outputs of the commands are written anew instead.
 """
@@ -17,6 +17,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+PAGES = [README, ROOT / "docs" / "citing.md", *TUTORIALS]
 _BLOCK = re.compile(r"```console\n(.*?)```\n", re.DOTALL)
 _PYTHON = re.compile(r"```pycon\n(.*?)```\n", re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
@@ -73,21 +75,23 @@ def _run_session(commands: list[str], folder: Path) -> list[str]:
     return [part.strip("\n") for part in done.stdout.split(f"{_END}\n")[:-1]]
 
 
-def test_the_session_writes_what_the_readme_shows(tmp_path: Path) -> None:
-    text = README.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_session_writes_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+    text = page.read_text(encoding="utf-8")
     blocks = [_parse_session(block) for block in _BLOCK.findall(text)]
     steps = [step for block in blocks for step in block]
     outputs = _run_session([step.command for step in steps], tmp_path)
     if os.environ.get("REGISTRY_UPDATE_README"):
-        _update(text, blocks, outputs)
+        _update(page, blocks, outputs)
         return
-    assert len(steps) >= 15
+    assert len(steps) >= (15 if page == README else 1)
     for step, output in zip(steps, outputs, strict=True):
         shown = [line.rstrip() for line in step.output.splitlines()]
         assert [line.rstrip() for line in output.splitlines()] == shown, step.command
 
 
-def _update(text: str, blocks: list[list[Step]], outputs: list[str]) -> None:
+def _update(page: Path, blocks: list[list[Step]], outputs: list[str]) -> None:
+    text = page.read_text(encoding="utf-8")
     left = iter(outputs)
     sessions = iter(
         [
@@ -98,14 +102,17 @@ def _update(text: str, blocks: list[list[Step]], outputs: list[str]) -> None:
             for block in blocks
         ]
     )
-    README.write_text(_BLOCK.sub(lambda _: next(sessions), text), encoding="utf-8")
+    page.write_text(_BLOCK.sub(lambda _: next(sessions), text), encoding="utf-8")
 
 
-def test_the_python_of_the_readme_gives_what_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorials/analyst.md"])
+def test_the_python_of_the_page_gives_what_it_shows(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("REGISTRY_PATH", str(ROOT / "records"))
-    source = "\n".join(_PYTHON.findall(README.read_text(encoding="utf-8")))
-    test = doctest.DocTestParser().get_doctest(source, {}, "README.md", None, None)
-    assert len(test.examples) > 5
+    source = "\n".join(_PYTHON.findall((ROOT / name).read_text(encoding="utf-8")))
+    test = doctest.DocTestParser().get_doctest(source, {}, name, None, None)
+    assert len(test.examples) > 3
     result = doctest.DocTestRunner(optionflags=doctest.REPORT_NDIFF).run(test)
     assert result.failed == 0
 

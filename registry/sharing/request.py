@@ -1,0 +1,179 @@
+"""The title and text of a pull request that brings observations, figures beside the nearest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from registry.sources.review import find_contradictions, format_finding, read_statement
+from registry.units import format_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from registry.api import Registry
+    from registry.sharing.selection import Selection
+
+Row = dict[str, Any]
+
+_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """Observations that go out, as they look beside the curated records."""
+
+    source_ids: tuple[str, ...]
+    #: Rows of ``shared.sql``.
+    rows: tuple[Row, ...]
+    #: Rows of ``nearest.sql`` by the id of the observation that they are held beside.
+    nearest: dict[str, Row]
+    #: What a reviewer will ask about, one line each.
+    doubts: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """The title of the pull request and of its commit."""
+        n = len(self.rows)
+        cards = ", ".join(sorted({row["gpu_id"] or "an unnamed card" for row in self.rows}))
+        return (
+            f"Add {n} observation{'s' if n > 1 else ''} of {', '.join(self.source_ids)} ({cards})"
+        )
+
+
+def describe_contribution(
+    registry: Registry, chosen: Selection, own: Collection[str]
+) -> Contribution:
+    """Return what is to be told of observations of a registry that go out.
+
+    ``own`` are the ids of all of the user's own: the others are what they are held beside.
+    """
+    ids = {"ids": ",".join(chosen.observation_ids)}
+    rows = tuple(registry.query(_read_sql("shared"), ids).rows())
+    nearest = registry.query(_read_sql("nearest"), {**ids, "own": ",".join(own)}).rows()
+    return Contribution(
+        chosen.source_ids,
+        rows,
+        {row["of_observation_id"]: row for row in nearest},
+        tuple(_collect_doubts(registry, chosen, rows)),
+    )
+
+
+def _read_sql(name: str) -> str:
+    return (files("registry.sharing") / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def _collect_doubts(registry: Registry, chosen: Selection, rows: tuple[Row, ...]) -> Iterator[str]:
+    for row in rows:
+        for flag in row["flags"] or ():
+            yield f"{row['observation_id'][:_DIGITS]}: flag {flag}"
+    yield from _find_disturbed(chosen)
+    for finding in find_contradictions(registry, observation_ids=chosen.observation_ids):
+        yield format_finding(finding)
+    for source_id in chosen.source_ids:
+        repeated = registry.query(read_statement("repeated"), source_id=source_id)
+        for row in repeated.rows():
+            yield (
+                f"{row['source_id']} has {row['n']} observations with the same setting and an "
+                f"equal figure; first {row['mine'][:_DIGITS]} and {row['other'][:_DIGITS]}"
+            )
+
+
+def _find_disturbed(chosen: Selection) -> Iterator[str]:
+    """Yield a line where other jobs had the processors while something was measured."""
+    busy = []
+    for document in chosen.documents:
+        for observation in document.plain["observations"]:
+            load = observation.get("provenance", {}).get("load_average")
+            n_cpus = observation.get("environment", {}).get("n_cpus")
+            if load and n_cpus and load > n_cpus:
+                busy.append((load, n_cpus))
+    if busy:
+        load, n_cpus = max(busy)
+        yield (
+            f"{len(busy)} were measured on a busy machine (load average up to {load:g} on {n_cpus} "
+            "processors), which makes times longer"
+        )
+
+
+def format_rows(contribution: Contribution) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of a table: a heading, then one row an observation."""
+    yield (
+        "observation", "model", "card", "method", "length", "batch", "outcome",
+        "peak", "s/step", "nearest curated",
+    )  # fmt: skip
+    for row in contribution.rows:
+        yield (
+            row["observation_id"][:_DIGITS],
+            row["model_id"] or "-",
+            f"{row['n_gpus']} x {row['gpu_id']}"
+            if (row["n_gpus"] or 1) > 1
+            else str(row["gpu_id"]),
+            _method(row),
+            str(row["seq_len"] or "-"),
+            str(row["micro_batch_size"] or "-"),
+            row["outcome"],
+            _memory(row["peak_memory_bytes"]),
+            _seconds(row),
+            _format_nearest(row, contribution.nearest.get(row["observation_id"])),
+        )
+
+
+def _card(row: Row) -> str:
+    several = f"{row['n_gpus']} x " if (row["n_gpus"] or 1) > 1 else ""
+    return f"{several}{row['gpu_id'] or '-'}"
+
+
+def _method(row: Row) -> str:
+    bits = f" {row['quant_bits']:g}-bit" if row["quant_bits"] else ""
+    return f"{row['method'] or '-'}{bits}"
+
+
+def _memory(value: float | None) -> str:
+    return "-" if value is None else format_memory(int(value))
+
+
+#: What may differ from the nearest curated run, and how a reader says it.
+_SETTINGS = {
+    "model_id": "",
+    "gpu_id": "",
+    "quant_bits": "bits ",
+    "seq_len": "length ",
+    "micro_batch_size": "batch ",
+    "n_gpus": "cards ",
+}
+
+
+def _format_nearest(ours: Row, nearest: Row | None) -> str:
+    if nearest is None:
+        return "none"
+    apart = [
+        f"{word}{nearest[name]}" for name, word in _SETTINGS.items() if ours[name] != nearest[name]
+    ]
+    figures = f"{_memory(nearest['peak_memory_bytes'])}, {_seconds(nearest)} s/step"
+    setting = f"with {', '.join(apart)}" if apart else "same setting"
+    return f"{nearest['observation_id'][:_DIGITS]}: {figures}, {setting}"
+
+
+def _seconds(row: Row) -> str:
+    seconds = row["seconds_per_step"]
+    return "-" if seconds is None else f"{seconds:.4g}"
+
+
+def format_request(contribution: Contribution) -> Iterator[str]:
+    """Yield the lines of the pull request's text, in Markdown."""
+    heading, *rows = format_rows(contribution)
+    yield from ("| " + " | ".join(cells) + " |" for cells in (heading, ("---",) * len(heading)))
+    yield from ("| " + " | ".join(map(_escape, cells)) + " |" for cells in rows)
+    yield ""
+    yield "Beside each the nearest curated observation of its method, and what differs there."
+    yield ""
+    yield "What a reviewer may ask about:"
+    yield from (f"- {line}" for line in contribution.doubts or ("nothing was found.",))
+    yield ""
+    yield "Measured by the person who sends this, and given under LICENSE-DATA (CC-BY-4.0)."
+
+
+def _escape(cell: str) -> str:
+    return cell.replace("|", "\\|")
