@@ -84,7 +84,7 @@ def open(  # noqa: A001 - `registry.open()` reads well
 def load(relation: str = "results", path: Path | str | None = None) -> pd.DataFrame:
     """Return a view or table of the registry in use as a DataFrame.
 
-    Nullable dtypes; categories for closed vocabularies and ids; units and meanings of the columns
+    Nullable dtypes; categories for closed vocabularies; units and meanings of the columns
     in ``attrs``. Raises QueryError for an unknown name.
     """
     return open(path).load(relation)

@@ -27,15 +27,15 @@ class Result:
     table: pa.Table
 
     def arrow(self) -> pa.Table:
-        """Return the rows as a pyarrow.Table."""
+        """Return the rows as a pyarrow.Table; its fields' metadata are units and meanings."""
         return self.table
 
     def df(self) -> pd.DataFrame:
         """Return the rows as a DataFrame.
 
-        Integers, booleans and strings are nullable dtypes, columns with a closed vocabulary or ids
-        are categories, timestamps are in UTC. ``attrs["units"]`` and ``attrs["meanings"]`` hold
-        the unit and the meaning of each column that the contract knows.
+        Integers, booleans and strings are nullable dtypes, columns with a closed vocabulary are
+        categories (all of its words), timestamps are in UTC. ``attrs["units"]`` and
+        ``attrs["meanings"]`` hold the unit and the meaning of each column that the contract knows.
         """
         from registry.dataframe import to_dataframe  # noqa: PLC0415 - loads pandas
 
@@ -45,6 +45,17 @@ class Result:
         """Return the rows as dictionaries."""
         rows: list[dict[str, Any]] = self.table.to_pylist()
         return rows
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Return the rows as tuples, as a database cursor does; columns may share a name."""
+        columns = [column.to_pylist() for column in self.table.columns]
+        return list(zip(*columns, strict=True))
+
+    def _repr_html_(self) -> str:
+        """Return the first rows as a table for notebooks; all text is escaped."""
+        from registry.query.notebook import format_html  # noqa: PLC0415 - only in notebooks
+
+        return format_html(self.table)
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -95,6 +106,22 @@ class Registry:
         """Return a whole view or table as a DataFrame; raise QueryError for an unknown name."""
         quoted = relation.replace('"', '""')
         return self.query(f'from "{quoted}"').df()
+
+    def plot(self, kind: str, **options: Any) -> Any:
+        """Return a picture of the records as an Altair chart, which a notebook shows.
+
+        ``kind`` is one of `registry.charts.KINDS`. Options are the filters of ``registry ls``
+        (model, gpu, method, source, outcome, seq_len) and those of `registry.charts.build_chart`
+        (theme, width, x, y, title). Raises ChartError for what cannot be drawn,
+        MissingExtraError without the extra ``[plot]``.
+        """
+        from registry.charts import build_chart, require_altair  # noqa: PLC0415 - not needed to add
+        from registry.charts.rows import select_rows, split_filters  # noqa: PLC0415 - as above
+
+        require_altair()
+        chosen, options = split_filters(options)
+        rows = select_rows(self, kind, chosen)
+        return build_chart(kind, rows, **{"chosen": str(chosen), **options})
 
     def add(self, submission: Any) -> Added:
         """Record a submission and return its id and those of its observations.

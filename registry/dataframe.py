@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 
+from registry.contract import vocabulary
 from registry.contract.descriptions import describe_result_column
 
 if TYPE_CHECKING:
@@ -40,7 +41,13 @@ def nullable(arrow_type: pa.DataType) -> object | None:
 
 
 def _as_text(series: pd.Series[Any], name: str) -> pd.Series[Any]:
-    """Return a column of text: a category where the values are a closed set or refer to a table."""
+    """Return a column of text: a category where the values are words of a vocabulary.
+
+    All of its words are categories, so that each can be assigned. Ids are text: new ones come, and
+    frames of different rows are put together.
+    """
     description = describe_result_column(name)
-    closed = description is not None and (description.vocabulary or description.references)
-    return series.astype(pd.CategoricalDtype() if closed else pd.StringDtype())
+    if description is None or description.vocabulary is None:
+        return series.astype(pd.StringDtype())
+    words = [*vocabulary(description.vocabulary), *series.dropna().unique()]
+    return series.astype(pd.CategoricalDtype(list(dict.fromkeys(words))))

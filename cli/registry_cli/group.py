@@ -23,6 +23,7 @@ COMMANDS = {
     "show": "Show one observation in full: figures, raw cells, citations, reasons.",
     "ls": "List observations.",
     "sources": "List sources, with what they measured and their licences.",
+    "plot": "Draw a picture: memory, speed, pareto, fits, scaling, history, compare, …",
     "fit": "Answer whether a training configuration fits a card, with evidence.",
     "estimate": "Break down a run's memory, time and cost.",
     "utilization": "Show how much of a card's peak performance a run used.",

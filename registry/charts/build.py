@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
@@ -51,7 +51,7 @@ class ChartOptions:
     y: str | None = None
     methods: Sequence[str] | None = None
     title: str | None = None
-    #: What the rows were chosen by, for the heading.
+    #: What the rows were chosen by: the heading says it.
     chosen: str = ""
 
 
@@ -149,7 +149,7 @@ def _find_other_axes(kind: str, rows: list[Row], look: Look) -> list[str]:
     found = []
     for axis, known in CHOICES.get(kind, {}).items():
         for column in known:
-            other = Look(look.theme, look.methods, **{"x": look.x, "y": look.y, axis: column})
+            other = replace(look, x=column) if axis == "x" else replace(look, y=column)
             if any(_DRAWN[kind].is_usable(row, other) for row in rows):
                 found.append(f"--{axis} {column}")
     return found
@@ -166,11 +166,10 @@ def _count_panels(rows: list[Row] | None) -> int:
     pairs = Counter(map(_pair, rows))
     if len(pairs) > MOST_PANELS:
         (model, gpu), n = pairs.most_common(1)[0]
-        n_models, n_gpus = (len({pair[side] for pair in pairs}) for side in (0, 1))
         raise ChartError(
-            f"found {n_models} models on {n_gpus} cards, which are never drawn as one: "
-            f"{len(pairs)} panels; expected at most {MOST_PANELS}; choose with --model and --gpu, "
-            f"such as --model {model} --gpu {gpu} ({n} observations)"
+            f"found {len(pairs)} pairs of a model and a card, which are never drawn as one; "
+            f"expected at most {MOST_PANELS}; choose with --model and --gpu, such as "
+            f"--model {model} --gpu {gpu} ({n} observations)"
         )
     return len(pairs)
 

@@ -16,7 +16,10 @@ HAS_LEGEND = True
 SCALES: dict[str, str] = {}
 _MEASURES = ("time", "memory")
 #: Sizes that do not follow from the width.
-SIZE: dict[str, Any] = {}
+SIZE: dict[str, Any] = {"height": {"step": 40, "for": "position"}}
+
+#: What breaks a long name into lines of about thirty letters.
+_IN_LINES = r"split(replace(datum.label, /(.{20,32}) /g, '$1\n'), '\n')"
 
 
 def title(look: Look) -> str:  # noqa: ARG001 - as for the other kinds
@@ -52,12 +55,17 @@ def transformed(chart: Any, look: Look) -> Any:  # noqa: ARG001 - as for the oth
 def layers(look: Look) -> list[Any]:
     """Return the line of no change, intervals, ratios and failures."""
     shades = [look.theme.good, look.theme.bad]
-    y = alt.Y("configuration:N", title=None, sort=None, axis=alt.Axis(labelLimit=320, grid=True))
+    axis = alt.Axis(labelLimit=260, labelExpr=_IN_LINES, labelOffset=-12, grid=True)
+    y = alt.Y("configuration:N", title=None, sort=None, axis=axis)
     apart = alt.YOffset("measure:N", scale=alt.Scale(domain=list(_MEASURES)))
-    x = alt.X("at:Q", title="B / A (1: no change)", scale=alt.Scale(type="log", padding=12),
-              axis=alt.Axis(format=".2~f", tickCount=6))  # fmt: skip
+    scale = alt.Scale(type="log", nice=False, padding=24)
+    ticks = alt.Axis(format=".2~f", tickCount=6, labelOverlap="greedy")
+    x = alt.X("at:Q", title="B / A (1: no change)", scale=scale, axis=ticks)
     measure = alt.Color(
-        "measure:N", title="figure", scale=alt.Scale(domain=list(_MEASURES), range=shades)
+        "measure:N",
+        title="figure",
+        scale=alt.Scale(domain=list(_MEASURES), range=shades),
+        legend=alt.Legend(symbolOpacity=1),
     )
     marks = alt.Shape(
         "measure:N", title="figure",
@@ -85,4 +93,4 @@ def layers(look: Look) -> list[Any]:
         .encode(x=x, y=y, tooltip=told)
         .transform_filter("datum.failed && !isValid(datum.ratio)")
     )
-    return [one, bars, ratios, failures]
+    return [failures, one, bars, ratios]  # the order of their rows is that of the axis

@@ -77,12 +77,11 @@ def transformed(chart: Any, look: Look) -> Any:
 def layers(look: Look) -> list[Any]:
     """Return lines, points and failures."""
     order = alt.EncodingSortField("release_order", op="min")
-    x = alt.X(
-        "release:N", title=None, sort=order,
-        axis=alt.Axis(labelAngle=-35, labelLimit=150, grid=True),
-    )  # fmt: skip
+    lines = "split(datum.label, ', ')"
+    axis = alt.Axis(labelAngle=-30, labelLimit=220, labelExpr=lines, grid=True)
+    x = alt.X("release:N", title=None, sort=order, axis=axis)
     y = alt.Y("figure:Q", title=_TITLES[look.y], scale=alt.Scale(zero=True))
-    lines = (
+    joined = (
         alt.Chart()
         .mark_line(strokeWidth=1.2, opacity=0.6)
         .encode(x=x, y=alt.Y("median(figure):Q"), color=color(look), detail=["series:N", "kind:N"])
@@ -100,4 +99,4 @@ def layers(look: Look) -> list[Any]:
         {} if look.y != "peak_memory_bytes_per_gpu" else {"shape": shape(look, list(SHAPES)[:-1])}
     )
     ran = points(x, y, look, tooltip=told, **by_kind).transform_filter("!datum.is_oom")
-    return [lines, filled(x, y, look, **by_kind), ran, failed]
+    return [joined, filled(x, y, look, **by_kind), ran, failed]

@@ -14,6 +14,9 @@ KINDS = {
     "residuals": "Predicted over measured peaks, each source held out.",
 }
 
+#: Formats of pictures.
+FORMATS = ("png", "svg", "pdf", "html", "json")
+
 #: Most panels (pairs of a model and a card) of one picture.
 MOST_PANELS = 12
 

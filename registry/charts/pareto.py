@@ -82,9 +82,7 @@ def _order(better: str) -> Any:
 
 def layers(look: Look) -> list[Any]:
     """Return the fronts, the points and the names of what stands on a front."""
-    x = alt.X(
-        "peak:Q", title=TITLES["peak_memory_bytes_per_gpu"], scale=alt.Scale(zero=False, padding=20)
-    )
+    x = alt.X("peak:Q", title=TITLES["peak_memory_bytes_per_gpu"], scale=alt.Scale(zero=True))
     y = alt.Y("rate:Q", title=TITLES[look.y], scale=alt.Scale(zero=False, padding=16))
     front = (
         alt.Chart()

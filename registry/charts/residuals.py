@@ -17,6 +17,9 @@ SCALES: dict[str, str] = {}
 #: Sizes that do not follow from the width.
 SIZE: dict[str, Any] = {}
 
+#: Ratios that the axis shows.
+_SHOWN = [1 / 8, 8]
+
 
 def title(look: Look) -> str:  # noqa: ARG001 - as for the other kinds
     """Return what the picture shows."""
@@ -59,11 +62,16 @@ def layers(look: Look) -> list[Any]:
               scale=alt.Scale(type="log", base=2, nice=False, padding=14),
               axis=alt.Axis(format="~g", tickCount=8))  # fmt: skip
     y = alt.Y("ratio:Q", title="predicted / measured",
-              scale=alt.Scale(type="log", base=2, padding=10),
+              scale=alt.Scale(type="log", base=2, domain=_SHOWN, nice=False, clamp=True),
               axis=alt.Axis(format=".2~f", tickCount=7))  # fmt: skip
     seen = ["seen while it was made", "kept back"]
     shades = [look.theme.good, look.theme.bad]
-    source = alt.Color("seen:N", title="sources", scale=alt.Scale(domain=seen, range=shades))
+    source = alt.Color(
+        "seen:N",
+        title="sources",
+        scale=alt.Scale(domain=seen, range=shades),
+        legend=alt.Legend(symbolOpacity=1),
+    )
     marks = alt.Shape(
         "seen:N", title="sources", scale=alt.Scale(domain=seen, range=["circle", "triangle-up"])
     )

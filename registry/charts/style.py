@@ -38,15 +38,15 @@ class Theme:
 THEMES = {
     "light": Theme(
         name="light", ground="#ffffff", text="#1f2328", faint="#59636e", grid="#e3e6ea",
-        methods=("#0072b2", "#d55e00", "#00856b", "#a3498b", "#8a6d00", "#3b3b3b", "#2f9fd8",
-                 "#6f2da8"),
-        other="#7f858c", good="#0072b2", bad="#d55e00",
+        methods=("#0072b2", "#d55e00", "#00856b", "#a60df2", "#9b804b", "#611405", "#2929a3",
+                 "#2d2145"),
+        other="#868b91", good="#0072b2", bad="#d55e00",
         ramp=("#eef4fb", "#b9d3ec", "#7fb0dc", "#3f86c4", "#174f8a"),
     ),
     "dark": Theme(
         name="dark", ground="#0d1117", text="#e6edf3", faint="#9198a1", grid="#2b323b",
-        methods=("#56b4e9", "#e69f00", "#2fbf95", "#e58fc4", "#f0e442", "#e6edf3", "#4f7fe0",
-                 "#b08cf0"),
+        methods=("#56b4e9", "#e69f00", "#2fbf95", "#a60df2", "#fafa9e", "#c20a29", "#2966a3",
+                 "#c2f0f0"),
         other="#8b949e", good="#56b4e9", bad="#e69f00",
         ramp=("#16263a", "#1f4a75", "#2b74b5", "#5aa9e6", "#c4e3ff"),
     ),

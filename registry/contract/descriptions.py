@@ -88,6 +88,21 @@ def collect_comments() -> tuple[tuple[str, str, str], ...]:
     return tuple(comments)
 
 
+@lru_cache(maxsize=1)
+def collect_column_metadata() -> dict[str, dict[str, str]]:
+    """Return meaning and unit of every column that the contract knows, by name."""
+    names = [column.name for table in TABLES for column in load_table(table).columns]
+    names += [name for view in view_names() for name in view_columns(view)]
+    described = {name: describe_result_column(name) for name in dict.fromkeys(names)}
+    return {name: format_metadata(found) for name, found in described.items() if found is not None}
+
+
+def format_metadata(description: Description) -> dict[str, str]:
+    """Return what Arrow and Parquet say of a column."""
+    unit = {"unit": description.unit} if description.unit else {}
+    return {"meaning": description.meaning, **unit}
+
+
 @lru_cache(maxsize=16)
 def view_columns(view: str) -> tuple[str, ...]:
     """Return the columns of a view that ``views.yaml`` lists, in order."""

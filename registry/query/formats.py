@@ -155,6 +155,13 @@ def write_markdown(columns: Sequence[str], batches: Batches, output: Output) -> 
         output.write_text("".join(map(_format_markdown_row, lines)))
 
 
+def with_metadata(schema: Any, column_metadata: Any) -> Any:
+    """Return an Arrow schema whose columns say their unit and meaning, where their name tells."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy, only Arrow formats need it
+
+    return pa.schema([field.with_metadata(column_metadata.get(field.name)) for field in schema])
+
+
 def write_arrow(schema: Any, batches: Iterator[Any], output: Output) -> None:
     """Write an Arrow IPC stream of record batches."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, only this format needs it

@@ -13,10 +13,14 @@ if TYPE_CHECKING:
 GIB = 1 << 30
 
 #: Formats that we write the engine's rows in, and those that Arrow writes.
-FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "arrow")
+SELF_DESCRIBING = ("parquet", "arrow")
+FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", *SELF_DESCRIBING)
 
 Comment = tuple[str, str, str]
 Comments = tuple[Comment, ...] | Callable[[], tuple[Comment, ...]]
+
+#: What is written into Arrow and Parquet beside a column of a name: its unit and meaning.
+ColumnMetadata = Mapping[str, Mapping[str, str]]
 
 
 class Digest(NamedTuple):
@@ -62,13 +66,15 @@ class Dataset:
 
     ``views`` are in the order of their dependencies. ``readable`` are the only folders that
     the confined child can open. ``comments`` are (object, column or "", text), applied only for
-    a query about the catalogue; a callable is asked only then.
+    a query about the catalogue; a callable is asked only then. ``column_metadata`` is what Arrow
+    and Parquet say of columns by their names; it is asked only for these.
     """
 
     relations: tuple[Relation, ...] = ()
     views: tuple[View, ...] = ()
     readable: tuple[Path, ...] = ()
     comments: Comments = ()
+    column_metadata: ColumnMetadata | Callable[[], ColumnMetadata] = field(default_factory=dict)
 
 
 def default_memory_bytes() -> int:

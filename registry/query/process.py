@@ -22,7 +22,7 @@ from registry.errors import QueryError, QueryTimeoutError, did_you_mean
 from registry.query.child import start_child
 from registry.query.database import mentions_catalogue
 from registry.query.messages import format_crash, format_memory_error, format_timeout
-from registry.query.model import FORMATS, Job, Limits, Query, Summary
+from registry.query.model import FORMATS, SELF_DESCRIBING, Job, Limits, Query, Summary
 from registry.query.params import validate_text
 
 if TYPE_CHECKING:
@@ -113,7 +113,12 @@ class Worker:
 
     def _send(self, dataset: Dataset, query: Query, output: int) -> None:
         comments = dataset.comments if mentions_catalogue(query.sql) else ()
-        dataset = replace(dataset, comments=comments() if callable(comments) else comments)
+        metadata = dataset.column_metadata if query.format in SELF_DESCRIBING else {}
+        dataset = replace(
+            dataset,
+            comments=comments() if callable(comments) else comments,
+            column_metadata=metadata() if callable(metadata) else metadata,
+        )
         query = replace(query, params=dict(query.params))
         # a child that has already died is noticed by its silence
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):

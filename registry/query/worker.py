@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError
 from registry.query import confine, database
-from registry.query.formats import ARROW_FORMATS, ROW_FORMATS
+from registry.query.formats import ARROW_FORMATS, ROW_FORMATS, with_metadata
 from registry.query.messages import format_engine_error, format_memory_error, is_unknown_name
 from registry.query.output import Output
 from registry.query.params import bind_parameters
@@ -28,7 +28,7 @@ from registry.query.statements import parse_statement
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from registry.query.model import Job, Query
+    from registry.query.model import Job
 
 _BATCH_ROWS = 2048
 _ARROW_BATCH_ROWS = 65_536
@@ -151,8 +151,9 @@ class _Counted:
             yield batch
 
 
-def write_result(query: Query, result: Any, output: Output) -> dict[str, Any]:
+def write_result(job: Job, result: Any, output: Output) -> dict[str, Any]:
     """Write all rows in the query's format; return the columns and the number of rows."""
+    query = job.query
     complete = True
     if query.format in ROW_FORMATS:
         columns = [column[0] for column in result.description or ()]
@@ -161,7 +162,8 @@ def write_result(query: Query, result: Any, output: Output) -> dict[str, Any]:
     else:
         columns = list(result.schema.names)
         counted = _Counted(result)
-        write = partial(ARROW_FORMATS[query.format], result.schema)
+        schema = with_metadata(result.schema, job.dataset.column_metadata)
+        write = partial(ARROW_FORMATS[query.format], schema)
     try:
         write(iter(counted), output)
     except BrokenPipeError:  # `| head` has seen enough
@@ -178,7 +180,7 @@ def run_job(engine: Any, connection: Any, job: Job, output: Output) -> dict[str,
     session = Session(engine, connection, job, landlock)
     try:
         session.open()
-        return write_result(query, session.execute(), output)
+        return write_result(job, session.execute(), output)
     except QueryError as error:
         message = str(error)
     except MemoryError:

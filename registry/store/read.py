@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from registry.contract import TABLES, load_table, read_view, view_names
-from registry.contract.descriptions import collect_comments
+from registry.contract.descriptions import collect_column_metadata, collect_comments
 from registry.contract.fingerprint import is_current
 from registry.query.model import Dataset, Digest, Relation, View
 from registry.store.derive_tables import (
@@ -65,7 +65,11 @@ def build_dataset(snapshot: Snapshot) -> Dataset:
     parts = (*snapshot.parts, *([snapshot.catalogue_part] if snapshot.catalogue_part else ()))
     folders = tuple(dict.fromkeys(part.path for part in parts))
     return Dataset(
-        tuple(build.relations), (*build.views, *views), folders, comments=collect_comments
+        tuple(build.relations),
+        (*build.views, *views),
+        folders,
+        comments=collect_comments,
+        column_metadata=collect_column_metadata,
     )
 
 

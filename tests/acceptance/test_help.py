@@ -75,6 +75,8 @@ def test_every_example_is_found() -> None:
 def test_every_example_runs(
     checkout: Path, environment: dict[str, str], name: str, example: str
 ) -> None:
+    if name == "plot" and importlib.util.find_spec("altair") is None:
+        pytest.skip("needs the extra [plot]")
     if "python examples/" in example and importlib.util.find_spec("transformers") is None:
         pytest.skip("needs the extra [train]")
     assert f"registry {name}".strip() in example

@@ -49,6 +49,37 @@ def test_rows_come_as_dictionaries_arrow_and_frame(db: Registry) -> None:
     assert len(result) == 1
 
 
+def test_rows_come_as_tuples_even_where_names_repeat(db: Registry) -> None:
+    assert db.query("select 1 as a, 'x' as a, null as b").fetchall() == [(1, "x", None)]
+    assert db.query("select 1 as a where false").fetchall() == []
+
+
+def test_units_and_meanings_come_with_arrow(db: Registry) -> None:
+    schema = db.query("select memory_bytes, memory_bytes / 2 as half from gpus").arrow().schema
+    metadata = schema.field("memory_bytes").metadata
+    assert metadata[b"unit"] == b"byte"
+    assert metadata[b"meaning"]
+    assert schema.field("half").metadata is None
+
+
+def test_a_notebook_shows_rows_with_units_and_takes_no_text_for_markup(db: Registry) -> None:
+    html = db.query(
+        "select $hostile as note, memory_bytes from gpus where gpu_id = 'rtx-3090'",
+        hostile="<script>alert(1)</script>",
+    )._repr_html_()
+    assert "<script>" not in html
+    assert "<td>&lt;script&gt;alert(1)&lt;/script&gt;</td>" in html
+    assert "<br><small>byte</small></th>" in html
+    head = db.query('select 1 as "<b>"')._repr_html_()
+    assert "<th>&lt;b&gt;</th>" in head
+
+
+def test_a_notebook_shows_the_first_rows_and_says_how_many_there_are(db: Registry) -> None:
+    html = db.query("select unnest(range(120)) as n")._repr_html_()
+    assert html.count("<tr>") == 51
+    assert html.endswith("<p>… 70 more of 120 rows</p>")
+
+
 def test_parameters_come_by_keyword_or_as_a_mapping(db: Registry) -> None:
     sql = "select $sql || $b as text"
     assert db.query(sql, {"sql": "a"}, b="b").rows() == [{"text": "ab"}]

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow as pa
 
+from registry.contract import vocabulary
 from registry.dataframe import to_dataframe
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TABLE = pa.table(
     {
@@ -35,12 +40,39 @@ def test_types_are_nullable_and_integers_stay_exact() -> None:
     assert str(frame["my_count"].dtype) == "Int32"
 
 
-def test_ids_and_vocabularies_are_categories_and_other_text_is_text() -> None:
+def test_vocabularies_are_categories_and_other_text_is_text() -> None:
     frame = to_dataframe(TABLE)
-    assert isinstance(frame["model_id"].dtype, pd.CategoricalDtype)
-    assert isinstance(frame["outcome"].dtype, pd.CategoricalDtype)
-    assert isinstance(frame["model_reported"].dtype, pd.StringDtype)
+    assert frame["outcome"].cat.categories.tolist() == [*vocabulary("outcome")]
+    for name in ("model_id", "model_reported"):
+        assert isinstance(frame[name].dtype, pd.StringDtype)
+    assert frame["model_id"].isna().tolist() == [False, False, True]
     assert frame["model_reported"].isna().tolist() == [False, True, False]
+
+
+def test_new_values_can_be_assigned_and_rows_put_together() -> None:
+    frame = to_dataframe(TABLE)
+    frame.loc[0, "outcome"] = "error"  # a word of the vocabulary that no row has
+    frame.loc[0, "model_id"] = "new"
+    both = pd.concat([frame, to_dataframe(TABLE.slice(0, 1))])
+    assert both["outcome"].tolist() == ["error", "oom", "ok", "ok"]
+    assert both["model_id"].tolist()[0] == "new"
+    assert both.dtypes.equals(frame.dtypes)
+
+
+def test_a_word_that_the_vocabulary_lacks_is_kept() -> None:
+    frame = to_dataframe(pa.table({"outcome": ["ok", "melted", None]}))
+    assert frame["outcome"].tolist()[:2] == ["ok", "melted"]
+    assert frame["outcome"].isna().tolist() == [False, False, True]
+
+
+def test_units_survive_what_analysts_do_and_a_parquet_file(tmp_path: Path) -> None:
+    frame = to_dataframe(TABLE)
+    units = frame.attrs["units"]
+    worked = frame[frame["seq_len"] > 0].sort_values("seq_len").assign(more=1).reset_index()
+    assert worked.attrs["units"] == units
+    frame.to_parquet(tmp_path / "a.parquet")
+    assert pd.read_parquet(tmp_path / "a.parquet").attrs["units"] == units
+    assert pd.concat([frame, frame]).attrs["units"] == units
 
 
 def test_times_are_in_utc() -> None:

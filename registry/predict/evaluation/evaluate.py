@@ -163,11 +163,9 @@ def evaluate(
     ``sources`` are those that are held out and judged; all with a measured peak, if left out.
     Scores of some sources alone have intervals that are widened by those alone.
     """
-    given = [one for one in observations if one.purpose == PURPOSES[0]]
-    usual = count_usual(given)
-    seen = [replace(one, settled=settle(one, usual)) for one in given]
+    seen = _settled(observations)
     memory = fit(thin(memory_rows(seen)), MEMORY)
-    wanted = list(sources or dict.fromkeys(one.source_id for one in seen if one.measured_memory))
+    wanted = list(sources or _measured_sources(seen))
     stated = _open(hold_out_open(seen, memory, wanted))
     knowing = [replace(one, asked=replace(one.learned, stack=None)) for one in seen]
     informed = _open(hold_out_open(knowing, memory, wanted))
@@ -179,6 +177,26 @@ def evaluate(
         near=(_near(memory, "one row held out"),),
         time=_time(seen),
     )
+
+
+def judge_peaks(observations: Iterable[ObservedRun]) -> list[Judged]:
+    """Return each measured peak of fine-tuning with what is answered without its source.
+
+    It is asked as the source states it. Takes tens of seconds.
+    """
+    seen = _settled(observations)
+    memory = fit(thin(memory_rows(seen)), MEMORY)
+    return _open(hold_out_open(seen, memory, _measured_sources(seen)))
+
+
+def _settled(observations: Iterable[ObservedRun]) -> list[ObservedRun]:
+    given = [one for one in observations if one.purpose == PURPOSES[0]]
+    usual = count_usual(given)
+    return [replace(one, settled=settle(one, usual)) for one in given]
+
+
+def _measured_sources(seen: Iterable[ObservedRun]) -> list[str]:
+    return list(dict.fromkeys(one.source_id for one in seen if one.measured_memory))
 
 
 def _open(held: Sequence[HeldOpen]) -> list[Judged]:

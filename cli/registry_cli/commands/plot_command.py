@@ -1,0 +1,210 @@
+"""``registry plot``."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from registry.api import Registry
+from registry.charts import KINDS, build_chart, require_altair
+from registry.charts.kinds import FORMATS
+from registry.charts.style import THEMES
+from registry.contract import vocabulary
+from registry.errors import ChartError, QueryError, QueryTimeoutError, SourceError
+from registry_cli import console
+from registry_cli.group import HintedChoice
+from registry_cli.options import locate, registry_option
+from registry_cli.output import at_option
+from registry_cli.output_file import open_output, validate_output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from registry.charts.rows import Filters
+    from registry.measure.ratios import Ratio
+    from registry_cli.comparison import Compared
+
+_KINDS = "\n".join(f"  {name:<10}{meaning}" for name, meaning in KINDS.items())
+_HELP = f"""Draw a picture of the records: PNG, SVG, PDF, HTML (works offline) or Vega-Lite JSON.
+
+\b
+KIND is one of:
+{_KINDS}
+
+SIDES are the two selections of compare, as `registry compare` has them. Models and cards are never
+drawn as one: each pair has a panel of its own. Needs the extra [plot]:
+pip install 'peft-registry[plot]'
+
+\b
+Examples:
+  registry plot pareto --model llama-3.1-8b -o pareto.png
+  registry plot fits --model llama-2-7b --gpu rtx-3090 --theme dark -o fits.html
+  registry plot compare peft-method-comparison-2025-06 peft-method-comparison -o compare.svg
+"""
+
+
+@click.command(name="plot", help=_HELP)
+@click.argument("kind", type=HintedChoice(list(KINDS)))
+@click.argument("sides", nargs=-1)
+@click.option("--model", metavar="ID", help="Only this model (id or alias).")
+@click.option(
+    "--gpu", metavar="ID", help="Only this accelerator, or any of its family (id or alias)."
+)
+@click.option("--method", metavar="METHOD", help="Only this method: lora, QLoRA, full, …")
+@click.option("--source", metavar="ID", help="Only this source.")
+@click.option(
+    "--outcome", type=HintedChoice(list(vocabulary("outcome"))), help="Only this outcome."
+)
+@click.option("--seq-len", type=click.IntRange(min=1), help="Only this sequence length.")
+@click.option("--x", "x", metavar="COLUMN", help="seq_len, micro_batch_size or n_gpus.")
+@click.option(
+    "--y",
+    "y",
+    metavar="COLUMN",
+    help="tokens_per_second, samples_per_second or seconds_per_step; of history also "
+    "peak_memory_bytes_per_gpu.",
+)
+@click.option("--theme", type=HintedChoice(list(THEMES)), default="light", show_default=True)
+@click.option(
+    "--width",
+    type=click.IntRange(200, 10_000),
+    default=900,
+    show_default=True,
+    help="Width of the picture in pixels.",
+)
+@click.option("--title", metavar="TEXT", help="Heading, instead of one that says what is shown.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write to FILE; its extension implies the format.",
+)
+@click.option(
+    "-f",
+    "--format",
+    "format_name",
+    type=HintedChoice(FORMATS),
+    metavar="FORMAT",
+    help=f"One of {', '.join(FORMATS)}.",
+)
+@at_option
+@registry_option
+def command(
+    kind: str,
+    sides: tuple[str, ...],
+    *,
+    x: str | None,
+    y: str | None,
+    theme: str,
+    width: int,
+    title: str | None,
+    output: Path | None,
+    format_name: str | None,
+    at: int | None,
+    registry_path: Path | None,
+    **filters: Any,
+) -> None:  # fmt: skip
+    """Draw a picture; its help is above."""
+    format_name = _choose_format(format_name, output)
+    if output is not None:
+        validate_output(output, locate(registry_path))
+    require_altair()
+    from registry.charts.rows import Filters  # noqa: PLC0415 - only where something is drawn
+
+    chosen = Filters(**filters)
+    try:
+        rows = _select(kind, sides, chosen, registry_path, at)
+        chart = build_chart(
+            kind, rows, x=x, y=y, theme=theme, width=width, title=title,
+            chosen=" against ".join(reversed(sides)) or str(chosen),
+        )  # fmt: skip
+    except ChartError as error:
+        raise click.UsageError(str(error)) from None
+    _write(chart, format_name, width, output)
+
+
+def _choose_format(name: str | None, output: Path | None) -> str:
+    if name is not None:
+        if output is None and sys.stdout.isatty():
+            raise click.UsageError(f"{name} is not for a terminal; name a file with -o")
+        return name
+    if output is None:
+        raise click.UsageError("expected a file for the picture: -o FILE, such as -o picture.png")
+    suffix = output.suffix.lower().removeprefix(".")
+    if suffix not in FORMATS:
+        raise click.UsageError(
+            f"{output}: its extension implies no format; expected one of "
+            f"{', '.join(f'.{known}' for known in FORMATS)}, or a format with -f"
+        )
+    return suffix
+
+
+def _select(
+    kind: str, sides: tuple[str, ...], filters: Filters, registry_path: Path | None, at: int | None
+) -> list[dict[str, Any]]:
+    from registry.charts.rows import select_rows  # noqa: PLC0415 - as above
+
+    if kind == "compare":
+        return _compare(sides, filters, registry_path)
+    if sides:
+        raise ChartError(f"{kind}: found {' '.join(sides)!r} beside it; expected options only")
+    if kind == "residuals":
+        console.hint("predicting each measured peak without its source; this takes a minute")
+    return select_rows(Registry(locate(registry_path), at), kind, filters)
+
+
+def _compare(
+    sides: tuple[str, ...], filters: Filters, registry_path: Path | None
+) -> list[dict[str, Any]]:
+    from registry.store.snapshot import load_catalogue  # noqa: PLC0415 - only for this kind
+    from registry_cli.comparison import compare_sides  # noqa: PLC0415 - as above
+    from registry_cli.recorded import read_recorded  # noqa: PLC0415 - as above
+    from registry_cli.selections import Selection, validate_selections  # noqa: PLC0415 - as above
+
+    if len(sides) != 2 or any(asdict(filters).values()):  # noqa: PLR2004 - A and B
+        raise ChartError(
+            "compare: expected two selections of runs and no filters, such as `registry plot "
+            "compare peft-method-comparison-2025-06 peft-method-comparison -o compare.png`"
+        )
+    try:
+        catalogue = load_catalogue(locate(registry_path))
+        a, b = (Selection(word, read_recorded(registry_path, word, catalogue)) for word in sides)
+        validate_selections(a, b)
+        return list(_ratio_rows(compare_sides(list(a.rows), list(b.rows))))
+    except QueryTimeoutError:
+        raise
+    except (QueryError, SourceError) as error:
+        raise ChartError(str(error)) from None
+
+
+def _ratio_rows(found: list[Compared]) -> Iterator[dict[str, Any]]:
+    seen: dict[str, int] = {}
+    for compared in found:
+        n = seen[compared.label] = seen.get(compared.label, 0) + 1
+        label = compared.label if n == 1 else f"{compared.label} ({n})"  # another configuration
+        told = {"configuration": label, "regression": compared.regression}
+        ratios: dict[str, Ratio | None] = {"time": compared.time, "memory": compared.memory}
+        for measure, ratio in ratios.items():
+            if ratio is not None:
+                yield {
+                    **told, "measure": measure, "ratio": ratio.value, "low": ratio.low,
+                    "high": ratio.high, "n_a": ratio.n_a, "n_b": ratio.n_b,
+                }  # fmt: skip
+        if compared.regression and not any(ratios.values()):
+            yield {**told, "measure": "time"}
+
+
+def _write(chart: Any, format_name: str, width: int, output: Path | None) -> None:
+    from registry.charts.picture import format_picture  # noqa: PLC0415 - loads what draws
+
+    data = format_picture(chart, format_name, width)
+    if output is None:
+        sys.stdout.buffer.write(data)
+        return
+    with open_output(output) as file:
+        file.write(data)

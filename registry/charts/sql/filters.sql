@@ -1,0 +1,6 @@
+where ($model is null or model_id = $model)
+    and ($gpus is null or gpu_id in (select unnest(string_split($gpus, ','))))
+    and ($method is null or method = $method or lower(method_label) = lower($method))
+    and ($source is null or source_id = $source)
+    and ($outcome is null or outcome = $outcome)
+    and ($seq_len is null or seq_len = $seq_len)
