@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from registry.charts.rows import order_releases, read_history
 from registry.store.observation_documents import as_document, read_statement
 
 if TYPE_CHECKING:
@@ -34,7 +35,41 @@ def read_site_sql(name: str) -> str:
 
 def read_rows(db: Registry) -> pa.Table:
     """Return what the pages filter, draw and list: one row per observation."""
-    return db.query(read_site_sql("rows"), digits=_count_digits(db)).arrow()
+    digits = _count_digits(db)
+    rows = db.query(read_site_sql("rows"), digits=digits).arrow()
+    followed = {run["observation_id"][:digits]: run for run in _follow_releases(db)}
+    ids = rows["observation_id"].to_pylist()
+    for name, type_ in _OF_SERIES.items():
+        values = [followed[one][name] if one in followed else None for one in ids]
+        rows = rows.append_column(name, pa.array(values, type_))
+    return rows
+
+
+#: What a run has that is one of several releases of a configuration.
+_OF_SERIES: Final = {
+    "series": pa.string(),
+    "configuration": pa.string(),
+    "release": pa.string(),
+    "release_order": pa.int32(),
+}
+
+
+def _follow_releases(db: Registry) -> Iterator[dict[str, Any]]:
+    """Yield the runs of each configuration that is known of several releases, in their order."""
+    sql = f"{read_history()} where series in (select series from followed) order by all"  # noqa: S608 - our own
+    series: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for run in db.query(sql).rows():
+        observed = run["observed_at"] and run["observed_at"].isoformat()
+        series[_shorten(run["series"])].append({**run, "observed_at": observed})
+    for name, runs in series.items():
+        for run in order_releases(runs):
+            yield {**run, "series": name}
+
+
+def _shorten(series: str) -> str:
+    """Return the name of a series with as many digits of the configuration as tell it apart."""
+    configuration, _, framework = series.partition("|")
+    return "-".join(filter(None, (configuration[:_ID_DIGITS], framework)))
 
 
 def _count_digits(db: Registry) -> int:

@@ -144,6 +144,6 @@ function describe(found, drawn) {
 }
 
 /** Return a row as it goes into a file. */
-function forFile({ tokens_per_card: _a, tokens: _b, series: _c, ...row }) {
+function forFile({ tokens_per_card: _a, tokens: _b, ...row }) {
   return row;
 }

@@ -85,6 +85,6 @@ export const COLUMNS = [
   { key: "tokens_per_second", title: "Tokens/s", of: (row) => formatNumber(row.tokens_per_second), number: true },
   { key: "samples_per_second", title: "Samples/s", of: (row) => formatNumber(row.samples_per_second), number: true },
   { key: "seconds_per_step", title: "s/step", of: (row) => formatNumber(row.seconds_per_step), number: true },
-  { key: "release", title: "Release", of: (row) => (row.framework ? row.release : "") },
+  { key: "framework_version", title: "Framework", of: (row) => [row.framework, row.framework_version].filter(Boolean).join(" ") },
   { key: "source_id", title: "Source", of: (row) => row.source_id },
 ];

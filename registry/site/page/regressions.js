@@ -8,7 +8,7 @@ import { pictureSpec, readPictures } from "./pictures.js";
 import { choiceOf, formatRoute, keepChoices } from "./route.js";
 import { readRows } from "./rows.js";
 import { describePoint } from "./scatter.js";
-import { buildTable } from "./table.js";
+import { buildTable, sortRows } from "./table.js";
 
 export const title = "Regressions";
 
@@ -16,7 +16,7 @@ export const title = "Regressions";
 const FIGURES = { seconds_per_step: -1, tokens_per_second: 1, samples_per_second: 1, peak_memory_bytes_per_gpu: -1 };
 
 export async function show(main, { choices }) {
-  const rows = (await readRows()).filter((row) => row.series !== null && row.outcome === "ok");
+  const rows = (await readRows()).filter((row) => row.series !== null);
   const all = collectSeries(rows);
   if (!all.length) {
     main.replaceChildren(element("h1", {}, title), element("p", {}, "No configuration has been measured with two releases yet."));
@@ -51,19 +51,19 @@ function collectSeries(rows) {
       found.push({ ...runs[0], series, figure, releases, runs, change, loss: -better * change, n: releases.length });
     }
   }
-  return found.sort((a, b) => b.loss - a.loss || a.series - b.series);
+  return found.sort((a, b) => b.loss - a.loss || a.series.localeCompare(b.series));
 }
 
+/** Return the releases with a figure, in their order. */
 function collectReleases(runs, figure) {
-  const byRelease = new Map();
+  const releases = new Map();
   for (const row of runs) {
-    if (row[figure] === null) continue;
-    byRelease.set(row.release, [...(byRelease.get(row.release) ?? []), row]);
+    if (row[figure] === null || row.outcome !== "ok") continue;
+    releases.set(row.release_order, [...(releases.get(row.release_order) ?? []), row]);
   }
-  const compare = (a, b) => (a.date ?? "").localeCompare(b.date ?? "") || a.name.localeCompare(b.name, "en", { numeric: true });
-  return [...byRelease]
-    .map(([name, some]) => ({ name, date: some.map((row) => row.date).sort()[0], median: medianOf(some.map((row) => row[figure])), some }))
-    .sort(compare);
+  return [...releases]
+    .sort((a, b) => a[0] - b[0])
+    .map(([, some]) => ({ name: some[0].release, median: medianOf(some.map((row) => row[figure])) }));
 }
 
 function medianOf(values) {
@@ -72,10 +72,7 @@ function medianOf(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-const nameOf = (one) =>
-  `${one.model_id ?? "a model"}, ${one.method_label ?? "?"}, ${one.n_gpus ?? "?"} × ${one.gpu_id ?? "?"}` +
-  `${one.seq_len ? `, length ${formatNumber(one.seq_len)}` : ""}${one.micro_batch_size ? `, batch ${one.micro_batch_size}` : ""}` +
-  `${one.framework ? `, ${one.framework}` : ""}`;
+const nameOf = (one) => `${one.model_id ?? "a model"} on ${one.gpu_id ?? "a card"}: ${one.configuration}`;
 
 async function refresh(all, choices, parts) {
   const figure = choiceOf(choices, "figure", all[0].figure);
@@ -94,12 +91,14 @@ async function refresh(all, choices, parts) {
   );
   if (focused) document.getElementById(focused)?.focus();
   parts.heading.textContent = nameOf(shown);
-  const ordered = shown.releases.flatMap((release, order) => release.some.map((row) => ({ ...row, release_order: order, configuration: nameOf(shown) })));
+  const ordered = sortRows(shown.runs, "release_order", false);
   const pictures = await readPictures();
-  await parts.chart.draw((width) => pictureSpec(pictures, "history", { y: shown.figure }, 1, width), { rows: ordered });
-  parts.runs.replaceChildren(buildTable(ordered, COLUMNS, { caption: "The runs of this configuration", first: 10 }));
+  await parts.chart.draw((width) => pictureSpec(pictures, "history", { y: shown.figure }, 1, width), { rows: ordered.map((row) => ({ ...row })) });
+  parts.runs.replaceChildren(buildTable(ordered, [COLUMNS[0], RELEASE, ...COLUMNS.slice(1)], { caption: "The runs of this configuration", first: 10 }));
   parts.list.replaceChildren(buildTable(some, listColumns(), { caption: "Change from the last release but one to the last" }));
 }
+
+const RELEASE = { key: "release_order", title: "Release", of: (row) => row.release };
 
 function listColumns() {
   const link = (one) => element("a", { href: formatRoute("regressions", new Map([["figure", [one.figure]], ["series", [one.series]]])) }, nameOf(one));

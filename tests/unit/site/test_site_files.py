@@ -130,14 +130,14 @@ def test_the_rows_hold_every_observation_under_an_id_of_its_own(db: Registry) ->
 
 def test_a_series_is_one_configuration_with_several_releases(db: Registry) -> None:
     rows = read_rows(db).to_pylist()
-    releases: dict[int, set[str]] = {}
-    alike: dict[int, set[tuple[object, ...]]] = {}
+    releases: dict[str, set[str]] = {}
+    alike: dict[str, set[tuple[object, ...]]] = {}
     for row in rows:
-        if row["series"] is not None and row["outcome"] == "ok":
+        if row["series"] is not None:
             releases.setdefault(row["series"], set()).add(row["release"])
             same = (row["model_id"], row["gpu_id"], row["seq_len"], row["framework"])
             alike.setdefault(row["series"], set()).add(same)
-    assert len(releases) > 50
+    assert len(releases) > 20
     assert min(map(len, releases.values())) > 1
     assert max(map(len, alike.values())) == 1
 
@@ -229,3 +229,41 @@ def test_a_port_that_is_taken_is_named(address: str, tmp_path: Path) -> None:
     port = int(address.rsplit(":", maxsplit=1)[-1].strip("/"))
     with pytest.raises(StoreError, match=rf"^port {port}: .*; name another with --port, or 0"):
         build_server(tmp_path, port)
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of a colour (WCAG 2.2)."""
+    shades = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shades]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def read_colours() -> dict[str, dict[str, str]]:
+    """Return the colours of the page by theme: those in `@media` are of the dark one."""
+    style = build_assets()["assets/style.css"]
+    themes: dict[str, dict[str, str]] = {"light": {}, "dark": {}}
+    for dark, block in re.findall(r"(@media[^{]*dark\)[^{]*\{\s*)?:root \{([^}]*)\}", style):
+        themes["dark" if dark else "light"] |= dict(re.findall(r"--(\w+): (#\w{6})", block))
+    return themes
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("text", ["ink", "quiet", "link", "good", "bad", "open"])
+def test_text_has_the_contrast_of_level_aa_on_every_ground(theme: str, text: str) -> None:
+    colours = read_colours()[theme]
+    for ground in ("ground", "panel"):
+        assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_marks_have_a_contrast_of_three_to_one(theme: str) -> None:
+    colours = read_colours()[theme]
+    marks = {name: shade for name, shade in colours.items() if re.fullmatch(r"c\d", name)}
+    assert len(marks) == 9
+    for name, shade in marks.items():
+        assert contrast(shade, colours["ground"]) >= 3, name
