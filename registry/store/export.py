@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from registry.contract import FORMAT_VERSION, TABLES, load_table
-from registry.contract.arrow import table_schema
+from registry.contract.arrow import ARROW_TYPES, table_schema
+from registry.contract.descriptions import describe_column, describe_relation, format_metadata
 from registry.query.database import create_objects
 from registry.store.files import filled_folder, require_free
 from registry.store.parquet import ROW_GROUP_ROWS
 from registry.store.parts import hash_file
+from registry.store.published import Exported, format_companions
 from registry.store.read import read_dataset
 
 if TYPE_CHECKING:
@@ -26,31 +29,80 @@ if TYPE_CHECKING:
 EXPORT_MANIFEST = "manifest.json"
 
 
-def export_folder(location: Location, target: Path, at: int | None = None) -> dict[str, int]:
+#: The view that is written as a file too: what most people want, in one table.
+WIDE = "results"
+
+
+def export_folder(
+    location: Location, target: Path, at: int | None = None, *, url: str | None = None
+) -> dict[str, int]:
     """Write all tables to the folder ``target``, one file each, sorted by key; return their rows.
 
-    What is pending is included, unless ``at`` names a version. The folder appears under
-    its name when it is complete. Raises StoreError where ``target`` exists and is not empty, or
-    cannot be written.
+    ``results`` is a file as well. Beside them lie a dataset card, Croissant metadata and how to
+    cite; ``url`` says where the export will be found. What is pending is included, unless ``at``
+    names a version. The folder appears under its name when it is complete. Raises StoreError where
+    ``target`` exists and is not empty, or cannot be written.
     """
     require_free(target)
     dataset, _ = read_dataset(location, at)
-    counts: dict[str, int] = {}
-    wanted = {*TABLES, *(relation.name for relation in dataset.relations)}
+    wanted = {*TABLES, *(relation.name for relation in dataset.relations), WIDE}
     with filled_folder(target, last=EXPORT_MANIFEST) as temporary:
         with duckdb.connect(":memory:", config={"temp_directory": str(temporary)}) as connection:
             connection.execute("set timezone = 'UTC'")
             create_objects(connection, dataset, wanted)
-            for name in TABLES:
-                counts[name] = _write_table(connection, name, temporary / f"{name}.parquet")
-        _write_manifest(temporary, counts)
+            schemas = {name: table_schema(name) for name in TABLES}
+            schemas[WIDE] = _wide_schema(connection)
+            counts = {
+                name: _write_table(connection, name, schema, temporary / f"{name}.parquet")
+                for name, schema in schemas.items()
+            }
+            sources = _read_sources(connection)
+        digests = {name: hash_file(temporary / f"{name}.parquet") for name in schemas}
+        day = datetime.now(UTC).date().isoformat()
+        exported = Exported(schemas, counts, digests, sources, day, url)
+        for name, text in format_companions(exported).items():
+            (temporary / name).write_text(text, encoding="utf-8")
+        _write_manifest(temporary, counts, digests)
     return counts
 
 
-def _write_table(connection: duckdb.DuckDBPyConnection, name: str, path: Path) -> int:
-    schema = table_schema(name)
+def _wide_schema(connection: duckdb.DuckDBPyConnection) -> pa.Schema:
+    """Return the schema of ``results`` with units and meanings."""
+    found = connection.execute(f"from {WIDE} limit 0").to_arrow_table().schema
+    fields = []
+    for field in found:
+        described = describe_column(WIDE, field.name)
+        metadata = format_metadata(described) if described else None
+        fields.append(pa.field(field.name, _plain_type(field.type), metadata=metadata))
+    return pa.schema(fields, metadata={"table": WIDE, "meaning": describe_relation(WIDE)})
+
+
+def _plain_type(found: pa.DataType) -> pa.DataType:
+    """Return the type that the tables have for what DuckDB gives: its lists name their items."""
+    if pa.types.is_timestamp(found):
+        return ARROW_TYPES["timestamp"]
+    return ARROW_TYPES["list<string>"] if pa.types.is_list(found) else found
+
+
+def _read_sources(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = connection.execute(_SOURCES).to_arrow_table().to_pylist()
+    return rows
+
+
+_SOURCES = """
+select source_id, any_value(url) as url, any_value(licence) as licence, count(*) as n
+from observations
+inner join sources using (source_id)
+group by source_id
+"""
+
+
+def _write_table(
+    connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, path: Path
+) -> int:
     columns = ", ".join(f'"{column}"' for column in schema.names)
-    order = ", ".join(f'"{column}" nulls last' for column in load_table(name).key)
+    key = load_table(name).key if name in TABLES else ("observation_id",)
+    order = ", ".join(f'"{column}" nulls last' for column in key)
     sql = f'select {columns} from "{name}" order by {order}'  # noqa: S608 - names of the contract
     rows = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
@@ -60,13 +112,9 @@ def _write_table(connection: duckdb.DuckDBPyConnection, name: str, path: Path) -
     return rows
 
 
-def _write_manifest(target: Path, counts: dict[str, int]) -> None:
+def _write_manifest(target: Path, counts: dict[str, int], digests: dict[str, str]) -> None:
     tables = {
-        name: {
-            "file": f"{name}.parquet",
-            "rows": rows,
-            "sha256": hash_file(target / f"{name}.parquet"),
-        }
+        name: {"file": f"{name}.parquet", "rows": rows, "sha256": digests[name]}
         for name, rows in counts.items()
     }
     document = {"format": FORMAT_VERSION, "tables": tables}

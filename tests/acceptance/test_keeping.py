@@ -210,7 +210,7 @@ def test_a_parquet_export_is_a_file_for_each_table_and_a_manifest(run: Run, pend
     assert done.returncode == 0
     out = pending.parent / "out"
     assert {path.name for path in out.iterdir()} == {
-        "manifest.json",
+        *("manifest.json", "README.md", "croissant.json", "CITATION.cff", "results.parquet"),
         *(f"{name}.parquet" for name in TABLES),
     }
     manifest = json.loads((out / "manifest.json").read_text())

@@ -93,7 +93,8 @@ def test_the_wheel_holds_the_contract_and_the_curated_tables(wheel: Path) -> Non
     tables = {path.name for path in (CHECKOUT / "records" / "tables").iterdir()} - {".lock"}
     held = {name for name in names if name.startswith("registry/curated/")}
     expected = {f"registry/curated/tables/{name}" for name in tables}
-    beside = {"registry/curated/calibration.json", "registry/curated/ids.csv"}
+    files = ("calibration.json", "ids.csv", "CITATION.cff")
+    beside = {f"registry/curated/{name}" for name in files}
     plans = (CHECKOUT / "records" / "plans").iterdir()
     beside |= {f"registry/curated/plans/{path.name}" for path in plans}
     assert held == expected | beside
@@ -152,7 +153,7 @@ def copy_checkout(target: Path) -> Path:
     for name in ("registry", "cli", "schemas", "records"):
         ignored = shutil.ignore_patterns("__pycache__", ".lock")
         shutil.copytree(CHECKOUT / name, target / name, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "LICENSE", "LICENSE-DATA"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "LICENSE-DATA", "CITATION.cff"):
         shutil.copy(CHECKOUT / name, target)
     return target
 

@@ -32,6 +32,9 @@ from registry_cli.output_file import open_output, validate_output
     help="Parquet, unless the name ends with .jsonl.",
 )
 @click.option("--label", metavar="NAME", help="Only runs with this label (FILE.jsonl only).")
+@click.option(
+    "--url", metavar="URL", help="Where the export will be found, for its metadata and citation."
+)
 @at_option
 @registry_option
 def command(
@@ -39,10 +42,15 @@ def command(
     *,
     format_name: str | None,
     label: str | None,
+    url: str | None,
     at: int | None,
     registry_path: Path | None,
 ) -> None:
-    """Write all tables to the folder DIR: Parquet with a manifest, or CSV (with the views).
+    """Write all tables and `results` to the folder DIR: Parquet with a manifest, or CSV.
+
+    Units and meanings of columns are in the Parquet files' metadata. Beside them lie README.md (a
+    dataset card for Hugging Face: load_dataset(DIR, "results")), croissant.json and CITATION.cff,
+    with the licence of each source.
 
     FILE.jsonl gets the documents as text, one a line: a baseline to keep in a repository. Parquet
     and documents can be added to another registry with `registry add`.
@@ -53,19 +61,31 @@ def command(
       registry export documents.jsonl
     """  # noqa: D301 - \b keeps the examples' lines
     if format_name == "jsonl" or (format_name is None and target.suffix == ".jsonl"):
+        if url is not None:
+            raise click.UsageError("--url is for the metadata of Parquet; documents have none")
         _export_documents(registry_path, target, label, at)
         return
     if label is not None:
         raise click.UsageError("--label chooses documents; expected a file: FILE.jsonl")
+    _validate_url(url, format_name)
     validate_output(target / "manifest.json", locate(registry_path))
     if format_name == "csv":
         counts = _export_csv(registry_path, target, at)
     else:
         from registry.store.export import export_folder  # noqa: PLC0415 - heavy
 
-        counts = export_folder(locate(registry_path), target, at)
+        counts = export_folder(locate(registry_path), target, at, url=url)
     rows = ", ".join(f"{n} {table}" for table, n in counts.items())
     console.say(f"exported to {target}: {rows}")
+
+
+def _validate_url(url: str | None, format_name: str | None) -> None:
+    if url is None:
+        return
+    if format_name == "csv":
+        raise click.UsageError("--url is for the metadata of Parquet; CSV has none")
+    if not url.startswith(("https://", "http://")) or not url.isprintable() or " " in url:
+        raise click.UsageError(f"--url: found {url!r}; expected https://…")
 
 
 def _export_csv(registry_path: Path | None, target: Path, at: int | None) -> dict[str, int]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from registry.contract import TABLES
 from registry.errors import StoreError, SubmissionError
 from registry.store import exported as exported_module
 from registry.store.export import export_folder
@@ -65,8 +66,12 @@ def test_the_manifest_of_an_export_names_each_table(written: Path) -> None:
     document = json.loads(text)
     assert text == json.dumps(document, indent=1) + "\n"
     assert document["format"] == 2
+    assert document["tables"].keys() == {*TABLES, "results"}
     assert sorted(path.name for path in written.iterdir()) == sorted(
-        ["manifest.json", *(entry["file"] for entry in document["tables"].values())]
+        [
+            *("manifest.json", "README.md", "croissant.json", "CITATION.cff"),
+            *(entry["file"] for entry in document["tables"].values()),
+        ]
     )
     for name, entry in document["tables"].items():
         data = (written / f"{name}.parquet").read_bytes()
