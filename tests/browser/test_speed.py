@@ -41,6 +41,6 @@ def test_the_page_follows_a_change_at_once(look: Look, site: Any) -> None:
     page.locator(".facet summary", has_text="Outcome").click()
     before = busy(page)
     for _ in range(4):
-        page.get_by_label("ok").click()
+        page.get_by_role("checkbox", name="ok").click()
         page.wait_for_timeout(400)
     assert (busy(page) - before) / 4 < INTERACTION
