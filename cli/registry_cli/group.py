@@ -44,6 +44,7 @@ COMMANDS = {
     "init": "Create a registry.",
     "fold": "Fold pending submissions into the tables.",
     "export": "Write all tables to a folder.",
+    "site": "Write the registry as a static web site.",
     "doctor": "Show what is installed, which registry is in use, and what is wrong.",
     "repair": "Rebuild a damaged registry from its documents.",
     "prune": "Remove old versions of the folded tables.",
@@ -54,7 +55,7 @@ COMMANDS = {
 
 
 #: Commands that compute with numpy.
-PREDICTING = ("plot", "fit", "estimate", "calibrate", "evaluate", "source", "share")
+PREDICTING = ("plot", "fit", "estimate", "calibrate", "evaluate", "source", "share", "site")
 
 
 class LazyGroup(click.Group):

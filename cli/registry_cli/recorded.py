@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from registry.contract import TABLES, load_table
 from registry.errors import QueryError, did_you_mean
 from registry.measure.running.plan import read_plan
 from registry.measure.running.trials import expand_trials
+from registry.store.observation_documents import as_document
 from registry_cli.output import open_dataset, read_query, read_sql
 
 if TYPE_CHECKING:
@@ -107,22 +105,3 @@ def read_one(registry_path: Path | None, observation_id: str) -> Row:
 
 def _trial_ids(path: str, catalogue: Catalogue | None) -> str:
     return ",".join(trial.trial_id for trial in expand_trials(read_plan(Path(path)), catalogue))
-
-
-@cache
-def _json_columns() -> set[str]:
-    tables = (load_table(name) for name in TABLES)
-    return {column.name for table in tables for column in table.columns if column.type == "json"}
-
-
-def as_document(value: Any) -> Any:
-    """Return a row, or rows in it, without what is not stated, JSON columns as objects."""
-    if isinstance(value, list):
-        return [as_document(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        name: json.loads(item) if name in _json_columns() else as_document(item)
-        for name, item in value.items()
-        if item is not None
-    }

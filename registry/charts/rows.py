@@ -67,12 +67,12 @@ def select_rows(db: Registry, kind: str, filters: Filters) -> list[Row]:
     dataset, _ = read_dataset(db.location, db.at)
     params = _bind(read_snapshot(db.location, db.at).catalogue, dataset, filters)
     rows = _fetch(dataset, f"{_relation(kind)}\n{_read('filters')}{_ends(kind)}", params)
-    return _ordered(rows) if kind == "history" else rows
+    return order_releases(rows) if kind == "history" else rows
 
 
 def _relation(kind: str) -> str:
     if kind == "history":
-        return _read("history")
+        return read_history()
     columns = ", ".join(COLUMNS[kind])
     if kind == "scaling":
         return f"select {columns} from (select *, 'ok' as outcome, null as method from scaling)"  # noqa: S608 - names of our own
@@ -81,6 +81,11 @@ def _relation(kind: str) -> str:
 
 def _ends(kind: str) -> str:
     return "and series in (select series from followed)" if kind == "history" else ""
+
+
+def read_history() -> str:
+    """Return the SELECT of all runs with their series and release; ``followed`` has the series."""
+    return _read("history")
 
 
 def _read(name: str) -> str:
@@ -130,7 +135,7 @@ def _check_word(kind: str, word: str | None, known: Iterable[str]) -> None:
         )
 
 
-def _ordered(rows: list[Row]) -> list[Row]:
+def order_releases(rows: list[Row]) -> list[Row]:
     """Return runs with the places of their releases: by time if all are dated, else by version."""
     rows = _without_constants(rows)
     first: dict[str, str | None] = {}

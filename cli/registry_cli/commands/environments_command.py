@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.measure.releases import find_telling, list_machine, list_versions
+from registry.store.observation_documents import as_document
 from registry.store.snapshot import read_snapshot
 from registry.units import format_memory
 from registry_cli import console
@@ -23,7 +24,6 @@ from registry_cli.output import (
     read_sql,
     write_query,
 )
-from registry_cli.recorded import as_document
 
 if TYPE_CHECKING:
     from registry.query.model import Dataset

@@ -170,7 +170,7 @@ def _compare(
     from registry.store.snapshot import load_catalogue  # noqa: PLC0415 - only for this kind
     from registry_cli.comparison import compare_sides  # noqa: PLC0415 - as above
     from registry_cli.recorded import read_recorded  # noqa: PLC0415 - as above
-    from registry_cli.selections import Selection, validate_selections  # noqa: PLC0415 - as above
+    from registry_cli.selections import RunsOfSide, validate_selections  # noqa: PLC0415 - as above
 
     if len(sides) != 2 or any(asdict(filters).values()):  # noqa: PLR2004 - A and B
         raise ChartError(
@@ -179,7 +179,7 @@ def _compare(
         )
     try:
         catalogue = load_catalogue(locate(registry_path))
-        a, b = (Selection(word, read_recorded(registry_path, word, catalogue)) for word in sides)
+        a, b = (RunsOfSide(word, read_recorded(registry_path, word, catalogue)) for word in sides)
         validate_selections(a, b)
         return list(_ratio_rows(compare_sides(list(a.rows), list(b.rows))))
     except QueryTimeoutError:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.errors import QueryError
+from registry.store.observation_documents import as_document, read_statement
 from registry.store.renamed import follow, read_renamed
 from registry_cli import console
 from registry_cli.completing import complete_observation
@@ -16,12 +17,12 @@ from registry_cli.group import HintedChoice
 from registry_cli.observation_text import format_observation
 from registry_cli.options import locate, registry_option
 from registry_cli.output import at_option, open_dataset, read_query, read_sql
-from registry_cli.recorded import as_document
 
 if TYPE_CHECKING:
     from registry.query.model import Dataset
 
 _SHORTEST_PREFIX = 4
+_MOST_NAMED = 20
 
 
 @click.command(name="show")
@@ -54,12 +55,12 @@ def command(
 def _find(registry_path: Path | None, at: int | None, prefix: str) -> list[dict[str, Any]]:
     """Return the observations whose ids begin like this; else those that old ids became."""
     dataset = open_dataset(registry_path, at)
-    found = read_query(dataset, read_sql("show"), {"id": prefix})
+    found = read_query(dataset, read_statement(), {"id": prefix, "most": _MOST_NAMED})
     if found:
         return found
     for identity in sorted(follow(read_renamed(locate(registry_path)), prefix)):
         console.hint(f"{prefix} is an old id of {identity}")
-        found += read_query(dataset, read_sql("show"), {"id": identity})
+        found += read_query(dataset, read_statement(), {"id": identity, "most": 1})
     if not found:
         raise click.UsageError(
             f"{prefix}: no observation id begins like this{_suggest(dataset, prefix)}; expected "

@@ -26,4 +26,4 @@ inner join environments as e on e.environment_id = o.environment_id
 left join sources as s on s.source_id = o.source_id
 where starts_with(o.observation_id, $id)
 order by o.observation_id
-limit 20
+limit $most

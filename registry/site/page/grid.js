@@ -1,0 +1,39 @@
+// The predictions that were computed beforehand: a grid of questions with the interval of each.
+
+import { readJson } from "./files.js";
+
+const MIB = 2 ** 20;
+
+let loaded = null;
+
+export function readGrid() {
+  loaded ??= readJson("data/fit.json").then((grid) => new Grid(grid));
+  return loaded;
+}
+
+class Grid {
+  constructor(document) {
+    Object.assign(this, document);
+    this.ids = this.models.map((model) => model.id);
+    this.axes = [this.ids, this.settings, this.methods, this.n_gpus, this.lengths, this.batches];
+  }
+
+  /** Return the peak of one card in bytes: low, likeliest, high; null for what is not on the grid. */
+  find({ model, settings, method, nGpus, length, batch }) {
+    const wanted = [model, settings, method, nGpus, length, batch];
+    let place = 0;
+    for (const [i, axis] of this.axes.entries()) {
+      const at = axis.indexOf(wanted[i]);
+      if (at < 0) return null;
+      place = place * axis.length + at;
+    }
+    const [low, value, high] = this.values.slice(3 * place, 3 * place + 3).map((mib) => mib * MIB);
+    return { low, value, high };
+  }
+
+  /** Return the verdict on a card: decided where all of the interval lies on one side of its memory. */
+  judge(figure, memory) {
+    if (figure.high <= this.usable * memory) return "fits";
+    return figure.low > this.usable * memory ? "does not fit" : "undecided";
+  }
+}
