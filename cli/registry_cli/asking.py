@@ -24,6 +24,7 @@ from registry.predict.calibration.runs import resolve_stack
 from registry.predict.question import Question
 from registry.store.snapshot import load_catalogue
 from registry.units import parse_memory
+from registry_cli.completing import complete_gpu, complete_model
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate
 
@@ -68,7 +69,12 @@ def _one_or_several(
 
 
 _OPTIONS = (
-    click.option("--model", metavar="ID", help="Model in the catalogue (id or alias)."),
+    click.option(
+        "--model",
+        metavar="ID",
+        shell_complete=complete_model,
+        help="Model in the catalogue (id or alias).",
+    ),
     click.option(
         "--config",
         metavar="FILE",
@@ -82,6 +88,7 @@ _OPTIONS = (
     click.option(
         "--gpu",
         metavar="ID",
+        shell_complete=complete_gpu,
         multiple=True,
         callback=_one_or_several,
         help="Accelerator in the catalogue (id or alias); fit takes several.",
@@ -100,6 +107,11 @@ _OPTIONS = (
     click.option("--quant-bits", type=int, help="Bits of the base weights, such as 8."),
     click.option(
         "--quant-method", type=HintedChoice(list(vocabulary("quant_method"))), metavar="NAME"
+    ),
+    click.option(
+        "--quantized-experts/--no-quantized-experts",
+        default=None,
+        help="Whether a quantized mixture's experts are quantized.",
     ),
     click.option(
         "--seq-len",
@@ -150,8 +162,10 @@ _OPTIONS = (
         "--packing/--no-packing", default=None, help="Whether samples fill sequences together."
     ),
     click.option("--mean-tokens", type=float, help="Tokens of a sample on average (for times)."),
-    click.option("--tensor-parallel", type=int, help="Refused above 1: it is not computed."),
-    click.option("--pipeline-parallel", type=int, help="Refused above 1: it is not computed."),
+    click.option(
+        "--tensor-parallel", type=int, help="Devices that share each layer (full training)."
+    ),
+    click.option("--pipeline-parallel", type=int, help="Stages of layers (full)."),
     click.option("--sharding", type=HintedChoice(list(vocabulary("sharding"))), metavar="NAME"),
     click.option("--offload", type=HintedChoice(list(vocabulary("offload"))), metavar="NAME"),
     click.option("--stack", metavar="NAME", help="Assume the stack of this source or framework."),

@@ -55,6 +55,12 @@ def data(document: Any) -> None:
     click.echo(json.dumps(document, indent=1))
 
 
+def text(lines: str) -> None:
+    """Show a text of several lines: as it is in a pipe, made visible on a terminal."""
+    shown = escape_unprintable(lines, "\n") if sys.stdout.isatty() else lines
+    click.echo(shown, nl=not lines.endswith("\n"))
+
+
 def show_usage_error(problem: click.ClickException) -> None:
     """Show click's error with the command's usage, as click would."""
     context = getattr(problem, "ctx", None)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from registry.errors import MissingRegistryError, QueryTimeoutError, RegistryError
+from registry.tracking import watched_by
 from registry_cli import console
 from registry_cli.group import cli
+from registry_cli.progress_bar import show_progress
 
 if TYPE_CHECKING:
     from registry.query.child import Child
@@ -40,8 +42,10 @@ def dispatch(arguments: list[str], child: Child | None = None) -> int:
 
 def _run(arguments: list[str], child: Child | None) -> int:
     status: object = 0
+    stdout = sys.stdout
     try:
-        status = cli.main(arguments, "registry", standalone_mode=False, obj=child)
+        with watched_by(show_progress):
+            status = cli.main(arguments, "registry", standalone_mode=False, obj=child)
     except click.exceptions.Exit as error:
         status = error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
@@ -56,8 +60,10 @@ def _run(arguments: list[str], child: Child | None) -> int:
     except RegistryError as error:
         console.error(str(error))
         status = next(code for kind, code in _EXIT_CODES.items() if isinstance(error, kind))
-    except BrokenPipeError:
-        status = 0  # the reader of the output hung up, as `head` does
+    except SystemExit:
+        if sys.stdout is stdout:
+            raise
+        status = 0  # click replaces it where the reader of the output hung up, as `head` does
     except Exception as error:  # the command's last line: a user gets no traceback
         if os.environ.get(TRACEBACK_VARIABLE):
             raise

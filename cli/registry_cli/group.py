@@ -10,41 +10,47 @@ import click
 
 from registry import __version__
 from registry.errors import did_you_mean
+from registry_cli.options import registry_option, stated_globally, takes_registry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 #: Commands: name to the first sentence of its help. The module is commands/<name>.py.
 COMMANDS = {
+    "fit": "Answer whether a training configuration fits a card, with evidence.",
+    "estimate": "Break down a run's memory, time and cost.",
     "query": "Run a SQL SELECT over the registry.",
+    "ls": "List observations.",
+    "show": "Show one observation in full: figures, raw cells, citations, reasons.",
+    "models": "List models, with what the records hold of each.",
+    "gpus": "List accelerators, with what the records hold of each.",
+    "sources": "List sources, with what they measured and their licences.",
+    "environments": "List environments and labels, to compare them.",
     "add": "Record measurements: submissions, logs and results of frameworks, exports.",
     "import": "Record the tables of a document: Markdown, HTML, CSV, Excel, …",
     "source": "Add a published source to a checkout's records, and check it.",
-    "show": "Show one observation in full: figures, raw cells, citations, reasons.",
-    "ls": "List observations.",
-    "sources": "List sources, with what they measured and their licences.",
     "plot": "Draw a picture: memory, speed, pareto, fits, scaling, history, compare, …",
-    "fit": "Answer whether a training configuration fits a card, with evidence.",
-    "estimate": "Break down a run's memory, time and cost.",
-    "utilization": "Show how much of a card's peak performance a run used.",
-    "calibrate": "Refit the predictions on your own registry.",
-    "evaluate": "Show how accurate the predictions are.",
-    "check": "Check the registry's integrity; exit 1 if something is wrong.",
     "run": "Run a plan of training jobs, or measure any training script.",
     "rerun": "Run an observation's configuration again and compare.",
     "compare": "Compare two releases, observations, environments, sources or plans.",
     "bench": "Measure a plan with two Python environments in turns, and compare.",
-    "environments": "List environments and labels, to compare them.",
     "share": "Write a contribution to the curated records from your own runs.",
+    "utilization": "Show how much of a card's peak performance a run used.",
+    "calibrate": "Refit the predictions on your own registry.",
+    "evaluate": "Show how accurate the predictions are.",
+    "check": "Check the registry's integrity; exit 1 if something is wrong.",
     "retract": "Withdraw an observation.",
-    "fold": "Fold pending submissions into the tables.",
     "init": "Create a registry.",
+    "fold": "Fold pending submissions into the tables.",
     "export": "Write all tables to a folder.",
     "site": "Write the registry as a static web site.",
     "doctor": "Show what is installed, which registry is in use, and what is wrong.",
     "repair": "Rebuild a damaged registry from its documents.",
     "prune": "Remove old versions of the folded tables.",
     "build": "Regenerate the curated tables from their sources.",
+    "completion": "Print a script that completes commands, options and names in a shell.",
+    "help": "Show the help of a command.",
 }
 
 
@@ -80,7 +86,12 @@ class LazyGroup(click.Group):
             raise click.UsageError(
                 f"no command {name!r}{did_you_mean(name, COMMANDS)}; expected one of {known}", ctx
             )
-        return super().resolve_command(ctx, args)
+        found = super().resolve_command(ctx, args)
+        if found[1] is not None and stated_globally(ctx) and not takes_registry(found[1]):
+            raise click.UsageError(
+                f"`registry {name}` reads no registry; leave out --registry and --no-curated", ctx
+            )
+        return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         """Write the list of commands without loading any of them."""
@@ -92,12 +103,16 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, prog_name="registry")
-def cli() -> None:
+@click.version_option(__version__, "-V", "--version", prog_name="registry")
+@registry_option
+def cli(*, registry_path: Path | None) -> None:
     """GPU memory and training speed of LLM fine-tuning, as a registry you can query.
 
+    --registry and --no-curated may also follow the command's name.
+
     \b
-    Example:
+    Examples:
+      registry fit --model qwen-7b --gpu rtx-3090 --method qlora --seq-len 2048
       registry query "select model_id, max(seq_len) from results where outcome = 'ok' group by all"
     """  # noqa: D301 - \b keeps the example's lines
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from registry.submission.spec import part_spec
 from registry.units import format_memory
 
 if TYPE_CHECKING:
@@ -22,8 +23,9 @@ def _format_observation(observation: dict[str, Any]) -> Iterator[str]:
     listed = ", ".join(f"{name}={_format(value)}" for name, value in settings.items())
     yield f"{places}: {observation['outcome']}"
     yield f"    {listed}"
+    defaults = part_spec().nested["observations"].part.nested["measurements"].part.defaults
     for figure in observation.get("measurements", ()):
-        yield f"    {_format_figure(figure)}"
+        yield f"    {_format_figure(defaults | figure)}"
     for citation in observation["citations"]:
         cells = citation.get("cells", {})
         if cells:
@@ -41,6 +43,7 @@ def _format_figure(figure: dict[str, Any]) -> str:
     whose = figure["scope"] if device is None else f"card {device}"
     said = [figure["statistic"], whose, figure.get("kind")]
     unit = figure.get("unit_reported")
-    read = f"{figure.get('raw')!r}" + (f" in {unit}" if unit else "")
+    raw = f" from {figure['raw']!r}" if "raw" in figure else ""  # a log's number is the figure
+    read = raw + (f" in {unit}" if raw and unit else "")
     reason = f"; {figure['reason']}" if figure.get("reason") else ""
-    return f"{figure['metric']} = {shown} ({', '.join(filter(None, said))}) from {read}{reason}"
+    return f"{figure['metric']} = {shown} ({', '.join(filter(None, said))}){read}{reason}"

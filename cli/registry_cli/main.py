@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
-from registry.query.child import start_child
-
 #: Commands that run a query, in a process of its own.
-QUERYING = {"query", "ls", "show", "compare"}
+QUERYING = {"query", "ls", "show", "compare", "models", "gpus", "sources", "environments"}
+
+#: Arguments among which a command's name stands: ``--registry PATH`` may come before it.
+_LEADING = slice(1, 4)
 
 
 def main() -> None:
     """Run the command and end the process with its status."""
+    if sys.platform == "win32":
+        sys.exit("error: registry runs on Linux and macOS; on Windows, run it in WSL")
+    from registry.query.child import start_child  # noqa: PLC0415 - not there on Windows
+
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what an encoding lacks is shown, as on stderr
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        child = start_child() if QUERYING & {*sys.argv[1:2]} else None
+        child = start_child() if QUERYING & {*sys.argv[_LEADING]} else None
         from registry_cli.dispatch import dispatch  # noqa: PLC0415 - the child loads meanwhile
 
         status = dispatch(sys.argv[1:], child)

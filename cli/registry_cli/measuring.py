@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ from registry_cli import console
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from registry.measure.recording.marks import Marks
     from registry.store.folder import Location
 
 
@@ -39,14 +41,15 @@ def measure_command(  # noqa: PLR0913 - the options of the command, by keyword
     Return the command's exit status, and the ids of what was recorded.
     """
     catalogue = load_catalogue(location)
-    _show_left_over()
+    for text in describe_left_over():
+        console.hint(text)
     try:
         found = run_command(words, folder=folder, warmup_steps=warmup_steps)
     except CommandError as error:
         console.error(str(error))
         return error.status, []
     if found.submission is None:
-        console.hint("nothing was recorded: no training began in a Python process of the command")
+        console.hint(f"nothing was recorded: {_explain_nothing(found.marks)}")
         return found.returncode, []
     recorded = add_provenance(found.submission, label=label) if label else found.submission
     try:
@@ -62,12 +65,33 @@ def measure_command(  # noqa: PLR0913 - the options of the command, by keyword
     return found.returncode, identities
 
 
-def _show_left_over() -> None:
-    for left in find_left_over():
-        console.hint(
-            f"{left}: records of a run that was killed; add them with: registry add {left}; then "
-            "remove the folder"
+#: What a job that never met the recorder can do about it.
+_WAYS_OUT = (
+    "where the command sets PYTHONPATH, write PYTHONPATH=…:$PYTHONPATH there, or set it before "
+    "registry run; python -I, -E and -S leave the recorder out too; a Trainer can be given "
+    "registry.trainer_callback()"
+)
+
+
+def _explain_nothing(marks: Marks) -> str:
+    """Return why a command left no record."""
+    if marks.trouble is not None:
+        return f"the recorder could not work: {marks.trouble}"
+    if marks.loaded:
+        return (
+            "no training began in a Python process of the command that loaded the recorder (one "
+            "whose PYTHONPATH was replaced does not)"
         )
+    return f"no Python process of the command loaded the recorder; {_WAYS_OUT}"
+
+
+def describe_left_over() -> list[str]:
+    """Return what killed runs left that was not added since, each with the way to add it."""
+    return [
+        f"{left}: records of a run that was killed; add them with: registry add "
+        f"{shlex.quote(str(left))}, or remove the folder"
+        for left in find_left_over()
+    ]
 
 
 def _show_recorded(identities: Sequence[str], submission: dict[str, Any]) -> None:

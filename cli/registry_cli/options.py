@@ -42,7 +42,10 @@ wait_option = click.option(
 
 
 def registry_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--registry`` and ``--no-curated``: what to read, and where to write."""
+    """Add ``--registry`` and ``--no-curated``: what to read, and where to write.
+
+    Where they stand before the command's name, they are those of the command.
+    """
     function = click.option(
         "--no-curated",
         is_flag=True,
@@ -55,15 +58,35 @@ def registry_option(function: Callable[..., Any]) -> Callable[..., Any]:
         "registry_path",
         metavar="PATH",
         type=click.Path(path_type=Path),
+        callback=keep_path,
         help="Registry to use (else REGISTRY_PATH, else ./records, else your own).",
     )(function)
 
 
 _NO_CURATED = "registry_cli.no_curated"
+_REGISTRY = "registry_cli.registry"
 
 
 def _leave_out_curated(context: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's form
-    context.meta[_NO_CURATED] = value
+    context.meta[_NO_CURATED] = value or context.meta.get(_NO_CURATED, False)
+
+
+def keep_path(context: click.Context, _: click.Parameter, value: Path | None) -> Path | None:
+    """Return the path, else the one that stands before the command's name."""
+    found: Path | None = context.meta.get(_REGISTRY) if value is None else value
+    context.meta[_REGISTRY] = found
+    return found
+
+
+def takes_registry(command: click.Command) -> bool:
+    """Return whether a command, or one of its group, has the option ``--registry``."""
+    named = any(option.name == "registry_path" for option in command.params)
+    return named or isinstance(command, click.Group)
+
+
+def stated_globally(context: click.Context) -> bool:
+    """Return whether an option of `registry_option` stands before the command's name."""
+    return bool(context.meta.get(_NO_CURATED)) or context.meta.get(_REGISTRY) is not None
 
 
 def locate(path: Path | None) -> Location:

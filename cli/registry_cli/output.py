@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from registry.query.child import Child, start_child
-from registry.query.model import FORMATS, Limits, Query
+from registry.query.model import FORMATS, GUARDED_FORMATS, Layout, Limits, Query
 from registry.query.process import Worker
 from registry.store.read import read_dataset
 from registry_cli import console
@@ -38,6 +40,10 @@ class Destination:
 
     format: str
     path: Path | None = None
+    #: Cells that a line of a table may have; None where no terminal shows it.
+    width: int | None = None
+    #: Whether text that a spreadsheet would run gets an apostrophe.
+    guards_formulas: bool = False
 
 
 def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -49,6 +55,13 @@ def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(path_type=Path, dir_okay=False),
         help="Write to FILE; its extension implies the format.",
     )(function)
+    function = click.option(
+        "--guard-formulas",
+        is_flag=True,
+        expose_value=False,
+        callback=_guard_formulas,
+        help="In CSV and TSV, put ' before text that a spreadsheet would run as a formula.",
+    )(function)
     return click.option(
         "-f",
         "--format",
@@ -57,6 +70,13 @@ def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
         metavar="FORMAT",
         help=f"One of {', '.join(FORMATS)} (table on a terminal, csv in a pipe).",
     )(function)
+
+
+_GUARDED = "registry_cli.guard_formulas"
+
+
+def _guard_formulas(context: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's form
+    context.meta[_GUARDED] = value
 
 
 def at_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,19 +93,41 @@ def parse_destination(
     format_name: str | None, path: Path | None, registry_path: Path | None
 ) -> Destination:
     """Return where rows go; without a format, the file's extension or the terminal decides."""
+    name = _choose_format(format_name, path)
+    guarded = click.get_current_context().meta.get(_GUARDED, False)
+    if guarded and name not in GUARDED_FORMATS:
+        raise click.UsageError(
+            f"--guard-formulas: found the format {name}; expected {' or '.join(GUARDED_FORMATS)}, "
+            "which spreadsheets read as if it were typed; leave the option out"
+        )
     if path is not None:
-        name = format_name or _SUFFIXES.get(path.suffix.lower())
-        if name is None:
-            raise click.UsageError(
-                f"{path}: its extension implies no format; expected one of {', '.join(_SUFFIXES)}, "
-                "or a format with -f"
-            )
         validate_output(path, locate(registry_path))
-        return Destination(name, path)
-    name = format_name or ("table" if sys.stdout.isatty() else "csv")
+        return Destination(name, path, guards_formulas=guarded)
     if name in ("parquet", "arrow") and sys.stdout.isatty():
         raise click.UsageError(f"{name} is not text for a terminal; name a file with -o")
-    return Destination(name)
+    return Destination(name, width=_terminal_width(), guards_formulas=guarded)
+
+
+def _choose_format(format_name: str | None, path: Path | None) -> str:
+    if format_name is not None:
+        return format_name
+    if path is None:
+        return "table" if sys.stdout.isatty() else "csv"
+    name = _SUFFIXES.get(path.suffix.lower())
+    if name is None:
+        raise click.UsageError(
+            f"{path}: its extension implies no format; expected one of {', '.join(_SUFFIXES)}, "
+            "or a format with -f"
+        )
+    return name
+
+
+def _terminal_width() -> int | None:
+    """Return COLUMNS, else the terminal's width; None for a pipe or a file."""
+    stated = os.environ.get("COLUMNS", "")
+    if not sys.stdout.isatty() and not (stated.isascii() and stated.isdigit() and int(stated)):
+        return None
+    return shutil.get_terminal_size().columns
 
 
 def open_dataset(registry_path: Path | None, at: int | None = None) -> Dataset:
@@ -95,15 +137,25 @@ def open_dataset(registry_path: Path | None, at: int | None = None) -> Dataset:
     return dataset
 
 
-def write_query(
+def write_query(  # noqa: PLR0913 - the options of the command, by keyword
     dataset: Dataset,
     sql: str,
     params: Mapping[str, Any],
     destination: Destination,
     limits: Limits | None = None,
+    *,
+    layout: Layout | None = None,
 ) -> Summary:
-    """Run a query and write its rows."""
-    query = Query(sql, params, destination.format, limits or Limits())
+    """Run a query and write its rows; ``layout`` says what a narrow terminal shows of a table."""
+    layout = replace(layout or Layout(), width=destination.width)
+    query = Query(
+        sql,
+        params,
+        destination.format,
+        limits or Limits(),
+        layout=layout,
+        guards_formulas=destination.guards_formulas,
+    )
     with _take_worker() as worker:
         if destination.path is None:
             sys.stdout.flush()

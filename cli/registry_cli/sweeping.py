@@ -25,6 +25,7 @@ from registry.measure.running.trials import expand_trials
 from registry.measure.trial_settings import BOUNDS
 from registry.store.add import add_submissions
 from registry.store.folder import ensure_writable
+from registry.text import escape_unprintable
 from registry.units import format_duration, format_memory
 from registry_cli import console
 
@@ -207,6 +208,7 @@ def _show_progress(progress: Progress) -> None:
 
 def _show_line(text: str, *, ends: bool) -> None:
     """Show a line on stderr; on a terminal over the one that had no end, and no longer than it."""
+    text = escape_unprintable(text)  # what failed may have said it in colours
     if sys.stderr.isatty():
         columns = shutil.get_terminal_size().columns
         text = "\r\x1b[K" + (text if ends or len(text) < columns else f"{text[: columns - 2]}…")

@@ -54,6 +54,12 @@ class Architecture:
         return self.n_active_params or self.n_params
 
     @cached_property
+    def expert_params(self) -> int:
+        """Parameters of a mixture's experts, the shared ones aside; 0 for a dense model."""
+        each = self.hidden_size * self.intermediate_size * (3 if self.gated_mlp else 2)
+        return min(self.n_layers * (self.n_experts or 0) * each, self.linear_params)
+
+    @cached_property
     def mlp_width(self) -> int:
         """Width of the MLP that a token passes through: of a mixture, all experts it is sent to.
 

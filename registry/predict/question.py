@@ -10,6 +10,7 @@ from registry.errors import QuestionError
 from registry.predict.architecture import Accelerator, Architecture, architecture_of, gpu_of
 from registry.predict.formula.methods import check_method, method_params
 from registry.predict.formula.optimizers import check_optimizer
+from registry.predict.formula.parallel import check_split
 from registry.predict.sharding import FSDP, SHARDS_OPTIMIZER
 
 if TYPE_CHECKING:
@@ -52,6 +53,9 @@ class Question:
     quant_bits: int | None = None
     quant_method: str | None = None
     quant_type: str | None = None
+    #: Whether the experts of a quantized mixture are quantized; taken so, as the measured runs are.
+    #: bitsandbytes leaves experts that transformers 5 fuses as they are.
+    quantized_experts: bool | None = None
     compute_dtype: str | None = None
     param_dtype: str | None = None
     lora_rank: int | None = None
@@ -128,6 +132,11 @@ class Question:
         return self.length_distribution == "variable"
 
     @property
+    def is_split(self) -> bool:
+        """Whether the model is split within layers or by layers."""
+        return max(self.tensor_parallel or 1, self.pipeline_parallel or 1) > 1
+
+    @property
     def deepspeed(self) -> bool:
         """Whether DeepSpeed shards the state."""
         return bool(self.sharding) and str(self.sharding).startswith("zero")
@@ -167,6 +176,12 @@ class Question:
     def keeps_fp32_embeddings(self) -> bool:
         """Whether embeddings and output layer of a quantized base are held in fp32."""
         return self.quantized and self.bitsandbytes and self.loss_kernel != "unsloth"
+
+    @property
+    def plain_experts(self) -> int:
+        """Parameters of experts that bitsandbytes leaves unquantized."""
+        left = self.quantized and self.quantized_experts is False
+        return self.model.expert_params if left else 0
 
     @property
     def keeps_gradients(self) -> bool:
@@ -250,14 +265,8 @@ def _check_training(question: Question) -> None:
 
 
 def _check_parallel(question: Question) -> None:
-    """Raise QuestionError for what splits a model in ways that are not computed."""
-    for name in ("tensor_parallel", "pipeline_parallel"):
-        size = getattr(question, name) or 1
-        if size > 1:
-            raise QuestionError(
-                f"{name} {size}: too few measured runs state all that its memory depends on, so "
-                "it is not computed; expected 1; ask with --sharding zero3 or fsdp instead"
-            )
+    """Raise QuestionError for devices that do not spread, and for splits that are not computed."""
+    check_split(question)
     if question.n_gpus % (question.n_nodes or 1):
         raise QuestionError(
             f"n_nodes {question.n_nodes}: found {question.n_gpus} devices in all, which do not "
@@ -279,12 +288,29 @@ def check_question(question: Question) -> list[str]:
             f"{question.model.model_id} is a mixture of experts: what its routing needs is not in "
             "the formula"
         )
+    if question.is_split:
+        warnings.append("the time of a model split by tensor or pipeline is not computed")
+    warnings += _check_experts(question)
     warnings += _check_sources(question)
     if question.full and question.trains_embeddings:
         return warnings
     if question.sharding in SHARDS_OPTIMIZER and question.n_gpus == 1:
         warnings.append(f"sharding {question.sharding} on one GPU spreads nothing")
     return warnings
+
+
+def _check_experts(question: Question) -> list[str]:
+    """Return a warning where a mixture's experts may stay unquantized, with what they then take."""
+    in_doubt = question.quantized and question.bitsandbytes and question.quantized_experts is None
+    if not (in_doubt and question.model.n_experts):
+        return []
+    held = question.model.expert_params * (4 if question.keeps_fp32_embeddings else 2)
+    warning = (
+        f"the experts of {question.model.model_id} are taken as quantized; bitsandbytes leaves "
+        f"those that transformers 5 fuses as they are, which is {held / 2**30:.0f} GiB: ask "
+        "with --no-quantized-experts"
+    )
+    return [warning]
 
 
 def _check_sources(question: Question) -> list[str]:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from decimal import Decimal
+from functools import partial
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from registry.query.cells import (
     format_for_people,
     format_json,
     format_plain,
-    text_width,
 )
+from registry.query.model import GUARDED_FORMATS
 from registry.query.output import Output
+from registry.query.table import is_figure_column, write_table
+
+if TYPE_CHECKING:
+    from registry.query.model import Query
 
 Row = Sequence[Any]
 Batches = Iterator[Sequence[Row]]
@@ -40,6 +44,24 @@ def _convert_columns(
 ) -> Iterator[tuple[Any, ...]]:
     """Convert a batch a column at a time: one look at a column's types serves all its cells."""
     return zip(*map(convert, zip(*rows, strict=True)), strict=True)
+
+
+#: What begins a text that a spreadsheet runs as a formula, or may once it has trimmed the cell.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def guard_formula(value: Any) -> Any:
+    """Return a cell that no spreadsheet runs: such a text gets an apostrophe; figures stay.
+
+    >>> guard_formula("=HYPERLINK(1)"), guard_formula(-1.5), guard_formula("lora")
+    ("'=HYPERLINK(1)", -1.5, 'lora')
+    """
+    runs = isinstance(value, str) and value.lstrip(" ").startswith(_FORMULA_STARTS)
+    return f"'{value}" if runs else value
+
+
+def _guard(rows: Iterable[Sequence[Row]]) -> Batches:
+    return ([[guard_formula(value) for value in row] for row in batch] for batch in rows)
 
 
 def write_csv(columns: Sequence[str], batches: Batches, output: Output) -> None:
@@ -103,43 +125,6 @@ def write_json(columns: Sequence[str], batches: Batches, output: Output) -> None
     output.write_text("[]\n" if lead == "[\n" else "\n]\n")
 
 
-def _pad(text: str, width: int, *, right: bool) -> str:
-    space = " " * (width - text_width(text))
-    return space + text if right else text + space
-
-
-def _is_figure(value: Any) -> bool:
-    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-
-
-def _figure_columns(columns: Sequence[str], rows: Sequence[Row]) -> list[bool]:
-    if not rows:
-        return [False] * len(columns)
-    return [any(map(_is_figure, column)) for column in zip(*rows, strict=True)]
-
-
-def write_table(columns: Sequence[str], batches: Batches, output: Output) -> None:
-    """Write aligned columns for people; the first batch sets the widths."""
-    first = next(batches, [])
-    heads = [format_for_people(name) for name in columns]
-    cells = [[format_for_people(value) for value in row] for row in first]
-    widths = [max(map(text_width, column)) for column in zip(heads, *cells, strict=True)]
-    right = _figure_columns(columns, first)
-
-    def line(row: Sequence[str]) -> str:
-        padded = (
-            _pad(text, width, right=side)
-            for text, width, side in zip(row, widths, right, strict=True)
-        )
-        return "  ".join(padded).rstrip() + "\n"
-
-    rule = "  ".join("─" * width for width in widths) + "\n"
-    output.write_text(line(heads) + rule + "".join(map(line, cells)))
-    for rows in batches:
-        texts = ([format_for_people(value) for value in row] for row in rows)
-        output.write_text("".join(map(line, texts)))
-
-
 def _format_markdown_row(texts: Sequence[str]) -> str:
     return "| " + " | ".join(text.replace("|", r"\|") for text in texts) + " |\n"
 
@@ -147,7 +132,8 @@ def _format_markdown_row(texts: Sequence[str]) -> str:
 def write_markdown(columns: Sequence[str], batches: Batches, output: Output) -> None:
     """Write a Markdown table with pipes escaped; figures are right-aligned."""
     first = next(batches, [])
-    rules = ["--:" if figure else "---" for figure in _figure_columns(columns, first)]
+    by_column = list(zip(*first, strict=True)) or [()] * len(columns)
+    rules = ["--:" if is_figure_column(values) else "---" for values in by_column]
     head = _format_markdown_row([format_for_people(name, None) for name in columns])
     output.write_text(f"{head}| {' | '.join(rules)} |\n")
     for rows in chain([first], batches):
@@ -192,3 +178,15 @@ ROW_FORMATS: dict[str, RowWriter] = {
     "markdown": write_markdown,
 }
 ARROW_FORMATS: dict[str, ArrowWriter] = {"parquet": write_parquet, "arrow": write_arrow}
+
+
+def choose_writer(query: Query) -> RowWriter:
+    """Return what writes the rows of a query in its format."""
+    write = ROW_FORMATS[query.format]
+    if query.format == "table":
+        return partial(write_table, layout=query.layout)
+    if query.guards_formulas and query.format in GUARDED_FORMATS:
+        return lambda columns, batches, output: write(
+            [guard_formula(name) for name in columns], _guard(batches), output
+        )
+    return write

@@ -16,6 +16,9 @@ GIB = 1 << 30
 SELF_DESCRIBING = ("parquet", "arrow")
 FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", *SELF_DESCRIBING)
 
+#: Formats in which a spreadsheet takes a text for a formula.
+GUARDED_FORMATS = ("csv", "tsv")
+
 Comment = tuple[str, str, str]
 Comments = tuple[Comment, ...] | Callable[[], tuple[Comment, ...]]
 
@@ -103,11 +106,27 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Layout:
+    """How a table for people is laid out.
+
+    ``width`` is that of the terminal in cells; without one, all columns are shown. ``first`` names
+    the columns to show where not all fit, ``key`` one whose ids are not cut, and ``prose`` those
+    whose text continues on the next line.
+    """
+
+    width: int | None = None
+    first: tuple[str, ...] = ()
+    key: str | None = None
+    prose: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Query:
-    """One SQL statement, its bound values, and the format of its result.
+    """One SQL statement, its bound values, and the format (of a table, the layout) of its result.
 
     ``landlock=False`` treats the system as one without Landlock: the tables are copied into
-    memory before the statement runs, and no file can be opened after that.
+    memory before the statement runs, and no file can be opened after that. ``guards_formulas``
+    marks text in CSV and TSV that a spreadsheet would run.
     """
 
     sql: str
@@ -115,6 +134,8 @@ class Query:
     format: str = "csv"
     limits: Limits = field(default_factory=Limits)
     landlock: bool = True
+    layout: Layout = Layout()
+    guards_formulas: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,6 +145,11 @@ class Summary:
     columns: tuple[str, ...]
     rows: int
     complete: bool = True
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was no row; nothing is known of that where the reader hung up."""
+        return self.complete and self.rows == 0
 
 
 @dataclass(frozen=True)

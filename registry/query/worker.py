@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError
 from registry.query import confine, database
-from registry.query.formats import ARROW_FORMATS, ROW_FORMATS, with_metadata
+from registry.query.formats import ARROW_FORMATS, ROW_FORMATS, choose_writer, with_metadata
 from registry.query.messages import format_engine_error, format_memory_error, is_unknown_name
 from registry.query.output import Output
 from registry.query.params import bind_parameters
@@ -158,7 +158,7 @@ def write_result(job: Job, result: Any, output: Output) -> dict[str, Any]:
     if query.format in ROW_FORMATS:
         columns = [column[0] for column in result.description or ()]
         counted = _Counted(iter(partial(result.fetchmany, _BATCH_ROWS), []))
-        write = partial(ROW_FORMATS[query.format], columns)
+        write = partial(choose_writer(query), columns)
     else:
         columns = list(result.schema.names)
         counted = _Counted(result)

@@ -19,6 +19,7 @@ from registry.store.legacy import read_legacy
 from registry.store.state import State, read_state
 from registry.submission.identity import observation_id
 from registry.submission.prepare import Prepared, prepare_submission
+from registry.tracking import track
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -141,7 +142,7 @@ def add_submissions(
     added: list[Added] = []
     problems: list[str] = []
     with folder.storage.writing() as batch:
-        for origin, document in documents:
+        for origin, document in track(documents, "adding"):
             try:
                 ready = door.prepare(document, origin)
                 added.append(door.judge(ready, origin))

@@ -22,6 +22,7 @@ from registry.submission.identity import (
     float_columns,
     observation_id,
 )
+from registry.tracking import track
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -58,7 +59,7 @@ def derive_tables(documents: Iterable[Document], known: KnownIds | None = None) 
     """
     documents = list(documents)
     tables = _Tables(erased_ids(documents), known or KnownIds())
-    for document in documents:
+    for document in track(documents, "deriving rows", len(documents)):
         tables.add(document)
     return tables.rows
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from platformdirs import user_data_path
-
 from registry.contract import FORMAT_VERSION
 from registry.errors import ContractError, MissingRegistryError, StoreError
 from registry.store.files import filled_folder, is_free, require_free
@@ -126,7 +124,7 @@ def find_registry(path: Path | str | None = None, *, curated: bool = True) -> Lo
     named = path or os.environ.get(ENVIRONMENT_VARIABLE)
     here = Folder(Path("records"))
     if named:
-        own = Folder(Path(named).expanduser()).require()
+        own = Folder(_expand(Path(named))).require()
     elif here.is_registry and not here.is_curated:
         own = here
     else:
@@ -136,6 +134,13 @@ def find_registry(path: Path | str | None = None, *, curated: bool = True) -> Lo
     if not curated or not reads_curated(own):
         return Location(own)
     return Location(own, here if here.is_curated else Folder(curated_dir()))
+
+
+def _expand(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError:  # a user without a home folder
+        return path
 
 
 def create_registry(path: Path, *, curated: bool = True) -> Folder:
@@ -175,7 +180,16 @@ def copy_plans(folder: Folder) -> Path | None:
 
 
 def ensure_writable(location: Location) -> Folder:
-    """Return the folder to write to; the user's own is created by its first write."""
+    """Return the folder to write to; the user's own is created by its first write.
+
+    Raises StoreError where it cannot be, or this user has no home folder.
+    """
+    if location.own.path == NO_HOME:
+        raise StoreError(
+            "this user has no home folder (no HOME, no entry in passwd); expected a registry to "
+            f"write to; create one with `registry init PATH`, and name it with --registry or "
+            f"{ENVIRONMENT_VARIABLE}"
+        )
     if not location.own.is_registry:
         try:
             create_registry(location.own.path)
@@ -199,9 +213,20 @@ def reads_curated(folder: Folder) -> bool:
         ) from None
 
 
+#: Stands for the own registry of a user without a home folder; nothing is ever there.
+NO_HOME = Path("/nonexistent/peft-registry/records")
+
+
 def user_folder() -> Path:
-    """Return the user's own registry folder, which need not exist yet."""
-    return user_data_path("peft-registry", appauthor=False) / "records"
+    """Return the user's own registry folder, which need not exist yet; NO_HOME without a home."""
+    from platformdirs import user_data_path  # noqa: PLC0415 - where a wheel is built, it is missing
+
+    try:
+        folder = user_data_path("peft-registry", appauthor=False)
+    except RuntimeError:
+        return NO_HOME
+    # older versions of platformdirs leave the ~ that they cannot resolve
+    return folder / "records" if folder.is_absolute() else NO_HOME
 
 
 @lru_cache(maxsize=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,6 +10,9 @@ if TYPE_CHECKING:
 
 RATES = ("samples_per_second", "tokens_per_second", "steps_per_second")
 MEMORY_METRICS = ("peak_memory", "memory")
+
+#: Share of a card's memory above which a peak may be where the card ended: drivers keep the rest.
+AT_CAPACITY = 0.97
 
 #: Kinds of memory that live on the card.
 DEVICE_KINDS = ("allocated", "reserved", "active", "device", "unknown")
@@ -66,6 +70,25 @@ def peak_memory_per_gpu(measurements: Sequence[Figure], n_gpus: int | None) -> f
     if not totals or n_gpus is None:
         return None
     return float(max(totals)) / n_gpus
+
+
+def filled_the_card(
+    measurements: Sequence[Figure], n_gpus: int | None, gpu_memory_bytes: int | None
+) -> bool:
+    """Return whether a peak is at the memory of the card, and no speed shows that training went on.
+
+    A mean over the cards counts too: it is no more than the fullest one.
+    """
+    has_speed = any(f["metric"].endswith(("_time", "_per_second")) for f in measurements)
+    if has_speed or gpu_memory_bytes is None:
+        return False
+    peaks = [f for f in measurements if f["metric"] == "peak_memory"]
+    on_card = [f for f in peaks if f.get("kind") in DEVICE_KINDS]
+    shares = [
+        f["value"] / (n_gpus or math.inf if f.get("scope", "total") == "total" else 1)
+        for f in on_card
+    ]
+    return max(shares, default=0.0) >= AT_CAPACITY * gpu_memory_bytes
 
 
 def _bounds(measurements: Sequence[Figure]) -> dict[str, bool]:

@@ -207,6 +207,14 @@ class LabelSpec(Spec):
         """Whether it gives texts a meaning at all."""
         return bool(self.to or self.values or self.patterns)
 
+    @property
+    def can_state_outcome(self) -> bool:
+        """Whether one of its texts says how a run ended."""
+        said = [*self.values.values(), *(pattern.set for pattern in self.patterns)]
+        return self.to == "outcome" or any(
+            "outcome" in one for one in said if isinstance(one, dict)
+        )
+
     def value_of(self, text: str) -> dict[str, Stated]:
         """Return what one of ``values`` says; raise ValueError where it is not valid."""
         try:

@@ -15,6 +15,7 @@ from registry.store.derive_tables import Document
 from registry.submission.messages import check_row
 from registry.submission.prepare import Prepared, prepare_submission
 from registry.tables.mapping_reader import read_mapping
+from registry.tracking import track
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -81,9 +82,9 @@ def read_source_documents(
             says; all problems of a source together.
         SubmissionError: a submission is not valid.
     """
-    for folder in _source_folders(records / "sources"):
-        if only is not None and folder.name not in only:
-            continue
+    folders = _source_folders(records / "sources")
+    wanted = [folder for folder in folders if only is None or folder.name in only]
+    for folder in track(wanted, "reading sources", len(wanted)):
         found = list(_read_folder(folder, catalogue))
         if not found:
             raise SourceError(

@@ -39,7 +39,8 @@ _MOST_TEXTS = 60
 _FEWEST_COLUMNS = 3
 
 #: Columns of the contract whose texts are listed one by one, with what each means.
-_LISTED: Final = ("model_id", "gpu_id", "method", "compute_dtype")
+_LISTED: Final = ("model_id", "gpu_id", "method", "compute_dtype", "outcome")
+_METRIC: Final = re.compile(r"(?i)metrics?|measure(?:ment)?s?|指标")
 _REQUIRED: Final = ("model_id", "method", "gpu_id", "n_gpus")
 
 
@@ -133,12 +134,20 @@ class _Look:
         return list(dict.fromkeys(row.cells[place].text for row in self.table.rows))
 
     @property
+    def is_of_one_card(self) -> bool:
+        """Whether a column says of every row that it ran on one card."""
+        numbers = [name for name, guess in self.guesses.items() if guess.to == "n_gpus"]
+        return bool(numbers) and {bare_text(t) for t in self.texts_of(numbers[0])} == {"1"}
+
+    @property
     def has_empty_places(self) -> bool:
         """Whether a row, or a place of a pivot, says nothing."""
         names = [name for name, guess in self.guesses.items() if guess.metric]
         figures = [self.table.columns.index(name) for name in names]
+        outcomes = [name for name, guess in self.guesses.items() if guess.to == "outcome"]
+        said = [*figures, *map(self.table.columns.index, outcomes)]
         is_empty = any(
-            all(is_absent(row.cells[place].text, ()) for place in figures)
+            all(is_absent(row.cells[place].text, ()) for place in said)
             for row in (self.table.rows if figures else ())
         )
         pivoted = [name for pivot in self.pivots for name in pivot.names]
@@ -146,9 +155,13 @@ class _Look:
 
 
 def _look_at(table: RawTable, catalogue: Catalogue) -> _Look:
-    """Return what a table looks like; on its side where its rows, not its columns, are measured."""
+    """Return what a table looks like; on its side where its rows, not its columns, are measured.
+
+    They are where the first column says that it names metrics.
+    """
     look = _look_upright(table, catalogue)
-    if look.is_measured or len(table.columns) < _FEWEST_COLUMNS:
+    is_upright = look.is_measured and _METRIC.fullmatch(table.columns[0]) is None
+    if is_upright or len(table.columns) < _FEWEST_COLUMNS:
         return look
     turned = _look_upright(transpose(table), catalogue)
     is_better = turned.is_measured and not turned.pivots
@@ -223,7 +236,8 @@ class _Drafter:
         taken: set[str] = set()
         for name, guess in look.guesses.items():
             if guess.metric is not None:
-                yield name, [f"      {_yaml(name)}: {_draft_figure(guess)}"]
+                one_card = look.is_of_one_card
+                yield name, [f"      {_yaml(name)}: {_draft_figure(guess, one_card=one_card)}"]
             elif guess.to is not None and guess.to not in taken:
                 taken.add(guess.to)
                 yield name, list(self._draft_values(name, guess.to, look.texts_of(name)))
@@ -266,9 +280,9 @@ class _Drafter:
         else:
             yield f"      {_yaml(name)}:"
             yield "        values:"
-            for text in given:
+            for text in dict.fromkeys(map(plain_text, given)):
                 said = values_of(to, text, self._catalogue)
-                yield f"          {_yaml(plain_text(text))}: {_yaml(said)}"
+                yield f"          {_yaml(text)}: {_yaml(said)}"
 
 
 def _names_numbers(look: _Look) -> bool:
@@ -282,10 +296,13 @@ def _is_in_thousands(text: str) -> bool:
     return re.fullmatch(r"[0-9.]+\s*[kKM]", bare_text(text)) is not None
 
 
-def _draft_figure(guess: Guess, beside: str | None = None) -> str:
-    """Return the meaning of a figure; ``beside`` is the text elsewhere that gives its unit."""
+def _draft_figure(guess: Guess, beside: str | None = None, *, one_card: bool = False) -> str:
+    """Return the meaning of a figure; ``beside`` is the text elsewhere that gives its unit.
+
+    Of runs on one card nobody needs to say whose figure it is.
+    """
     figure: dict[str, Any] = {"metric": guess.metric}
-    if guess.metric in SHARED_METRICS:
+    if guess.metric in SHARED_METRICS and not one_card:
         is_share = guess.header.per_gpu and guess.metric != "peak_memory"
         figure["scope"] = "mean_gpu" if is_share else OPEN
     figure |= {"kind": guess.kind} if guess.kind and guess.metric == "peak_memory" else {}
@@ -294,6 +311,8 @@ def _draft_figure(guess: Guess, beside: str | None = None) -> str:
         figure |= {"default_unit": guess.unit, "default_reason": f"{beside!r} says so"}
     elif guess.unit:
         figure |= {"unit": guess.unit}
+    elif guess.lacks_unit:
+        figure |= {"default_unit": OPEN, "default_reason": OPEN}
     if guess.header.clock == "h:mm":
         figure |= {"read_as": "h:mm", "reason": "the header says h:mm"}
     text = _yaml({"figure": figure})

@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from registry.tables.cell_reader import bare_text, is_absent
-from registry.tables.header import Header, is_memory_unit, parse_rate_unit, read_header
+from registry.tables.header import (
+    Header,
+    is_memory_unit,
+    parse_rate_unit,
+    read_header,
+    spoken,
+)
 from registry.units import parse_outcome_word, split_bound, split_remark
 from registry.units.known import units_by_spelling
 from registry.units.number import NUMBER
@@ -23,6 +29,7 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("gpus_per_node", r"(?:#\s*)?(?:gpus?|cards?|devices?)\s*(?:per|/)\s*node"),
     ("n_gpus", r"(?:#|num(?:ber)?\W*(?:of\W*)?|n_?)\W*(?:gpus?|cards?|devices?|chips?|npus?)\b"),
     ("n_gpus", r"world\W?size|卡数|\b(?:gpus?|cards?|devices?|npus?)[_ ]?(?:num|count)"),
+    ("micro_batch_size", r"per\W*(?:gpu|device|card)\W*(?:train\w*\W*)?(?:batch|bsz?\b)"),
     (
         "gpu_id",
         r"\bgpus?\b(?!\W*(?:mem|ram|util))|hardware|runnable on|\bdevice|accelerator|\binstance",
@@ -36,7 +43,7 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("micro_batch_size", r"micro\W*(?:batch|bsz)|\bmbs\b|\bbatch|\bbsz?\b|批"),
     (
         "seq_len",
-        r"seq\w*\W*len|\bseq\b|sequence|context|max\W*(?:\w+\W*)?len|\blength\b|block.size|长度",
+        r"seq\w*\W*len|\bseq\b|sequence|context|max\W*(?:\w+\W*)?len|\blength\b|block.size|cut\W?off|长度",
     ),
     ("lora_rank", r"\brank\b|lora\W?r\b"),
     ("lora_alpha", r"\balpha\b"),
@@ -53,6 +60,7 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("method", r"method|fine\W?tun|weight update|recipe|training type|训练方式|\bpeft\b|\bmode\b"),
     ("model_id", r"model(?!\W*(?:flops|parallel|size in))|\bllm\b|checkpoint|模型"),
     ("dataset", r"data\W?set|数据集"),
+    ("outcome", r"^(?:run\W*)?(?:status|outcome)$"),
 )
 
 #: What metrics' names look like, where neither the header nor the cells give a unit.
@@ -79,6 +87,14 @@ _RATES: Final = {
     "s/step": "step_time",
     "s/sample": "sample_time",
 }
+#: Figures of answers that a model gives, and of files: no training is measured.
+_NO_TRAINING: Final = re.compile(
+    r"infer|decod|prefill|generat(?:e|ion)|推理|(?:model|file|checkpoint|adapter|disk) size",
+    re.IGNORECASE,
+)
+
+#: Metrics of which a number alone says nothing.
+_WITH_UNIT: Final = ("peak_memory", "total_time", "step_time", "sample_time", "flops_per_second")
 _KINDS: Final = ("reserved", "allocated", "active")
 _STATISTICS: Final = {"average": "mean", "avg": "mean", "mean": "mean", "median": "median"}
 _LABEL: Final = re.compile(rf"{NUMBER}\s*(?P<label>[^\W\d_][^\s(]*)?", re.IGNORECASE)
@@ -92,6 +108,7 @@ class Guess:
     """What a column looks like: a column of the contract, a metric, or neither.
 
     ``unit`` is the header's, as its cells have none; ``header`` all that the name says.
+    ``lacks_unit`` says that neither does, although the metric needs one.
     ``is_figures`` says whether its cells are figures, of whatever; ``is_words`` whether they are
     nothing but outcomes such as OOM.
     """
@@ -102,6 +119,7 @@ class Guess:
     header: Header = field(default_factory=Header)
     kind: str | None = None
     statistic: str | None = None
+    lacks_unit: bool = False
     is_figures: bool = False
     is_words: bool = False
 
@@ -130,10 +148,13 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
     """
     said = [bare_text(cell) for cell in cells if not is_absent(cell, ())]
     header = read_header(name)
+    name = spoken(name)
     figures = [text for text in said if _figure_label(text) is not None]
     words = [text for text in said if parse_outcome_word(text).kind != "other"]
     is_figures = bool(figures) and len(figures) >= _MOST * max(1, len(said) - len(words))
     metric, in_cells = _metric(name, header, figures) if is_figures else (None, False)
+    if metric is not None and _NO_TRAINING.search(name):
+        return Guess(header=header, is_figures=True)
     if metric is None:
         to = _target(name, said, is_figures=is_figures)
         is_words = bool(said) and len(words) == len(said)
@@ -144,8 +165,14 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
         header=header,
         kind=next((kind for kind in _KINDS if kind in name.lower()), None),
         statistic=next((s for word, s in _STATISTICS.items() if word in name.lower()), None),
+        lacks_unit=metric in _WITH_UNIT and header.unit is None and all(map(_is_bare, figures)),
         is_figures=True,
     )
+
+
+def _is_bare(text: str) -> bool:
+    """Return whether a figure is a number alone: no unit behind it, and no clock."""
+    return not _figure_label(text) and ":" not in text
 
 
 def guess_setting(text: str) -> str | None:

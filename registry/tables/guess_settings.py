@@ -11,7 +11,7 @@ from registry.contract import vocabulary
 from registry.tables.cell_reader import bare_text, is_absent
 from registry.tables.guess import Guess, guess_columns, guess_metric, guess_setting
 from registry.tables.inline import plain_text
-from registry.units import split_remark
+from registry.units import parse_outcome_word, split_remark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +29,8 @@ _METHODS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     (r"p-?tuning", {"method": "p_tuning"}),
     (r"\blora\b", {"method": "lora"}),
 )
+#: What a column of outcomes says of a run that ended; words of failures are the contract's.
+_OUTCOMES: Final = dict.fromkeys(("ok", "success", "succeeded", "completed", "done", "pass"), "ok")
 _IS_METHOD: Final = re.compile(
     r"(?:q-?lora|lora|dora|freez\w*|p-?tuning(?: v2)?|全量|"
     r"full(?:[ -]?(?:param\w*|fine[ -]?tun\w*|ft))*)(?: fine[ -]?tun\w*)?"
@@ -90,6 +92,8 @@ def values_of(to: str, text: str, catalogue: Catalogue) -> Any:
         return _values_of_gpu(bare, catalogue)
     if to == "method":
         return _values_of_method(bare)
+    if to == "outcome":
+        return {to: _OUTCOMES.get(bare.lower()) or parse_outcome_word(bare).outcome or OPEN}
     return {to: bare.lower() if bare.lower() in vocabulary("dtype") else OPEN}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 from registry.units.cell import strip_markup
@@ -40,6 +41,27 @@ _FLOPS: Final = re.compile(
 )
 
 
+#: The name of a column as programs write it, and what is counted per second in such names.
+_IDENTIFIER: Final = re.compile(r"[A-Za-z0-9]+(?:_[A-Za-z0-9]+)+")
+_COUNTED: Final = ("token", "tok", "sample", "step", "seq", "iter", "it")
+
+
+def spoken(name: str) -> str:
+    """Return a name such as ``peak_memory_gb`` in words; any other name as it is.
+
+    >>> spoken("peak_memory_gb"), spoken("tokens_per_s"), spoken("throughput_tokens_s")
+    ('peak memory gb', 'tokens per s', 'throughput tokens/s')
+    """
+    if _IDENTIFIER.fullmatch(name) is None:
+        return name
+    words = name.split("_")
+    said = words[0]
+    for before, word in pairwise(words):
+        is_rate = word in ("s", "sec") and before.lower().removesuffix("s") in _COUNTED
+        said += f"{'/' if is_rate else ' '}{word}"
+    return said
+
+
 @dataclass(frozen=True)
 class Header:
     """What a header says; None or false for what it does not.
@@ -63,7 +85,7 @@ def read_header(name: str) -> Header:
     >>> read_header("Peak memory per GPU (GiB)").unit, read_header("tok/sec/GPU").unit
     ('GiB', 'token/s/gpu')
     """
-    name = strip_markup(name).text
+    name = spoken(strip_markup(name).text)
     clock = _CLOCK.search(name)
     thousands = _THOUSANDS.search(name)
     unit, dimension = _find_unit(name)

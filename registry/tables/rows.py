@@ -37,12 +37,29 @@ class ReportCells:
 
     @property
     def says_nothing(self) -> bool:
-        """Whether no cell of figures holds a figure or a word."""
-        return all(
+        """Whether no cell of figures holds a figure or a word, and none states an outcome."""
+        return not self._states_outcome() and all(
             is_absent(self.cells[name], spec.absent)
             for name, spec in self.columns.items()
             if spec.figures and name in self.cells
         )
+
+    def _states_outcome(self) -> bool:
+        """Return whether a cell is about how the run ended; that of a pivot's row is of its places.
+
+        A text without a meaning is about it too: the row is read, and the text told.
+        """
+        if self.found.spec.pivot:
+            return False
+        found = {n: spec for n, spec in self.columns.items() if spec.can_state_outcome}
+        try:
+            return any(
+                "outcome" in read_values(self.cells[name], spec, spec.absent, where=self.where)
+                for name, spec in found.items()
+                if name in self.cells
+            )
+        except UnitError:
+            return True
 
 
 @dataclass

@@ -1,6 +1,11 @@
 -- Model FLOP/s utilization per observation: what training needs over the card's dense peak.
 -- Operations per token as in registry/predict/formula/flops.py, which a test holds this to.
-with shaped as (
+with derived_tokens as (
+    select distinct observation_id
+    from measurements
+    where metric = 'tokens_per_second' and origin = 'derived' and reason like '% all full'
+),
+shaped as (
     select
         r.observation_id,
         r.source_id,
@@ -35,10 +40,16 @@ with shaped as (
         greatest(
             g.peak_flops_fp32, g.peak_flops_tf32, g.peak_flops_fp16, g.peak_flops_bf16,
             g.peak_flops_fp8, g.peak_ops_int8
-        ) as fastest_peak
+        ) as fastest_peak,
+        -- tokens that follow from samples of the full length, where no reason says that they are full
+        r.data is distinct from 'synthetic' and t.observation_id is not null
+        and json_extract_string(o.inferences, '$.length_distribution') is null
+            as full_length_assumed
     from results as r
     inner join models as m on r.model_id = m.model_id
     inner join gpus as g on r.gpu_id = g.gpu_id
+    inner join observations as o on r.observation_id = o.observation_id
+    left join derived_tokens as t on r.observation_id = t.observation_id
     where r.outcome = 'ok' and m.vocab_size is not null and m.intermediate_size is not null
 ),
 counted as (
@@ -71,7 +82,8 @@ select
     (forward_flops_per_token + backward_flops_per_token) * tokens_per_second_per_gpu
     / peak_flops_per_second as model_flops_utilization,
     (forward_flops_per_token + backward_flops_per_token + recompute_flops_per_token)
-    * tokens_per_second_per_gpu / peak_flops_per_second as hardware_flops_utilization
+    * tokens_per_second_per_gpu / peak_flops_per_second as hardware_flops_utilization,
+    full_length_assumed
 from counted
 where
     model_flops_utilization is not null

@@ -295,6 +295,21 @@ def test_a_document_is_imported_with_its_mapping(run: Run) -> None:
     assert run("check", "--registry", "empty").returncode == 0
 
 
+def test_a_dry_run_of_packed_logs_shows_their_figures(run: Run, work: Path) -> None:
+    log = (CHECKOUT / "tests/fixtures/importers/mlperf/result_1.txt").read_text(encoding="utf-8")
+    (work / "logs").mkdir()
+    packed = json.dumps({"name": "result_1.txt", "text": log})
+    (work / "logs/files.jsonl").write_text(f"{packed}\n", encoding="utf-8")
+    mapping = "source: {source_id: a}\nlogs: [{importer: mlperf}]\n"
+    (work / "logs/mapping.yaml").write_text(mapping, encoding="utf-8")
+    done = run("import", "logs", "--mapping", "logs/mapping.yaml", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "\nresult_1.txt: interrupted\n" in done.stdout
+    (rate,) = [line for line in done.stdout.splitlines() if "samples_per_second" in line]
+    assert rate.startswith("    samples_per_second = ")
+    assert "(median, total); of " in rate
+
+
 TABLE = """# Runs
 
 On one card.
@@ -418,9 +433,14 @@ def test_a_training_that_ended_before_its_run_was_killed_is_added_beside_the_oth
     for file in folder.iterdir():
         os.utime(file, (0, 0))
     assert run(*python).stderr.splitlines()[0] == (
-        f"{folder}: records of a run that was killed; add them with: registry add {folder}; then "
+        f"{folder}: records of a run that was killed; add them with: registry add {folder}, or "
         "remove the folder"
     )
+    assert f"left over: {folder}: records of a run that was killed; " in run("doctor").stdout
+    assert run("add", str(folder), "--dry-run").returncode == 0
+    assert "killed" in run("doctor").stdout
     assert run("add", str(folder), "--registry", "new").returncode == 0
+    assert "killed" not in run(*python).stderr
+    assert json.loads(run("doctor", "-f", "json").stdout)["left over"] == []
     found = run("query", "select outcome from results order by all", "--registry", "new")
     assert found.stdout.split() == ["outcome", "interrupted", "ok"]

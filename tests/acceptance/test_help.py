@@ -112,7 +112,7 @@ def test_the_version_is_told(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        (["qury"], "no command 'qury'; did you mean 'query'?; expected one of query, add, "),
+        (["qury"], "no command 'qury'; did you mean 'query'?; expected one of fit, estimate, "),
         (["exprt", "x"], "no command 'exprt'; did you mean 'export'?"),
         (["query", "--fromat", "csv"], "No such option '--fromat'."),
         (["query", "-f", "jsn", "x"], "found 'jsn'; did you mean 'json'?; expected table, csv, "),

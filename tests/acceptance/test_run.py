@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -124,7 +125,15 @@ def test_endless_files_are_not_read(run: Run, write: Write, options: list[str]) 
     assert (done.returncode, done.stderr) == (1, message)
 
 
-NOTHING = "nothing was recorded: no training began in a Python process of the command\n"
+NOTHING = (
+    "nothing was recorded: no training began in a Python process of the command that loaded the "
+    "recorder (one whose PYTHONPATH was replaced does not)\n"
+)
+NOT_LOADED = (
+    "nothing was recorded: no Python process of the command loaded the recorder; where the command "
+    "sets PYTHONPATH, write PYTHONPATH=…:$PYTHONPATH there, or set it before registry run; python "
+    "-I, -E and -S leave the recorder out too; a Trainer can be given registry.trainer_callback()\n"
+)
 
 
 def test_a_command_without_a_training_keeps_its_exit_status(run: Run) -> None:
@@ -133,6 +142,48 @@ def test_a_command_without_a_training_keeps_its_exit_status(run: Run) -> None:
     done = run("run", "--", "no-such-command")
     message = "error: no-such-command: cannot be started: No such file or directory; expected a "
     assert (done.returncode, done.stderr) == (127, f"{message}command to measure\n")
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("export PYTHONPATH=src; {python} -c pass", NOT_LOADED),
+        ("PYTHONPATH=src {python} -c pass", NOT_LOADED),
+        ("{python} -I -c pass", NOT_LOADED),
+        ("export PYTHONPATH=src:$PYTHONPATH; {python} -c pass", NOTHING),
+    ],
+)
+def test_a_script_that_leaves_the_recorder_out_is_told_so(
+    run: Run, script: str, message: str
+) -> None:
+    done = run("run", "--", "sh", "-c", script.format(python=sys.executable))
+    assert (done.returncode, done.stderr) == (0, message)
+
+
+def test_a_prefix_that_sets_pythonpath_keeps_the_recorder(run: Run) -> None:
+    python = (sys.executable, "-c", "import os; print(os.environ['PYTHONPATH'][-7:])")
+    done = run("run", "--", "env", "PYTHONPATH=theirs", *python)
+    assert (done.stdout, done.stderr) == (":theirs\n", NOTHING)
+
+
+#: Trains with a torch that is too old for the recorder, as it lacks the hook of optimizers.
+OLD_TORCH = """
+import pathlib
+pathlib.Path("torch/optim").mkdir(parents=True)
+pathlib.Path("torch/__init__.py").touch()
+pathlib.Path("torch/optim/__init__.py").touch()
+pathlib.Path("torch/optim/optimizer.py").write_text("class Optimizer: pass")
+from torch.optim.optimizer import Optimizer
+Optimizer()
+print("trained")
+"""
+
+
+def test_what_keeps_the_recorder_from_its_work_is_said(run: Run) -> None:
+    done = run("run", "--", sys.executable, "-c", OLD_TORCH)
+    assert (done.returncode, done.stdout) == (0, "trained\n")
+    why = f"Python {platform.python_version()}: AttributeError: module 'torch.optim.optimizer' has "
+    assert done.stderr.startswith(f"nothing was recorded: the recorder could not work: {why}")
 
 
 #: A job that leaves a record, as a training in it would.

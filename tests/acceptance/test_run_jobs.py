@@ -18,6 +18,7 @@ from registry.catalogue import Catalogue
 from registry.measure.matching import match_to_catalogue
 from registry.measure.running.plan import parse_plan
 from registry.measure.running.rerun import plan_of
+from registry.measure.running.root_cause import find_root_cause
 from registry.measure.running.sweep import run_plan
 from registry.measure.running.trials import expand_trials
 from registry.measure.running.wrapped_command import WrappedRun, run_command
@@ -152,6 +153,26 @@ def test_one_rank_that_fails_is_the_outcome_of_the_job(tmp_path: Path) -> None:
     found = run_one(tmp_path, n_gpus=2, method="full", dataset=str(data), steps=8)
     assert found["outcome"] == "error"
     assert "index out of range" in found["outcome_detail"].lower()
+
+
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [
+        ("os.kill(os.getpid(), 6)", "rank 1 failed first: killed by signal 6 (SIGABRT)"),
+        ("os._exit(3)", "rank 1 failed first: exit status 3"),
+    ],
+)
+def test_torchrun_names_the_root_cause(end: str, says: str, tmp_path: Path) -> None:
+    script = tmp_path / "job.py"
+    script.write_text(
+        f"import os, time\nif os.environ['RANK'] == '1': {end}\nelse: time.sleep(600)\n"
+    )
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    done = subprocess.run(
+        [*torchrun, "--nproc-per-node=2", str(script)], capture_output=True, check=False, text=True
+    )
+    assert done.returncode == 1
+    assert str(find_root_cause(done.stderr)) == says
 
 
 def test_the_users_own_file_is_trained_on(tmp_path: Path) -> None:

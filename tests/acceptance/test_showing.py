@@ -72,13 +72,20 @@ def test_a_text_that_would_act_on_a_terminal_is_shown_not_sent(
     assert shown.replace("\n", "").isprintable()
 
 
-def test_an_unknown_id_is_an_error(run: Run) -> None:
+def test_an_unknown_id_is_a_wrong_call(run: Run) -> None:
     done = run("show", "zzzz")
-    assert (done.returncode, done.stdout, done.stderr) == (
-        1,
-        "",
-        "error: zzzz: no observation id begins like this; expected one that `registry ls` lists\n",
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(
+        "error: zzzz: no observation id begins like this; expected one that `registry ls` lists\n"
     )
+
+
+def test_a_slip_in_an_id_names_the_ids_that_begin_alike(run: Run, identifier: str) -> None:
+    slipped = identifier[:11] + ("0" if identifier[11] != "0" else "1")
+    done = run("show", slipped)
+    assert done.returncode == 2
+    assert f"{slipped}: no observation id begins like this; did you mean " in done.stderr
+    assert identifier in done.stderr
 
 
 def test_a_short_id_is_a_wrong_call(run: Run) -> None:
@@ -106,7 +113,7 @@ def test_an_ambiguous_prefix_names_the_candidates(
 
 def test_quotes_in_an_id_are_no_sql(run: Run) -> None:
     done = run("show", "' or 1=1 --")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 @pytest.mark.parametrize(
@@ -142,21 +149,72 @@ def test_ls_writes_a_file(run: Run, work: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "word", "near"),
+    ("arguments", "said"),
     [
-        ("model", "qwen-7bb", "qwen-7b"),
-        ("gpu", "rtx-309", "rtx-3090"),
-        ("method", "qlorra", "qlora"),
-        ("source", "swift-benchmrk", "swift-benchmark"),
+        (["ls", "--model", "qwen-7bb"], "model 'qwen-7bb' is not known; did you mean 'qwen-7b'?; "),
+        (["ls", "--gpu", "rtx-309"], "gpu 'rtx-309' is not known; did you mean 'rtx-3090'?; "),
+        (["ls", "--method", "qlorra"], "method 'qlorra' is not known; did you mean 'qlora'?; "),
+        (
+            ["ls", "--source", "swift-benchmrk"],
+            "source 'swift-benchmrk' is not known; did you mean 'swift-benchmark'?; ",
+        ),
+        (["models", "--family", "lama"], "family 'lama' is not known; did you mean 'llama'?; "),
+        (["models", "--gpu", "rtx-309"], "gpu 'rtx-309' is not known; did you mean 'rtx-3090'?; "),
+        (["gpus", "--vendor", "nvida"], "vendor 'nvida' is not known; did you mean 'nvidia'?; "),
+        (["gpus", "--model", "qwen-7bb"], "model 'qwen-7bb' is not known; did you mean "),
+        (["gpus", "--memory", "lots"], "--memory: "),
+        (
+            ["environments", "--source", "swift-benchmrk"],
+            "source 'swift-benchmrk' is not known; did you mean 'swift-benchmark'?; ",
+        ),
+        (["environments", "--label", "none-such"], "label 'none-such' is not known"),
     ],
 )
-def test_ls_hints_at_the_nearest_known_word(run: Run, option: str, word: str, near: str) -> None:
-    done = run("ls", f"--{option}", word)
-    assert done.returncode == 0
-    assert len(done.stdout.splitlines()) == 1
-    assert done.stderr == (
-        f"no observation matches\n{option} {word!r} is not known; did you mean {near!r}?\n"
+def test_an_unknown_word_in_a_filter_is_a_wrong_call(
+    run: Run, arguments: list[str], said: str
+) -> None:
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"\nerror: {said}" in done.stderr
+
+
+def test_a_known_word_without_an_observation_is_an_answer(run: Run) -> None:
+    done = run("ls", "--source", "swift-benchmark", "--gpu", "rtx-3090")
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
+    assert done.stderr == "no observation matches\n"
+
+
+def test_a_source_that_is_pending_is_known(
+    run: Run, registry: Path, write: Callable[[str, Any], Path], submission: Callable[..., Any]
+) -> None:
+    write("a.json", submission())
+    assert run("add", "a.json", "--registry", "mine").returncode == 0
+    assert registry.is_dir()
+    done = run("ls", "--source", "my-runs", "--registry", "mine")
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 2)
+
+
+def test_models_and_cards_are_listed_with_what_the_records_hold(run: Run) -> None:
+    models = json.loads(run("models", "--recorded", "-f", "json").stdout)
+    held = ask(
+        run, "select model_id, count(*) as n from results where model_id is not null group by all"
     )
+    assert {row["model_id"]: row["n"] for row in models} == {
+        row["model_id"]: row["n"] for row in held
+    }
+    gpus = json.loads(run("gpus", "--model", "llama-2-7b", "-f", "json").stdout)
+    sql = "select gpu_id, count(*) as n from results where model_id = 'llama-2-7b' group by all"
+    held = [row for row in ask(run, sql) if row["gpu_id"]]
+    assert {row["gpu_id"]: row["n"] for row in gpus} == {row["gpu_id"]: row["n"] for row in held}
+    every = json.loads(run("gpus", "-f", "json").stdout)
+    assert len(every) == len(ask(run, "from gpus"))
+    assert any(row["n"] == 0 for row in every)
+
+
+def test_cards_are_listed_by_their_memory(run: Run) -> None:
+    rows = json.loads(run("gpus", "--memory", "80GiB", "--vendor", "nvidia", "-f", "json").stdout)
+    assert rows
+    assert all(row["memory_gib"] >= 80 and row["vendor"] == "nvidia" for row in rows)
 
 
 def read_error_on_terminal(command: Path, environment: dict[str, str], cwd: Path) -> bytes:

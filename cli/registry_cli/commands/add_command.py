@@ -116,6 +116,18 @@ def command(
         raise click.UsageError("--set states what a log does not say; a submission says it itself")
     for added in add_submissions(location, documents, dry_run=dry_run):
         _report(added, dry_run=dry_run, as_json=as_json)
+    if not dry_run:
+        _note_added(files)
+
+
+def _note_added(files: tuple[str, ...]) -> None:
+    """Have the folders of killed runs among the files named no more."""
+    for folder in filter(Path.is_dir, map(Path, files)):
+        from registry.measure.running.records_folder import (  # noqa: PLC0415 - only for folders
+            note_added,
+        )
+
+        note_added(folder.resolve())
 
 
 def _is_export(name: str) -> bool:

@@ -14,10 +14,11 @@ import click
 from registry import __version__
 from registry.errors import RegistryError
 from registry.query.confine import landlock_abi
-from registry.store.folder import ENVIRONMENT_VARIABLE, Folder, Location
+from registry.store.folder import ENVIRONMENT_VARIABLE, NO_HOME, Folder, Location
 from registry.store.snapshot import read_snapshot
 from registry_cli import console
 from registry_cli.group import HintedChoice
+from registry_cli.measuring import describe_left_over
 from registry_cli.options import locate, registry_option
 
 _PACKAGES = ("duckdb", "pyarrow", "pandas", "pandera", "pydantic", "click", "numpy")
@@ -47,10 +48,13 @@ def command(*, format_name: str, registry_path: Path | None) -> int:
         "registry": _describe_registry(registry_path, problems),
     }
     problems += [f"{name} is not installed" for name in _PACKAGES if _version(name) is None]
+    left_over = describe_left_over()
     if format_name == "json":
-        console.data({**report, "problems": problems})
+        console.data({**report, "left over": left_over, "problems": problems})
     else:
         _print_report(report)
+        for text in left_over:
+            console.say(f"left over: {text}")
         for problem in problems:
             console.say(f"problem: {problem}")
     return 1 if problems else 0
@@ -78,8 +82,9 @@ def _describe_registry(path: Path | None, problems: list[str]) -> dict[str, Any]
         problems.append(str(error))
         return {}
     manifest = snapshot.state.manifest
+    own = location.own.path
     described = {
-        "path": str(location.own.path),
+        "path": "none: this user has no home folder" if own == NO_HOME else str(own),
         "chosen by": _reason(path, location),
         "curated records": str(location.curated.path) if location.curated else "none",
         "version": manifest.version,
@@ -101,6 +106,8 @@ def _reason(path: Path | None, location: Location) -> str:
 
 def _check_disk(folder: Folder) -> list[str]:
     path = folder.path
+    if path == NO_HOME:
+        return []  # one can only read then, which is no fault of the installation
     while not path.exists() and path != path.parent:
         path = path.parent
     problems = []

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from registry.measure.releases import find_telling, list_machine, list_versions
 from registry.store.observation_documents import as_document
+from registry.store.snapshot import read_snapshot
 from registry.units import format_memory
 from registry_cli import console
-from registry_cli.options import registry_option
+from registry_cli.completing import complete_source
+from registry_cli.filters import validate_source, validate_word
+from registry_cli.options import locate, registry_option
 from registry_cli.output import (
     open_dataset,
     output_options,
@@ -21,6 +24,9 @@ from registry_cli.output import (
     read_sql,
     write_query,
 )
+
+if TYPE_CHECKING:
+    from registry.query.model import Dataset
 
 Row = dict[str, Any]
 
@@ -35,7 +41,7 @@ _ALWAYS = ("cpu", "n_cpus")
 
 @click.command(name="environments")
 @click.option("--label", metavar="NAME", help="Only this label.")
-@click.option("--source", metavar="ID", help="Only this source.")
+@click.option("--source", metavar="ID", shell_complete=complete_source, help="Only this source.")
 @output_options
 @registry_option
 def command(
@@ -58,12 +64,29 @@ def command(
     """  # noqa: D301 - \b keeps the example's lines
     destination = parse_destination(format_name, output, registry_path)
     dataset = open_dataset(registry_path)
-    params = {"label": label, "source": source}
+    snapshot = read_snapshot(locate(registry_path))
+    params = {
+        "label": _validate_label(label, dataset),
+        "source": validate_source(source, snapshot, lambda: dataset),
+    }
     found = [as_document(row) for row in read_query(dataset, read_sql("environments"), params)]
     rows = json.dumps(list(_describe_all(found)))
     write_query(dataset, read_sql("described_environments"), {"rows": rows}, destination)
     if not found:
         console.hint("no environment matches")
+
+
+def _validate_label(label: str | None, dataset: Dataset) -> str | None:
+    """Return a label; raise UsageError for one that no run has."""
+    if label is None:
+        return None
+    labels = [row["label"] for row in read_query(dataset, read_sql("labels"), {})]
+    if not labels:
+        raise click.UsageError(
+            f"label {label!r} is not known: no run has one yet; a run gets one with: registry run "
+            "PLAN --label NAME"
+        )
+    return label if label in labels else validate_word("label", label, labels)
 
 
 def _describe_all(found: list[Row]) -> list[Row]:

@@ -14,7 +14,6 @@ from registry.predict.answer.prediction import (
     Cost,
     Prediction,
     estimate_cost,
-    predict_dry_run,
     predict_memory,
 )
 from registry.predict.calibration.calibration_file import read_calibration
@@ -71,17 +70,17 @@ def command(
     calibration = read_calibration(Registry(locate(registry_path)))
     question = settle_stack(build_question(asked, catalogue), calibration)
     console.warn_all(check_question(question))
-    memory = predict_memory(question, calibration)
     if dry_run:
-        from registry_cli.dry_running import reserved_bytes  # noqa: PLC0415 - only then
+        from registry_cli.dry_running import execute  # noqa: PLC0415 - only then
 
-        memory = predict_dry_run(question, calibration, reserved_bytes(question, asked, catalogue))
+        calibration = execute(question, calibration, asked, catalogue)
+    memory = predict_memory(question, calibration)
     cost = None
-    if question.gpu is not None:
+    if question.gpu is not None and not question.is_split:
         cost = estimate_cost(
             question, calibration, n_samples=n_samples, n_epochs=epochs, price_per_gpu_hour=price
         )
-    elif n_samples or price:
+    elif (n_samples or price) and not question.is_split:
         raise click.UsageError("time and cost depend on the card: give --gpu")
     if as_json:
         console.data(_data(question, memory, cost))

@@ -25,10 +25,15 @@ from registry_cli.options import locate, registry_option
 
 @click.command(name="fit")
 @question_options
+@click.option(
+    "--exact", is_flag=True, help="Run the training graph on fake tensors too (needs torch)."
+)
 @click.option("--exit-code", is_flag=True, help="Exit 1 unless the verdict is fits.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @registry_option
-def command(*, exit_code: bool, as_json: bool, registry_path: Path | None, **asked: Any) -> int:
+def command(
+    *, exact: bool, exit_code: bool, as_json: bool, registry_path: Path | None, **asked: Any
+) -> int:
     """Answer whether a training configuration fits a card, with the observations behind it.
 
     Without --gpu, list the cards of the catalogue that it fits; with the name of a family (a100),
@@ -46,6 +51,10 @@ def command(*, exit_code: bool, as_json: bool, registry_path: Path | None, **ask
     if cards is not None:  # several cards: a verdict for each
         asked["gpu"] = None
     question = settle_stack(build_question(asked, catalogue), calibration)
+    if exact:
+        from registry_cli.dry_running import execute  # noqa: PLC0415 - only then
+
+        calibration = execute(question, calibration, asked, catalogue)
     found = answer(question, calibration, all_gpus(catalogue) if cards is None else cards)
     console.warn_all(found.warnings)
     if as_json:

@@ -74,7 +74,7 @@ def command(
     for note in result.notes:
         console.hint(f"note: {note}")
     if prints:
-        click.echo(json.dumps(result.submission, indent=1, ensure_ascii=False))
+        console.text(json.dumps(result.submission, indent=1, ensure_ascii=False))
     else:
         _record(document, location, result, dry_run=dry_run)
 
@@ -97,7 +97,7 @@ def _describe(document: Path, location: Location, *, draft: bool) -> None:
             "found no table; expected a document with tables", origin=str(document)
         )
     if draft:
-        click.echo(draft_mapping(document, found, load_catalogue(location)), nl=False)
+        console.text(draft_mapping(document, found, load_catalogue(location)))
         return
     console.answer(format_listing(found))
     console.hint(f"draft a mapping with: registry import {document} --draft > mapping.yaml")

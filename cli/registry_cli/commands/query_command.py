@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from registry.contract import TABLES, view_names
+from registry.contract.descriptions import describe_column
 from registry.errors import QueryError, UnitError, did_you_mean
-from registry.query.model import Limits, default_memory_bytes
+from registry.query.model import Layout, Limits, default_memory_bytes
 from registry.query.params import parse_assignment
 from registry.reading.bounded_file import read_bytes, read_stream
 from registry_cli.options import Seconds, registry_option
@@ -19,13 +21,27 @@ from registry_cli.output import (
     open_dataset,
     output_options,
     parse_destination,
+    read_query,
     read_sql,
     write_query,
 )
 
+if TYPE_CHECKING:
+    from registry.query.model import Dataset
+    from registry_cli.output import Destination
+
 #: Longest statement that is read, in bytes.
 _LONGEST_STATEMENT = 2**20
 _STATEMENT = "a SQL statement"
+
+#: The columns of `results` that are shown first where a terminal is too narrow for all of them.
+_LAYOUT = Layout(
+    first=(
+        *("model_id", "method_label", "gpu_id", "seq_len", "outcome", "peak_memory_bytes"),
+        *("tokens_per_second", "n_gpus", "micro_batch_size", "observation_id", "source_id"),
+        *("seconds_per_step", "evidence", "memory_kind", "samples_per_second", "framework"),
+    )
+)
 
 
 @click.command(name="query")
@@ -77,8 +93,9 @@ def command(
 ) -> None:
     """Run one SQL SELECT over the registry's tables and views.
 
-    SQL is the statement, or - to read it from standard input. The statement can reach nothing
-    but the registry: no file, network or setting, and it cannot write.
+    SQL is the statement; without it, or with -, it is read from standard input. The statement can
+    reach nothing but the registry: no file, network or setting, and it cannot write. On a terminal
+    that is too narrow for all columns, the most telling ones are shown, and the others counted.
 
     \b
     Examples:
@@ -86,28 +103,52 @@ def command(
                       where outcome = 'ok' group by all order by all"
       registry query 'from results where gpu_id = $gpu' -p gpu=rtx-3090 -o rtx-3090.parquet
       registry query --schema results
+      echo "from max_seq_len" | registry query -f json
     """  # noqa: D301 - \b keeps the examples' lines
     destination = parse_destination(format_name, output, registry_path)
     limits = Limits(memory_bytes=_parse_memory(memory), seconds=timeout)
     if schema:
-        statement, bound = read_sql("schema"), {"relation": _check_relation(sql)}
-    else:
-        statement, bound = _read_statement(sql, sql_file), _parse_params(params)
-    write_query(open_dataset(registry_path, at), statement, bound, destination, limits)
+        relation = _check_relation(sql)
+        _write_schema(open_dataset(registry_path, at), relation, destination)
+        return
+    statement, bound = _read_statement(sql, sql_file), _parse_params(params)
+    dataset = open_dataset(registry_path, at)
+    write_query(dataset, statement, bound, destination, limits, layout=_LAYOUT)
+
+
+def _write_schema(dataset: Dataset, relation: str | None, destination: Destination) -> None:
+    """Write the columns of a table or view, or of all, with their units and meanings."""
+    columns = read_query(dataset, read_sql("schema"), {"relation": relation})
+    rows = json.dumps([_describe(column) for column in columns])
+    sql = read_sql("described_schema")
+    write_query(dataset, sql, {"rows": rows}, destination, layout=Layout(prose=("meaning",)))
+
+
+def _describe(column: dict[str, Any]) -> dict[str, Any]:
+    found = describe_column(column["relation"], column["column"])
+    return column | ({"unit": found.unit, "meaning": found.meaning} if found else {})
 
 
 def _read_statement(sql: str | None, sql_file: Path | None) -> str:
-    if (sql is None) == (sql_file is None):
-        raise click.UsageError(
-            "expected one statement: as an argument, as - for standard input, or with --file"
-        )
+    if sql is not None and sql_file is not None:
+        raise _no_statement()
     if sql_file is not None:
         data = read_bytes(sql_file, limit=_LONGEST_STATEMENT, what=_STATEMENT)
         return _decode(data, str(sql_file))
-    if sql != "-":
+    if sql not in ("-", None):
         return str(sql)
+    if sys.stdin is None or (sql is None and sys.stdin.isatty()):
+        raise _no_statement()
     data = read_stream(sys.stdin.buffer, limit=_LONGEST_STATEMENT, what=_STATEMENT)
+    if sql is None and not data.strip():
+        raise _no_statement()
     return _decode(data, "standard input")
+
+
+def _no_statement() -> click.UsageError:
+    return click.UsageError(
+        "expected one statement: as an argument, from standard input, or with --file"
+    )
 
 
 def _decode(data: bytes, origin: str) -> str:

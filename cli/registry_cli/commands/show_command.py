@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,17 +12,21 @@ from registry.errors import QueryError
 from registry.store.observation_documents import as_document, read_statement
 from registry.store.renamed import follow, read_renamed
 from registry_cli import console
+from registry_cli.completing import complete_observation
 from registry_cli.group import HintedChoice
 from registry_cli.observation_text import format_observation
 from registry_cli.options import locate, registry_option
 from registry_cli.output import at_option, open_dataset, read_query
+
+if TYPE_CHECKING:
+    from registry.query.model import Dataset
 
 _SHORTEST_PREFIX = 4
 _MOST_NAMED = 20
 
 
 @click.command(name="show")
-@click.argument("observation_id", metavar="ID")
+@click.argument("observation_id", metavar="ID", shell_complete=complete_observation)
 @click.option("-f", "--format", "format_name", type=HintedChoice(["text", "json"]), default="text")
 @at_option
 @registry_option
@@ -43,7 +47,7 @@ def command(
     row = _only(_find(registry_path, at, prefix), prefix)
     document = {name: as_document(part) for name, part in row.items()}
     if format_name == "json":
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        console.text(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         click.echo(format_observation(document))
 
@@ -57,17 +61,26 @@ def _find(registry_path: Path | None, at: int | None, prefix: str) -> list[dict[
     for identity in sorted(follow(read_renamed(locate(registry_path)), prefix)):
         console.hint(f"{prefix} is an old id of {identity}")
         found += read_query(dataset, read_statement(), {"id": identity, "most": 1})
+    if not found:
+        raise click.UsageError(
+            f"{prefix}: no observation id begins like this{_suggest(dataset, prefix)}; expected "
+            "one that `registry ls` lists"
+        )
     return found
 
 
 def _only(found: list[dict[str, Any]], prefix: str) -> dict[str, Any]:
-    if not found:
-        raise QueryError(
-            f"{prefix}: no observation id begins like this; expected one that `registry ls` lists"
-        )
     if len(found) > 1:
         ids = ", ".join(row["observation"]["observation_id"] for row in found)
         raise QueryError(
             f"{prefix}: {len(found)} observation ids begin like this ({ids}); give more digits"
         )
     return found[0]
+
+
+def _suggest(dataset: Dataset, prefix: str) -> str:
+    """Return the ids that begin with the same digits, as a suggestion."""
+    begin = prefix[:_SHORTEST_PREFIX]
+    rows = read_query(dataset, read_sql("ids_beginning"), {"begin": begin})
+    ids = [row["id"] for row in rows]
+    return f"; did you mean {' or '.join(ids)}?" if ids else ""

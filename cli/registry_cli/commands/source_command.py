@@ -24,7 +24,7 @@ from registry.tables import read_tables
 from registry.tables.guess_settings import OPEN
 from registry_cli import console
 from registry_cli.group import HintedChoice
-from registry_cli.options import locate
+from registry_cli.options import keep_path, locate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +38,7 @@ _records_option = click.option(
     "registry_path",
     metavar="PATH",
     type=click.Path(path_type=Path),
+    callback=keep_path,
     help="The records (else REGISTRY_PATH, else ./records of a checkout).",
 )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from registry.query.model import Layout
 from registry_cli import console
 from registry_cli.options import registry_option
 from registry_cli.output import (
@@ -16,6 +17,9 @@ from registry_cli.output import (
     parse_destination,
     write_query,
 )
+
+#: The columns that are shown first where a terminal is too narrow for all of them.
+_LAYOUT = Layout(first=("source_id", "n", "n_oom", "cards", "methods", "licence"), key="source_id")
 
 
 @click.command(name="sources")
@@ -41,5 +45,6 @@ def command(
     """  # noqa: D301 - \b keeps the examples' lines
     destination = parse_destination(format_name, output, registry_path)
     sql = (files("registry.sources") / "overview.sql").read_text(encoding="utf-8")
-    if write_query(open_dataset(registry_path, at), sql, {}, destination).rows == 0:
+    dataset = open_dataset(registry_path, at)
+    if write_query(dataset, sql, {}, destination, layout=_LAYOUT).is_empty:
         console.hint("no source has an observation yet")

@@ -79,11 +79,18 @@ def _figures(observation_id: str | None, asked: dict[str, Any]) -> dict[str, flo
 
 
 def _of_observation(registry_path: Path | None, observation_id: str) -> dict[str, float]:
-    found = read_utilization(Registry(locate(registry_path)), observation_id)
+    registry = Registry(locate(registry_path))
+    found = read_utilization(registry, observation_id)
     if found is None:
         raise QuestionError(
             f"{observation_id}: its figures give no utilization; expected tokens per second "
             "(or full sequences), a known model and a card whose peak is known"
+        )
+    assumed = "from utilization where full_length_assumed and starts_with(observation_id, $id)"
+    if len(registry.query(assumed, id=observation_id)):
+        console.hint(
+            "every sample is taken to be as long as seq_len, and nothing says that it was; if "
+            "samples were shorter, the true utilization is lower"
         )
     figures = {
         "tokens_per_second_per_gpu": found.tokens_per_second_per_gpu,

@@ -11,7 +11,8 @@ select
     outcome,
     peak_memory_bytes / 1073741824 as peak_gib,
     seconds_per_step,
-    samples_per_second
+    samples_per_second,
+    nullif(array_to_string(from_json(flags, '["VARCHAR"]'), ', '), '') as flags
 from results
 where ($model is null or model_id = $model)
     and ($gpus is null or gpu_id in (select unnest(string_split($gpus, ','))))

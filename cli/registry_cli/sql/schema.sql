@@ -1,9 +1,8 @@
--- Tables, views and columns, with their meaning; of one relation, or of all.
+-- Tables, views and their columns; of one relation, or of all.
 select
     table_name as relation,
     column_name as "column",
-    lower(data_type) as type,
-    comment as meaning
+    lower(data_type) as type
 from duckdb_columns()
 where not internal
     and not regexp_matches(table_name, '^(pending|own|curated)_') -- pieces of the tables

@@ -11,6 +11,7 @@ from registry.errors import SubmissionError
 from registry.importers.base import Imported
 from registry.importers.shared.overrides import parse_override, part_of_column
 from registry.importers.shared.shapes import number_of
+from registry.submission.facts import filled_the_card
 from registry.text import format_slug
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ def observation_of(draft: Draft, options: ImportOptions) -> dict[str, Any]:
     """Return the observation; raise SubmissionError where it lacks its model or its method."""
     apply_options(draft, options)
     _validate_needed(draft, options)
+    _flag_capacity(draft, options)
     row: dict[str, Any] = {
         "outcome": "ok",
         "evidence": "measured",
@@ -160,6 +162,15 @@ def _validate_needed(draft: Draft, options: ImportOptions) -> None:
         )
     if problems:
         raise SubmissionError(problems)
+
+
+def _flag_capacity(draft: Draft, options: ImportOptions) -> None:
+    """Flag a run of unknown end whose peak is at the memory of its card: it may have run out."""
+    gpu = options.catalogue.gpus.get(draft.configuration.get("gpu_id", ""), {})
+    n_gpus, memory = draft.configuration.get("n_gpus"), gpu.get("memory_bytes")
+    is_open = draft.observation.get("outcome") == "unknown"
+    if is_open and filled_the_card(draft.figures, n_gpus, memory):
+        draft.flags.add("peak_at_capacity")
 
 
 def import_drafts(  # noqa: PLR0913 - who read what from where, and as what

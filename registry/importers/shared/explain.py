@@ -21,10 +21,11 @@ _MODEL = frozenset({"architectures", "hidden_size", "num_hidden_layers"})
 def explain_refusal(file: RunFile) -> str:
     """Return why nothing is taken of a file."""
     if file.kind == "csv":
+        path = quote(str(file.path))
         return (
-            "a table of no known producer; say what its columns mean with a mapping "
-            f"(`registry import {quote(str(file.path))} --draft > mapping.yaml` drafts it; then "
-            "`--from csv --mapping mapping.yaml`)"
+            "a table of no known producer; say what its columns mean with a mapping: "
+            f"`registry import {path} --draft > mapping.yaml` drafts one; fill in what is '?', "
+            f"then `registry import {path} --mapping mapping.yaml` adds the rows"
         )
     return _explain_other_kind(file) or _explain_settings(file) or _UNKNOWN
 

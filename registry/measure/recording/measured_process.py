@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.measure.failure import classify_failure
 from registry.measure.recording.after_import import after_import
+from registry.measure.recording.marks import leave_trouble
 from registry.measure.trial_settings import RECORD_FOLDER
 
 if TYPE_CHECKING:
@@ -52,16 +53,19 @@ def _take_modules() -> dict[str, ModuleType]:
 
 def add_recorder(trainer_module: Any) -> None:
     """Have every Trainer recorded that begins to train without a recorder of its own."""
-    with own_modules():
-        from registry.measure.recording.callback import (  # noqa: PLC0415 - loads transformers
-            DefaultRecorder,
-        )
-        from registry.measure.recording.trainer_hooks import (  # noqa: PLC0415 - likewise
-            record_by_default,
-            wrap_trainer,
-        )
-    record_by_default(DefaultRecorder)
-    wrap_trainer(trainer_module.Trainer)
+    try:
+        with own_modules():
+            from registry.measure.recording.callback import (  # noqa: PLC0415 - loads transformers
+                DefaultRecorder,
+            )
+            from registry.measure.recording.trainer_hooks import (  # noqa: PLC0415 - likewise
+                record_by_default,
+                wrap_trainer,
+            )
+        record_by_default(DefaultRecorder)
+        wrap_trainer(trainer_module.Trainer)
+    except Exception as error:  # noqa: BLE001 - the job's import has succeeded, and must
+        leave_trouble(error)
 
 
 class LoopWatch:
@@ -86,8 +90,10 @@ class LoopWatch:
         @functools.wraps(original)
         def made(optimizer: Any, *arguments: Any, **named: Any) -> None:
             original(optimizer, *arguments, **named)
-            with suppress(Exception):  # the job's optimizer is made, and must be
+            try:
                 self._load(optimizer_module).expect(optimizer)
+            except Exception as error:  # noqa: BLE001 - the job's optimizer is made, and must be
+                leave_trouble(error)
 
         optimizer_class.__init__ = made
 

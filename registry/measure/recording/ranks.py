@@ -9,15 +9,23 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from registry.measure.recording.configuration import read_rank
 from registry.measure.recording.loaded import loaded
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: Seconds that the first process waits for the part of another.
 _PATIENCE_SECONDS = 60
 
 Part = dict[str, Any]
+
+
+def rank_path(path: Path, rank: int) -> Path:
+    """Return where a process leaves its record: the first one there, each other beside it."""
+    return path if rank == 0 else path.with_name(f"{path.stem}.rank{rank}{path.suffix}")
 
 
 def gather_parts(part: Part, run: int) -> list[Part]:

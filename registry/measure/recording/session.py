@@ -43,7 +43,7 @@ from registry.measure.recording.configuration import read_rank
 from registry.measure.recording.loaded import cuda
 from registry.measure.recording.parameters import Parameters, count_parameters
 from registry.measure.recording.progress import SUFFIX, Progress, count_steps
-from registry.measure.recording.ranks import forfeit_part, gather_parts, merge_steps
+from registry.measure.recording.ranks import forfeit_part, gather_parts, merge_steps, rank_path
 from registry.measure.recording.record import Record, build_submission
 from registry.measure.trial_settings import RECORD_FOLDER
 
@@ -418,8 +418,7 @@ class Session:
         """Return where this process's record goes; other ranks than the first have their own."""
         rank = read_rank()[0]
         if self.options.out is not None:
-            out = Path(self.options.out)
-            return out if rank == 0 else out.with_name(f"{out.stem}.rank{rank}{out.suffix}")
+            return rank_path(Path(self.options.out), rank)
         folder = os.environ.get(RECORD_FOLDER)
         if folder:
             return Path(folder) / f"record-{rank}-{os.getpid()}-{self.number}.json"

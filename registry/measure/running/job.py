@@ -16,6 +16,8 @@ from registry.measure.child_process import die_with_parent
 from registry.measure.failure import classify_failure
 from registry.measure.memory_meter import read_host_memory
 from registry.measure.record_files import read_json, write_json
+from registry.measure.recording.configuration import read_rank
+from registry.measure.recording.ranks import rank_path
 from registry.measure.running.model_builder import build_model
 from registry.measure.running.training_data import build_dataset, collate
 from registry.measure.running.unfinished import describe_unfinished
@@ -35,17 +37,14 @@ def main(arguments: list[str]) -> int:
     try:
         run_job(settings, spec, Path(result_path))
     except BaseException as error:
-        if read_json(result_path) is None:  # it ended before the recorder began
-            _write_unfinished(spec, error, Path(result_path))
+        own = rank_path(Path(result_path), read_rank()[0])
+        if read_json(own) is None:  # it ended before the recorder began
+            failure = classify_failure(error, training=False)
+            write_json(own, describe_unfinished(spec, failure))
         raise
+    if read_rank()[1] > 1:
+        _end_at_once()
     return 0
-
-
-def _write_unfinished(spec: dict[str, Any], error: BaseException, path: Path) -> None:
-    rank = int(os.environ.get("RANK", "0"))
-    if rank:
-        path = path.with_name(f"{path.stem}.rank{rank}{path.suffix}")
-    write_json(path, describe_unfinished(spec, classify_failure(error, training=False)))
 
 
 def run_job(settings: Settings, spec: dict[str, Any], result: Path) -> None:
@@ -56,7 +55,9 @@ def run_job(settings: Settings, spec: dict[str, Any], result: Path) -> None:
     import_module("peft")
     limit_memory(settings.memory_limit_bytes, device)
     model = build_model(settings, spec["model"], device)
-    with tempfile.TemporaryDirectory(prefix="registry-trial-") as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="registry-trial-", ignore_cleanup_errors=True
+    ) as folder:
         trainer = transformers.Trainer(
             model=model,
             args=transformers.TrainingArguments(**training_arguments(settings, device, folder)),
@@ -67,14 +68,17 @@ def run_job(settings: Settings, spec: dict[str, Any], result: Path) -> None:
         if device == "cpu" and settings.n_gpus > 1 and settings.sharding.startswith("fsdp"):
             _shard_on_cpu(trainer)
         trainer.train()
-    _leave_group()
 
 
-def _leave_group() -> None:
-    """End the processes' group in order: one that is torn down at exit can crash what has ended."""
-    distributed = import_module("torch.distributed")
-    if distributed.is_available() and distributed.is_initialized():
-        distributed.destroy_process_group()
+def _end_at_once() -> None:
+    """End this process of several: all is recorded, and nothing may make a failure of it.
+
+    The group's threads can crash a process at its exit, or while the group is destroyed. The
+    neighbours need nothing more of it: the store is torchrun's.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _shard_on_cpu(trainer: Any) -> None:

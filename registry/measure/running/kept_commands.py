@@ -14,10 +14,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from platformdirs import user_data_path
-
 from registry.errors import SourceError
 from registry.measure.record_files import write_json
+from registry.store.folder import user_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +42,7 @@ class KeptCommand:
 
 def kept_folder() -> Path:
     """Return the folder of the commands that this user measured on this machine."""
-    return user_data_path("peft-registry", appauthor=False) / "commands"
+    return user_folder().with_name("commands")
 
 
 def keep_command(observation_ids: Sequence[str], command: Sequence[str], folder: Path) -> None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _PREFIX = "registry-run-"
 
+#: The file by which a left-over folder says that its records were added.
+_ADDED = "added"
+
 #: A job that outlived us still writes: a record that grew this recently is not left over.
 _STILL_SECONDS = 60.0
 
@@ -36,8 +39,15 @@ def records_folder() -> Iterator[Path]:
             os.close(descriptor)
 
 
+def note_added(folder: Path) -> None:
+    """Have a folder that a killed run left named no more, as its records were added."""
+    if folder.name.startswith(_PREFIX):
+        with suppress(OSError):  # it is named again then
+            (folder / _ADDED).touch()
+
+
 def find_left_over() -> list[Path]:
-    """Return this user's folders with records in which a killed run left them."""
+    """Return this user's folders in which a killed run left records that were not added since."""
     folders = sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"))
     return [folder for folder in folders if _is_left_over(folder)]
 
@@ -57,4 +67,14 @@ def _is_left_over(folder: Path) -> bool:
     finally:
         os.close(descriptor)
     last = max((file.st_mtime for file in files if stat.S_ISREG(file.st_mode)), default=None)
-    return last is not None and time.time() - last > _STILL_SECONDS
+    if last is None or time.time() - last <= _STILL_SECONDS:
+        return False
+    return _read_time(folder / _ADDED) <= last
+
+
+def _read_time(path: Path) -> float:
+    """Return when a file was changed; long ago where it is not there."""
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return float("-inf")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,7 @@ from registry.measure.failure import (
 from registry.measure.matching import match_to_catalogue
 from registry.measure.record_files import read_json, write_json
 from registry.measure.recording.progress import SUFFIX, assemble_files
+from registry.measure.running.root_cause import find_root_cause
 from registry.measure.running.slots import VISIBLE, Slot
 from registry.measure.running.unfinished import describe_unfinished
 from registry.text import format_slug
@@ -43,6 +46,9 @@ SPEC_NAME, RESULT_NAME = "spec.json", "result.json"
 
 #: Characters of the child's last words that are looked at.
 _LAST_WORDS = 20_000
+
+#: How the last line of a traceback begins.
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception)\b")
 
 #: What OpenMP says where it cannot map a thread's stack; the limit is why, where there is one.
 _NO_THREAD = "thread creation failed"
@@ -198,16 +204,19 @@ def judge(
 
 
 def _judge_exit(finished: Finished, last_words: str, *, has_record: bool) -> Failure:
-    how = format_exit(finished.returncode)
-    if finished.kernel_oom_kills and finished.returncode < 0:
+    how, returncode = format_exit(finished.returncode), finished.returncode
+    if (cause := find_root_cause(last_words)) is not None:
+        how, returncode = f"{how}; {cause}", cause.returncode
+    if finished.kernel_oom_kills and returncode < 0:
         return Failure("oom", f"{how} while the kernel killed for want of memory")
     if text_says_out_of_memory(last_words):
         return Failure("oom", f"{how}; its last words speak of memory")
-    if finished.returncode == 0:
+    if returncode == 0:
         return Failure("error", f"{how}, but the job left no readable result")
     said = last_words.strip().rsplit("\n", 1)[-1]
-    outcome = "interrupted" if finished.returncode == -9 else "error"  # noqa: PLR2004 - SIGKILL
-    if not said or outcome == "interrupted" or has_record:
+    outcome = "interrupted" if returncode == -signal.SIGKILL else "error"
+    is_reason = not has_record or _EXCEPTION.match(said)
+    if cause is not None or not said or outcome == "interrupted" or not is_reason:
         return Failure(outcome, how)
     return Failure(outcome, shorten(f"{how}: {said}"))
 

@@ -20,7 +20,9 @@ from registry.measure.child_process import Finished, format_exit, run_in_foregro
 from registry.measure.failure import Failure
 from registry.measure.matching import tell_apart
 from registry.measure.record_files import read_json
+from registry.measure.recording.marks import Marks, read_marks
 from registry.measure.recording.progress import SUFFIX, assemble_files
+from registry.measure.running.env_prefix import keep_variables
 from registry.measure.running.records_folder import records_folder
 from registry.measure.running.trial_run import is_record, rank_of_failure
 from registry.measure.trial_settings import RECORD_FOLDER, WARMUP_STEPS
@@ -56,11 +58,13 @@ class WrappedRun:
         returncode: Exit status to pass on; 128 + n where signal n ended the command.
         seconds: Wall time of the command.
         submission: The trainings of the command; None where there was none.
+        marks: Whether the recorder was loaded at all.
     """
 
     returncode: int
     seconds: float
     submission: Row | None
+    marks: Marks
 
 
 def run_command(
@@ -84,7 +88,7 @@ def run_command(
         if warmup_steps is not None:
             wrapped[WARMUP_STEPS] = str(warmup_steps)
         finished = _run(command, wrapped, folder)
-        records = list(read_folder(own))
+        records, marks = list(read_folder(own)), read_marks(own)
     returncode = finished.returncode
     status = returncode if returncode >= 0 else _SIGNAL_BASE - returncode
     submission = None
@@ -95,7 +99,7 @@ def run_command(
             hidden = _words_to_hide(command, environment)
             observations = submission["observations"]
             submission["observations"] = [_without(each, hidden) for each in observations]
-    return WrappedRun(status, finished.seconds, submission)
+    return WrappedRun(status, finished.seconds, submission, marks)
 
 
 def wrapped_environment(environment: Mapping[str, str], folder: str) -> dict[str, str]:
@@ -105,8 +109,12 @@ def wrapped_environment(environment: Mapping[str, str], folder: str) -> dict[str
 
 
 def _run(command: Sequence[str], environment: dict[str, str], folder: Path | None) -> Finished:
+    ours = {
+        name: environment[name] for name in (RECORD_FOLDER, WARMUP_STEPS) if name in environment
+    }
+    kept = keep_variables(command, first={"PYTHONPATH": str(_SITE)}, exact=ours)
     try:
-        return run_in_foreground(command, environment=environment, folder=folder)
+        return run_in_foreground(kept, environment=environment, folder=folder)
     except OSError as error:
         status = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
         message = f"{command[0]}: cannot be started: {error.strerror or error}"
@@ -152,14 +160,20 @@ def _judge(observation: Row, finished: Finished) -> Failure | None:
     """Return how a training ended, where the command's end says more than its own record."""
     how = format_exit(finished.returncode)
     if observation["outcome"] == "interrupted" and finished.returncode:
-        killed = finished.returncode in (-signal.SIGKILL, _SIGNAL_BASE + signal.SIGKILL)
-        if killed and finished.kernel_oom_kills:
+        if finished.kernel_oom_kills and _can_be_killed(observation, finished.returncode):
             return Failure("oom", f"{how} while the kernel killed for want of memory")
         return Failure("interrupted", how)
     is_loop = observation.get("provenance", {}).get("trainer") == "loop"
     if is_loop and observation["outcome"] == "ok" and finished.returncode:
         return Failure("interrupted" if finished.returncode in _ENDED_BY_OTHERS else "error", how)
     return None
+
+
+def _can_be_killed(observation: Row, returncode: int) -> bool:
+    """Return whether a command's status is that of a killed one, or of a launcher of several."""
+    killed = (-signal.SIGKILL, _SIGNAL_BASE + signal.SIGKILL)
+    is_launched = observation["configuration"].get("gpus_per_node", 1) > 1
+    return returncode in killed or (is_launched and returncode == 1)
 
 
 def _leading(records: list[Row]) -> list[Row]:

@@ -87,19 +87,35 @@ def proves_too_much(asked: Question, failed: ObservedRun) -> bool:
     others on both or on neither.
     """
     run = failed.question
-    cards = (run.gpu, asked.gpu)
+    return failed.evidence == "measured" and _decides(run, asked) and _has_less(asked, run)
+
+
+def proves_enough(asked: Question, ran: ObservedRun) -> bool:
+    """Return whether a run that ended well decides: it asked for no less, on a card with no more.
+
+    What `proves_too_much` asks of an OOM is asked of it the other way round.
+    """
+    run = ran.question
+    measured = ran.outcome == "ok" and ran.evidence == "measured"
+    return measured and _decides(asked, run) and _has_less(run, asked)
+
+
+def _decides(lean: Question, heavy: Question) -> bool:
+    """Return whether one is no heavier than the other in all that matters, and all is stated."""
     return (
-        cards[0] is not None
-        and cards[1] is not None
-        and cards[0].memory_bytes >= cards[1].memory_bytes
-        and failed.evidence == "measured"
-        and run.n_gpus >= asked.n_gpus
-        and None not in (run.gradient_checkpointing, asked.gradient_checkpointing)
-        and all((getattr(run, name) is None) == (getattr(asked, name) is None) for name in _STATED)
-        and run.lora_target_modules == asked.lora_target_modules
-        and (run.lora_rank or 0) <= (asked.lora_rank or 0)
-        and is_no_heavier(run, asked.changed(stack=None))
+        lean.n_gpus >= heavy.n_gpus
+        and None not in (lean.gradient_checkpointing, heavy.gradient_checkpointing)
+        and all((getattr(lean, name) is None) == (getattr(heavy, name) is None) for name in _STATED)
+        and lean.lora_target_modules == heavy.lora_target_modules
+        and (lean.lora_rank or 0) <= (heavy.lora_rank or 0)
+        and is_no_heavier(lean, heavy.changed(stack=None))
     )
+
+
+def _has_less(one: Question, other: Question) -> bool:
+    """Return whether a question's card is known and has no more memory than another's."""
+    cards = (one.gpu, other.gpu)
+    return None not in cards and cards[0].memory_bytes <= cards[1].memory_bytes  # type: ignore[union-attr]
 
 
 def find_floor(

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from registry.predict.calibration.fit_rows import measured_terms
 from registry.predict.formula.peak_memory import memory_terms, total
 
 if TYPE_CHECKING:
@@ -182,11 +183,13 @@ def _format_value(value: Any) -> str:
 def transfer(question: Question, seen: ObservedRun) -> float | None:
     """Return a run's peak plus the difference that the formula gives to the question, in bytes.
 
+    Of the device's memory: the CUDA context is added to a peak that PyTorch counted.
     Where the formula says that most of the peak goes away, the share is taken instead, so that the
     figure stays above 0.
     """
     if seen.peak_bytes is None:
         return None
-    here, there = total(memory_terms(question)), total(memory_terms(seen.question))
+    here = total(memory_terms(question))
+    there = total(measured_terms(seen.question, seen.memory_kind))
     moved = seen.peak_bytes + here - there
     return moved if moved > 0.5 * here else seen.peak_bytes * here / there

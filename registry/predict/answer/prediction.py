@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from registry.predict.answer.leaner import find_floor, floor_of
 from registry.predict.answer.nearest import distance
-from registry.predict.calibration.fit_rows import USABLE, memory_row, time_row
-from registry.predict.calibration.mixture import plain_interval, widened
-from registry.predict.calibration.open_question import mix
+from registry.predict.calibration.fit_rows import USABLE, measured_terms, memory_row, time_row
+from registry.predict.calibration.mixture import widened
+from registry.predict.calibration.open_question import group_of, mix
 from registry.predict.calibration.unstated import open_settings
 from registry.predict.formula.peak_memory import PARTS, memory_terms, total
 
@@ -30,7 +30,7 @@ PREDICTORS = {
     "row": "nearest observation and the formula's difference",
     "model": "formula, calibrated on the same stack's other models",
     "source": "formula, calibrated on all stacks, over what the question leaves open",
-    "dry run": "dry run on fake tensors",
+    "dry run": "dry run on fake tensors, with the formula's interval",
 }
 
 
@@ -58,16 +58,22 @@ def predict_memory(question: Question, calibration: Calibration) -> Prediction:
 
     A run is no bound for a question that leaves settings open: it may have been the heavier one.
     """
+    found = predict_unbounded(question, calibration)
+    is_open = question.stack is None and bool(open_settings(question))
+    return found if is_open else raise_to_floor(found, question, calibration)
+
+
+def predict_unbounded(question: Question, calibration: Calibration) -> Prediction:
+    """Return the peak of one device, in bytes, whatever leaner runs took."""
     parts = dict.fromkeys(PARTS, 0.0)
     if question.stack is not None:
-        found = _predict(memory_row(question), calibration.memory, parts)
-        return raise_to_floor(found, question, calibration)
-    mixed = mix(question, calibration.memory.fit, calibration.usual, calibration.kin)
-    figure = widened(plain_interval(mixed.mixture), calibration.memory.reach["open"][""])
+        return _executed(_predict(memory_row(question), calibration.memory, parts), calibration)
+    mixed = mix(question, calibration.memory.fit, calibration.usual, calibration.stacks)
+    mixed = mixed.scaled(calibration.executed)
+    figure = widened(mixed.plain, calibration.memory.reach["open"][group_of(question)])
     row = memory_row(mixed.plausible[0].question)
-    found = Prediction(figure, _parts_of(row, figure, parts), "source", meanings=mixed)
-    is_open = bool(open_settings(question))
-    return found if is_open else raise_to_floor(found, question, calibration)
+    nearness = "source" if calibration.executed == 1 else "dry run"
+    return Prediction(figure, _parts_of(row, figure, parts), nearness, meanings=mixed)
 
 
 def raise_to_floor(found: Prediction, question: Question, calibration: Calibration) -> Prediction:
@@ -75,7 +81,8 @@ def raise_to_floor(found: Prediction, question: Question, calibration: Calibrati
     run = find_floor(question, calibration.observations, distance)
     if run is None or (lowest := floor_of(question, run)) <= found.figure.value:
         return found
-    grown = max(total(memory_terms(question)) - total(memory_terms(run.question)), 0.0)
+    measured = total(measured_terms(run.question, run.memory_kind))
+    grown = max(total(memory_terms(question)) - measured, 0.0)
     value, high = lowest + grown, lowest + 2 * grown
     figure = type(found.figure)(value, max(found.figure.low, lowest), max(found.figure.high, high))
     more = value - found.figure.value
@@ -100,23 +107,13 @@ def _parts_of(row: FitRow, figure: Interval, parts: dict[str, float]) -> dict[st
     return parts
 
 
-#: Parts that a dry run does not see: they are the formula's.
-_UNSEEN = ("context", "fragmentation")
-
-
-def predict_dry_run(
-    question: Question, calibration: Calibration, peak_reserved_bytes: int
-) -> Prediction:
-    """Return the peak of one device by a dry run: what its allocator reserved, and the context.
-
-    The interval is as wide as the formula's: dry runs of the measured rows are not part of the
-    calibration, so nothing narrower has been shown.
-    """
-    formula = predict_memory(question, calibration)
-    parts = {"reserved": float(peak_reserved_bytes)}
-    parts |= {name: formula.parts.get(name, 0.0) for name in _UNSEEN}
-    factor = sum(parts.values()) / formula.figure.value
-    return Prediction(_scaled(formula.figure, factor), parts, "dry run")
+def _executed(found: Prediction, calibration: Calibration) -> Prediction:
+    if calibration.executed == 1:
+        return found
+    figure = _scaled(found.figure, calibration.executed)
+    more = figure.value - found.figure.value
+    parts = {**found.parts, "calibration": found.parts["calibration"] + more}
+    return replace(found, figure=figure, parts=parts, nearness="dry run")
 
 
 def judge(figure: Interval, capacity_bytes: float) -> str:

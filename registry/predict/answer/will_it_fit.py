@@ -15,7 +15,7 @@ from registry.predict.answer.advice import (
     find_longest_seq_len,
 )
 from registry.predict.answer.assumed import Assumption, collect_assumptions
-from registry.predict.answer.leaner import proves_too_much
+from registry.predict.answer.leaner import proves_enough, proves_too_much
 from registry.predict.answer.nearest import Neighbour, collect_nearest, find_nearest_oom
 from registry.predict.answer.prediction import (
     DOES_NOT_FIT,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from registry.predict.architecture import Accelerator
     from registry.predict.calibration.intervals import Calibration
+    from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
 
 
@@ -76,7 +77,8 @@ def answer(
     prediction = predict_memory(question, calibration)
     seen = collect_nearest(question, calibration.observations, nearest)
     failed = find_nearest_oom(question, calibration.observations)
-    verdict, reason = _decide(question, prediction, failed)
+    ran = next((one for one in calibration.observations if proves_enough(question, one)), None)
+    verdict, reason = _decide(question, prediction, failed, ran)
     cards = tuple(collect_cards(question, calibration, gpus)) if verdict != FITS else ()
     known = question.gpu is not None
     return Answer(
@@ -85,7 +87,7 @@ def answer(
         prediction=prediction,
         verdict=verdict,
         capacity_bytes=question.gpu.memory_bytes if question.gpu else None,
-        reasons=(*reason, *_explain_interval(prediction, seen)),
+        reasons=(*reason, *_explain_interval(prediction, seen), *_explain_new(calibration)),
         nearest=tuple(seen),
         nearest_oom=failed,
         assumptions=_assumptions(question, prediction, calibration),
@@ -98,7 +100,10 @@ def answer(
 
 
 def _decide(
-    question: Question, prediction: Prediction, failed: Neighbour | None
+    question: Question,
+    prediction: Prediction,
+    failed: Neighbour | None,
+    ran: ObservedRun | None,
 ) -> tuple[str | None, list[str]]:
     if question.gpu is None:
         return None, []
@@ -109,6 +114,12 @@ def _decide(
             "of memory on a card of no less"
         )
         return DOES_NOT_FIT, [reason]
+    if ran is not None:
+        reason = (
+            f"observation {ran.observation_id} ({ran.source_id}) of no less than this ran on a "
+            "card with no more memory"
+        )
+        return FITS, [reason]
     return judge(prediction.figure, question.gpu.memory_bytes), []
 
 
@@ -128,6 +139,12 @@ def _explain_interval(prediction: Prediction, seen: list[Neighbour]) -> list[str
             else "no observation is near, so the interval is that of a stack never measured"
         )
     return reasons
+
+
+def _explain_new(calibration: Calibration) -> list[str]:
+    count = len(calibration.newer)
+    runs = f"{count} runs" if count > 1 else "one run"
+    return [f"{runs} of yours, newer than the calibration, counted as evidence"] if count else []
 
 
 #: Distance up to which a measured run counts as near.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +13,13 @@ from registry.predict.architecture import Accelerator, Architecture
 from registry.predict.calibration.fit_rows import MEMORY, TIME, memory_rows, time_rows
 from registry.predict.calibration.gaussian_process import Start, fit
 from registry.predict.calibration.intervals import Calibrated, Calibration, calibrate, thin
-from registry.predict.calibration.runs import ObservedRun, read_observations
-from registry.predict.calibration.unstated import pack_usual, unpack_usual
+from registry.predict.calibration.runs import PURPOSES, ObservedRun, read_observations
+from registry.predict.calibration.unstated import pack_usual, settle, unpack_usual
 from registry.predict.question import Question
-from registry.store.folder import curated_dir, ensure_writable
+from registry.store.folder import Location, curated_dir, ensure_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from registry.api import Registry
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from registry.predict.calibration.gaussian_process import Fit
 
 #: Version of the file and of the formulas that its figures belong to.
-STATE_VERSION = 2
+STATE_VERSION = 3
 FILE_NAME = "calibration.json"
 
 
@@ -48,8 +48,13 @@ def format_calibration(calibration: Calibration) -> str:
     return json.dumps(head, ensure_ascii=False)[:-1] + f',\n"observations": [\n{lines}\n]}}\n'
 
 
-def parse_calibration(text: str, origin: str = FILE_NAME) -> Calibration:
-    """Return the calibration that a JSON text holds; raise QuestionError where it is none."""
+def parse_calibration(
+    text: str, origin: str = FILE_NAME, runs: Iterable[ObservedRun] = ()
+) -> Calibration:
+    """Return the calibration that a JSON text holds; raise QuestionError where it is none.
+
+    Of ``runs``, those that it does not hold count as evidence besides.
+    """
     way_out = "write it again with `registry calibrate`"
     try:
         document = json.loads(text)
@@ -58,7 +63,7 @@ def parse_calibration(text: str, origin: str = FILE_NAME) -> Calibration:
             raise QuestionError(
                 f"{origin}: found version {version!r}; expected {STATE_VERSION}; {way_out}"
             )
-        return _unpack(document)
+        return _unpack(document, runs)
     except (ValueError, KeyError, TypeError) as error:
         raise QuestionError(f"{origin}: found no calibration ({error!r}); {way_out}") from error
 
@@ -73,16 +78,29 @@ def write_calibration(path: Path, calibration: Calibration) -> None:
 def read_calibration(registry: Registry | None = None) -> Calibration:
     """Return the calibration of a registry, else the one that comes with the curated records.
 
-    Raises QuestionError where neither is there or the file is not one.
+    The user's own runs that it does not hold count as evidence. Raises QuestionError where neither
+    is there or the file is not one.
     """
     folders = [curated_dir()] if registry is None else [registry.path, curated_dir()]
     for folder in folders:
         path = folder / FILE_NAME
         if path.is_file():
-            return parse_calibration(path.read_text(encoding="utf-8"), str(path))
+            text = path.read_text(encoding="utf-8")
+            return parse_calibration(text, str(path), _own_runs(registry))
     raise QuestionError(
         f"{folders[0] / FILE_NAME}: found no calibration; write one with `registry calibrate`"
     )
+
+
+def _own_runs(registry: Registry | None) -> list[ObservedRun]:
+    """Return the runs of the user's own registry alone: there are few, and most have none."""
+    if registry is None or registry.location.own.is_curated:
+        return []
+    own = registry.location.own
+    if not any(own.journal.glob("*.json")) and not any(own.tables.glob("manifest*")):
+        return []
+    runs = read_observations(replace(registry, location=Location(own)))
+    return [one for one in runs if one.purpose == PURPOSES[0]]
 
 
 def recalibrate(registry: Registry) -> tuple[Path, Calibration]:
@@ -145,15 +163,25 @@ def _pack_fit(calibrated: Calibrated) -> dict[str, Any]:
     }
 
 
-def _unpack(document: dict[str, Any]) -> Calibration:
+#: More new runs than this are evidence, but not learned from: a fit costs the cube of its rows.
+_MOST_NEW = 300
+
+
+def _unpack(document: dict[str, Any], runs: Iterable[ObservedRun]) -> Calibration:
     models = {name: Architecture(**row) for name, row in document["models"].items()}
     gpus = {name: Accelerator(**row) for name, row in document["gpus"].items()}
-    seen = tuple(_computed(document["observations"], models, gpus))
+    known = tuple(_computed(document["observations"], models, gpus))
+    usual = unpack_usual(document["usual"])
+    ids = {one.observation_id for one in known}
+    new = [one for one in runs if one.observation_id not in ids]
+    every = (*known, *(replace(one, settled=settle(one, usual)) for one in new))
+    seen = every if len(new) <= _MOST_NEW else known
     return Calibration(
-        observations=seen,
+        observations=every,
         memory=_unpack_fit(document["memory"], lambda: thin(memory_rows(seen)), MEMORY),
         time=_unpack_fit(document["time"], lambda: thin(time_rows(seen)), TIME),
-        usual=unpack_usual(document["usual"]),
+        usual=usual,
+        newer=frozenset(one.observation_id for one in new),
     )
 
 

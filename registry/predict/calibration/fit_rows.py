@@ -54,6 +54,8 @@ class Prior:
     local: float
     reach: float
     noise: float
+    #: Share of a term's variance that all stacks have in common.
+    shared: float
 
 
 #: How far the formulas may be off before anything is measured: judgement, not fitted.
@@ -62,11 +64,13 @@ MEMORY = Prior(
         "stack": Spread(0.04, 0.12),
         "setting": Spread(0.04, 0.12),
         "series": Spread(0.03, 0.08),
-        "shape": Spread(0.02, 0.05),
     },
     local=0.04,
     reach=2.0,
     noise=0.02,
+    # what one stack's peaks are off by says nothing of another's: held out whole, sources were
+    # answered best by the formula alone
+    shared=0.0,
 )
 TIME = Prior(
     levels={
@@ -80,6 +84,7 @@ TIME = Prior(
     local=0.05,
     reach=2.0,
     noise=0.04,
+    shared=0.5,
 )
 #: Share of a card's memory that a process can have.
 USABLE = 0.98
@@ -100,9 +105,20 @@ def groups_of(question: Question) -> dict[str, Hashable]:
     }
 
 
-def memory_row(question: Question, key: str = "") -> FitRow:
+#: Kinds of memory that PyTorch counts itself, so that the CUDA context is not among it.
+_COUNTED = frozenset({"allocated", "active", "reserved"})
+
+
+def measured_terms(question: Question, memory_kind: str | None = None) -> list[Term]:
+    """Return the terms of the peak that a kind of memory has: all, unless PyTorch counted it."""
+    terms = memory_terms(question)
+    counted = memory_kind in _COUNTED
+    return [term for term in terms if not (counted and term.name == "context")]
+
+
+def memory_row(question: Question, key: str = "", memory_kind: str | None = None) -> FitRow:
     """Return what memory a question asks for, as a row to predict: bytes of one device."""
-    terms = tuple(memory_terms(question))
+    terms = tuple(measured_terms(question, memory_kind))
     return FitRow(key, terms, groups_of(question), float(question.tokens))
 
 
@@ -123,11 +139,12 @@ def memory_rows(observations: Iterable[ObservedRun]) -> list[FitRow]:
     """Return the rows of measured peaks, and of runs out of memory on a known card."""
     rows = []
     for seen in observations:
-        row = memory_row(seen.learned, seen.observation_id)
         if seen.measured_memory:
+            row = memory_row(seen.learned, seen.observation_id, seen.memory_kind)
             rows.append(replace(row, value=seen.peak_bytes or 0.0))
         elif seen.outcome == "oom" and seen.evidence == "measured" and seen.question.gpu:
             limit = USABLE * seen.question.gpu.memory_bytes
+            row = memory_row(seen.learned, seen.observation_id)
             rows.append(replace(row, value=limit, censored=True))
     return rows
 

@@ -1,7 +1,7 @@
 """Formulas corrected by what was measured nearby: a Gaussian process over physical terms.
 
-A figure (a peak, a time) is the sum of a formula's terms. Each term may be off by a factor, half
-of which all stacks share and half of which is a stack's own; on top, a stack, a stack's method, a
+A figure (a peak, a time) is the sum of a formula's terms. Each term may be off by a factor, of
+which all stacks share a part and the rest is a stack's own; on top, a stack, a stack's method, a
 model and a series of one stack and model may be off together. All of it is Gaussian, so what the
 measured rows say about a new one is linear algebra (kriging; Rasmussen and Williams 2006,
 chapter 2): next to a measured row the answer is that row plus the formula's difference, far from
@@ -94,7 +94,7 @@ class Design:
 def covariance(left: Design, right: Design, prior: Prior) -> Floats:
     """Return how the errors of the formula move together, row by row."""
     found: Floats = left.doubts @ right.doubts.T
-    found *= 0.5 + 0.5 * _same(left, right, "stack")
+    found *= prior.shared + (1 - prior.shared) * _same(left, right, "stack")
     stays = np.outer(left.stays, right.stays)
     grows = np.outer(left.grows, right.grows)
     for level, spread in prior.levels.items():

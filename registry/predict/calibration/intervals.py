@@ -4,11 +4,11 @@ Intervals are conformal: the deviation that the fit gives is scaled by the quant
 off by when the like was held out. There are three kinds of holding out, because a stack that was
 measured is known better than a model that was not, and that better than a new stack: one row, one
 model, one source. A question that names a stack gets the kind that its nearest observation allows;
-one that names none gets the quantiles of a mixture (`open_question`), moved apart by how far
-sources that were held out whole lay outside of theirs. Residuals are logarithms, so an interval
-never reaches zero. MAPIE and crepes were weighed: both are kept well, but they wrap scikit-learn
-estimators, know no nearness and no groups of unequal size, and would bring scipy and scikit-learn
-for what is 30 lines here.
+one that names none gets the middle of a mixture (`open_question`), moved apart by how far like
+questions of sources that were held out whole lay outside of theirs. Residuals are logarithms, so
+an interval never reaches zero. MAPIE and crepes were weighed: both are kept well, but they wrap
+scikit-learn estimators, know no nearness and no groups of unequal size, and would bring scipy and
+scikit-learn for what is 30 lines here.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ import numpy as np
 
 from registry.predict.calibration.fit_rows import MEMORY, TIME, memory_rows, time_rows
 from registry.predict.calibration.gaussian_process import Fit, Start, covariance, fit
-from registry.predict.calibration.mixture import COVERAGE, Interval, plain_interval
-from registry.predict.calibration.open_question import Kin, collect_kin, mix
+from registry.predict.calibration.mixture import COVERAGE, Interval
+from registry.predict.calibration.open_question import GROUPS, Stacks, collect_stacks, group_of, mix
 from registry.predict.calibration.runs import PURPOSES
 from registry.predict.calibration.unstated import Usual, count_usual, settle
+from registry.tracking import track
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -142,7 +143,8 @@ def hold_out(fitted: Fit, split: str) -> list[HeldOut]:
     kernel = covariance(fitted.design, fitted.design, fitted.prior)
     level = {"model": "shape", "source": "stack"}[split]
     groups = dict.fromkeys(row.groups[level] for row in fitted.rows)
-    return [held for group in groups for held in _fold(fitted, kernel, level, group)]
+    tracked = track(groups, f"holding out each {split}", len(groups))
+    return [held for group in tracked for held in _fold(fitted, kernel, level, group)]
 
 
 def _rows_held_out(fitted: Fit) -> list[HeldOut]:
@@ -239,11 +241,15 @@ class Calibration:
     time: Calibrated
     #: How often the settings occur that questions leave open.
     usual: Usual
+    #: By what a dry run of the question at hand says the formula is off.
+    executed: float = 1.0
+    #: Ids of the user's own runs that it was not fitted on: they count as evidence.
+    newer: frozenset[str] = frozenset()
 
     @cached_property
-    def kin(self) -> dict[Kin, tuple[str, ...]]:
+    def stacks(self) -> Stacks:
         """Stacks that have measured a model and kind of training."""
-        return collect_kin(self.observations)
+        return collect_stacks(self.observations, self.newer)
 
 
 def calibrate(observations: Iterable[ObservedRun]) -> Calibration:
@@ -252,7 +258,8 @@ def calibrate(observations: Iterable[ObservedRun]) -> Calibration:
     usual = count_usual(given)
     seen = tuple(replace(one, settled=settle(one, usual)) for one in given)
     memory = calibrate_rows(thin(memory_rows(seen)), MEMORY)
-    open_reach = {"": _rounded(open_quantile(hold_out_open(seen, memory.fit)))}
+    held = hold_out_open(seen, memory.fit)
+    open_reach = {group: _rounded(open_quantile(held, group)) for group in GROUPS}
     return Calibration(
         observations=seen,
         memory=replace(memory, reach={**memory.reach, "open": open_reach}),
@@ -266,8 +273,9 @@ class HeldOpen:
     """What was answered to a question as a source states it, by a fit without that source."""
 
     seen: ObservedRun
-    #: Median, and where it lies nine times in ten, before it is widened.
+    #: The answer, before it is widened.
     plain: Interval
+    group: str
 
     @property
     def score(self) -> float:
@@ -287,35 +295,40 @@ def hold_out_open(
     Nothing is known of the source then: not its settings, not what it calls usual. ``sources``
     names those that are wanted; all, if left out.
     """
-    wanted = sources or dict.fromkeys(one.source_id for one in observations if one.measured_memory)
+    measured = dict.fromkeys(one.source_id for one in observations if one.measured_memory)
+    wanted = list(sources or measured)
     found = []
-    for source in wanted:
+    for source in track(wanted, "holding out each source", len(wanted)):
         others = [one for one in observations if one.source_id != source]
         # from the start: what a fit of all rows found far off, it found with the source's help
         part = fit([row for row in fitted.rows if row.groups["stack"] != source], fitted.prior)
-        usual, kin = count_usual(others), collect_kin(others)
+        usual, stacks = count_usual(others), collect_stacks(others)
         for one in observations:
             if one.source_id == source and one.measured_memory and one.asked is not None:
-                plain = plain_interval(mix(one.asked, part, usual, kin).mixture)
-                found.append(HeldOpen(one, plain))
+                plain = mix(one.asked, part, usual, stacks, one.memory_kind).plain
+                found.append(HeldOpen(one, plain, group_of(one.asked)))
     return found
 
 
-def open_quantile(held: Sequence[HeldOpen], besides: str | None = None) -> float:
-    """Return the 90 % quantile of the scores, each source counting the same.
+def open_quantile(held: Sequence[HeldOpen], group: str, besides: str | None = None) -> float:
+    """Return the 90 % quantile of a group's scores, each source counting the same.
 
-    ``besides`` is a source whose own scores do not count: it is judged by the others'. As in
-    `score_quantile`, one more source of unknown scores is counted in.
+    ``besides`` is a source whose own scores do not count: it is judged by the others'. Where few
+    sources have the group, all scores count. As in `score_quantile`, one more source of unknown
+    scores is counted in.
     """
-    scores = [(one.score, one.seen.source_id) for one in held if one.seen.source_id != besides]
+    others = [one for one in held if one.seen.source_id != besides]
+    alike = [one for one in others if one.group == group]
+    enough = len({one.seen.source_id for one in alike}) >= _SOURCES
+    scores = [(one.score, one.seen.source_id) for one in (alike if enough else others)]
     weighed = _weigh_by_source(scores, _FEW)
     n_sources = len({source for _, source in scores})
     whole = sum(weight for _, weight in weighed) + 1 / max(n_sources, 1)
     return _quantile(weighed, whole, otherwise=0.0)
 
 
-#: Rows from which on a source counts in full.
-_FEW = 5
+#: Rows from which on a source counts in full, and sources from which on a group is judged alone.
+_FEW, _SOURCES = 5, 4
 
 #: Rows of one series and nearly one size are one row to learn from: sizes and formulas this near.
 _NEAR_SIZE, _NEAR_FORMULA = 0.2, 0.03

@@ -68,9 +68,9 @@ class Mixture:
         return math.exp((low + high) / 2)
 
 
-def plain_interval(mixture: Mixture) -> Interval:
-    """Return the median and the 5 % and 95 % quantiles of a mixture."""
-    tail = (1 - COVERAGE) / 2
+def plain_interval(mixture: Mixture, share: float = COVERAGE) -> Interval:
+    """Return the median of a mixture, and what lies beside a share of it in the middle."""
+    tail = (1 - share) / 2
     return Interval(*(mixture.quantile(share) for share in (0.5, tail, 1 - tail)))
 
 

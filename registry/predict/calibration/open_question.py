@@ -12,19 +12,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.predict.calibration.fit_rows import memory_row
-from registry.predict.calibration.mixture import Component, Mixture
-from registry.predict.calibration.unstated import complete, kind_of
+from registry.predict.calibration.mixture import Component, Mixture, plain_interval
+from registry.predict.calibration.unstated import Plausible, complete, complete_like, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from registry.predict.calibration.gaussian_process import Fit
+    from registry.predict.calibration.mixture import Interval
     from registry.predict.calibration.runs import ObservedRun
-    from registry.predict.calibration.unstated import Plausible, Usual
+    from registry.predict.calibration.unstated import Usual
     from registry.predict.question import Question
 
-#: Weight of a stack that has not been measured, where others have measured the same model.
-_NEW = 0.5
+#: Weight of a stack that has not been measured, where others have measured the same model: what
+#: one stack was off by is seldom what another is off by. The user's own stack stands in its place.
+_LIKELY = 0.8
+#: Share of a mixture in its middle that an interval starts from: a setting that is less likely than
+#: what is beside it does not widen the interval.
+_MIDDLE = 0.8
+#: Groups of questions that intervals are widened by: the first leaves least to the software.
+GROUPS = ("adapters on one device", "full, sharded or offloaded")
 
 Kin = tuple[Any, ...]
 
@@ -34,13 +41,50 @@ def kin_of(question: Question) -> Kin:
     return question.model.shape, kind_of(question), question.quant_bits
 
 
-def collect_kin(observations: Iterable[ObservedRun]) -> dict[Kin, tuple[str, ...]]:
-    """Return the stacks that have measured a model and kind of training."""
+@dataclass(frozen=True)
+class Stacks:
+    """Stacks that have measured a model and kind of training."""
+
+    measured: Mapping[Kin, tuple[str, ...]]
+    #: Of the user's own, what the last run was learned with.
+    own: Mapping[tuple[Kin, str | None], Question]
+
+    def likely(self, question: Question) -> list[tuple[str | None, float]]:
+        """Return the stacks that a question may mean, the likeliest first, with their weights.
+
+        Whoever has measured the like means his own stack, everybody else one of his own that has
+        not been measured.
+        """
+        if question.stack is not None:
+            return [(question.stack, 1.0)]
+        kin = kin_of(question)
+        known = self.measured.get(kin, ())
+        first: list[str | None] = [one for one in known if (kin, one) in self.own] or [None]
+        others = [stack for stack in (*known, None) if stack not in first]
+        if not others:
+            return [(None, 1.0)]
+        shares = _LIKELY / len(first), (1 - _LIKELY) / len(others)
+        return [(one, shares[0]) for one in first] + [(one, shares[1]) for one in others]
+
+    def meanings(self, question: Question, stack: str | None, usual: Usual) -> list[Plausible]:
+        """Return what a question may mean on a stack: on the user's own, what was run there."""
+        run = self.own.get((kin_of(question), stack))
+        if run is None:
+            return complete(question, usual)
+        return [Plausible(1.0, complete_like(question, run))]
+
+
+def collect_stacks(observations: Iterable[ObservedRun], newer: Container[str] = ()) -> Stacks:
+    """Return the stacks that have measured; ``newer`` are the ids of the user's own runs."""
     found: dict[Kin, dict[str, None]] = defaultdict(dict)
+    own: dict[tuple[Kin, str | None], Question] = {}
     for seen in observations:
         if seen.measured_memory and seen.question.stack:
-            found[kin_of(seen.question)][seen.question.stack] = None
-    return {kin: tuple(sorted(stacks)) for kin, stacks in found.items()}
+            kin, stack = kin_of(seen.question), seen.question.stack
+            found[kin][stack] = None
+            if seen.observation_id in newer:
+                own[kin, stack] = seen.learned
+    return Stacks({kin: tuple(sorted(stacks)) for kin, stacks in found.items()}, own)
 
 
 @dataclass(frozen=True)
@@ -51,9 +95,19 @@ class OpenMixture:
     components: tuple[Component, ...]
 
     @property
+    def plain(self) -> Interval:
+        """The median and the middle of all answers, from which an interval starts."""
+        return plain_interval(self.mixture, _MIDDLE)
+
+    @property
     def mixture(self) -> Mixture:
         """All answers together."""
         return Mixture(self.components)
+
+    def scaled(self, factor: float) -> OpenMixture:
+        """Return it with each answer times a factor."""
+        found = tuple(Component(c.weight, c.median * factor, c.deviation) for c in self.components)
+        return OpenMixture(self.plausible, found)
 
     def given(self, wanted: Iterable[Plausible]) -> Mixture:
         """Return the answers to some of what it may mean, their weights made 1 again."""
@@ -67,30 +121,32 @@ class OpenMixture:
         return Mixture([Component(c.weight / whole, c.median, c.deviation) for c in kept])
 
 
+def group_of(question: Question) -> str:
+    """Return the group whose held-out answers say how far an interval reaches."""
+    alone = question.sharding in (None, "none") and question.offload in (None, "none")
+    return GROUPS[0] if alone and not question.full else GROUPS[1]
+
+
 def mix(
-    question: Question, fit: Fit, usual: Usual, kin: Mapping[Kin, tuple[str, ...]]
+    question: Question,
+    fit: Fit,
+    usual: Usual,
+    stacks: Stacks,
+    memory_kind: str | None = None,
 ) -> OpenMixture:
-    """Return the answers to all that a question may mean."""
+    """Return the answers to all that a question may mean.
+
+    Of the device's memory, unless ``memory_kind`` names what is asked for.
+    """
     plausible = [
-        type(one)(one.weight * share, one.question.changed(stack=stack))
-        for one in complete(question, usual)
-        for stack, share in _stacks(one.question, kin)
+        Plausible(one.weight * share, one.question.changed(stack=stack))
+        for stack, share in stacks.likely(question)
+        for one in stacks.meanings(question, stack, usual)
     ]
-    rows = [memory_row(one.question) for one in plausible]
+    rows = [memory_row(one.question, memory_kind=memory_kind) for one in plausible]
     means, deviations = fit.predict_many(rows)
     components = tuple(
         Component(one.weight, float(mean), math.log1p(float(deviation / mean)))
         for one, mean, deviation in zip(plausible, means, deviations, strict=True)
     )
     return OpenMixture(tuple(plausible), components)
-
-
-def _stacks(
-    question: Question, kin: Mapping[Kin, tuple[str, ...]]
-) -> list[tuple[str | None, float]]:
-    if question.stack is not None:
-        return [(question.stack, 1.0)]
-    known = kin.get(kin_of(question), ())
-    if not known:
-        return [(None, 1.0)]
-    return [(None, _NEW), *((stack, (1 - _NEW) / len(known)) for stack in known)]

@@ -188,8 +188,9 @@ def _peak(row: Mapping[str, Any], question: Question) -> float | None:
 
 
 def _seconds(row: Mapping[str, Any], question: Question) -> float | None:
-    if row.get("seconds_per_step") is not None and row.get("grad_accum_steps"):
-        return float(row["seconds_per_step"]) / float(row["grad_accum_steps"])
+    step = _seconds_per_step(row)
+    if step is not None and row.get("grad_accum_steps"):
+        return step / float(row["grad_accum_steps"])
     each = _seconds_per_sample(row)
     if each is None:
         return None
@@ -197,9 +198,20 @@ def _seconds(row: Mapping[str, Any], question: Question) -> float | None:
     return each * question.micro_batch_size * data_parallel
 
 
+def _seconds_per_step(row: Mapping[str, Any]) -> float | None:
+    if row.get("seconds_per_step") is not None:
+        return float(row["seconds_per_step"])
+    if row.get("total_seconds") and row.get("n_steps"):
+        return float(row["total_seconds"]) / float(row["n_steps"])
+    return None
+
+
 def _seconds_per_sample(row: Mapping[str, Any]) -> float | None:
-    """Return seconds per sample over all devices: of the run's total, whose figure is finer."""
-    if row.get("total_seconds") and row.get("n_samples"):
+    """Return seconds per sample over all devices: of the run's total, whose figure is finer.
+
+    A run of so many steps need not have seen the whole data set.
+    """
+    if row.get("total_seconds") and row.get("n_samples") and not row.get("n_steps"):
         return float(row["total_seconds"]) / float(row["n_samples"])
     if row.get("samples_per_second"):
         return 1 / float(row["samples_per_second"])

@@ -3,6 +3,7 @@ select
     r.*,
     r.observation_id in (select observation_id from finetuning) as is_finetuning,
     c.param_dtype,
+    c.n_steps,
     c.packing,
     c.kernels,
     c.tensor_parallel,

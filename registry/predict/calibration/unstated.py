@@ -13,7 +13,8 @@ from itertools import product
 from math import log
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.predict.formula.peak_memory import memory_terms, total
+from registry.predict.calibration.fit_rows import measured_terms
+from registry.predict.formula.term import total
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -33,9 +34,11 @@ _PLAUSIBLE: Final[Mapping[str, tuple[Any, ...]]] = {
     "loss_kernel": ("whole", "chunked", "liger"),
     "adapters": ((8, ("q_proj", "v_proj")), (16, ("all-linear",)), (64, ("all-linear",))),
 }
-#: Settings that are named only where they are not the usual ones, so that counting would mislead.
+#: Settings that are named mostly where they are not the usual ones, so that counting would mislead:
+#: judgement of how often those who say nothing mean each.
 _FIXED: Final[Mapping[str, Choices]] = {
-    "loss_kernel": (("whole", 0.6), ("chunked", 0.2), ("liger", 0.2)),
+    "attention": (("flash2", 0.93), ("eager", 0.07)),
+    "loss_kernel": (("whole", 0.9), ("chunked", 0.05), ("liger", 0.05)),
 }
 #: What counting starts from, in sources: a value that nobody states is still possible.
 _START: Final = 0.5
@@ -185,6 +188,12 @@ def complete(question: Question, usual: Usual) -> list[Plausible]:
     return [Plausible(one.weight / whole, one.question) for one in found]
 
 
+def complete_like(question: Question, run: Question) -> Question:
+    """Return the question with what it leaves open as a run has it."""
+    named = (fields_of(question, each, _PLAUSIBLE[each][0]) for each in open_settings(question))
+    return question.changed(**{name: getattr(run, name) for fields in named for name in fields})
+
+
 def settle(seen: ObservedRun, usual: Usual) -> dict[str, Any] | None:
     """Return the settings of a measured run that its peak and what is usual make likeliest.
 
@@ -197,13 +206,14 @@ def settle(seen: ObservedRun, usual: Usual) -> dict[str, Any] | None:
     options = complete(seen.question, usual)
     chosen = options[0].question
     if seen.measured_memory:
-        chosen = max(options, key=lambda one: _likelihood(one, seen.peak_bytes or 1.0)).question
+        chosen = max(options, key=lambda one: _likelihood(one, seen)).question
     named = (fields_of(seen.question, each, _PLAUSIBLE[each][0]) for each in settings)
     return {name: getattr(chosen, name) for fields in named for name in fields}
 
 
-def _likelihood(one: Plausible, peak: float) -> float:
-    off = log(peak / total(memory_terms(one.question)))
+def _likelihood(one: Plausible, seen: ObservedRun) -> float:
+    formula = total(measured_terms(one.question, seen.memory_kind))
+    off = log((seen.peak_bytes or 1.0) / formula)
     return log(one.weight) - 0.5 * (off / _OFF) ** 2
 
 

@@ -4,6 +4,7 @@ Fake tensors on ``cuda`` need a CUDA build of torch, so the graph is executed wi
 and these differences are put in:
 
 - dropout is one operator that keeps a mask of one byte per element (the CPU keeps a scaled noise);
+  that of attention is made again inside the kernel (the CPU falls back to the whole matrix);
 - autocast computes softmax, layer norm and losses in fp32 (torch, "CUDA Ops that can autocast to
   float32"; the CPU's list is shorter);
 - the backward pass of flash attention holds the query's gradient in fp32 and, with grouped
@@ -47,6 +48,8 @@ def cuda_operators() -> Iterator[None]:
     replaced: dict[str, Callable[..., Any]] = {"dropout": _dropout}
     replaced |= {name: partial(_softmax, getattr(_functional, name)) for name in _SOFTMAXES}
     replaced |= {name: partial(_upcast, getattr(_functional, name)) for name in _IN_FP32}
+    attention = _functional.scaled_dot_product_attention
+    replaced["scaled_dot_product_attention"] = partial(_attention, attention)
     with ExitStack() as patches:
         for name, function in replaced.items():
             patches.enter_context(patch.object(_functional, name, function))
@@ -71,6 +74,10 @@ def _upcast(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         args = tuple(_in_fp32(value) for value in args)
         kwargs = {name: _in_fp32(value) for name, value in kwargs.items()}
     return function(*args, **kwargs)
+
+
+def _attention(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **{**kwargs, "dropout_p": 0.0})
 
 
 def _is_half(value: Any) -> bool:

@@ -18,6 +18,7 @@ from registry.measure.running.model_builder import (
     peft_config,
     torch_dtype,
 )
+from registry.predict.dryrun.fake_operators import register_flash
 
 if TYPE_CHECKING:
     from registry.measure.trial_settings import Settings
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 def build_meta(settings: Settings, source: dict[str, Any], recipe: Recipe) -> Any:
     """Return the model on the meta device: quantized, with adapters and checkpointing as asked."""
-    model = build_random(_unquantized(settings), load_config(source), "meta")
+    model = _build_plain(settings, source, recipe)
     model.config.use_cache = False
     if settings.quantization != "none":
         _quantize(model, settings)
@@ -47,16 +48,41 @@ def _checkpoint(model: Any, *, reentrant: bool) -> None:
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=options)
 
 
-def _unquantized(settings: Settings) -> Settings:
-    """Return the settings of the model before it is quantized.
+def _build_plain(settings: Settings, source: dict[str, Any], recipe: Recipe) -> Any:
+    """Return the model before it is quantized.
 
-    ``flash2`` needs its own package and a GPU; sdpa without a mask keeps the same tensors.
+    transformers is told of the stand-in for FlashAttention once the model is there: it has no
+    place among the words of a trial.
     """
-    attention = "sdpa" if settings.attention == "flash2" else settings.attention
-    return replace(settings, quantization="none", attention=attention)
+    flash = settings.attention == "flash2"
+    plain = replace(
+        settings,
+        quantization="none",
+        attention="eager" if flash else settings.attention,
+        dtype="fp32" if recipe.weights_fp32 else settings.dtype,
+    )
+    model = build_random(plain, load_config(source), "meta")
+    if flash:
+        model.set_attn_implementation(register_flash())
+    return model
+
+
+#: What families call their fused projections of attention.
+_FUSED_NAMES = ("qkv_proj", "c_attn", "query_key_value", "Wqkv", "W_pack")
+
+
+def _with_targets(model: Any, settings: Settings) -> Settings:
+    """Return the settings with modules that the family has, where it has none of those stated."""
+    there = {name.split(".")[-1] for name, _ in model.named_modules()}
+    if there.intersection(settings.lora_target_modules):
+        return settings
+    found = tuple(name for name in _FUSED_NAMES if name in there)
+    return replace(settings, lora_target_modules=found or ("all-linear",))
 
 
 def _with_adapters(model: Any, settings: Settings, recipe: Recipe) -> Any:
+    if recipe.family_targets:
+        settings = _with_targets(model, settings)
     if recipe.adapters_fp32:
         return add_adapters(model, settings)
     peft = import_module("peft")
@@ -65,13 +91,27 @@ def _with_adapters(model: Any, settings: Settings, recipe: Recipe) -> Any:
 
 def _quantize(model: Any, settings: Settings) -> None:
     quantized = _linear_int8 if settings.quantization == "int8" else _linear_4bit
-    for name, linear in find_linears(model):
+    for name, linear in [*find_linears(model), *_transposed(model)]:
         layer = quantized(linear, settings)
         layer.bias = linear.bias
         model.set_submodule(name, layer.requires_grad_(requires_grad=False))
     model.requires_grad_(requires_grad=False)
     model.is_loaded_in_4bit = settings.quantization in ("nf4", "fp4")
     model.is_loaded_in_8bit = settings.quantization == "int8"
+
+
+def _transposed(model: Any) -> list[tuple[str, Any]]:
+    """Return GPT-2's layers, which transformers quantizes too, as linear ones."""
+    torch = import_module("torch")
+    conv1d = import_module("transformers.pytorch_utils").Conv1D
+    found = []
+    for name, module in model.named_modules():
+        if type(module) is conv1d:
+            sizes, dtype = module.weight.shape, module.weight.dtype
+            linear = torch.nn.Linear(*sizes, bias=False, device="meta", dtype=dtype)
+            linear.bias = module.bias
+            found.append((name, linear))
+    return found
 
 
 def _linear_4bit(linear: Any, settings: Settings) -> Any:

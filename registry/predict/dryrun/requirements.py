@@ -22,7 +22,8 @@ def check_packages(settings: Settings) -> list[str]:
     missing = next((name for name in needed if find_spec(name) is None), None)
     if missing is None:
         return []
-    return [f"dry run: {missing} is not installed: pip install 'peft-registry[train]'"]
+    way_out = "pip install 'peft-registry[train]', or ask without it, which takes the formula"
+    return [f"dry run: {missing} is not installed: {way_out}"]
 
 
 def check_settings(settings: Settings) -> list[str]:

@@ -34,8 +34,12 @@ class Recipe:
     Attributes:
         autocast: Mixed precision over the forward pass, where the dtype has 16 bits.
         adapters_fp32: PEFT holds adapters in fp32 on a 16-bit base (``autocast_adapter_dtype``).
+        weights_fp32: Unquantized weights are held in fp32 (``torch_dtype`` not given, as in full
+            training with ``bf16=True``); autocast casts them.
         frozen_fp32: On a quantized base, norms, embeddings and head are held in fp32
             (``prepare_model_for_kbit_training``).
+        family_targets: Adapters are on the projections of attention as the family calls them,
+            where it has no modules of the names that are stated.
         loss: ``upcast``: logits are cast to fp32 inside the loss (transformers since 4.45);
             ``shifted``: they are returned in fp32 and a shifted copy is made (before);
             ``plain``: the loss is taken in the dtype of the logits.
@@ -53,7 +57,9 @@ class Recipe:
 
     autocast: bool = True
     adapters_fp32: bool = True
+    weights_fp32: bool = False
     frozen_fp32: bool = True
+    family_targets: bool = False
     loss: str = "upcast"
     outputs_fp32: bool = True
     keeps_outputs: bool = False

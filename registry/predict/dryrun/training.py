@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from registry.measure.running.model_builder import torch_dtype
 from registry.predict.dryrun import cuda_operators
 from registry.predict.dryrun.fake_model import build_meta, fill_with_fakes
+from registry.predict.dryrun.fake_operators import fake_operators
 from registry.predict.dryrun.notes import collect_notes
 from registry.predict.dryrun.optimizers import build_optimizer
 from registry.predict.dryrun.result import DryRun, Recipe
@@ -54,26 +55,6 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-@contextmanager
-def _unpacked() -> Iterator[None]:
-    """Have transformers see one sequence per row, as it would by reading the positions.
-
-    The values of a fake cannot be read, and transformers then builds a mask for packed sequences,
-    with which attention keeps other tensors. Versions without the function read nothing.
-    """
-    masks = import_module("transformers.masking_utils")
-    name = "find_packed_sequence_indices"
-    before = getattr(masks, name, None)
-    if before is None:
-        yield
-        return
-    setattr(masks, name, lambda *_args, **_options: None)
-    try:
-        yield
-    finally:
-        setattr(masks, name, before)
-
-
 class _Training:
     """One model, its optimizer, and the tracker that watches them."""
 
@@ -114,7 +95,7 @@ class _Training:
     def run(self) -> None:
         """Execute the steps."""
         with ExitStack() as modes:
-            modes.enter_context(_unpacked())
+            modes.enter_context(fake_operators())
             if self._on_cuda:
                 modes.enter_context(cuda_operators.cuda_operators())
             modes.enter_context(self._tracker)

@@ -15,7 +15,14 @@ import numpy as np
 
 from registry.contract.resources import parse_yaml
 from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, judge
-from registry.predict.calibration.fit_rows import MEMORY, TIME, USABLE, memory_rows, time_rows
+from registry.predict.calibration.fit_rows import (
+    MEMORY,
+    TIME,
+    USABLE,
+    measured_terms,
+    memory_rows,
+    time_rows,
+)
 from registry.predict.calibration.gaussian_process import fit
 from registry.predict.calibration.intervals import (
     hold_out,
@@ -28,8 +35,8 @@ from registry.predict.calibration.intervals import (
 from registry.predict.calibration.mixture import Interval, widened
 from registry.predict.calibration.runs import PURPOSES
 from registry.predict.calibration.unstated import count_usual, settle
-from registry.predict.formula.peak_memory import memory_terms, total
 from registry.predict.formula.published import PUBLISHED
+from registry.predict.formula.term import total
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -201,14 +208,12 @@ def _measured_sources(seen: Iterable[ObservedRun]) -> list[str]:
 
 def _open(held: Sequence[HeldOpen]) -> list[Judged]:
     """Return the answers, each widened by the scores of all sources but its own."""
-    by = {
-        source: open_quantile(held, source)
-        for source in dict.fromkeys(one.seen.source_id for one in held)
-    }
+    folds = dict.fromkeys((one.group, one.seen.source_id) for one in held)
+    by = {(group, source): open_quantile(held, group, source) for group, source in folds}
     return [
         Judged(
             one.seen.source_id,
-            widened(one.plain, by[one.seen.source_id]),
+            widened(one.plain, by[one.group, one.seen.source_id]),
             one.seen.peak_bytes or 0.0,
         )
         for one in held
@@ -233,15 +238,21 @@ def _pooled(judged: Sequence[Judged]) -> tuple[Score, ...]:
 def _peers(rows: Sequence[ObservedRun]) -> tuple[Score, ...]:
     """Return the scores of formulas that know no measured figure, on what the sources state."""
 
-    def judged(of: Callable[[Question], float]) -> list[Judged]:
-        asked = [(one, of(one.asked or one.question)) for one in rows]
+    def judged(of: Callable[[Question, str | None], float]) -> list[Judged]:
+        asked = [(one, of(one.asked or one.question, one.memory_kind)) for one in rows]
         return [
             Judged(one.source_id, Interval(value, value, value), one.peak_bytes or 0.0)
             for one, value in asked
         ]
 
-    formulas = {"our formula alone": lambda question: total(memory_terms(question)), **PUBLISHED}
-    return tuple(score(name, judged(of)) for name, of in formulas.items())
+    ours = score("our formula alone", judged(lambda *asked: total(measured_terms(*asked))))
+    return (
+        ours,
+        *(
+            score(name, judged(lambda question, _, of=of: of(question)))  # type: ignore[misc]
+            for name, of in PUBLISHED.items()
+        ),
+    )
 
 
 def _near(fitted: Fit, name: str) -> Score:

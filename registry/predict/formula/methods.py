@@ -240,11 +240,16 @@ def check_method(method: str) -> None:
     """Raise QuestionError for a method whose memory no formula here gives."""
     if method == "full" or method in METHODS:
         return
+    bound = "--method full bounds it from above; " if method in _PARTS_OF_FULL else ""
     raise QuestionError(
         f"method {method}: neither measured runs nor an execution check a formula of its memory, "
-        f"so it is not computed; expected one of full, {', '.join(METHODS)}; what was measured of "
-        f"it: registry ls --method {method}"
+        f"so it is not computed; expected one of full, {', '.join(METHODS)}; {bound}what was "
+        f"measured of it: registry ls --method {method}"
     )
+
+
+#: Methods that keep gradients and states of a part of what full training keeps them of.
+_PARTS_OF_FULL = frozenset({"badam", "freeze", "galore", "lisa", "llama_pro"})
 
 
 def method_params(question: Question) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from registry.predict.formula.activations import activations, fragmentation, logits
+from registry.predict.formula.parallel import Stage, end_stages, kept_of
 from registry.predict.formula.state import gradients, runtime, step_temporaries, trained, weights
 from registry.predict.formula.term import Term, total
 
@@ -31,11 +32,19 @@ def memory_terms(question: Question) -> list[Term]:
 
     The peak is what stays (weights, optimizer state, adapters, context; gradients too where they
     are accumulated) plus the larger of two moments: the start of the backward pass (activations and
-    logits alive) and the optimizer's step (gradients and its temporaries alive).
+    logits alive) and the optimizer's step (gradients and its temporaries alive). Of a split model,
+    it is the fullest device's.
     """
+    stages = end_stages(question) if question.is_split else (Stage(question),)
+    return max((_terms(stage) for stage in stages), key=total)
+
+
+def _terms(stage: Stage) -> list[Term]:
+    question = stage.question
     stay = [*weights(question), *trained(question), *runtime(question)]
     made = gradients(question)
-    backward = [*activations(question), *logits(question), *fragmentation(question)]
+    made_logits = logits(question) if stage.has_logits else []
+    backward = [*kept_of(stage, activations(question)), *made_logits, *fragmentation(question)]
     step = step_temporaries(question)
     if question.keeps_gradients:
         stay += made

@@ -31,7 +31,9 @@ def weights(question: Question) -> list[Term]:
 
     Blockwise quantization adds its scales: 4 bytes per 64 weights in NF4 and FP4 (Dettmers et al.
     2023, QLoRA, section 3), about 2.5 bytes per 128 in GPTQ's groups. PEFT turns what bitsandbytes
-    left unquantized to fp32 (`prepare_model_for_kbit_training`); Unsloth does not.
+    left unquantized to fp32 (`prepare_model_for_kbit_training`); Unsloth does not. bitsandbytes
+    quantizes linear layers: experts that transformers 5 fuses into one tensor are none (read off
+    `replace_with_bnb_linear`, and checked by a dry run).
     """
     model, bits = question.model, question.quant_bits
     if question.offloads_params:
@@ -44,10 +46,13 @@ def weights(question: Question) -> list[Term]:
             *_cast_weights(question),
             *_gathered_terms(question),
         ]
-    scales = model.linear_params * (4 / 64 if question.bitsandbytes else 2.5 / 128)
+    quantized = model.linear_params - question.plain_experts
+    plain = _FP32_BYTES if question.keeps_fp32_embeddings else _HALF_BYTES
+    scales = quantized * (4 / 64 if question.bitsandbytes else 2.5 / 128)
     wide = question.keeps_fp32_embeddings * 2 * model.embedding_params
     return [
-        Term("quantized_weights", "weights", model.linear_params * bits / 8 / shards, 0.04),
+        Term("quantized_weights", "weights", quantized * bits / 8 / shards, 0.04),
+        Term("experts", "weights", plain * question.plain_experts / shards, 0.03),
         Term("scales", "weights", scales * (bits < _ROWWISE_BITS) / shards, 0.5),
         Term("embeddings", "weights", 2 * model.embedding_params / shards, 0.03),
         Term("fp32_embeddings", "weights", wide / shards, 0.25),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from registry.errors import QuestionError
 from registry.predict.formula.flops import count_flops
 from registry.predict.formula.term import Term
 from registry.predict.sharding import SHARDS_WEIGHTS
@@ -26,7 +27,16 @@ DEQUANTIZATION = {"bitsandbytes": 2.0, "gptq": 8.0}
 
 
 def time_terms(question: Question) -> list[Term]:
-    """Return the summands of the seconds of one micro-batch, the optimizer's share included."""
+    """Return the summands of the seconds of one micro-batch, the optimizer's share included.
+
+    Raises QuestionError for a split model: no measured run checks what its parts wait for.
+    """
+    if question.is_split:
+        raise QuestionError(
+            f"tensor_parallel {question.tensor_parallel or 1} x pipeline_parallel "
+            f"{question.pipeline_parallel or 1}: the time of a split model is not computed; "
+            "expected 1; ask with --sharding zero3 or fsdp instead"
+        )
     terms = [*_compute(question), *_dequantize(question), *_update(question)]
     terms += [*_communicate(question), *_offload(question)]
     return [term for term in terms if term.value]

@@ -104,6 +104,21 @@ def test_a_row_with_memory_and_no_speed_has_no_invented_reason(
     assert "a100_80gb.csv: 1 rows have memory, no speed and no stated reason" in read(table).missing
 
 
+@pytest.mark.parametrize(
+    ("changed", "flags"),
+    [
+        ({**SILENT, "mem_nvidia_mem_reserved": "79500.0"}, ["memory_is_delta", "peak_at_capacity"]),
+        ({**SILENT, "mem_nvidia_mem_reserved": "79000.0"}, ["memory_is_delta"]),  # 96.4 %
+        ({"mem_nvidia_mem_reserved": "79500.0"}, ["memory_is_delta"]),  # with a speed: it went on
+    ],
+)
+def test_a_full_card_without_speed_may_have_run_out_of_memory(
+    tmp_path: Path, observe: Observe, changed: dict[str, str], flags: list[str]
+) -> None:
+    (observation,) = observe(write_table(tmp_path, {**ROW, **changed}))
+    assert observation["flags"] == flags
+
+
 def test_equal_rows_stay_apart(tmp_path: Path, observe: Observe) -> None:
     first, second = observe(write_table(tmp_path, ROW, ROW))
     assert (first["run_id"], second["run_id"]) == ("a100_80gb.csv, row 1", "a100_80gb.csv, row 2")

@@ -161,10 +161,11 @@ def test_a_table_of_one_s_own_needs_a_mapping(
     tmp_path: Path, read: Callable[..., Imported]
 ) -> None:
     (tmp_path / "mine.csv").write_text("model,memory\nx,1\n", encoding="utf-8")
+    path = tmp_path / "mine.csv"
     assert read(tmp_path, kind="csv").refused[0].reason == (
-        "a table of no known producer; say what its columns mean with a mapping "
-        f"(`registry import {tmp_path / 'mine.csv'} --draft > mapping.yaml` drafts it; then "
-        "`--from csv --mapping mapping.yaml`)"
+        "a table of no known producer; say what its columns mean with a mapping: "
+        f"`registry import {path} --draft > mapping.yaml` drafts one; fill in what is '?', "
+        f"then `registry import {path} --mapping mapping.yaml` adds the rows"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,12 +18,12 @@ from registry.predict.answer.prediction import (
     Prediction,
     estimate_cost,
     judge,
-    predict_dry_run,
     predict_memory,
     raise_to_floor,
 )
 from registry.predict.answer.will_it_fit import answer
 from registry.predict.calibration.mixture import Interval
+from registry.predict.dryrun.correction import correct, likeliest
 from registry.predict.formula.peak_memory import GIB
 
 if TYPE_CHECKING:
@@ -90,6 +91,49 @@ def test_that_oom_does_not_decide_a_question_that_may_be_leaner(
 ) -> None:
     question = ask("llama-2-7b", "rtx-3090", **{**FAILED, **leaner})
     assert not any("ran out of memory" in why for why in answer(question, calibration).reasons)
+
+
+def test_a_run_of_no_less_decides_on_a_card_of_no_less(
+    calibration: Calibration, cards: list[Accelerator]
+) -> None:
+    ran = next(
+        one
+        for one in calibration.observations
+        if one.source_id == "llama2-lora-3090"
+        and one.outcome == "ok"
+        and one.question.gradient_checkpointing
+        and (one.question.seq_len, one.question.micro_batch_size) == (2048, 3)
+    )
+    same = ran.question.changed(stack=None)
+    found = answer(same, calibration)
+    assert found.verdict == "fits"
+    assert found.reasons[0] == (
+        f"observation {ran.observation_id} (llama2-lora-3090) of no less than this ran on a card "
+        "with no more memory"
+    )
+    assert answer(same.changed(micro_batch_size=2), calibration).verdict == "fits"
+    smaller = next(card for card in cards if card.gpu_id == "rtx-4060-ti-16gb")
+    for other in ({"micro_batch_size": 4}, {"gpu": smaller}, {"gradient_checkpointing": None}):
+        reasons = answer(same.changed(**other), calibration).reasons
+        assert not any("of no less than this ran" in why for why in reasons)
+
+
+@pytest.mark.parametrize("setting", ["seq_len", "micro_batch_size"])
+@pytest.mark.parametrize("stated", [{}, {"quant_bits": 4}, {"method": "full", "sharding": "zero3"}])
+def test_more_never_lowers_an_interval(
+    ask: Ask, calibration: Calibration, setting: str, stated: dict[str, Any]
+) -> None:
+    question = ask("llama-3.1-8b", n_gpus=4 if "sharding" in stated else 1, **stated)
+    figures = [
+        predict_memory(question.changed(**{setting: value}), calibration).figure
+        for value in (1, 2, 8, 64, 512, 4096)
+    ]
+    # what is doubted of the context counts for less of a larger peak: from one token to two the
+    # upper end falls by less than this
+    slack = 1 + 1e-5
+    for end in ("low", "value", "high"):
+        ends = [getattr(figure, end) for figure in figures]
+        assert all(one <= more * slack for one, more in itertools.pairwise(ends))
 
 
 def test_more_tokens_never_need_less_than_was_measured_with_fewer(
@@ -197,15 +241,33 @@ def test_a_neighbour_carries_over_by_the_formulas_difference(
     assert moved > (seen.observation.peak_bytes or 0)
 
 
-def test_a_dry_run_takes_the_place_of_what_the_formula_says(
+def test_a_dry_run_corrects_the_answer_and_all_its_variations(
     ask: Ask, calibration: Calibration
 ) -> None:
     question = ask("qwen-7b", quant_bits=4)
-    found = predict_dry_run(question, calibration, 10 * GIB)
-    formula = predict_memory(question, calibration).figure
-    assert found.predictor == "dry run on fake tensors"
-    assert found.figure.value == pytest.approx(10 * GIB + 1e9)
-    assert found.figure.high / found.figure.value == pytest.approx(formula.high / formula.value)
+    formula = predict_memory(question, calibration)
+    meant = likeliest(question, calibration)
+    corrected = correct(meant, calibration, 40 * GIB)
+    assert predict_memory(meant, corrected).figure.value == pytest.approx(40 * GIB + 1e9)
+    found = predict_memory(question, corrected)
+    assert found.predictor == "dry run on fake tensors, with the formula's interval"
+    assert found.figure.value / formula.figure.value == pytest.approx(corrected.executed)
+    assert found.figure.high / found.figure.value == pytest.approx(
+        formula.figure.high / formula.figure.value
+    )
+    assert found.meanings is not None
+    assert formula.meanings is not None
+    assert found.meanings.mixture.quantile(0.5) == pytest.approx(
+        corrected.executed * formula.meanings.mixture.quantile(0.5)
+    )
+
+
+def test_a_dry_run_corrects_the_answer_of_a_named_stack(ask: Ask, calibration: Calibration) -> None:
+    question = ask("qwen-7b", quant_bits=4, stack="swift-benchmark")
+    corrected = correct(likeliest(question, calibration), calibration, 40 * GIB)
+    found = predict_memory(question, corrected)
+    assert found.figure.value == pytest.approx(40 * GIB + 1e9)
+    assert sum(found.parts.values()) == pytest.approx(found.figure.value)
 
 
 def test_cost_follows_from_the_step(ask: Ask, calibration: Calibration) -> None:

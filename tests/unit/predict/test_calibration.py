@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from registry.predict.calibration.fit_rows import FitRow
+from registry.predict.calibration.fit_rows import FitRow, measured_terms
 from registry.predict.calibration.intervals import (
     NEARNESS,
     HeldOut,
@@ -16,6 +16,7 @@ from registry.predict.calibration.intervals import (
     nearness,
     score_quantile,
 )
+from registry.predict.calibration.open_question import GROUPS, group_of
 from registry.predict.calibration.runs import mean_tokens_below
 from registry.predict.formula.peak_memory import Term
 
@@ -52,6 +53,19 @@ def test_each_source_counts_the_same_where_they_are_pooled() -> None:
 
 def test_without_scores_the_interval_is_a_normal_one() -> None:
     assert score_quantile([], "row") == 1.645
+
+
+def test_what_pytorch_counts_has_no_context(ask: Ask) -> None:
+    whole, counted = (measured_terms(ask("qwen-7b"), kind) for kind in ("device", "reserved"))
+    assert {one.name for one in whole} - {one.name for one in counted} == {"context"}
+    assert measured_terms(ask("qwen-7b"), "unknown") == whole
+
+
+def test_questions_are_grouped_by_what_spreads_or_trains_all(ask: Ask) -> None:
+    plain = ask("qwen-7b", sharding="none", offload="none")
+    others = ({"method": "full"}, {"sharding": "fsdp", "n_gpus": 2}, {"offload": "activations"})
+    assert group_of(plain) == GROUPS[0]
+    assert {group_of(plain.changed(**one)) for one in others} == {GROUPS[1]}
 
 
 def test_an_interval_never_reaches_zero() -> None:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import registry
+from registry.api import Registry
 from registry.errors import QuestionError
 from registry.predict.answer.prediction import predict_memory, predict_time
+from registry.predict.answer.will_it_fit import answer
 from registry.predict.calibration.calibration_file import (
     format_calibration,
     parse_calibration,
@@ -19,7 +21,7 @@ from registry.predict.calibration.calibration_file import (
     write_calibration,
 )
 from registry.predict.calibration.intervals import calibrate
-from registry.store.folder import curated_dir
+from registry.store.folder import Folder, Location, curated_dir
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,15 +49,50 @@ def test_writing_leaves_one_file(tmp_path: Path, calibration: Calibration) -> No
     assert text == format_calibration(parse_calibration(text)) == format_calibration(made)
 
 
+def test_a_users_own_run_counts_at_once(tmp_path: Path, ask: Ask, calibration: Calibration) -> None:
+    question = ask("llama-2-7b", "a100-80gb", seq_len=1024, micro_batch_size=2)
+    before = answer(question, calibration).prediction.figure
+    measured = round(1.5 * before.value)
+    opened = Registry(Location(Folder(tmp_path / "mine"), Folder(curated_dir())))
+    opened.add(
+        {
+            "source": {"source_id": "my-runs", "kind": "person"},
+            "observations": [
+                {
+                    "outcome": "ok",
+                    "configuration": {
+                        "model_id": "llama-2-7b",
+                        "method": "lora",
+                        "gpu_id": "a100-80gb",
+                        "n_gpus": 1,
+                        "seq_len": 1024,
+                        "micro_batch_size": 2,
+                    },
+                    "measurements": [
+                        {"metric": "peak_memory", "kind": "device", "value": measured}
+                    ],
+                }
+            ],
+        }
+    )
+    own = read_calibration(opened)
+    assert len(own.newer) == 1
+    found = answer(question, own)
+    assert found.prediction.figure.value == pytest.approx(measured, rel=0.1)
+    assert found.prediction.figure.low < measured < found.prediction.figure.high
+    assert found.nearest[0].observation.observation_id in own.newer
+    assert "one run of yours, newer than the calibration, counted as evidence" in found.reasons
+
+
 def test_another_version_is_refused() -> None:
     with pytest.raises(QuestionError) as caught:
         parse_calibration(json.dumps({"version": 0}), "x.json")
     assert str(caught.value) == (
-        "x.json: found version 0; expected 2; write it again with `registry calibrate`"
+        "x.json: found version 0; expected 3; write it again with `registry calibrate`"
     )
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"version": 2}'])
+@pytest.mark.parametrize("text", ["", "[]", '{"version": 3}'])
 def test_what_is_no_calibration_is_refused(text: str) -> None:
     with pytest.raises(QuestionError, match=r"x\.json: found no calibration .*registry calibrate"):
         parse_calibration(text, "x.json")

@@ -17,6 +17,7 @@ PRIOR = Prior(
     local=0.03,
     reach=2.0,
     noise=0.01,
+    shared=0.5,
 )
 
 

@@ -104,9 +104,16 @@ def test_a_refusal_says_what_is_computed_and_where_to_look(ask: Ask) -> None:
         ask("llama-2-7b", method="galore")
     assert str(caught.value) == (
         "method galore: neither measured runs nor an execution check a formula of its memory, so "
-        f"it is not computed; expected one of full, {', '.join(METHODS)}; what was measured of it: "
-        "registry ls --method galore"
+        f"it is not computed; expected one of full, {', '.join(METHODS)}; --method full bounds it "
+        "from above; what was measured of it: registry ls --method galore"
     )
+
+
+def test_full_training_bounds_the_methods_that_train_parts_of_it(ask: Ask) -> None:
+    """As measured of qwen-7b on an A100 (`ms-swift-benchmark-2024-07`): GaLore, LISA."""
+    full = total(memory_terms(ask("qwen-7b", method="full", grad_accum_steps=16)))
+    assert full > 50.5e9  # GaLore of rank 128
+    assert full > 34.2e9  # LISA with 4 layers
 
 
 def test_no_computed_method_takes_exactly_what_lora_takes(ask: Ask) -> None:
@@ -126,8 +133,8 @@ def test_an_optimizer_is_computed_or_refused_by_name(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"tensor_parallel": 2}, "tensor_parallel 2: too few measured runs"),
-        ({"pipeline_parallel": 4}, "pipeline_parallel 4: too few measured runs"),
+        ({"tensor_parallel": 2}, "tensor_parallel 2 with method lora: no measured run"),
+        ({"pipeline_parallel": 4}, "pipeline_parallel 4 with method lora: no measured run"),
         ({"n_gpus": 3, "n_nodes": 2}, "n_nodes 2: found 3 devices in all"),
         ({"loss_kernel": "magic"}, "loss_kernel: found 'magic'; expected one of whole, chunked, "),
         (

@@ -70,6 +70,19 @@ def test_a_model_without_a_shape_is_left_out(catalogue: Catalogue) -> None:
     assert len(collect_observations([row], {})) == 1
 
 
+def test_a_run_that_states_its_steps_is_timed_by_them(catalogue: Catalogue) -> None:
+    row: dict[str, Any] = {
+        "observation_id": "x", "source_id": "s", "outcome": "ok", "evidence": "measured",
+        "method": "lora", "seq_len": 512, "micro_batch_size": 2, "grad_accum_steps": 4,
+        "total_seconds": 480.0, "n_steps": 60, "n_samples": 100_000,
+        **catalogue.models["qwen-7b"],
+    }  # fmt: skip
+    (timed,) = collect_observations([row], {})
+    assert timed.seconds == pytest.approx(480 / 60 / 4)
+    (unknown,) = collect_observations([{**row, "grad_accum_steps": None}], {})
+    assert unknown.seconds is None
+
+
 @pytest.fixture(scope="module")
 def recorded() -> list[ObservedRun]:
     return read_observations(open_registry(curated_dir()))

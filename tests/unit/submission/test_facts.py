@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from registry.contract import rule_facts
-from registry.submission.facts import collect_facts, format_fact, peak_memory_per_gpu
+from registry.submission.facts import (
+    collect_facts,
+    filled_the_card,
+    format_fact,
+    peak_memory_per_gpu,
+)
 
 DEVICE_KINDS = ("allocated", "reserved", "active", "device", "unknown")
 
@@ -123,3 +128,36 @@ def test_a_bound_that_equals_the_value_holds() -> None:
 )
 def test_a_fact_is_shown_without_a_needless_point(value: object, text: str) -> None:
     assert format_fact(value) == text
+
+
+@pytest.mark.parametrize(
+    ("figures", "n_gpus"),
+    [
+        ([_peak(97)], 1),
+        ([_peak(194)], 2),
+        ([_peak(98, scope="mean_gpu"), _peak(60, scope="per_gpu")], 4),
+        ([_peak(98), {"metric": "train_loss", "scope": "total", "value": 1.0}], 1),
+    ],
+)
+def test_a_card_is_full_where_a_peak_is_at_its_memory_and_no_speed_is_known(
+    figures: list[dict[str, Any]], n_gpus: int
+) -> None:
+    assert filled_the_card(figures, n_gpus, 100) is True
+    assert filled_the_card(figures, n_gpus, None) is False
+
+
+@pytest.mark.parametrize(
+    ("figures", "n_gpus"),
+    [
+        ([_peak(96.9)], 1),
+        ([_peak(194)], None),
+        ([_peak(98, kind="host_rss")], 1),
+        ([_peak(98), {"metric": "step_time", "scope": "total", "value": 1.0}], 1),
+        ([_peak(98), {"metric": "tokens_per_second", "scope": "total", "value": 1.0}], 1),
+        ([], 1),
+    ],
+)
+def test_a_card_is_not_full_below_its_memory_or_where_a_speed_is_known(
+    figures: list[dict[str, Any]], n_gpus: int | None
+) -> None:
+    assert filled_the_card(figures, n_gpus, 100) is False

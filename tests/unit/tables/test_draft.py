@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from registry.tables import draft_mapping, format_listing, read_tables
+from registry.tables import (
+    draft_mapping,
+    format_listing,
+    import_document,
+    parse_mapping,
+    read_tables,
+)
 from registry.tables.guess import guess_column
 from registry.tables.header import read_header
 
@@ -32,6 +38,10 @@ if TYPE_CHECKING:
         ("Time [min]", "min", False),
         ("Global Tokens / sec", "token/s", False),
         ("Model", None, False),
+        ("peak_memory_gb", "GB", False),
+        ("avg_step_time_ms", "ms", False),
+        ("tokens_per_second_per_gpu", "token/s/gpu", True),
+        ("throughput_tokens_s", "token/s", False),
     ],
 )
 def test_a_header_says_its_unit(name: str, unit: str | None, *, per_gpu: bool) -> None:
@@ -63,6 +73,18 @@ def test_a_header_says_its_unit(name: str, unit: str | None, *, per_gpu: bool) -
         ("1 Device", ["✅", "❌"], "?"),
         ("Comment", ["fast"], "?"),
         ("Memory", ["OOM", "-"], "?"),
+        ("Inference speed", ["33.1 tokens/sec"], "?"),
+        ("Model Size", ["548 MB"], "?"),
+        ("num_gpus", ["1"], "n_gpus"),
+        ("gpu_name", ["A100"], "gpu_id"),
+        ("per_device_train_batch_size", ["4"], "micro_batch_size"),
+        ("gradient_accumulation_steps", ["4"], "grad_accum_steps"),
+        ("max_seq_length", ["4096"], "seq_len"),
+        ("cutoff_len", ["4096"], "seq_len"),
+        ("peak_memory_gb", ["20.5"], "peak_memory, unit GB"),
+        ("train_runtime", ["310.5"], "total_time"),
+        ("train_samples_per_second", ["3.2"], "samples_per_second, unit sample/s"),
+        ("status", ["success", "OOM"], "outcome"),
     ],
 )
 def test_a_column_looks_like_what_it_is_called_and_holds(
@@ -112,6 +134,65 @@ def test_a_draft_says_what_is_known_and_leaves_the_rest_open(
         "unit": "token/s/gpu",
     }
     assert "Note" not in columns
+
+
+BENCH = """model,method,gpu,num_gpus,batch_size,max_seq_length,peak_memory_gb,train_runtime,status
+Llama-2-7b-hf,lora,RTX 3090,1,1,512,16.2,310.5,success
+Llama-2-7b-hf,qlora,RTX 3090,1,8,2048,,,OOM
+Llama-2-7b-hf,qlora,RTX 3090,1,8,4096,,,killed
+"""
+
+
+def test_a_table_that_a_program_wrote_is_drafted_but_for_its_unit(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    path = tmp_path / "results_bench.csv"
+    path.write_text(BENCH, encoding="utf-8")
+    text = draft_mapping(path, read_tables(path), catalogue)
+    said = {"success": {"outcome": "ok"}, "OOM": {"outcome": "oom"}, "killed": {"outcome": "?"}}
+    found = yaml.safe_load(text)
+    assert "skip" not in found  # a failure without figures says something
+    (table,) = found["tables"]
+    assert table["columns"]["status"] == {"values": said}
+    assert table["columns"]["train_runtime"]["figure"] == {
+        "metric": "total_time",
+        "default_unit": "?",
+        "default_reason": "?",
+    }
+    assert table["columns"]["peak_memory_gb"] == {"figure": {"metric": "peak_memory", "unit": "GB"}}
+    for key, meant in (("outcome", "error"), ("default_unit", "s"), ("default_reason", "HF's")):
+        text = text.replace(f"{key}: '?'", f"{key}: {meant}")
+    result = import_document(path, parse_mapping(text, origin="m.yaml"), catalogue)
+    assert result.problems == ()
+    outcomes = [row["outcome"] for row in result.submission["observations"]]
+    assert outcomes == ["ok", "oom", "error"]
+
+
+def test_texts_that_differ_in_markup_alone_are_drafted_once(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    path = tmp_path / "doc.md"
+    path.write_text(
+        "| Model | Memory |\n|---|---|\n| **Qwen-7B** | 20 GiB |\n| Qwen-7B | 21 GiB |\n",
+        encoding="utf-8",
+    )
+    text = draft_mapping(path, read_tables(path), catalogue)
+    assert text.count("Qwen-7B: {model_id: qwen-7b}") == 1
+
+
+def test_a_table_of_a_metric_in_each_row_is_drafted_on_its_side(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    path = tmp_path / "doc.md"
+    path.write_text(
+        "| Metric | LoRA | QLoRA |\n|---|---|---|\n"
+        "| Peak memory | 20 GiB | 12 GiB |\n| Training time | 30 min | 45 min |\n",
+        encoding="utf-8",
+    )
+    (table,) = yaml.safe_load(draft_mapping(path, read_tables(path), catalogue))["tables"]
+    assert table["transposed"] is True
+    assert table["columns"]["Metric"]["values"]["LoRA"] == {"method": "lora"}
+    assert table["columns"]["Training time"] == {"figure": {"metric": "total_time"}}
 
 
 def test_a_list_shows_headings_prose_columns_and_two_rows(tmp_path: Path) -> None:

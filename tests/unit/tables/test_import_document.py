@@ -218,6 +218,45 @@ def test_a_row_without_figure_and_outcome_is_no_success(importer: Importer) -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("status", "outcomes"),
+    [("OOM", ["ok", "oom"]), ("fine", ["ok", "ok"]), ("-", ["ok"])],
+)
+def test_a_row_that_says_how_it_ended_is_not_empty(
+    importer: Importer, status: str, outcomes: list[str]
+) -> None:
+    document = f"| bs | mem | status |\n|---|---|---|\n| 1 | 20GiB | fine |\n| 2 | - | {status} |\n"
+    mapping = """
+source: {source_id: a}
+defaults: {model_id: qwen-7b, method: lora, gpu_id: rtx-3090, n_gpus: 1}
+skip: [{empty: true}]
+tables:
+  - match: {table: 1}
+    columns:
+      bs: {to: micro_batch_size}
+      mem: {figure: {metric: peak_memory}}
+      status: {values: {OOM: {outcome: oom}, fine: {outcome: ok}}}
+"""
+    result = importer(document, mapping)
+    assert result.problems == ()
+    found = sorted(row["outcome"] for row in result.submission["observations"])
+    assert found == sorted(outcomes)
+
+
+def test_a_row_with_a_status_that_means_nothing_is_told(importer: Importer) -> None:
+    document = "| mem | status |\n|---|---|\n| - | killed |\n"
+    mapping = """
+source: {source_id: a}
+defaults: {model_id: qwen-7b, method: lora}
+skip: [{empty: true}]
+tables:
+  - match: {table: 1}
+    columns: {mem: {figure: {metric: peak_memory}}, status: {values: {OOM: {outcome: oom}}}}
+"""
+    (problem,) = importer(document, mapping).problems
+    assert "found 'killed', expected a text that the mapping gives a meaning" in problem
+
+
 def test_two_outcomes_in_one_row_are_a_problem(importer: Importer) -> None:
     (problem,) = problems(importer, "| qwen-7b | 1 | OOM | failed |")
     assert problem == (

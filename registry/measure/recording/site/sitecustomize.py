@@ -36,11 +36,27 @@ def _run_next() -> None:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
+def _activate() -> None:
+    """Measure this process; where that cannot be, leave a mark that says why."""
+    from registry.measure.recording.marks import leave_loaded, leave_trouble  # noqa: PLC0415
+
+    try:
+        if sys.version_info < (3, 11):  # noqa: UP036 - the job's Python, which may be any
+            raise ImportError("the recorder expects Python 3.11 or newer")  # noqa: TRY301
+        from registry.measure.recording.measured_process import (  # noqa: PLC0415
+            activate,
+            hide_own_modules,
+        )
+
+        hide_own_modules()
+        activate()
+        leave_loaded()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the job goes on
+        leave_trouble(error)
+
+
 with suppress(Exception):
     _load_registry()
-    from registry.measure.recording.measured_process import activate, hide_own_modules
-
-    hide_own_modules()
-    activate()
+    _activate()
 with suppress(ImportError):
     _run_next()

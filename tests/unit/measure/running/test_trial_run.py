@@ -15,11 +15,13 @@ import pytest
 
 from registry.catalogue import Catalogue
 from registry.errors import SubmissionError
-from registry.measure.child_process import format_exit, job_environment
+from registry.measure.child_process import Finished, format_exit, job_environment
 from registry.measure.failure import Failure
+from registry.measure.record_files import read_json, write_json
+from registry.measure.running import job
 from registry.measure.running.plan import parse_plan
 from registry.measure.running.sweep import Progress, Sweep, run_plan
-from registry.measure.running.trial_run import TrialResult, name_source, run_trial
+from registry.measure.running.trial_run import TrialResult, judge, name_source, run_trial
 from registry.measure.running.trials import Trial, expand_trials
 from registry.measure.running.unfinished import describe_unfinished
 from registry.store.derive_tables import Document, derive_tables
@@ -29,6 +31,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 CATALOGUE = Catalogue(gpus={"cpu": {"gpu_id": "cpu"}})
+
+#: How torchrun ends its output where a process failed.
+TORCHRUN = """
+============================================================
+registry.measure.running.job FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-11-22_13:53:46
+  host      : localhost
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 8222)  (SIGTERM)
+  error_file: <N/A>
+  traceback : Signal 15 (SIGTERM) received by PID 8222
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-22_13:53:46
+  host      : localhost
+  rank      : 1 (local_rank: 1)
+  exitcode  : CODE (pid: 8223)
+  error_file: <N/A>
+  traceback : <N/A>
+============================================================
+"""
 
 #: Stands in for the interpreter of a job: does to itself what the model's name says.
 FAKE = """#!{python}
@@ -73,6 +100,16 @@ elif name == "silent":
 elif name == "recorded-kill":
     record("interrupted")
     os.kill(os.getpid(), 9)
+elif name == "launcher":
+    record("ok")
+    sys.exit("Traceback:\\nRendezvousConnectionError: the connection failed")
+elif name == "warned":
+    record("ok")
+    sys.exit("UserWarning: nothing that matters")
+elif name.startswith("rank-"):
+    record("interrupted" if name.endswith("9") else "ok")
+    sys.stderr.write({torchrun!r}.replace("CODE", name.removeprefix("rank-")))
+    sys.exit(1)
 elif name == "grandchildren":
     sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
     pids = [subprocess.Popen(sleep, start_new_session=new).pid for new in (False, True)]
@@ -87,7 +124,8 @@ def fake_python(tmp_path: Path) -> str:
     root = str(Path(__file__).parents[4])
     running = tmp_path / "running"
     os.mkfifo(running)
-    path.write_text(FAKE.format(python=sys.executable, root=root, running=str(running)))
+    filled = {"python": sys.executable, "root": root, "running": str(running)}
+    path.write_text(FAKE.format(**filled, torchrun=TORCHRUN))
     path.chmod(0o755)
     return str(path)
 
@@ -126,6 +164,19 @@ def run(name: str, folder: Path, python: str, **settings: Any) -> TrialResult:
         ("garbage", "error", "exit status 0, but the job left no readable result"),
         ("silent", "error", "exit status 0, but the job left no readable result"),
         ("recorded-kill", "interrupted", "killed by signal 9 (SIGKILL)"),
+        (
+            "rank--6",
+            "error",
+            "exit status 1; rank 1 failed first: killed by signal 6 (SIGABRT)",
+        ),
+        (
+            "rank--9",
+            "interrupted",
+            "exit status 1; rank 1 failed first: killed by signal 9 (SIGKILL)",
+        ),
+        ("launcher", "error", "exit status 1: RendezvousConnectionError: the connection failed"),
+        ("warned", "error", "exit status 1"),
+        ("rank-3", "error", "exit status 1; rank 1 failed first: exit status 3"),
     ],
 )
 def test_a_fault_of_the_child_is_an_outcome(
@@ -134,6 +185,15 @@ def test_a_fault_of_the_child_is_an_outcome(
     result = run(name, tmp_path, fake_python)
     assert (result.outcome, result.detail) == (outcome, detail)
     assert result.submission["observations"][0]["provenance"]["spec"]["trial_id"]
+
+
+def test_a_process_of_several_that_the_kernel_killed_is_out_of_memory() -> None:
+    (trial,) = make_trials("tiny")
+    last_words = TORCHRUN.replace("CODE", "-9")
+    found = judge(Finished(1, 1.0, kernel_oom_kills=1), None, trial, last_words)
+    assert found is not None
+    assert found.outcome == "oom"
+    assert "rank 1 failed first: killed by signal 9 (SIGKILL) while the kernel" in found.detail
 
 
 def test_all_trials_of_a_plan_are_one_source_that_is_named_after_it(
@@ -354,3 +414,31 @@ def test_a_trial_without_a_record_says_what_was_asked(tmp_path: Path) -> None:
     assert configuration["quant_bits"] == 4
     assert configuration["double_quant"] is True
     assert configuration["seq_len"] == 64
+
+
+def test_a_process_that_recorded_its_failure_keeps_that_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first process has written nothing yet when another one fails."""
+    (trial,) = make_trials("tiny")
+    write_json(tmp_path / "spec.json", trial.as_spec())
+    own = tmp_path / "result.rank1.json"
+
+    def fail(*_: Any) -> None:
+        raise MemoryError
+
+    def record_and_fail(*_: Any) -> None:
+        write_json(own, {"recorded": "whole"})
+        raise MemoryError
+
+    monkeypatch.setenv("RANK", "1")
+    arguments = [str(tmp_path / "spec.json"), str(tmp_path / "result.json")]
+    for run_job in (record_and_fail, fail):
+        monkeypatch.setattr(job, "run_job", run_job)
+        with pytest.raises(MemoryError):
+            job.main(arguments)
+        assert read_json(own) == {"recorded": "whole"}
+    own.unlink()
+    with pytest.raises(MemoryError):
+        job.main(arguments)
+    assert read_json(own)["observations"][0]["outcome"] == "oom"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from registry.catalogue import Catalogue
+from registry.measure import child_process
 from registry.measure.running.wrapped_command import (
     CommandError,
     format_command,
@@ -113,7 +114,7 @@ def test_a_job_whose_environment_lacks_us_imports_what_reports(tmp_path: Path) -
 #: What a recording does once the package's name is out of the job's sight.
 _DESCRIBE = """
 import sys
-with sys.modules["sitecustomize"].hide_own_modules.__globals__["own_modules"]():
+with sys.excepthook.__globals__["own_modules"]():
     from registry.measure.recording.catalogue_rows import describe_model
     from registry.measure.environment import collect_environment
 assert "registry" not in sys.modules
@@ -388,3 +389,27 @@ def test_a_loop_that_somebody_ends_is_interrupted(tmp_path: Path, number: int) -
     done = run_command([sys.executable, "-c", code])
     assert done.returncode == 128 + number
     assert only(done)["outcome"] == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("n_processes", "end", "outcome"),
+    [
+        (1, "os.kill(os.getpid(), 9)", "oom"),
+        (1, "sys.exit(137)", "oom"),  # what a shell says of it
+        (2, "sys.exit(1)", "oom"),  # what torchrun says of it
+        (1, "sys.exit(1)", "interrupted"),
+        (2, "sys.exit(2)", "interrupted"),
+    ],
+)
+def test_a_job_that_the_kernel_killed_is_out_of_memory(
+    n_processes: int, end: str, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kills = iter([3, 4])
+    monkeypatch.setattr(child_process, "count_oom_kills", lambda: next(kills))
+    configuration = {"model_id": "tiny", "method": "full", "gpus_per_node": n_processes}
+    left = changed(outcome="interrupted", configuration=configuration)
+    done = run_and_leave(tmp_path, "record-0-1-1.json", left, last=f"import os; {end}")
+    observation = only(done)
+    assert observation["outcome"] == outcome
+    says_kernel = "while the kernel killed for want of memory" in observation["outcome_detail"]
+    assert says_kernel == (outcome == "oom")

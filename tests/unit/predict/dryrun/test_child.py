@@ -15,7 +15,8 @@ from registry.predict.dryrun import DryRunError, Recipe, child, dry_run, require
 from registry.predict.dryrun.__main__ import main
 
 CONFIG = {"kind": "config", "config": {"model_type": "llama"}}
-TORCH_MISSING = "dry run: torch is not installed: pip install 'peft-registry[train]'"
+WAY_OUT = "pip install 'peft-registry[train]', or ask without it, which takes the formula"
+TORCH_MISSING = f"dry run: torch is not installed: {WAY_OUT}"
 
 
 def test_the_package_loads_no_torch() -> None:
@@ -61,7 +62,7 @@ def test_only_packages_that_the_settings_need_are_asked_for(
     there = ("torch", "transformers")
     monkeypatch.setattr(requirements, "find_spec", lambda name: name if name in there else None)
     problems = requirements.check_packages(settings)
-    expected = f"dry run: {missing} is not installed: pip install 'peft-registry[train]'"
+    expected = f"dry run: {missing} is not installed: {WAY_OUT}"
     assert problems == ([] if missing is None else [expected])
 
 

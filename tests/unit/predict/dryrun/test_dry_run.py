@@ -184,3 +184,59 @@ def test_a_child_gives_what_the_function_gives() -> None:
     assert answer["peak_allocated_bytes"] == found.peak_allocated_bytes
     assert answer["peak_reserved_bytes"] == found.peak_reserved_bytes
     assert answer["breakdown"] == found.breakdown
+
+
+def run_of(family: str, config: dict[str, Any] | None = None, **settings: Any) -> DryRun:
+    source = {**SOURCE["config"], "model_type": family, **(config or {})}
+    stated = {"seq_len": 256, "micro_batch_size": 4, **settings}
+    return dry_run(Settings("small", **stated), {"kind": "config", "config": source})
+
+
+GEMMA = {"head_dim": 64}
+GPT2 = {"n_embd": HIDDEN, "n_layer": LAYERS, "n_head": 4, "n_positions": 512, "n_inner": INNER}
+MIXTRAL = {"num_local_experts": 4, "num_experts_per_tok": 2}
+
+
+def test_gemma_2_is_executed_with_flash_attention_whose_scores_are_capped_inside() -> None:
+    flash = run_of("gemma2", GEMMA, attention="flash2", method="full")
+    eager = run_of("gemma2", GEMMA, attention="eager", method="full")
+    matrix = 4 * 4 * 256 * 256  # samples, heads, scores
+    assert eager.peak_allocated_bytes - flash.peak_allocated_bytes > 6 * LAYERS * matrix
+
+
+def test_dropout_of_attention_is_made_again_in_the_kernel() -> None:
+    """GPT-2 has dropout in attention; sdpa on a CPU would then hold the whole matrix."""
+    stated: dict[str, Any] = {"lora_target_modules": ("c_attn",)}
+    none = run_of("gpt2", {**GPT2, "attn_pdrop": 0.0}, **stated)
+    assert run_of("gpt2", GPT2, **stated).peak_allocated_bytes == none.peak_allocated_bytes
+
+
+def test_layers_of_gpt_2_are_quantized_too() -> None:
+    linear = LAYERS * (4 * HIDDEN * HIDDEN + 2 * HIDDEN * INNER)
+    stated: dict[str, Any] = {"lora_target_modules": ("c_attn",), "dtype": "bf16"}
+    weights = run_of("gpt2", GPT2, quantization="nf4", **stated).breakdown["weights"]
+    rest = (2 * VOCAB + 512) * HIDDEN + LAYERS * (9 * HIDDEN + INNER) + 2 * HIDDEN
+    assert weights == pytest.approx(linear * (0.5 + 4 / 64) + 4 * rest, rel=0.02)
+
+
+def test_fused_experts_stay_unquantized_and_are_held_in_fp32() -> None:
+    """bitsandbytes quantizes linear layers; PEFT prepares what is left in fp32."""
+    found = run_of("mixtral", MIXTRAL, quantization="nf4", lora_target_modules=("q_proj",))
+    experts = LAYERS * 4 * 3 * HIDDEN * INNER
+    rest = 2 * VOCAB * HIDDEN + LAYERS * 4 * HIDDEN
+    quantized = LAYERS * 4 * HIDDEN * HIDDEN * (0.5 + 4 / 64)
+    counted = 4 * (experts + rest) + quantized
+    assert found.breakdown["weights"] == pytest.approx(counted, rel=0.02)
+
+
+def test_weights_in_fp32_take_four_bytes_under_autocast() -> None:
+    found = run(Recipe(weights_fp32=True), method="full")
+    assert 4 * N_PARAMS <= found.breakdown["weights"] <= 4 * N_PARAMS + ROUNDING
+
+
+def test_adapters_go_where_the_family_has_its_projections() -> None:
+    asked: dict[str, Any] = {"lora_target_modules": ("q_proj", "v_proj")}
+    source = {"kind": "config", "config": {**SOURCE["config"], "model_type": "gpt2", **GPT2}}
+    settings = Settings("small", seq_len=64, **asked)
+    found = dry_run(settings, source, recipe=Recipe(family_targets=True))
+    assert found.trainable_params == LAYERS * 8 * (HIDDEN + 3 * HIDDEN)

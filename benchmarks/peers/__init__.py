@@ -1,0 +1,1 @@
+"""What other estimators answer to the rows that ours is judged on."""

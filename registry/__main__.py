@@ -1,0 +1,5 @@
+"""``python -m registry``: the command."""
+
+from registry_cli.main import main
+
+main()

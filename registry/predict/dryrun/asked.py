@@ -1,0 +1,122 @@
+"""A question as a job of the dry run: its settings and its recipe; what it cannot be asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from registry.errors import QuestionError
+from registry.measure.running.plan_model import parse_settings
+from registry.predict.dryrun.result import Recipe
+from registry.predict.formula.adapters import DEFAULT_TARGETS
+from registry.predict.formula.methods import METHODS, virtual_tokens
+from registry.predict.formula.state import weight_bytes
+
+if TYPE_CHECKING:
+    from registry.measure.trial_settings import Settings
+    from registry.predict.question import Question
+
+#: Words of a question in those of a trial. What is not here is the same word, or refused.
+_QUANTIZATION = {None: "none", 4: "nf4", 8: "int8"}
+_ATTENTION = {"eager": "eager", "sdpa": "sdpa", "not_flash": "sdpa"}
+_OPTIMIZERS = {"adamw": "adamw_torch", "adamw_hf": "adamw_torch"}
+_NOT_RUN = frozenset({"adamw_apex_fused", "lion", "paged_lion_32bit"})
+_DTYPES = {"bf16": "bf16", "fp16": "fp16", "fp32": "fp32", "tf32": "fp32"}
+_OF_PROMPTS = frozenset({"prompt_tuning", "p_tuning", "prefix_tuning"})
+
+
+def job_of(question: Question, name: str) -> tuple[Settings, Recipe]:
+    """Return what a dry run of a question executes: Trainer, PEFT and bitsandbytes.
+
+    Defaults are filled in. Raises QuestionError for what the dry run does not execute.
+    """
+    problems = _check_job(question)
+    if problems:
+        raise QuestionError(f"dry run: {problems[0]}; ask without it, which takes the formula")
+    wide = not question.quantized and weight_bytes(question) == _FP32_BYTES
+    recipe = Recipe(
+        weights_fp32=wide,
+        frozen_fp32=question.keeps_fp32_embeddings,
+        family_targets=question.lora_target_modules in (None, tuple(DEFAULT_TARGETS)),
+    )
+    return parse_settings(_settings(question, name), "dry run"), recipe
+
+
+_FP32_BYTES = 4
+
+
+def _settings(question: Question, name: str) -> dict[str, Any]:
+    optimizer = question.setting("optimizer")
+    return {
+        "model": name,
+        "method": question.method,
+        "quantization": _QUANTIZATION[question.quant_bits],
+        "seq_len": question.seq_len,
+        "micro_batch_size": question.micro_batch_size,
+        "grad_accum_steps": question.setting("grad_accum_steps"),
+        "gradient_checkpointing": bool(question.setting("gradient_checkpointing")),
+        "attention": _ATTENTION.get(question.setting("attention"), "flash2"),
+        "optimizer": _OPTIMIZERS.get(optimizer, optimizer),
+        "dtype": _DTYPES[question.setting("compute_dtype")],
+        "lora_rank": question.setting("lora_rank"),
+        "lora_target_modules": list(_targets(question)),
+        "trains_embeddings": question.trains_embeddings,
+        "peft": _peft(question),
+        "n_gpus": question.n_gpus,
+        "sharding": "none" if question.n_gpus == 1 else question.sharding or "ddp",
+        "device": "cuda",
+    }
+
+
+def _targets(question: Question) -> tuple[str, ...]:
+    if question.lora_target_modules:
+        return question.lora_target_modules
+    of_method = None if question.full else METHODS[question.method].targets
+    return of_method or DEFAULT_TARGETS
+
+
+def _peft(question: Question) -> dict[str, Any]:
+    """Return further fields of the method's PEFT configuration, under PEFT's names."""
+    rank = question.lora_rank
+    if question.method in _OF_PROMPTS:
+        return {"num_virtual_tokens": virtual_tokens(question)}
+    if question.method == "adaption_prompt":
+        layers = question.model.n_layers
+        return {"adapter_len": virtual_tokens(question), "adapter_layers": layers}
+    if question.method == "ia3":
+        targets = _targets(question)
+        return {"feedforward_modules": [name for name in targets if name == "down_proj"]}
+    return {_RANKS[question.method]: rank} if rank and question.method in _RANKS else {}
+
+
+#: What PEFT calls the rank of a method, where it is not LoRA's.
+_RANKS = {"loha": "r", "lokr": "r", "vera": "r", "miss": "r", "oft": "r"}
+
+
+def _check_job(question: Question) -> list[str]:
+    """Return one problem for each setting that a dry run does not execute."""
+    found = {
+        f"offload {question.offload}": question.offload not in (None, "none"),
+        f"loss_kernel {question.loss_kernel}": question.setting("loss_kernel") != "whole",
+        "optimizer_in_backward": bool(question.optimizer_in_backward),
+        f"quant_method {question.quant_method}": question.quantized and not question.bitsandbytes,
+        f"quant_bits {question.quant_bits}": question.quant_bits not in _QUANTIZATION,
+        f"optimizer {question.optimizer}": question.setting("optimizer") in _NOT_RUN,
+        f"compute_dtype {question.compute_dtype}": (
+            question.setting("compute_dtype") not in _DTYPES
+        ),
+        f"method {question.method}": question.method in _UNLIKE,
+        # transformers 5 fuses them, and bitsandbytes leaves them as they are
+        "a mixture with quantized experts": (
+            question.quantized
+            and bool(question.model.n_experts)
+            and question.quantized_experts is not False
+        ),
+        f"sharding {question.sharding}": (
+            question.n_gpus > 1 and question.sharding not in (None, "none", "ddp")
+        ),
+    }
+    return [f"{what} is not executed" for what, holds in found.items() if holds]
+
+
+#: Methods that PEFT does not have under these names.
+_UNLIKE = frozenset({"lorafa"})

@@ -1,0 +1,47 @@
+"""Mixtures of experts: what their experts take where bitsandbytes leaves them as they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from registry.predict.formula.peak_memory import memory_terms
+from registry.predict.question import check_question
+
+if TYPE_CHECKING:
+    from tests.unit.predict.conftest import Ask
+
+
+def test_experts_that_stay_unquantized_are_held_in_fp32(ask: Ask) -> None:
+    """As the dry run finds of Mixtral under bitsandbytes (`dryrun/test_dry_run.py`)."""
+    mixtral = ask("mixtral-8x7b", quant_bits=4, quantized_experts=False)
+    found = {term.name: term.value for term in memory_terms(mixtral)}
+    experts = 32 * 8 * 3 * 4096 * 14336
+    rest = mixtral.model.n_params - experts - 2 * 32_000 * 4096
+    assert found["experts"] == 4 * experts
+    assert found["quantized_weights"] == rest / 2
+    lean = memory_terms(mixtral.changed(loss_kernel="unsloth"))
+    unsloth = {term.name: term.value for term in lean}
+    assert unsloth["experts"] == 2 * experts
+    quantized = {term.name for term in memory_terms(mixtral.changed(quantized_experts=None))}
+    assert "experts" not in quantized
+
+
+@pytest.mark.parametrize("model", ["mixtral-8x7b", "deepseek-v2-lite", "qwen3-30b-a3b"])
+def test_experts_are_most_of_a_mixture(ask: Ask, model: str) -> None:
+    shape = ask(model).model
+    assert 0.9 < shape.expert_params / shape.n_params < 0.97
+
+
+def test_a_quantized_mixture_warns_of_what_its_experts_may_take(ask: Ask) -> None:
+    question = ask("mixtral-8x7b", quant_bits=4)
+    expected = (
+        "the experts of mixtral-8x7b are taken as quantized; bitsandbytes leaves those that "
+        "transformers 5 fuses as they are, which is 168 GiB: ask with --no-quantized-experts"
+    )
+    assert expected in check_question(question)
+    for stated in (True, False):
+        warnings = check_question(question.changed(quantized_experts=stated))
+        assert not any("experts of" in warning for warning in warnings)
+    assert not any("experts of" in warning for warning in check_question(ask("llama-2-7b")))
