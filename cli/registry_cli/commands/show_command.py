@@ -16,7 +16,7 @@ from registry_cli.completing import complete_observation
 from registry_cli.group import HintedChoice
 from registry_cli.observation_text import format_observation
 from registry_cli.options import locate, registry_option
-from registry_cli.output import at_option, open_dataset, read_query
+from registry_cli.output import at_option, open_dataset, read_query, read_sql
 
 if TYPE_CHECKING:
     from registry.query.model import Dataset
