@@ -126,7 +126,8 @@ def find_floor(
     """Return the run that bounds a question from below, None where none was measured.
 
     Of the runs with a peak that asked for no more, those of the source whose settings are nearest
-    count, and the largest of their peaks bounds: more tokens never need less than fewer did.
+    count, and the largest of their peaks bounds: more tokens never need less than fewer did. A run
+    that leaves open what the question states is none of them: it may have been the heavier one.
     """
     found = [
         one
@@ -134,6 +135,7 @@ def find_floor(
         if one.question.model.shape == asked.model.shape
         and one.measured_memory
         and is_no_heavier(one.question, asked)
+        and (asked.stack is not None or _states_as_much(one.question, asked))
     ]
     apart = [
         (
@@ -149,6 +151,11 @@ def find_floor(
         return None
     nearest = min(far for far, _ in apart)
     return max((one for far, one in apart if far <= nearest), key=lambda one: floor_of(asked, one))
+
+
+def _states_as_much(run: Question, asked: Question) -> bool:
+    names = (*_STATED, "gradient_checkpointing")
+    return all(getattr(asked, name) is None or getattr(run, name) is not None for name in names)
 
 
 def floor_of(asked: Question, run: ObservedRun) -> float:
