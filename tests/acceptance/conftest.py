@@ -60,7 +60,8 @@ def command() -> Path:
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """Return the environment of a user who has no registry yet."""
-    kept = {name: value for name, value in os.environ.items() if name != "REGISTRY_PATH"}
+    theirs = ("REGISTRY_PATH", "COLUMNS")  # the second is set by processes of pytest-xdist
+    kept = {name: value for name, value in os.environ.items() if name not in theirs}
     path = f"{COMMAND.parent}{os.pathsep}{kept['PATH']}"
     temporary = tmp_path / "tmp"  # what killed runs left in that of the machine is named
     temporary.mkdir()

@@ -240,7 +240,11 @@ def test_environments_are_listed_with_labels_and_what_tells_them_apart(
     assert (oldest["label"], oldest["n"], oldest["others"]) == ("main", 4, "numpy 2.3")
     assert run("compare", oldest["id"], newest_id, "--fail").returncode == 1  # one is missing
     assert "main" in run("environments", "--label", "main", "-f", "table").stdout
-    assert run("environments", "--label", "mai").stderr == "no environment matches\n"
+    unknown = run("environments", "--label", "mai")
+    assert unknown.returncode == 2
+    assert unknown.stderr.endswith(
+        "error: label 'mai' is not known; did you mean 'main'?; expected one of main\n"
+    )
 
 
 def test_rounds_in_common_are_compared_and_other_runs_left_out(

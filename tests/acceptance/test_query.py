@@ -79,7 +79,7 @@ def test_one_statement_is_expected(
     done = run("query", *arguments)
     assert done.returncode == 2
     assert done.stderr.endswith(
-        "error: expected one statement: as an argument, as - for standard input, or with --file\n"
+        "error: expected one statement: as an argument, from standard input, or with --file\n"
     )
 
 
@@ -96,7 +96,6 @@ def test_a_statement_that_is_not_text_is_refused(run: Run) -> None:
     [
         (["query", "select '\udcff'"], "8 of \"select '\\udcff'\""),
         (["query", "select $a", "-p", "a=\udcff"], r"0 of '\udcff'"),
-        (["ls", "--model", "\udcff"], r"0 of '\udcff'"),
     ],
 )
 def test_an_argument_that_is_not_utf_8_is_refused(
@@ -108,6 +107,12 @@ def test_an_argument_that_is_not_utf_8_is_refused(
         "",
         f"error: query: character {text}: not UTF-8; expected SQL and values in UTF-8\n",
     )
+
+
+def test_a_filter_that_is_not_utf_8_is_an_unknown_word(run: Run) -> None:
+    done = run("ls", "--model", "\udcff")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert r"error: model '\udcff' is not known" in done.stderr
 
 
 def test_the_schema_tells_columns_with_units_and_meanings(run: Run) -> None:

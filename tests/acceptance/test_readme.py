@@ -63,6 +63,7 @@ def _run_session(commands: list[str], folder: Path) -> list[str]:
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
     environment.pop("REGISTRY_PATH", None)
+    environment.pop("COLUMNS", None)  # set by processes of pytest-xdist
     done = subprocess.run(
         ["bash", "-c", f"exec 2>&1\n{script}"],
         cwd=folder,

@@ -202,6 +202,7 @@ def change_contract(tmp_path: Path, change: Callable[[dict[str, Any]], None]) ->
     for name in ("registry", "cli", "schemas"):
         shutil.copytree(ROOT / name, tree / name, ignore=ignore)
     shutil.copytree(ROOT / "records" / "tables", tree / "registry" / "curated" / "tables")
+    shutil.copy(ROOT / "CITATION.cff", tree / "registry" / "curated")
     path = tree / "schemas" / "tables" / "configurations.yaml"
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
     change(document)
