@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from registry.answers import EstimateResult, FitResult, estimate, fit
     from registry.api import Registry, Result
     from registry.errors import (
         QueryError,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
         SubmissionError,
         UnitError,
     )
+    from registry.predict.answers import EstimateResult, FitResult, estimate, fit
     from registry.submission import Submission
 
 __version__ = "0.1.0"
@@ -57,7 +57,7 @@ __all__ = [
 
 #: Where the names are that are loaded when first asked for.
 _LAZY = {
-    **dict.fromkeys(("EstimateResult", "FitResult", "estimate", "fit"), "registry.answers"),
+    **dict.fromkeys(("EstimateResult", "FitResult", "estimate", "fit"), "registry.predict.answers"),
     "Registry": "registry.api",
     "Result": "registry.api",
     "Submission": "registry.submission",

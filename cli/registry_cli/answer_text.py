@@ -16,12 +16,12 @@ from registry.units import format_memory
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from registry.answers import FitResult
     from registry.predict.answer.advice import CardVerdict
     from registry.predict.answer.assumed import Assumption
     from registry.predict.answer.nearest import Neighbour
     from registry.predict.answer.switches import Explanation, Switch
     from registry.predict.answer.will_it_fit import Answer
+    from registry.predict.answers import FitResult
 
 _ID_DIGITS = 12
 #: Columns of what is no terminal: nothing is cut or folded there.

@@ -13,8 +13,8 @@ from registry.predict.dryrun.correction import correct, likeliest
 from registry_cli import console
 
 if TYPE_CHECKING:
-    from registry.answers import Knowledge
     from registry.catalogue import Catalogue
+    from registry.predict.answers import Knowledge
     from registry.predict.asked import Asked
     from registry.predict.calibration.intervals import Calibration
     from registry.predict.question import Question

@@ -2,21 +2,75 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from registry.contract import vocabulary
 from registry.errors import did_you_mean
 from registry.store.ids import row_key
+from registry_cli.completing import complete_gpu, complete_model, complete_source
+from registry_cli.group import HintedChoice
 from registry_cli.output import read_query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from registry.catalogue import Catalogue
     from registry.query.model import Dataset
     from registry.store.snapshot import Snapshot
+
+    Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+_OBSERVED = (
+    click.option(
+        "--model",
+        metavar="ID",
+        shell_complete=complete_model,
+        help="Only this model (id or alias).",
+    ),
+    click.option(
+        "--gpu",
+        metavar="ID",
+        shell_complete=complete_gpu,
+        help="Only this accelerator, or any of its family (id or alias).",
+    ),
+    click.option("--method", metavar="METHOD", help="Only this method: lora, QLoRA, full, …"),
+    click.option(
+        "--source", metavar="ID", shell_complete=complete_source, help="Only this source."
+    ),
+    click.option(
+        "--outcome", type=HintedChoice(list(vocabulary("outcome"))), help="Only this outcome."
+    ),
+    click.option("--seq-len", type=click.IntRange(min=1), help="Only this sequence length."),
+)
+
+
+def observation_filters(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that choose observations by their settings."""
+    return _with(_OBSERVED, function)
+
+
+def catalogue_filters(things: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what adds the options that choose ``things`` of the catalogue by what was observed."""
+    options = (
+        click.option("--method", metavar="METHOD", help="Only what was observed with this method."),
+        click.option(
+            "--source",
+            metavar="ID",
+            shell_complete=complete_source,
+            help="Only what this source reports.",
+        ),
+        click.option("--recorded", is_flag=True, help=f"Only {things} that have an observation."),
+    )
+    return lambda function: _with(options, function)
+
+
+def _with(options: Sequence[Decorator], function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(options):
+        function = option(function)
+    return function
 
 
 def resolve_model(name: str | None, catalogue: Catalogue) -> str | None:

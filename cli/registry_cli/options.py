@@ -41,6 +41,20 @@ wait_option = click.option(
 )
 
 
+#: Fewest digits of an id that name it.
+SHORTEST_PREFIX = 4
+
+
+def parse_prefix(text: str) -> str:
+    """Return the first digits of an id; raise UsageError for too few."""
+    prefix = text.strip().lower()
+    if len(prefix) < SHORTEST_PREFIX:
+        raise click.UsageError(
+            f"found {text!r}; expected at least {SHORTEST_PREFIX} digits of an id"
+        )
+    return prefix
+
+
 def registry_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--registry`` and ``--no-curated``: what to read, and where to write.
 

@@ -10,6 +10,7 @@ from registry.errors import QueryError, did_you_mean
 from registry.measure.running.plan import read_plan
 from registry.measure.running.trials import expand_trials
 from registry.store.observation_documents import as_document
+from registry_cli.options import SHORTEST_PREFIX
 from registry_cli.output import open_dataset, read_query, read_sql
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from registry.catalogue import Catalogue
 
 Row = dict[str, Any]
-
-_SHORTEST_PREFIX = 4
 
 #: What begins the selection of a label.
 _LABEL = "label="
@@ -48,7 +47,7 @@ def read_recorded(
     found = _select(
         registry_path,
         word=stated,
-        prefix=stated if len(stated) >= _SHORTEST_PREFIX else "-",
+        prefix=stated if len(stated) >= SHORTEST_PREFIX else "-",
         trial_ids=trial_ids,
         package=package,
         version=version,

@@ -99,13 +99,13 @@ def _fetch(dataset: Dataset, sql: str, params: dict[str, Any]) -> list[Row]:
 
 
 def _bind(catalogue: Catalogue, dataset: Dataset, filters: Filters) -> dict[str, Any]:
-    model, gpu = filters.model, filters.gpu
-    if model is not None and (found := catalogue.resolve_model(model)) is None:
-        raise ChartError(catalogue.unknown_model(model))
-    model = found if model is not None else None
-    if gpu is not None and catalogue.resolve_gpu(gpu) is None:
-        raise ChartError(catalogue.unknown_gpu(gpu))
-    gpus = gpu and ",".join(catalogue.kinds_of(catalogue.resolve_gpu(gpu) or gpu))
+    model = None if filters.model is None else catalogue.resolve_model(filters.model)
+    if filters.model is not None and model is None:
+        raise ChartError(catalogue.unknown_model(filters.model))
+    gpu = None if filters.gpu is None else catalogue.resolve_gpu(filters.gpu)
+    if filters.gpu is not None and gpu is None:
+        raise ChartError(catalogue.unknown_gpu(filters.gpu))
+    gpus = ",".join(catalogue.kinds_of(gpu)) if gpu else None
     _check_words(dataset, filters)
     return {
         "model": model, "gpus": gpus, "method": filters.method, "source": filters.source,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import registry
-from registry.answers import read_knowledge
+from registry.predict.answers import read_knowledge
 from registry.store.folder import create_registry
 
 ROOT = Path(__file__).parents[2]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.answers import Wanted, answer_estimate
 from registry.api import Registry
 from registry.predict.answer.plain import format_interval, format_question, format_signed
+from registry.predict.answers import Wanted, answer_estimate
 from registry.predict.asked import Asked, find_architecture
 from registry.predict.formula.rules_of_thumb import RULES, apply_rule
 from registry.store.snapshot import load_catalogue
@@ -28,7 +28,7 @@ from registry_cli.group import HintedChoice
 from registry_cli.options import locate, registry_option
 
 if TYPE_CHECKING:
-    from registry.answers import EstimateResult
+    from registry.predict.answers import EstimateResult
 
 
 @click.command(name="estimate")

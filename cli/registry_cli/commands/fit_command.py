@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from registry.answers import Wanted, answer_fit
 from registry.api import Registry
+from registry.predict.answers import Wanted, answer_fit
 from registry.predict.asked import Asked
 from registry_cli import console
 from registry_cli.answer_text import fold_lines, format_answer, output_width

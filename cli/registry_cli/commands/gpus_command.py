@@ -11,8 +11,14 @@ from registry.query.model import Layout
 from registry.store.snapshot import read_snapshot
 from registry.units import parse_memory
 from registry_cli import console
-from registry_cli.completing import complete_model, complete_source
-from registry_cli.filters import resolve_model, validate_method, validate_source, validate_word
+from registry_cli.completing import complete_model
+from registry_cli.filters import (
+    catalogue_filters,
+    resolve_model,
+    validate_method,
+    validate_source,
+    validate_word,
+)
 from registry_cli.options import locate, registry_option
 from registry_cli.output import (
     at_option,
@@ -39,14 +45,7 @@ _LAYOUT = Layout(
     shell_complete=complete_model,
     help="Only what was observed of this model.",
 )
-@click.option("--method", metavar="METHOD", help="Only what was observed with this method.")
-@click.option(
-    "--source",
-    metavar="ID",
-    shell_complete=complete_source,
-    help="Only what this source reports.",
-)
-@click.option("--recorded", is_flag=True, help="Only accelerators that have an observation.")
+@catalogue_filters("accelerators")
 @output_options
 @at_option
 @registry_option

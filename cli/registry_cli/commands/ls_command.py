@@ -6,18 +6,16 @@ from pathlib import Path
 
 import click
 
-from registry.contract import vocabulary
 from registry.query.model import Layout
 from registry.store.snapshot import read_snapshot
 from registry_cli import console
-from registry_cli.completing import complete_gpu, complete_model, complete_source
 from registry_cli.filters import (
+    observation_filters,
     resolve_gpus,
     resolve_model,
     validate_method,
     validate_source,
 )
-from registry_cli.group import HintedChoice
 from registry_cli.options import locate, registry_option
 from registry_cli.output import (
     at_option,
@@ -38,21 +36,7 @@ _LAYOUT = Layout(
 
 
 @click.command(name="ls")
-@click.option(
-    "--model", metavar="ID", shell_complete=complete_model, help="Only this model (id or alias)."
-)
-@click.option(
-    "--gpu",
-    metavar="ID",
-    shell_complete=complete_gpu,
-    help="Only this accelerator, or any of its family (id or alias).",
-)
-@click.option("--method", metavar="METHOD", help="Only this method: lora, QLoRA, full, …")
-@click.option("--source", metavar="ID", shell_complete=complete_source, help="Only this source.")
-@click.option(
-    "--outcome", type=HintedChoice(list(vocabulary("outcome"))), help="Only this outcome."
-)
-@click.option("--seq-len", type=click.IntRange(min=1), help="Only this sequence length.")
+@observation_filters
 @click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
 @output_options
 @at_option

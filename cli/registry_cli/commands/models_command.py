@@ -9,8 +9,14 @@ import click
 from registry.query.model import Layout
 from registry.store.snapshot import read_snapshot
 from registry_cli import console
-from registry_cli.completing import complete_gpu, complete_source
-from registry_cli.filters import resolve_gpus, validate_method, validate_source, validate_word
+from registry_cli.completing import complete_gpu
+from registry_cli.filters import (
+    catalogue_filters,
+    resolve_gpus,
+    validate_method,
+    validate_source,
+    validate_word,
+)
 from registry_cli.options import locate, registry_option
 from registry_cli.output import (
     at_option,
@@ -36,14 +42,7 @@ _LAYOUT = Layout(
     shell_complete=complete_gpu,
     help="Only what was observed on this accelerator, or any of its family.",
 )
-@click.option("--method", metavar="METHOD", help="Only what was observed with this method.")
-@click.option(
-    "--source",
-    metavar="ID",
-    shell_complete=complete_source,
-    help="Only what this source reports.",
-)
-@click.option("--recorded", is_flag=True, help="Only models that have an observation.")
+@catalogue_filters("models")
 @output_options
 @at_option
 @registry_option

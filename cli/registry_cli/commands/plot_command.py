@@ -13,10 +13,9 @@ from registry.api import Registry
 from registry.charts import KINDS, build_chart, require_altair
 from registry.charts.kinds import FORMATS
 from registry.charts.style import THEMES
-from registry.contract import vocabulary
 from registry.errors import ChartError, QueryError, QueryTimeoutError, SourceError
 from registry_cli import console
-from registry_cli.completing import complete_gpu, complete_model, complete_source
+from registry_cli.filters import observation_filters
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate, registry_option
 from registry_cli.output import at_option
@@ -51,21 +50,7 @@ Examples:
 @click.command(name="plot", help=_HELP)
 @click.argument("kind", type=HintedChoice(list(KINDS)))
 @click.argument("sides", nargs=-1)
-@click.option(
-    "--model", metavar="ID", shell_complete=complete_model, help="Only this model (id or alias)."
-)
-@click.option(
-    "--gpu",
-    metavar="ID",
-    shell_complete=complete_gpu,
-    help="Only this accelerator, or any of its family (id or alias).",
-)
-@click.option("--method", metavar="METHOD", help="Only this method: lora, QLoRA, full, …")
-@click.option("--source", metavar="ID", shell_complete=complete_source, help="Only this source.")
-@click.option(
-    "--outcome", type=HintedChoice(list(vocabulary("outcome"))), help="Only this outcome."
-)
-@click.option("--seq-len", type=click.IntRange(min=1), help="Only this sequence length.")
+@observation_filters
 @click.option("--x", "x", metavar="COLUMN", help="seq_len, micro_batch_size or n_gpus.")
 @click.option(
     "--y",

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from registry_cli.console import warning
-from registry_cli.options import locate, registry_option
+from registry_cli.options import locate, parse_prefix, registry_option
 
 if TYPE_CHECKING:
     from registry.store.folder import Folder
-
-_SHORTEST_PREFIX = 4
 
 
 @click.command(name="retract")
@@ -37,9 +35,7 @@ def command(observation_id: str, *, reason: str, erase: bool, registry_path: Pat
     from registry.store.renamed import list_ids  # noqa: PLC0415 - likewise
     from registry.store.retract import retract  # noqa: PLC0415 - heavy
 
-    prefix = observation_id.strip().lower()
-    if len(prefix) < _SHORTEST_PREFIX:
-        raise click.UsageError(f"found {observation_id!r}; expected at least 4 digits of an id")
+    prefix = parse_prefix(observation_id)
     location = locate(registry_path)
     identity = retract(location, prefix, reason=reason, erase=erase)
     click.echo(f"{'erased' if erase else 'retracted'} {identity}")

@@ -11,7 +11,7 @@ import click
 from registry.errors import SourceError
 from registry.text import format_slug
 from registry_cli import console
-from registry_cli.options import locate, registry_option
+from registry_cli.options import locate, parse_prefix, registry_option
 from registry_cli.output_file import open_output, validate_output
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from registry.store.derive_tables import Document
     from registry.store.folder import Location
 
-_SHORTEST_PREFIX = 4
 _DIGITS = 8
 
 
@@ -124,8 +123,7 @@ def _validate(
     if push and not clone:
         raise click.UsageError("found --push without --clone; expected the clone to push from")
     for one in ids:
-        if len(one) < _SHORTEST_PREFIX:
-            raise click.UsageError(f"found {one!r}; expected at least 4 digits of an id")
+        parse_prefix(one)
 
 
 def _choose(

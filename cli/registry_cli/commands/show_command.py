@@ -15,13 +15,12 @@ from registry_cli import console
 from registry_cli.completing import complete_observation
 from registry_cli.group import HintedChoice
 from registry_cli.observation_text import format_observation
-from registry_cli.options import locate, registry_option
+from registry_cli.options import SHORTEST_PREFIX, locate, parse_prefix, registry_option
 from registry_cli.output import at_option, open_dataset, read_query, read_sql
 
 if TYPE_CHECKING:
     from registry.query.model import Dataset
 
-_SHORTEST_PREFIX = 4
 _MOST_NAMED = 20
 
 
@@ -41,9 +40,7 @@ def command(
     Example:
       registry show $(registry ls --model qwen-7b --seq-len 8192 -f csv | tail -1 | cut -d, -f1)
     """  # noqa: D301 - \b keeps the example's lines
-    prefix = observation_id.strip().lower()
-    if len(prefix) < _SHORTEST_PREFIX:
-        raise click.UsageError(f"found {observation_id!r}; expected at least 4 digits of an id")
+    prefix = parse_prefix(observation_id)
     row = _only(_find(registry_path, at, prefix), prefix)
     document = {name: as_document(part) for name, part in row.items()}
     if format_name == "json":
@@ -80,7 +77,7 @@ def _only(found: list[dict[str, Any]], prefix: str) -> dict[str, Any]:
 
 def _suggest(dataset: Dataset, prefix: str) -> str:
     """Return the ids that begin with the same digits, as a suggestion."""
-    begin = prefix[:_SHORTEST_PREFIX]
+    begin = prefix[:SHORTEST_PREFIX]
     rows = read_query(dataset, read_sql("ids_beginning"), {"begin": begin})
     ids = [row["id"] for row in rows]
     return f"; did you mean {' or '.join(ids)}?" if ids else ""

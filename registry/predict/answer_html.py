@@ -11,7 +11,7 @@ from registry.units import format_duration, format_memory
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from registry.answers import EstimateResult, FitResult
+    from registry.predict.answers import EstimateResult, FitResult
 
 #: So many cards are shown at most.
 _MOST_CARDS = 12

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from registry.answer_html import format_estimate_html, format_fit_html
 from registry.api import Registry, open_registry
 from registry.errors import QuestionError
 from registry.predict.answer.frontier import find_frontier, parse_axes
@@ -20,6 +19,7 @@ from registry.predict.answer.prediction import FITS, estimate_cost, predict_memo
 from registry.predict.answer.prices import Prices, build_prices
 from registry.predict.answer.switches import explain
 from registry.predict.answer.will_it_fit import answer
+from registry.predict.answer_html import format_estimate_html, format_fit_html
 from registry.predict.asked import (
     Asked,
     ask,
