@@ -285,6 +285,14 @@ class SourceMapping(Spec):
             raise ValueError(f"found {found} of tables and logs; expected one of them")
         return self
 
+    @model_validator(mode="after")
+    def _say_whence(self) -> "SourceMapping":
+        """Have what is described say where its figures are from, where it does not itself."""
+        told = {"source": f"described by {self.source.source_id}"}
+        for rows in (self.models, self.gpus):
+            rows[:] = [told | row for row in rows]
+        return self
+
     @property
     def origin(self) -> str:
         """Where the mapping was read, for messages."""

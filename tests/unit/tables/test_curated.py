@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from registry.errors import SourceError
+from registry.store.folder import Folder, Location
+from registry.store.snapshot import load_catalogue
 from registry.tables.curated import load_curated_catalogue, read_source_documents
 
 if TYPE_CHECKING:
@@ -98,3 +100,10 @@ def test_a_catalogue_that_cannot_be_read_is_an_error(
     with pytest.raises(SourceError) as raised:
         load_curated_catalogue(tmp_path)
     assert str(raised.value).startswith(f"{path}{message}")
+
+
+def test_every_model_and_card_says_where_its_figures_are_from(records: Path) -> None:
+    known = load_catalogue(Location(Folder(records)))
+    rows = [*known.models.values(), *known.gpus.values()]
+    assert len(rows) > 600
+    assert [row for row in rows if not row.get("source") and row.get("verified") is not False] == []
