@@ -142,5 +142,5 @@ def find_model(row: Row, catalogue: Catalogue, prefer: str | None = None) -> str
 
 def find_gpu(row: Row, catalogue: Catalogue) -> str | None:
     """Return the catalogue's id of a described GPU, or None."""
-    names = [row["gpu_id"], *row.get("device_names", ())]
+    names = [*row.get("device_names", ()), row["gpu_id"]]  # the driver's own words first
     return next((known for name in names if (known := catalogue.resolve_gpu(name))), None)

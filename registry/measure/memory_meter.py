@@ -132,9 +132,17 @@ class Peaks:
             self.bytes.clear()
 
     def rows(self) -> list[list[Any]]:
-        """Return the maxima as rows of kind, device and bytes."""
+        """Return the maxima as rows of kind, device and bytes.
+
+        Samples of a device that are all below what the allocator held there missed the peak.
+        """
         with self._lock:
-            return [[kind, device, value] for (kind, device), value in sorted(self.bytes.items())]
+            found = dict(self.bytes)
+        return [
+            [kind, device, value]
+            for (kind, device), value in sorted(found.items())
+            if kind != "device" or value >= found.get(("reserved", device), 0)
+        ]
 
 
 def guard_resets(peaks: Peaks) -> None:
@@ -162,7 +170,11 @@ def guard_resets(peaks: Peaks) -> None:
 
 
 class DeviceSampler:
-    """A thread that samples the memory in use on the devices of this process, as NVML shows it."""
+    """A thread that samples the memory in use on the devices of this process, as nvidia-smi does.
+
+    NVML's first call counts what the driver keeps for itself as in use (480 MiB of an H100); its
+    second one does not.
+    """
 
     def __init__(self, peaks: Peaks, seconds: float) -> None:
         self.latest: int | None = None
@@ -192,7 +204,7 @@ class DeviceSampler:
         while not self._stop.is_set():
             with suppress(nvml.NVMLError):
                 used = {
-                    device: int(nvml.nvmlDeviceGetMemoryInfo(handle).used)
+                    device: int(nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2).used)
                     for device, handle in handles.items()
                 }
                 self.latest = max(used.values())

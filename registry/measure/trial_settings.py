@@ -174,6 +174,7 @@ class Options:
         device_sample_seconds: Time between two samples of the device's memory in use.
         model_reported: Name by which the user calls the model.
         weights: ``random`` where the weights are; the recorder cannot see that by itself.
+        memory_limit_bytes: Memory that the job may use of each device, where that is less than all.
         provenance: Further entries of the observation's provenance.
         quote_errors: Keep what an exception says; else its class alone, because the text of
             somebody's own program may hold anything.
@@ -187,6 +188,7 @@ class Options:
     device_sample_seconds: float = 0.1
     model_reported: str | None = None
     weights: str | None = None
+    memory_limit_bytes: int | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
     quote_errors: bool = False
 

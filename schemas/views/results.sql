@@ -92,7 +92,7 @@ select
     c.trains_embeddings,
     coalesce(c.trainable_params, f.trainable_params::bigint) as trainable_params,
     c.gpu_id,
-    g.memory_bytes as gpu_memory_bytes,
+    least(g.memory_bytes, c.memory_limit_bytes) as gpu_memory_bytes,
     c.n_nodes,
     c.gpus_per_node,
     c.n_gpus,

@@ -123,10 +123,17 @@ def test_out_of_memory_on_cpu_is_an_honest_outcome(tmp_path: Path) -> None:
         tmp_path, models={"tiny": shape}, method="full", memory_limit="0.9 GiB", steps=3
     )
     assert found["outcome"] == "oom"
+    assert found["configuration"]["memory_limit_bytes"] == round(0.9 * 2**30)
     assert "can't allocate memory" in found["outcome_detail"]
     assert "step_time" not in {row["metric"] for row in found["measurements"]}
     # What it held when it failed, within the limit: the libraries' own memory is part of it.
     assert 0.3 * 2**30 < total(found, "peak_memory") < 1.0 * 2**30
+
+
+def test_ln_tuning_trains_the_norms_alone(tmp_path: Path) -> None:
+    found = run_one(tmp_path, method="ln_tuning")
+    assert found["outcome"] == "ok"
+    assert total(found, "trainable_params") == (2 * 2 + 1) * 64  # two of each layer, and the last
 
 
 @pytest.mark.parametrize("sharding", ["ddp", "fsdp"])
@@ -216,13 +223,30 @@ def test_a_script_is_measured_without_a_word_about_us() -> None:
     assert total(found, "peak_memory") > 100 << 20
 
 
-def test_torchrun_is_measured_as_well() -> None:
+#: A rank of the script that dies when all is trained, as gloo's threads make one die now and then.
+ABORTS = """
+import os, runpy
+runpy.run_path({script!r}, run_name="__main__")
+if os.environ["RANK"] == "0" and {aborts}:
+    os.abort()
+"""
+
+
+@pytest.mark.parametrize("aborts", [False, True])
+def test_torchrun_is_measured_as_well(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], *, aborts: bool
+) -> None:
+    script = tmp_path / "job.py"
+    script.write_text(ABORTS.format(script=str(ROOT / "examples" / "sft.py"), aborts=aborts))
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    done = run_command([*torchrun, str(ROOT / "examples" / "sft.py")])
-    assert done.returncode == 0
+    done = run_command([*torchrun, str(script)])
+    aborted = "Signal 6 (SIGABRT)" in capfd.readouterr().err
+    assert aborted or not aborts
+    assert done.returncode == int(aborted)  # torchrun's own status, whatever was recorded
     (found,) = observations_of(done)
     configuration = found["configuration"]
     assert (configuration["n_gpus"], configuration["sharding"]) == (2, "ddp")
+    assert found["outcome"] == "ok"
 
 
 #: A loop as people write it, with PEFT and torch alone; its own stopwatch goes to a file.

@@ -98,6 +98,7 @@ def _recorder(settings: Settings, spec: dict[str, Any], result: Path) -> Any:
         warmup_steps=settings.warmup_steps,
         memory_from="train",
         weights=settings.weights,
+        memory_limit_bytes=settings.memory_limit_bytes,
         model_reported=Path(settings.model).name,
         provenance={"spec": spec},
         quote_errors=True,

@@ -18,6 +18,11 @@ _INITIAL_STD = 0.02
 _NOT_QUANTIZED = ("lm_head", "embed_out", "output_layer")
 
 
+#: Methods that train what is no linear layer, norms and tokens: what they train is PEFT's choice.
+_OWN_TARGETS = ("ln_tuning", "trainable_tokens")
+_ALL = ["all-linear"]
+
+
 def build_model(settings: Settings, source: dict[str, Any], device: str) -> Any:
     """Return the model on its device, in its dtype, quantized and with adapters where asked."""
     if settings.weights == "pretrained":
@@ -185,9 +190,9 @@ def peft_config(settings: Settings) -> Any:
             "use_dora": settings.method == "dora",
         }
     accepted = inspect.signature(config_class).parameters
-    if "target_modules" in accepted:
-        targets = list(settings.lora_target_modules)
-        stated["target_modules"] = targets[0] if targets == ["all-linear"] else targets
+    targets = list(settings.lora_target_modules)
+    if "target_modules" in accepted and not (settings.method in _OWN_TARGETS and targets == _ALL):
+        stated["target_modules"] = targets[0] if targets == _ALL else targets
     if settings.trains_embeddings:
         stated["modules_to_save"] = ["embed_tokens", "lm_head"]
     return config_class(**{**stated, **settings.peft})

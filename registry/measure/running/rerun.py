@@ -37,6 +37,7 @@ _SAME = (
     "lora_alpha",
     "lora_dropout",
     "use_rslora",
+    "memory_limit_bytes",
 )
 
 #: Columns that say what a trial cannot be told, and the values that need no telling.

@@ -10,7 +10,7 @@ from registry.measure.trial_settings import NAMES
 from registry.units import format_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from registry.measure.running.trials import Trial
 
@@ -26,18 +26,27 @@ def find_varied(trials: Sequence[Trial]) -> tuple[str, ...]:
 
 
 def label_trials(trials: Sequence[Trial]) -> dict[str, str]:
-    """Return a label for each trial by its id; what is the same for all is left out.
+    """Return a label for each trial by its id; what most of the trials share is left out.
 
     A trial that is alone is called by what people ask about first.
     """
     varied = find_varied(trials)
     if not varied:
         return {trial.trial_id: trial.label for trial in trials}
-    return {trial.trial_id: _format(trial, varied) for trial in trials}
+    usual = {name: _find_usual(trials, name) for name in varied}
+    return {trial.trial_id: _format(trial, usual) for trial in trials}
 
 
-def _format(trial: Trial, names: Sequence[str]) -> str:
-    stated = ((name, getattr(trial.settings, name)) for name in names)
+def _find_usual(trials: Sequence[Trial], name: str) -> Any:
+    """Return the value that more than half of the trials have, else None."""
+    values = [getattr(trial.settings, name) for trial in trials]
+    return next((value for value in values if 2 * values.count(value) > len(values)), None)
+
+
+def _format(trial: Trial, usual: Mapping[str, Any]) -> str:
+    values = {name: getattr(trial.settings, name) for name in usual}
+    own = {name: value for name, value in values.items() if value != usual[name]}
+    stated = (own or values).items()
     return " ".join(
         f"{name.removesuffix('_bytes')}={_value(name, value)}"
         for name, value in stated

@@ -78,6 +78,7 @@ def configuration_of(settings: Row) -> Row:
         "gradient_checkpointing": settings["gradient_checkpointing"],
         "optimizer": OPTIMIZERS.get(settings["optimizer"], "other"),
         "n_steps": settings["steps"],
+        "memory_limit_bytes": settings["memory_limit_bytes"],
     }
     if settings["dataset"] is None:
         row["length_distribution"] = "full"

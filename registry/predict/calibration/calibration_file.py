@@ -132,8 +132,9 @@ def _pack_observation(
     packed = _pack(question)
     packed["model"] = question.model.model_id
     if question.gpu:
-        gpus[question.gpu.gpu_id] = _pack(question.gpu)
-        packed["gpu"] = question.gpu.gpu_id
+        name = f"{question.gpu.gpu_id} {question.gpu.memory_bytes}"  # some are allowed less of it
+        gpus[name] = _pack(question.gpu)
+        packed["gpu"] = name
     row = {**_pack(seen), "question": packed}
     row.pop("asked", None)  # only judging needs it
     return row

@@ -27,7 +27,7 @@ select
     m.n_experts_active,
     g.name,
     g.vendor,
-    g.memory_bytes,
+    case when g.memory_bytes is not null then r.gpu_memory_bytes end as memory_bytes,
     g.memory_bandwidth_bytes_per_second,
     g.peak_flops_fp32,
     g.peak_flops_tf32,

@@ -22,6 +22,11 @@ class Optimizer:
     paged: bool = False
     #: Whether a step makes no temporary of the size of the parameters.
     in_place: bool = True
+    #: fp32 copies of the parameter at work that a step makes, one parameter after the other.
+    copies: int = 0
+    #: States that embeddings keep in fp32 instead: transformers' Trainer asks bitsandbytes for 32
+    #: bits there (`register_module_override` in its creation of the optimizer).
+    wide_states: int = 0
 
 
 _ADAMW = Optimizer(values=2, in_place=False)
@@ -30,19 +35,20 @@ _SCALE = 4 / 256
 #: By name. AdamW keeps two moments; Adafactor a row and a column of its factored second moment
 #: (Shazeer and Stern 2018), about a thousandth of the parameter; Lion and Muon one momentum; SGD
 #: none. Paged states (bitsandbytes) are managed memory: runs of torchtune that train 7B and 70B in
-#: full held none of them on the card.
+#: full held none of them on the card. A step of transformers' Adafactor holds the gradient, the
+#: parameter, the update and its square in fp32, of one parameter at a time (`Adafactor.step`).
 OPTIMIZERS: dict[str, Optimizer] = {
     "adamw": _ADAMW,
     "adamw_torch": _ADAMW,
     "adamw_torch_fused": Optimizer(values=2),
     "adamw_hf": _ADAMW,
     "adamw_apex_fused": Optimizer(fixed_bytes=8),
-    "adamw_8bit": Optimizer(fixed_bytes=2 + 2 * _SCALE),
+    "adamw_8bit": Optimizer(fixed_bytes=2 + 2 * _SCALE, wide_states=2),
     "paged_adamw_32bit": Optimizer(fixed_bytes=8, paged=True),
     "paged_adamw_8bit": Optimizer(fixed_bytes=2 + 2 * _SCALE, paged=True),
-    "adafactor": Optimizer(values=0.001, in_place=False),
+    "adafactor": Optimizer(values=0.001, copies=4),
     "lion": Optimizer(values=1, in_place=False),
-    "lion_8bit": Optimizer(fixed_bytes=1 + _SCALE),
+    "lion_8bit": Optimizer(fixed_bytes=1 + _SCALE, wide_states=1),
     "paged_lion_32bit": Optimizer(fixed_bytes=4, paged=True),
     "paged_lion_8bit": Optimizer(fixed_bytes=1 + _SCALE, paged=True),
     "sgd": Optimizer(),
@@ -62,6 +68,17 @@ def state_bytes(question: Question, width: int) -> float:
     """Return the bytes that the optimizer keeps on the card of a parameter of ``width`` bytes."""
     kept = OPTIMIZERS[question.setting("optimizer")]
     return 0.0 if kept.paged else kept.values * width + kept.fixed_bytes
+
+
+def embedding_bytes(question: Question) -> float:
+    """Return the bytes that the optimizer keeps of an embedding's parameter beyond another's."""
+    kept = OPTIMIZERS[question.setting("optimizer")]
+    return 4 * kept.wide_states - kept.fixed_bytes if kept.wide_states else 0.0
+
+
+def step_copies(question: Question) -> int:
+    """Return the fp32 copies that the optimizer's step makes of the parameter at work."""
+    return OPTIMIZERS[question.setting("optimizer")].copies
 
 
 def updates_in_place(question: Question) -> bool:

@@ -13,6 +13,10 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from registry.catalogue.known import Catalogue
+from registry.measure.matching import find_gpu
+from registry.text import format_slug
+
 CATALOGUE: Final = Path(__file__).parents[3] / "records" / "catalogue"
 MEBIBYTE: Final = 2**20
 
@@ -417,3 +421,12 @@ def test_peak_rates_are_dense_and_accumulate_in_fp32(gpu_id: str) -> None:
     fp32 = n_sms * 128 * 2 * boost_mhz * 10**6
     assert GPUS[gpu_id]["peak_flops_fp32"] == pytest.approx(fp32, rel=0.01)
     assert GPUS[gpu_id]["peak_flops_fp16"] == pytest.approx(ratio * fp32, rel=0.015)
+
+
+@pytest.mark.parametrize(
+    ("gpu_id", "name"),
+    [(key, name) for key, gpu in GPUS.items() for name in gpu["device_names"] or ()],
+)
+def test_a_card_is_found_by_the_name_that_its_driver_gives(gpu_id: str, name: str) -> None:
+    described = {"gpu_id": format_slug(name), "device_names": [name]}
+    assert find_gpu(described, Catalogue(gpus=GPUS)) == gpu_id

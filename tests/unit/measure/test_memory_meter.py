@@ -69,6 +69,15 @@ def test_two_recorders_share_one_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first.rows() == second.rows() == [["allocated", 0, 10]]
 
 
+def test_samples_that_missed_the_peak_are_no_peak() -> None:
+    peaks = Peaks()
+    peaks.observe("reserved", 0, 500)
+    peaks.observe("device", 0, 400)
+    peaks.observe("reserved", 1, 300)
+    peaks.observe("device", 1, 350)
+    assert peaks.rows() == [["device", 1, 350], ["reserved", 0, 500], ["reserved", 1, 300]]
+
+
 def test_the_resident_peak_is_the_kernels() -> None:
     status = Path("/proc/self/status").read_text()
     before = read_host_memory()

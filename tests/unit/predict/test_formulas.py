@@ -94,7 +94,8 @@ def test_an_8_bit_optimizer_and_sgd_take_less(ask: Ask) -> None:
         for name in ("adamw_torch_fused", "adamw_8bit", "sgd")
     )
     assert part(full, "optimizer") - fused == pytest.approx(2 * n)  # temporaries of its step
-    assert fused - small == pytest.approx((2 - 8 / 256) * n)
+    embedding = full.model.vocab_size * full.model.hidden_size  # its states stay in fp32
+    assert fused - small == pytest.approx((2 - 8 / 256) * n - (6 - 8 / 256) * embedding)
     assert fused == pytest.approx(4 * n)
     assert none == 0
 

@@ -157,6 +157,21 @@ def test_the_peak_is_the_larger_of_the_backward_pass_and_the_step() -> None:
     assert "logits" not in names(full())
 
 
+def tied(**settings: Any) -> dict[str, float]:
+    return names(full(model=replace(TINY, tied_embeddings=True), **settings))
+
+
+def test_a_tied_embedding_has_two_gradients_and_their_sum_at_the_end_of_the_backward_pass() -> None:
+    assert tied(optimizer="sgd")["step_temporaries"] == 2 * 2 * 50 * 8
+    assert tied(optimizer="adamw_torch")["step_temporaries"] == 2 * 2000  # the step needs more
+    assert "step_temporaries" not in names(full(optimizer="sgd"))
+
+
+def test_adafactor_holds_four_copies_of_the_largest_parameter_in_fp32() -> None:
+    assert names(full(optimizer="adafactor"))["step_temporaries"] == 4 * 4 * 50 * 8
+    assert "step_temporaries" not in names(lora(optimizer="adafactor", seq_len=1))
+
+
 MIXED = Term("full_mixed_optimizer", "optimizer", (4 + 4 + 4) * 2000 / 2, 0.1)
 WIDE = Term("full_fp32_gradients", "gradients", 4 * 2000 / 2, 0.5)
 #: Gradients and parameters in flight: at least 5e7 elements of 4 bytes.
@@ -304,11 +319,15 @@ def test_an_update_in_place_has_no_temporaries(optimizer: str) -> None:
     assert "step_temporaries" not in names(full(optimizer=optimizer))
 
 
-def test_8_bit_states_do_not_depend_on_the_dtype_of_the_weights() -> None:
-    narrow, wide = full(optimizer="adamw_8bit"), full(optimizer="adamw_8bit", param_dtype="fp32")
-    assert names(narrow)["full_optimizer"] == (2 + 8 / 256) * 2000
-    assert names(wide)["full_optimizer"] == (2 + 8 / 256) * 2000
-    assert names(full(optimizer="lion"))["full_optimizer"] == 2 * 2000
+@pytest.mark.parametrize(("optimizer", "n_states"), [("adamw_8bit", 2), ("lion_8bit", 1)])
+@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+def test_8_bit_optimizers_keep_the_states_of_embeddings_in_fp32(
+    optimizer: str, n_states: int, dtype: str
+) -> None:
+    eight_bits = (1 + 4 / 256) * n_states
+    expected = (2000 - 400) * eight_bits + 400 * 4 * n_states
+    found = names(full(optimizer=optimizer, param_dtype=dtype))["full_optimizer"]
+    assert found == pytest.approx(expected)
 
 
 def test_trained_embeddings_have_a_copy_gradients_and_moments() -> None:

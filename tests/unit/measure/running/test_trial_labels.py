@@ -60,6 +60,16 @@ def test_what_only_some_trials_have_is_named_there() -> None:
     ]
 
 
+def test_what_most_trials_share_is_left_out() -> None:
+    include = [{"seq_len": 512, "optimizer": "sgd"}, {"seq_len": 512, "dtype": "fp32"}]
+    assert labels_of(matrix={"seq_len": [512, 1024]}, include=include) == [
+        "seq_len=512 optimizer=adamw_torch dtype=bf16",
+        "seq_len=1024",
+        "optimizer=sgd",
+        "dtype=fp32",
+    ]
+
+
 def test_a_trial_alone_is_described() -> None:
     assert labels_of(quantization="nf4") == ["tiny lora nf4 512"]
     assert find_varied([]) == ()
