@@ -54,14 +54,14 @@ def removal(folder: Folder) -> Iterator[None]:
 
     A manifest like the newest comes first: a fold that began before it cannot commit any more, so
     that parts which were there and are not named are needed by nobody. Raises CommittedError where
-    another process committed meanwhile.
+    another process committed meanwhile, StoreError where the state is damaged.
     """
     if folder.remote is None:
         yield
         return
     folder.pull(history=True)
     there = folder.remote.list_tables()
-    newest = read_manifest(folder)
+    newest = read_state(folder).manifest
     write_manifest(folder, Manifest(newest.version + 1, newest.parts, newest.content_hash))
     yield
     folder.remote.remove_missing(there)

@@ -181,24 +181,48 @@ class Remote:
         ``light`` leaves out the tables, ``history`` takes all versions and all parts. What is
         missing on the storage is missing in the copy: whoever reads it says so. Raises StoreError.
         """
+        self._drop_unpublished()
         for attempt in range(_ATTEMPTS):
             if self._pull(light=light, journal=journal, history=history):
                 return
             time.sleep(min(1.0, 0.02 * 2**attempt))
+        if not self._is_readable():
+            raise StoreError(
+                f"{self.address}: a manifest is listed and cannot be fetched; expected the newest "
+                "version; repeat the command"
+            )
+
+    def _is_readable(self) -> bool:
+        """Return whether the newest manifest that is listed is in the copy."""
+        there = {*LocalStorage(self.storage.root).list("tables")}
+        listed = {parse_manifest_name(name): name for name in self._names("tables")}
+        versions = [version for version in listed if version is not None]
+        return not versions or listed[max(versions)] in there
+
+    def _drop_unpublished(self) -> None:
+        """Remove parts of the copy that a fold made and merged, or that lost."""
+        for name in LocalStorage(self.storage.root).list(_PARTS):
+            if name not in self.there:
+                shutil.rmtree(self.storage.root / _PARTS / name)
 
     def _pull(self, *, light: bool, journal: bool, history: bool) -> bool:
         """Return whether all was there: what vanished meanwhile is in a newer state."""
         # in an order in which nothing can be missed: a part is in the making before its documents
         # leave the journal, and they leave it after a manifest names the part
-        complete = self._list_complete() if history else []
+        # without a manifest, parts show that the manifests are lost
+        takes_all = history or not (light or self._names("tables"))
+        complete = self._list_complete() if takes_all else []
         entries = self._names(_JOURNAL) if journal else []
-        parts = self._pull_manifests(history=history)
-        wanted = dict.fromkeys((*parts, *complete))
+        try:
+            newest, earlier = self._pull_manifests(history=history)
+        except FileNotFoundError:  # removed, since there is a newer one
+            return False
+        wanted = dict.fromkeys((*newest, *earlier, *complete))
         found = _all(lambda name: self._pull_part(name, light=light), wanted)
         self.there |= {name for name, is_there in zip(wanted, found, strict=True) if is_there}
         if not journal:
             return all(found)
-        self._note_entries(entries)
+        self._note_entries(entries, newest)
         pending = sorted(self.storage.listed)
         return all((*found, *_all(lambda name: self._fetch(f"{_JOURNAL}/{name}"), pending)))
 
@@ -209,8 +233,8 @@ class Remote:
         listed = self.storage.objects.times(_PARTS, deep=True)
         return sorted(name.split("/")[2] for name in listed if name.endswith("/part.json"))
 
-    def _pull_manifests(self, *, history: bool) -> tuple[str, ...]:
-        """Fetch the newest manifest, or all; return the parts that they name, as far as is known.
+    def _pull_manifests(self, *, history: bool) -> tuple[list[str], list[str]]:
+        """Fetch the newest manifest, or all; return the parts of the newest, and of the others.
 
         A listing may be old, so what comes after its last is asked for by name.
         """
@@ -220,11 +244,18 @@ class Remote:
         while self._fetch(manifest_name(newest + 1)):
             newest += 1
             versions.append(newest)
-        parts: dict[str, None] = {}
-        for version in versions if history else versions[-1:]:
-            if self._fetch(manifest_name(version)):
-                parts |= dict.fromkeys(read_part_names(self.storage.get(manifest_name(version))))
-        return tuple(parts)
+        earlier = versions[:-1] if history else []
+        named = [self._pull_manifest(version) for version in earlier]
+        return (
+            self._pull_manifest(newest) if newest else [],
+            [part for parts in named for part in parts],
+        )
+
+    def _pull_manifest(self, version: int) -> list[str]:
+        name = manifest_name(version)
+        if not self._fetch(name):
+            raise FileNotFoundError(name)
+        return read_part_names(self.storage.get(name))
 
     def _pull_part(self, name: str, *, light: bool) -> bool:
         """Fetch a part, its description last; return whether all of it was there."""
@@ -253,11 +284,12 @@ class Remote:
                 return False
         return True
 
-    def _note_entries(self, entries: list[str]) -> None:
-        """Tell the entries that parts hold from those that are pending."""
+    def _note_entries(self, entries: list[str], parts: list[str]) -> None:
+        """Tell the entries that the newest version's parts hold from those that are pending."""
         known: set[bytes] = set()
-        for path in (self.storage.root / _PARTS).glob("*/submissions.ids") if entries else ():
-            data = path.read_bytes()
+        for part in parts if entries or self.storage.listed else ():
+            path = self.storage.root / _PARTS / part / "submissions.ids"
+            data = path.read_bytes() if path.exists() else b""
             known |= {data[start : start + 16] for start in range(0, len(data), 16)}
         self.folded = {name for name in entries if _key(name) in known}
         vanished = self.storage.listed - {*entries}

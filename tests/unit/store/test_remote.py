@@ -310,6 +310,47 @@ def test_a_damaged_state_is_refused_and_repaired(
     assert run_ids(open_shared(place)) == ["run-1", "run-2"]
 
 
+def test_lost_manifests_are_no_empty_registry(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_module, "GRACE_SECONDS", 0.0)
+    db = open_shared(place)
+    for number in (1, 2):
+        add_numbers(db, number)
+        db.fold()
+        db.fold()
+    (place / "tables/manifest-000002.json").unlink()
+    hurt = open_shared(place)
+    assert "no manifest names this part" in str(check_registry(hurt.location).problems)
+    with pytest.raises(StoreError, match="no manifest names this part"):
+        prune(open_shared(place).location.own)
+    (place / "tables/manifest-000001.json").unlink()
+    with pytest.raises(StoreError, match="no manifest names this part"):
+        run_ids(open_shared(place))
+    assert repair(open_shared(place).location).n_submissions == 2
+    assert run_ids(open_shared(place)) == ["run-1", "run-2"]
+
+
+def test_a_fold_that_lost_does_not_take_its_own_parts_for_the_state(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = open_shared(place), open_shared(place)
+    add_numbers(one, 1)
+    one.fold()
+    add_numbers(one, 2)
+    publish = Remote.publish
+    raced: list[bool] = []
+
+    def be_late(self: Remote, parts: tuple[str, ...]) -> None:
+        publish(self, parts)
+        if not raced:
+            raced.append(True)
+            with removal(other.location.own):  # commits a version without the new document
+                pass
+
+    monkeypatch.setattr(Remote, "publish", be_late)
+    assert one.fold().n_submissions == 1
+    assert run_ids(one) == run_ids(open_shared(place)) == ["run-1", "run-2"]
+
+
 def test_a_storage_that_ignores_conditions_is_refused(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
