@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +13,10 @@ import pytest
 
 import registry
 import registry.store.objects as objects_module
+from benchmarks.object_kills import kill_clients
 from registry.errors import StoreError
 from registry.store.check import check_registry
 from registry.store.folder import create_registry, find_registry
-from registry.store.prune import prune
 from registry.store.sync import sync
 from tests.acceptance.test_concurrency import FOLDER, READER, WRITER, finish, start, wait_for
 from tests.objects.faults import Failing, Hanging, Ignoring, standing_before
@@ -83,54 +81,12 @@ def test_sixteen_writers_two_folds_and_a_reader_go_on_at_once(
     assert local.query(RESULTS).rows() == db.query(RESULTS).rows()
 
 
-KILLABLE = """
-import sys, registry
-from tests.unit.store.registries import build_document
-db = registry.open(sys.argv[1])
-print("ready", flush=True)
-for number in range(int(sys.argv[2]), int(sys.argv[2]) + 100):
-    print(db.add(build_document(number)).submission_id, flush=True)
-    if number % 4 == 0:
-        db.fold()
-"""
-
-
-@pytest.mark.usefixtures("db")
 def test_killed_clients_leave_nothing_half(address: str) -> None:
-    draw = random.Random(1)  # noqa: S311 - moments, no secrets
-    acknowledged: set[str] = set()
-    for turn in range(0, KILLED, 4):
-        batch = [
-            subprocess.Popen(
-                [sys.executable, "-c", KILLABLE, address, str(100 * (turn + number))],
-                stdout=subprocess.PIPE,
-                text=True,
-                cwd=Path(__file__).parents[2],
-            )
-            for number in range(4)
-        ]
-        for child in batch:
-            assert child.stdout
-            assert child.stdout.readline() == "ready\n"
-        for child in batch:
-            time.sleep(draw.uniform(0, 0.6))
-            child.kill()
-        for child in batch:
-            lines = child.communicate()[0].splitlines(keepends=True)
-            acknowledged |= {line.strip() for line in lines if line.endswith("\n")}
-    fresh = registry.open(address)
-    assert check_registry(fresh.location).problems == ()
-    fresh.fold()
-    assert check_registry(fresh.location).problems == ()
-    rows = fresh.query("select submission_id from submissions").rows()
-    found = [row["submission_id"] for row in rows]
-    assert len(found) == len(set(found))
-    assert {*found} >= acknowledged
-    assert acknowledged
-    prune(fresh.location.own)
-    after = registry.open(address)
-    assert check_registry(after.location).problems == ()
-    assert len(run_ids(after)) == len(found)
+    found = kill_clients(address, KILLED)
+    assert found.problems == []
+    assert found.lost == set()
+    assert found.n_doubled == 0
+    assert found.n_documents >= len(found.acknowledged) > 0
 
 
 def test_commands_answer_at_an_address_as_in_a_folder(db: Registry, tmp_path: Path) -> None:
