@@ -16,12 +16,12 @@ from registry_cli import console
 def command(first: Path, second: Path, *, dry_run: bool) -> int:
     """Bring two registries to the same documents: each gets what only the other has.
 
-    A and B are folders, or addresses such as s3://BUCKET/PREFIX. What arrives is pending until
+    A and B are folders, or addresses such as s3://our-bucket/registry. What arrives is pending until
     `registry fold`; what one of them erased does not come back. Done again, it changes nothing.
 
     \b
     Example:
-      registry sync my-registry s3://our-bucket/registry
+      registry init mine && registry init file://$PWD/ours && registry sync mine file://$PWD/ours
     """  # noqa: D301 - \b keeps the example's lines
     from registry.store.folder import find_registry  # noqa: PLC0415 - heavy
     from registry.store.sync import sync  # noqa: PLC0415 - heavy
