@@ -87,6 +87,8 @@ class RemoteStorage(LocalStorage):
     objects: Objects
     #: Names in the journal, when it was last listed, of what no part holds.
     listed: set[str] = field(default_factory=set)
+    #: What was moved in the copy, and where to: the storage follows when a new version is there.
+    aside: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def writer(self) -> str:
@@ -142,9 +144,10 @@ class RemoteStorage(LocalStorage):
         super().delete(name)
 
     def move_aside(self, name: str, folder: str) -> str:
-        """Move an entry of the journal to another folder; parts and manifests only in the copy."""
+        """Move a file to another folder: an entry of the journal at once, others in the copy."""
         if not name.startswith(f"{_JOURNAL}/"):
-            return super().move_aside(name, folder)
+            self.aside.append((name, place := super().move_aside(name, folder)))
+            return place
         data = self.get(name)
         plain = name.rpartition("/")[2]
         number = 1
@@ -356,6 +359,18 @@ class Remote:
         """Return whether every reader is shown a version by now."""
         written = self.storage.objects.times("tables").get(manifest_name(version))
         return written is not None and now(self.storage.objects) - written >= GRACE_SECONDS
+
+    def move_aside(self) -> None:
+        """Move on the storage what was moved in the copy; a new version must be there by now."""
+        objects = self.storage.objects
+        while self.storage.aside:
+            name, place = self.storage.aside.pop()
+            path = self.storage.root / place
+            for file in [path] if path.is_file() else filter(Path.is_file, path.rglob("*")):
+                to = file.relative_to(self.storage.root).as_posix()
+                objects.put_if_absent(to, file.read_bytes())
+            for one in objects.times(name, deep=True) or [name]:
+                objects.delete(one)
 
     def list_tables(self) -> list[str]:
         """Return all manifests and files of parts, the descriptions of parts before the others."""

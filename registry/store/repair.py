@@ -62,7 +62,10 @@ def repair(location: Location, *, wait_seconds: float = 60.0) -> RepairResult:
         )
     folder.pull(history=True)
     with table_lock(folder, wait_seconds=wait_seconds):
-        return _Repair(location).run()
+        result = _Repair(location).run()
+        if folder.remote:
+            folder.remote.move_aside()
+        return result
 
 
 class _Repair:
@@ -103,7 +106,7 @@ class _Repair:
         """Write a manifest under an unused number, unless the newest says the same."""
         versions = list_versions(self.folder)
         newest = read_manifest(self.folder, versions[-1]) if versions else None
-        # a damaged manifest stays on object storage: the next number makes it an old one
+        # on object storage a damaged manifest is moved after it is an old one
         is_last = newest is not None and (newest.version == last or not self.folder.remote)
         if newest and is_last and newest.parts == parts and not State(newest).is_legacy:
             return newest.version

@@ -308,6 +308,26 @@ def test_a_damaged_state_is_refused_and_repaired(
     assert "/peft-registry-" not in str(caught.value)
     assert repair(hurt.location).n_submissions == 2
     assert run_ids(open_shared(place)) == ["run-1", "run-2"]
+    assert check_registry(open_shared(place).location).problems == ()
+    assert prune(open_shared(place).location.own)
+    assert check_registry(open_shared(place).location).problems == ()
+
+
+@pytest.mark.parametrize("file", ["part.json", "observations.parquet", "submissions.ids"])
+def test_a_changed_part_is_set_aside_by_a_repair(place: Path, file: str) -> None:
+    db = open_shared(place)
+    add_numbers(db, 1)
+    db.fold()
+    (part,) = names(place, "tables/parts")
+    path = place / "tables/parts" / part / file
+    path.write_bytes(path.read_bytes()[:-1])
+    hurt = open_shared(place)
+    assert check_registry(hurt.location).problems != ()
+    repair(hurt.location)
+    assert (place / "quarantine" / part / file).exists()
+    fresh = open_shared(place)
+    assert check_registry(fresh.location).problems == ()
+    assert run_ids(fresh) == ["run-1"]
 
 
 def test_lost_manifests_are_no_empty_registry(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
