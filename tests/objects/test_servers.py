@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from registry.api import Registry
     from tests.objects.conftest import Server
 
-WRITERS = 16
-ADDITIONS = 50
-KILLED = 24
+#: Writers, documents of each, and clients to kill. moto's server answers one request at a time.
+SIZES = {"seaweedfs": (16, 50, 24), "moto": (4, 10, 8)}
 
 RESULTS = "select * from results order by observation_id"
 
@@ -55,34 +54,35 @@ def run_ids(db: Registry) -> list[str]:
     return [row["run_id"] for row in rows]
 
 
-def test_sixteen_writers_two_folds_and_a_reader_go_on_at_once(
-    db: Registry, address: str, tmp_path: Path
+def test_many_writers_two_folds_and_a_reader_go_on_at_once(
+    db: Registry, address: str, server: Server, tmp_path: Path
 ) -> None:
+    n_writers, n_additions, _ = SIZES[server.name]
     stop = tmp_path / "stop"
     ready = [tmp_path / name for name in ("folds", "folds-too", "reads")]
     programs = zip((FOLDER, FOLDER, READER), ready, strict=True)
     others = [start(program, address, stop, sign) for program, sign in programs]
     try:
         wait_for(ready, others)
-        writers = [start(WRITER, address, number, ADDITIONS) for number in range(WRITERS)]
+        writers = [start(WRITER, address, number, n_additions) for number in range(n_writers)]
         acknowledged = [line for writer in writers for line in finish(writer)]
     finally:
         stop.touch()
     *folds, (counts,) = (finish(other) for other in others)
     assert all(int(number) > 1 for (number,) in folds)
-    assert len(acknowledged) == len(set(acknowledged)) == WRITERS * ADDITIONS
+    assert len(acknowledged) == len(set(acknowledged)) == n_writers * n_additions
     seen = json.loads(counts)
     assert [n for n, _ in seen] == [n for _, n in seen] == sorted(n for n, _ in seen)
     db.fold()
-    expected = sorted(f"{writer}-{n}" for writer in range(WRITERS) for n in range(ADDITIONS))
+    expected = sorted(f"{writer}-{n}" for writer in range(n_writers) for n in range(n_additions))
     assert run_ids(db) == expected
     assert check_registry(db.location).problems == ()
     local = copy_of(db, tmp_path / "local")
     assert local.query(RESULTS).rows() == db.query(RESULTS).rows()
 
 
-def test_killed_clients_leave_nothing_half(address: str) -> None:
-    found = kill_clients(address, KILLED)
+def test_killed_clients_leave_nothing_half(address: str, server: Server) -> None:
+    found = kill_clients(address, SIZES[server.name][2])
     assert found.problems == []
     assert found.lost == set()
     assert found.n_doubled == 0
