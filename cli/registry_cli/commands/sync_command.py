@@ -16,8 +16,9 @@ from registry_cli import console
 def command(first: Path, second: Path, *, dry_run: bool) -> int:
     """Bring two registries to the same documents: each gets what only the other has.
 
-    A and B are folders, or addresses such as s3://our-bucket/registry. What arrives is pending until
-    `registry fold`; what one of them erased does not come back. Done again, it changes nothing.
+    A and B are folders, or addresses such as s3://our-bucket/registry. What arrives is pending
+    until `registry fold`; what one of them erased does not come back. Done again, it changes
+    nothing.
 
     \b
     Example:
