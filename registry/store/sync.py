@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class SyncedSide:
     """What a synchronization brought to one registry, and what that holds now."""
 
     name: str
@@ -34,7 +34,7 @@ class Side:
 class Synced:
     """What a synchronization did."""
 
-    sides: tuple[Side, Side]
+    sides: tuple[SyncedSide, SyncedSide]
     #: What was left out: entries of a journal that are not valid.
     problems: tuple[str, ...] = ()
 
@@ -98,7 +98,9 @@ def _lacking(taker: Snapshot, giver: Snapshot, erased: frozenset[str]) -> Iterat
             yield document
 
 
-def _bring(taker: Folder, before: Snapshot, new: Iterator[Document], *, dry_run: bool) -> Side:
+def _bring(
+    taker: Folder, before: Snapshot, new: Iterator[Document], *, dry_run: bool
+) -> SyncedSide:
     """Write documents to a registry's journal, all of them before the first gets its name."""
     n_new = 0
     folder = taker if dry_run else ensure_writable(Location(taker))
@@ -108,4 +110,4 @@ def _bring(taker: Folder, before: Snapshot, new: Iterator[Document], *, dry_run:
             if not dry_run:
                 batch.add(entry_name(document.submission_id), document.text.encode())
         batch.commit()
-    return Side(taker.name, n_new, len(_ids(before)) + n_new)
+    return SyncedSide(taker.name, n_new, len(_ids(before)) + n_new)
