@@ -12,8 +12,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+#: Folders that stand for something else, and what messages call them.
+_SHOWN: dict[str, str] = {}
+
+
+def show_as(folder: str, name: str) -> None:
+    """Have messages name a folder by what it is a private copy of."""
+    _SHOWN[folder] = name
+
+
+def shown(text: object) -> str:
+    """Return a text with private copies named by what they are copies of."""
+    found = str(text)
+    for folder, name in _SHOWN.items():
+        found = found.replace(folder, name)
+    return found
+
+
 class RegistryError(Exception):
     """Base of all errors that are the fault of the input or the machine, not of a bug."""
+
+    def __str__(self) -> str:
+        """Return the message."""
+        return shown(super().__str__())
 
 
 class UnitError(RegistryError):

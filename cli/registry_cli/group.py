@@ -43,6 +43,7 @@ COMMANDS = {
     "retract": "Withdraw an observation.",
     "init": "Create a registry.",
     "fold": "Fold pending submissions into the tables.",
+    "sync": "Bring two registries to the same documents: each gets what only the other has.",
     "export": "Write all tables to a folder.",
     "site": "Write the registry as a static web site.",
     "doctor": "Show what is installed, which registry is in use, and what is wrong.",

@@ -33,4 +33,12 @@ def main() -> None:
         reason = f"cannot start a process: {error.strerror}; raise the limit (see ulimit -a)"
         os.write(2, f"error: {reason}\n".encode())
         status = 1
+    _remove_copies()
     os._exit(status)  # all is flushed; taking the interpreter down costs a tenth of a query
+
+
+def _remove_copies() -> None:
+    """Remove the copies of registries on object storage, where this process made any."""
+    module = sys.modules.get("registry.store.remote")
+    if module is not None:
+        module.remove_copies()

@@ -45,6 +45,7 @@ class Door:
     def __init__(self, location: Location) -> None:
         self._own = location.own
         self._curated = read_curated(location.catalogue_folder)
+        self._own.pull(light=True, journal=False)
         is_live = self._own.is_registry and not self._own.is_curated
         self._state: State | None = read_state(self._own) if is_live else None
         self._knows_pending = False
@@ -96,6 +97,7 @@ class Door:
         if self._state and self._state.is_legacy:
             legacy = read_legacy(self._own, self._state.manifest.version)
             self._catalogue = with_described(self._catalogue, legacy)
+        self._own.pull(light=True)
         journal = validate_entries(read_entries(self._own), self._catalogue)
         self._catalogue = with_described(self._catalogue, journal.entries)
         self._knows_pending = True

@@ -74,6 +74,7 @@ def check_registry(location: Location) -> CheckReport:
         return CheckReport({}, (), ("nothing has been added yet; the curated records are in use",))
     problems: list[Problem] = []
     try:
+        folder.pull(history=True)
         problems += [Problem("manifest", "", text) for _, text in find_damaged_manifests(folder)]
         read_state(folder)
         snapshot = read_snapshot(location)

@@ -31,7 +31,13 @@ from registry.store.journal import (
 )
 from registry.store.legacy import map_legacy_ids, read_legacy, without_curated
 from registry.store.lock import table_lock
-from registry.store.manifest import Manifest, list_versions, manifest_name, write_manifest
+from registry.store.manifest import (
+    CommittedError,
+    Manifest,
+    list_versions,
+    manifest_name,
+    write_manifest,
+)
 from registry.store.parts import Part, check_files, write_part
 from registry.store.renamed import write_renamed
 from registry.store.state import State, read_state
@@ -59,6 +65,9 @@ _LARGEST_VERIFIED = 32 * 2**20
 #: Age at which a temporary file in the journal counts as left behind by a killed writer.
 _LEFTOVER_SECONDS = 3600.0
 
+#: How often a fold on object storage begins anew where others commit first.
+_ATTEMPTS = 20
+
 
 @dataclass(frozen=True, slots=True)
 class FoldResult:
@@ -80,6 +89,19 @@ def fold(location: Location, *, rebuild: bool = False, wait_seconds: float = 60.
     another process folds for longer than ``wait_seconds``, or the folder cannot be written.
     """
     folder = location.own.require()
+    attempts = _ATTEMPTS if folder.remote else 1
+    while True:
+        folder.pull()
+        attempts -= 1
+        try:
+            return _fold(location, rebuild=rebuild, wait_seconds=wait_seconds)
+        except CommittedError:  # on object storage, where no lock keeps folds apart
+            if not attempts:
+                raise
+
+
+def _fold(location: Location, *, rebuild: bool, wait_seconds: float) -> FoldResult:
+    folder = location.own
     with table_lock(folder, wait_seconds=wait_seconds) as now:
         remove_leftovers(folder.journal, now=now, older_than_seconds=_LEFTOVER_SECONDS)
         state = read_state(folder)
@@ -129,7 +151,7 @@ class Folding:
         if rebuild:
             map_ids(self.folder, self.before.parts, self.parts)
         manifest = commit(self.folder, self.before.manifest, self.parts, anew=self.must_rewrite)
-        remove_folded(self.folder, self.parts, entries, self.given_up)
+        self.remove_folded(entries)
         if self.must_rewrite:
             remove_history(self.folder)
         problems = self.quarantine()
@@ -140,6 +162,17 @@ class Folding:
             self.n_observations,
             problems,
         )
+
+    def remove_folded(self, entries: Sequence[str]) -> None:
+        """Remove the entries that are safe: on object storage those that were long in a part."""
+        if self.folder.remote is None:
+            remove_folded(self.folder, self.parts, entries, self.given_up)
+            return
+        before = self.before
+        is_settled = bool(before.parts) and self.folder.remote.is_settled(before.manifest.version)
+        folded = [name.removesuffix(".json") for name in sorted(self.folder.remote.folded)]
+        parts = before.parts if is_settled else ()
+        remove_folded(self.folder, parts, [*folded, *entries], self.given_up)
 
     def _take_legacy(self) -> None:
         """Take over the documents of an earlier release; curated copies among them stay behind."""
@@ -328,7 +361,12 @@ def commit(
         return before
     previous = None if anew or before.format < Manifest().format else before.content_hash
     manifest = Manifest(before.version + 1, names, previous if before.version else None)
-    write_manifest(folder, manifest)
+    try:
+        write_manifest(folder, manifest)
+    except CommittedError:
+        if folder.remote:
+            folder.remote.discard({*names} - {*before.parts})
+        raise
     return manifest
 
 
@@ -346,9 +384,10 @@ def remove_folded(
 
 def remove_history(folder: Folder) -> None:
     """Remove all versions but the newest, and the parts that only they name."""
-    from registry.store.prune import remove_unnamed  # noqa: PLC0415 - loads pyarrow
+    from registry.store.prune import removal, remove_unnamed  # noqa: PLC0415 - loads pyarrow
 
-    # parts first: one that no manifest names would count as lost, should this be interrupted
-    remove_unnamed(folder, list_versions(folder)[-1:])
-    for version in list_versions(folder)[:-1]:
-        folder.storage.delete(manifest_name(version))
+    with removal(folder):
+        # parts first: one that no manifest names would count as lost, should this be interrupted
+        remove_unnamed(folder, list_versions(folder)[-1:])
+        for version in list_versions(folder)[:-1]:
+            folder.storage.delete(manifest_name(version))

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from registry.contract import FORMAT_VERSION
 from registry.errors import ContractError, MissingRegistryError, StoreError
+from registry.store.address import Address, parse_address
 from registry.store.files import filled_folder, is_free, require_free
 from registry.store.storage import LocalStorage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from registry.store.remote import Remote
 
 ENVIRONMENT_VARIABLE = "REGISTRY_PATH"
 
@@ -21,6 +29,9 @@ SETTINGS = "registry.json"
 
 #: Folder of a registry, or of the curated records, that holds plans of trials.
 PLANS = "plans"
+
+#: Folder in a registry that holds the state of runs: it belongs to one machine.
+RUNS = "runs"
 
 #: What a registry in git leaves out: the lock, and files that are not complete yet.
 _IGNORED = b".lock\n.tmp-*\n"
@@ -31,11 +42,28 @@ class Folder:
     """A registry's folder: ``journal/`` holds what is not folded yet, ``tables/`` what is."""
 
     path: Path
+    #: Where the registry is on object storage, the folder being a copy of it.
+    remote: Remote | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def storage(self) -> LocalStorage:
         """What reads and writes its files."""
-        return LocalStorage(self.path)
+        return self.remote.storage if self.remote else LocalStorage(self.path)
+
+    @property
+    def name(self) -> str:
+        """The folder as people name it: its path, or the address that it is a copy of."""
+        return str(self.remote.address if self.remote else self.path)
+
+    def pull(self, *, light: bool = False, journal: bool = True, history: bool = False) -> None:
+        """Bring the copy of a registry on object storage up to date; see `Remote.pull`."""
+        if self.remote:
+            self.remote.pull(light=light, journal=journal, history=history)
+
+    def publish(self, parts: Iterable[str]) -> None:
+        """Bring parts to object storage, where the registry is there."""
+        if self.remote:
+            self.remote.publish(parts)
 
     @cached_property
     def journal(self) -> Path:
@@ -55,6 +83,8 @@ class Folder:
     @property
     def is_registry(self) -> bool:
         """Whether the folder holds a registry; a clone of an empty one lacks the empty folders."""
+        if self.remote:
+            return self.remote.exists
         return self.tables.is_dir() or self.journal.is_dir() or (self.path / SETTINGS).is_file()
 
     @property
@@ -67,6 +97,12 @@ class Folder:
         """Return the folder; raise MissingRegistryError where it holds no registry."""
         if self.is_registry:
             return self
+        if self.remote:
+            raise MissingRegistryError(
+                f"{self.remote.address}: found no registry; expected one; create it with "
+                f"`registry init {self.remote.address}`, or name another with --registry or "
+                f"{ENVIRONMENT_VARIABLE}"
+            )
         found = (
             "no such folder" if not self.path.exists() else "a folder without tables/ or journal/"
         )
@@ -124,7 +160,8 @@ def find_registry(path: Path | str | None = None, *, curated: bool = True) -> Lo
     named = path or os.environ.get(ENVIRONMENT_VARIABLE)
     here = Folder(Path("records"))
     if named:
-        own = Folder(_expand(Path(named))).require()
+        address = parse_address(named)
+        own = (_open_remote(address) if address else Folder(_expand(Path(named)))).require()
     elif here.is_registry and not here.is_curated:
         own = here
     else:
@@ -134,6 +171,29 @@ def find_registry(path: Path | str | None = None, *, curated: bool = True) -> Lo
     if not curated or not reads_curated(own):
         return Location(own)
     return Location(own, here if here.is_curated else Folder(curated_dir()))
+
+
+def _open_remote(address: Address) -> Folder:
+    from registry.store.remote import open_remote  # noqa: PLC0415 - only where it is asked for
+
+    remote = open_remote(address)
+    folder = Folder(remote.storage.root, remote)
+    if _runs_of(address).is_dir():
+        _keep_runs(folder, address)
+    return folder
+
+
+def _runs_of(address: Address) -> Path:
+    """Return where this machine keeps the state of its runs for a registry on object storage."""
+    digest = hashlib.sha256(str(address).encode()).hexdigest()[:16]
+    return user_folder().with_name("remote") / digest / RUNS
+
+
+def _keep_runs(folder: Folder, address: Address) -> None:
+    """Have the copy's folder of runs be one that outlives it; without a home it does not."""
+    with suppress(OSError):
+        _runs_of(address).mkdir(parents=True, exist_ok=True)
+        (folder.path / RUNS).symlink_to(_runs_of(address))
 
 
 def _expand(path: Path) -> Path:
@@ -148,17 +208,22 @@ def create_registry(path: Path, *, curated: bool = True) -> Folder:
 
     Raises StoreError where something is at ``path`` already, or it cannot be written.
     """
+    settings = {"format": FORMAT_VERSION, "curated": curated}
+    text = f"{json.dumps(settings)}\n"
+    if address := parse_address(path):
+        folder = _open_remote(address)
+        folder.remote.create(text.encode()) if folder.remote else None
+        return folder
     folder = Folder(path)
     if folder.is_registry:
         raise StoreError(
             f"{path}: is already a registry; expected a folder to create; nothing to do"
         )
     require_free(path)
-    settings = {"format": FORMAT_VERSION, "curated": curated}
     with filled_folder(path, last="tables") as temporary:
         for part in (Folder(temporary).journal, Folder(temporary).tables):
             part.mkdir()
-        (temporary / SETTINGS).write_text(f"{json.dumps(settings)}\n", encoding="utf-8")
+        (temporary / SETTINGS).write_text(text, encoding="utf-8")
         (temporary / ".gitignore").write_bytes(_IGNORED)
     return folder
 
@@ -170,7 +235,7 @@ def copy_plans(folder: Folder) -> Path | None:
     """
     shipped = sorted((curated_dir() / PLANS).glob("*.toml"))
     target = folder.path / PLANS
-    if not shipped:
+    if not shipped or folder.remote:
         return None
     target.mkdir(exist_ok=True)
     for plan in shipped:
@@ -190,7 +255,10 @@ def ensure_writable(location: Location) -> Folder:
             f"write to; create one with `registry init PATH`, and name it with --registry or "
             f"{ENVIRONMENT_VARIABLE}"
         )
-    if not location.own.is_registry:
+    if location.own.remote:
+        location.own.remote.require_conditions()
+        _keep_runs(location.own, location.own.remote.address)
+    elif not location.own.is_registry:
         try:
             create_registry(location.own.path)
         except StoreError:

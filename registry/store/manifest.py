@@ -26,6 +26,10 @@ _LARGEST_MANIFEST = 16 * 2**20
 REPAIR = "run `registry repair`, which rebuilds it from the parts and documents that are there"
 
 
+class CommittedError(StoreError):
+    """Another process committed the version first."""
+
+
 class NewerManifestError(StoreError):
     """A newer release of peft-registry wrote the manifest."""
 
@@ -54,9 +58,10 @@ class Manifest:
             "parts": list(self.parts),
         }
 
-    def format_text(self) -> str:
-        """Return the manifest as it is stored."""
-        return json.dumps({**self._plain(), "sha256": self.content_hash}, indent=1) + "\n"
+    def format_text(self, writer: str | None = None) -> str:
+        """Return the manifest as it is stored; ``writer`` tells it from an equal one of another."""
+        document = {**self._plain(), "sha256": self.content_hash}
+        return json.dumps({**document, **({"writer": writer} if writer else {})}, indent=1) + "\n"
 
 
 def manifest_name(version: int) -> str:
@@ -64,10 +69,16 @@ def manifest_name(version: int) -> str:
     return f"tables/manifest-{version:06d}.json"
 
 
+def parse_manifest_name(name: str) -> int | None:
+    """Return the version of a file in ``tables/``, None where it is no manifest."""
+    match = _FILE.fullmatch(name)
+    return int(match[1]) if match else None
+
+
 def list_versions(folder: Folder) -> list[int]:
     """Return the versions that are there, oldest first."""
     names = folder.storage.list("tables")
-    return sorted(int(match[1]) for name in names if (match := _FILE.fullmatch(name)))
+    return sorted(v for name in names if (v := parse_manifest_name(name)) is not None)
 
 
 def read_manifest(folder: Folder, version: int | None = None) -> Manifest:
@@ -123,13 +134,15 @@ def _parse_manifest(document: dict[str, Any]) -> Manifest:
 
 
 def write_manifest(folder: Folder, manifest: Manifest) -> None:
-    """Commit a state: write its manifest under its number.
+    """Commit a state: write its manifest under its number, its parts before.
 
-    Raises StoreError where another process has committed that version.
+    Raises CommittedError where another process has committed that version.
     """
     name = manifest_name(manifest.version)
-    if not folder.storage.put_if_absent(name, manifest.format_text().encode()):
-        raise StoreError(
+    folder.publish(manifest.parts)
+    text = manifest.format_text(folder.storage.writer)
+    if not folder.storage.put_if_absent(name, text.encode()):
+        raise CommittedError(
             f"{folder.storage.path(name)}: another process has committed this version; repeat the "
             "command"
         )

@@ -88,13 +88,16 @@ class Part:
         return self.catalogue == catalogue and is_current(self.contract)
 
 
-def describe_part(contract: str, catalogue: str, files: Mapping[str, PartFile]) -> bytes:
-    """Return the description of a part."""
+def describe_part(
+    contract: str, catalogue: str, files: Mapping[str, PartFile], writer: str | None = None
+) -> bytes:
+    """Return the description of a part; ``writer`` tells it from an equal one of another."""
     described = {
         name: {"size": f.size, "sha256": f.sha256, **({} if f.rows is None else {"rows": f.rows})}
         for name, f in files.items()
     }
-    document = {"contract": contract, "catalogue": catalogue, "files": described}
+    document: dict[str, Any] = {"contract": contract, "catalogue": catalogue, "files": described}
+    document |= {"writer": writer} if writer else {}
     return canonical_json(document).encode() + b"\n"
 
 
@@ -140,7 +143,7 @@ def write_part(folder: Folder, tables: Mapping[str, pa.Table], catalogue: str) -
     """
     contents = format_part(tables)
     files = {name: _describe_file(*content) for name, content in contents.items()}
-    description = describe_part(contract_stamp(), catalogue, files)
+    description = describe_part(contract_stamp(), catalogue, files, folder.storage.writer)
     name = part_name(description)
     place = f"tables/parts/{name}"
     with folder.storage.writing() as batch:

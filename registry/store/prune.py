@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,19 @@ from registry.store.ids import ERASED, KnownIds
 from registry.store.journal import is_recorded
 from registry.store.legacy import legacy_files, recover_legacy, without_curated
 from registry.store.lock import table_lock
-from registry.store.manifest import list_versions, manifest_name, read_manifest
+from registry.store.manifest import (
+    Manifest,
+    list_versions,
+    manifest_name,
+    read_manifest,
+    write_manifest,
+)
 from registry.store.parts import DESCRIPTION, Part, read_part
 from registry.store.recover import recover_part
 from registry.store.state import State, read_state
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from registry.store.derive_tables import Document
 
@@ -31,7 +38,7 @@ def prune(folder: Folder, *, keep: int = 1, wait_seconds: float = 60.0) -> list[
     A part stays if one of its documents cannot be read back in full from a part that is kept.
     """
     folder.require()
-    with table_lock(folder, wait_seconds=wait_seconds):
+    with table_lock(folder, wait_seconds=wait_seconds), removal(folder):
         read_state(folder)
         removed = list_versions(folder)[:-keep]
         for version in removed:
@@ -39,6 +46,25 @@ def prune(folder: Folder, *, keep: int = 1, wait_seconds: float = 60.0) -> list[
         sync_folder(folder.tables)
         remove_unnamed(folder, list_versions(folder))
     return removed
+
+
+@contextlib.contextmanager
+def removal(folder: Folder) -> Iterator[None]:
+    """Hold folds on object storage off, and remove there what the block removes from the copy.
+
+    A manifest like the newest comes first: a fold that began before it cannot commit any more, so
+    that parts which were there and are not named are needed by nobody. Raises CommittedError where
+    another process committed meanwhile, StoreError where the state is damaged.
+    """
+    if folder.remote is None:
+        yield
+        return
+    folder.pull(history=True)
+    there = folder.remote.list_tables()
+    newest = read_state(folder).manifest
+    write_manifest(folder, Manifest(newest.version + 1, newest.parts, newest.content_hash))
+    yield
+    folder.remote.remove_missing(there)
 
 
 def remove_unnamed(folder: Folder, versions: Sequence[int]) -> None:

@@ -9,7 +9,7 @@ from registry.contract.fingerprint import is_current
 from registry.errors import StoreError, SubmissionError
 from registry.store.curated import with_described
 from registry.store.derive_tables import Document
-from registry.store.fold import Folding, map_ids, remove_folded, remove_history
+from registry.store.fold import Folding, map_ids, remove_history
 from registry.store.ids import KnownIds
 from registry.store.journal import QUARANTINE, list_entries, validate_document
 from registry.store.legacy import has_legacy_parts, recover_legacy, without_curated
@@ -60,8 +60,12 @@ def repair(location: Location, *, wait_seconds: float = 60.0) -> RepairResult:
             f"{folder.path}: found curated records; expected a registry of measurements; run "
             "`registry build`, which makes their tables from the sources"
         )
+    folder.pull(history=True)
     with table_lock(folder, wait_seconds=wait_seconds):
-        return _Repair(location).run()
+        result = _Repair(location).run()
+        if folder.remote:
+            folder.remote.move_aside()
+        return result
 
 
 class _Repair:
@@ -87,7 +91,7 @@ class _Repair:
         map_ids(self.folder, of_other_contracts, folding.parts)
         version = self._commit(last, tuple(part.name for part in folding.parts))
         self._set_parts_aside({part.name for part in folding.parts})
-        remove_folded(self.folder, folding.parts, entries, folding.given_up)
+        folding.remove_folded(entries)
         if folding.given_up:
             remove_history(self.folder)
         moved = folding.quarantine()
@@ -102,7 +106,9 @@ class _Repair:
         """Write a manifest under an unused number, unless the newest says the same."""
         versions = list_versions(self.folder)
         newest = read_manifest(self.folder, versions[-1]) if versions else None
-        if newest and newest.parts == parts and not State(newest).is_legacy:
+        # on object storage a damaged manifest is moved after it is an old one
+        is_last = newest is not None and (newest.version == last or not self.folder.remote)
+        if newest and is_last and newest.parts == parts and not State(newest).is_legacy:
             return newest.version
         manifest = Manifest(last + 1, parts)
         write_manifest(self.folder, manifest)

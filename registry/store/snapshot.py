@@ -68,11 +68,13 @@ class Snapshot:
 def read_snapshot(location: Location, at: int | None = None) -> Snapshot:
     """Return all there is to read; with ``at``, the folded state of that version alone.
 
-    The journal is read before the manifest: an entry that a fold takes in between is then in the
-    manifest, so that nothing is missed; what both hold counts once. Raises StoreError.
+    The copy of a registry on object storage is brought up to date first. The journal is read before
+    the manifest: an entry that a fold takes in between is then in the manifest, so that nothing is
+    missed; what both hold counts once. Raises StoreError.
     """
     location.require()
     own = location.own
+    own.pull(history=at is not None)
     raw = read_entries(own) if at is None else RawJournal({})
     curated = read_curated(location.catalogue_folder)
     state = State(Manifest()) if own.is_curated else read_state(own, at)

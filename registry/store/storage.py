@@ -33,6 +33,11 @@ class LocalStorage:
 
     root: Path
 
+    @property
+    def writer(self) -> str | None:
+        """A word that marks what one writer made, where no lock keeps writers apart."""
+        return None
+
     def path(self, name: str) -> Path:
         """Return where a file lies, for engines that read it themselves."""
         return self.root / name

@@ -48,7 +48,7 @@ def command(*, format_name: str, registry_path: Path | None) -> int:
         n_problems = len(report.problems)
         noun = "problem" if n_problems == 1 else "problems"
         verdict = "sound" if report.is_sound else f"{n_problems} {noun}"
-        console.say(f"{location.own.path}: {verdict}{f' ({counts})' if counts else ''}")
+        console.say(f"{location.own.name}: {verdict}{f' ({counts})' if counts else ''}")
         for text in report.hints:
             console.hint(text)
     return 0 if report.is_sound else 1

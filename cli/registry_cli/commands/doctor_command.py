@@ -84,7 +84,7 @@ def _describe_registry(path: Path | None, problems: list[str]) -> dict[str, Any]
     manifest = snapshot.state.manifest
     own = location.own.path
     described = {
-        "path": "none: this user has no home folder" if own == NO_HOME else str(own),
+        "path": "none: this user has no home folder" if own == NO_HOME else location.own.name,
         "chosen by": _reason(path, location),
         "curated records": str(location.curated.path) if location.curated else "none",
         "version": manifest.version,

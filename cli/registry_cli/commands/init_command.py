@@ -16,15 +16,19 @@ from registry_cli import console
 def command(path: Path, *, empty: bool) -> None:
     """Create a registry in the folder PATH; the curated records are read alongside it.
 
+    PATH may be an address on object storage, which many machines share: s3://BUCKET/PREFIX, gs://,
+    az://, or file:///PATH on a network file system.
+
     The plans that come with the package are copied to PATH/plans, to run, change and copy.
 
     \b
     Example:
       registry init my-registry
     """  # noqa: D301 - \b keeps the example's lines
-    plans = copy_plans(create_registry(path, curated=not empty))
+    folder = create_registry(path, curated=not empty)
+    plans = copy_plans(folder)
     beside = "" if empty else "; the curated records are read alongside it"
-    console.say(f"created {path}{beside}")
+    console.say(f"created {folder.name}{beside}")
     if plans is not None:
         console.hint(f"plans of trials to run or to change are in {plans}")
-    console.hint(f"use it with --registry {path}, or REGISTRY_PATH={path}")
+    console.hint(f"use it with --registry {folder.name}, or REGISTRY_PATH={folder.name}")

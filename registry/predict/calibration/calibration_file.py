@@ -97,6 +97,7 @@ def _own_runs(registry: Registry | None) -> list[ObservedRun]:
     if registry is None or registry.location.own.is_curated:
         return []
     own = registry.location.own
+    own.pull()
     if not any(own.journal.glob("*.json")) and not any(own.tables.glob("manifest*")):
         return []
     runs = read_observations(replace(registry, location=Location(own)))
@@ -109,6 +110,12 @@ def recalibrate(registry: Registry) -> tuple[Path, Calibration]:
     Takes seconds. Raises QuestionError where nothing was measured, StoreError where the registry
     cannot be read or written.
     """
+    own = registry.location.own
+    if own.remote:
+        raise StoreError(
+            f"{own.name}: is on object storage, where no calibration is kept; expected a folder; "
+            "bring its documents to one with `registry sync`, and calibrate there"
+        )
     seen = read_observations(registry)
     if not any(one.measured_memory for one in seen) or not any(one.measured_time for one in seen):
         raise QuestionError(

@@ -1,0 +1,41 @@
+"""``registry sync``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from registry_cli import console
+
+
+@click.command(name="sync")
+@click.argument("first", metavar="A", type=click.Path(path_type=Path))
+@click.argument("second", metavar="B", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Only say what would be brought to each.")
+def command(first: Path, second: Path, *, dry_run: bool) -> int:
+    """Bring two registries to the same documents: each gets what only the other has.
+
+    A and B are folders, or addresses such as s3://our-bucket/registry. What arrives is pending
+    until `registry fold`; what one of them erased does not come back. Done again, it changes
+    nothing.
+
+    \b
+    Example:
+      registry init mine && registry init file://$PWD/ours && registry sync mine file://$PWD/ours
+    """  # noqa: D301 - \b keeps the example's lines
+    from registry.store.folder import find_registry  # noqa: PLC0415 - heavy
+    from registry.store.sync import sync  # noqa: PLC0415 - heavy
+
+    folders = [find_registry(path, curated=False).own for path in (first, second)]
+    done = sync(*folders, dry_run=dry_run)
+    for side in done.sides:
+        verbs = ("would get", "would have") if dry_run else ("got", "has")
+        new, total = _count(side.n_new), _count(side.n_documents)
+        console.say(f"{side.name}: {verbs[0]} {new}; {verbs[1]} {total}")
+    console.warn_all(done.problems)
+    return 1 if done.problems else 0
+
+
+def _count(number: int) -> str:
+    return f"{number} {'document' if number == 1 else 'documents'}"
