@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Wait = Callable[[Callable[[], object], str], None]
 
 #: Steps of a trial that runs long enough for something to happen to it.
-LONG = 1500
+LONG = 500
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ class Order:
     Attributes:
         spec: The trial.
         place: Its folder.
-        token: Which submission this is.
+        ticket: Which submission this is.
         engine: Name of the backend.
         n_cpus: Processors that it may use.
         variables: Environment variables as the driver has them; None where it lacks one.
@@ -59,21 +59,21 @@ class Order:
 
     spec: Row
     place: str
-    token: str
+    ticket: str
     engine: str
     n_cpus: int
     variables: dict[str, str | None]
 
 
-def build_order(trial: Trial, place: Path, *, token: str, engine: str, n_cpus: int) -> Order:
+def build_order(trial: Trial, place: Path, *, ticket: str, engine: str, n_cpus: int) -> Order:
     """Return the order for a trial."""
     variables = {name: os.environ.get(name) for name in _RESTORED}
-    return Order(trial.as_spec(), str(place.resolve()), token, engine, n_cpus, variables)
+    return Order(trial.as_spec(), str(place.resolve()), ticket, engine, n_cpus, variables)
 
 
-def attempt_folder(place: Path, token: str, restart: int) -> Path:
+def attempt_folder(place: Path, ticket: str, restart: int) -> Path:
     """Return the folder of an attempt: ``restart`` counts how often the engine began it anew."""
-    return place / f"{token}-{restart}"
+    return place / f"{ticket}-{restart}"
 
 
 def run_attempt(order: Order, *, node: str, job_id: str | None = None, restart: int = 0) -> None:
@@ -89,10 +89,10 @@ def run_attempt(order: Order, *, node: str, job_id: str | None = None, restart: 
             f"{place}: no such folder on node {node}; expected the registry in a folder "
             "that all nodes of the cluster see; name one with --registry"
         )
-    if read_claim(place).get("token") != order.token:
+    if read_claim(place).get("ticket") != order.ticket:
         return
     trial = Trial(order.spec["trial_id"], settings_of(order.spec["settings"]), order.spec["model"])
-    folder = prepare_folder(trial, attempt_folder(place, order.token, restart))
+    folder = prepare_folder(trial, attempt_folder(place, order.ticket, restart))
     for name, value in order.variables.items():
         os.environ.pop(name, None)
         os.environ.update({} if value is None else {name: value})

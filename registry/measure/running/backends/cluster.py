@@ -84,7 +84,7 @@ class Fate:
 class ClusterJob(Job):
     """A trial that was submitted to a cluster; ``handle`` is what the engine knows it by."""
 
-    token: str
+    ticket: str
     handle: Any
     restart: int = 0
     node: dict[str, Any] = field(default_factory=dict)
@@ -102,12 +102,12 @@ class ClusterJob(Job):
 
     def next_attempt(self) -> ClusterJob:
         """Return the job as the engine begins it anew."""
-        folder = attempt_folder(self.place, self.token, self.restart + 1)
+        folder = attempt_folder(self.place, self.ticket, self.restart + 1)
         return ClusterJob(
             self.trial,
             self.place,
             folder,
-            token=self.token,
+            ticket=self.ticket,
             handle=self.handle,
             restart=self.restart + 1,
         )
@@ -131,7 +131,7 @@ class Engine(Protocol):
         """Return the handle of a job that an earlier call submitted; None where it is gone."""
 
     def find_fates(self, jobs: Sequence[ClusterJob]) -> Mapping[str, Fate]:
-        """Return what came of those that are not under way, by their tokens."""
+        """Return what came of those that are not under way, by their tickets."""
 
     def cancel(self, handles: Sequence[Any]) -> None:
         """End jobs."""
@@ -237,15 +237,15 @@ class Cluster:
         if not claim or self._submissions[trial.trial_id]:
             return None
         restart = 0
-        while (attempt_folder(place, claim["token"], restart) / SUBMISSION_NAME).exists():
+        while (attempt_folder(place, claim["ticket"], restart) / SUBMISSION_NAME).exists():
             restart += 1
-        folder = attempt_folder(place, claim["token"], restart)
+        folder = attempt_folder(place, claim["ticket"], restart)
         node = read_json(folder / NODE_NAME) or {}
         handle = self._engine.find({"job_id": node.get("job_id"), **claim})
         if handle is None and read_end(folder) is None:
             return None
         return ClusterJob(
-            trial, place, folder, token=claim["token"], handle=handle, restart=restart
+            trial, place, folder, ticket=claim["ticket"], handle=handle, restart=restart
         )
 
     def _launch(self, group: Sequence[tuple[Trial, Path]]) -> list[ClusterJob]:
@@ -258,11 +258,11 @@ class Cluster:
             order = build_order(
                 trial,
                 place,
-                token=secrets.token_hex(4),
+                ticket=secrets.token_hex(4),
                 engine=self._engine.name,
                 n_cpus=n_cpus,
             )
-            write_json(place / CLAIM_NAME, {"engine": order.engine, "token": order.token})
+            write_json(place / CLAIM_NAME, {"engine": order.engine, "ticket": order.ticket})
             orders.append(order)
             self._submissions[trial.trial_id] += 1
         handles = self._engine.launch(orders, n_gpus)
@@ -272,11 +272,11 @@ class Cluster:
         ]
 
     def _note(self, trial: Trial, place: Path, order: Order, handle: Any) -> ClusterJob:
-        claim = {"engine": order.engine, "token": order.token}
+        claim = {"engine": order.engine, "ticket": order.ticket}
         if isinstance(handle, str):
             write_json(place / CLAIM_NAME, {**claim, "job_id": handle})
-        folder = attempt_folder(place, order.token, 0)
-        return ClusterJob(trial, place, folder, token=order.token, handle=handle)
+        folder = attempt_folder(place, order.ticket, 0)
+        return ClusterJob(trial, place, folder, ticket=order.ticket, handle=handle)
 
     def poll(self, seconds: float | None) -> list[ClusterJob]:
         """Sleep until a job ends, or for so long; return those that have ended."""
@@ -292,7 +292,7 @@ class Cluster:
         ended = []
         for job in list(self.running):
             job.read_node()
-            if self._has_ended(job, fates.get(job.token)):
+            if self._has_ended(job, fates.get(job.ticket)):
                 self.running.remove(job)
                 if job.then == "goes_on":
                     self.running.append(job.next_attempt())
@@ -311,7 +311,7 @@ class Cluster:
             return False
         if fate.goes_on and not job.read_node():
             job.restart += 1
-            job.folder = attempt_folder(job.place, job.token, job.restart)
+            job.folder = attempt_folder(job.place, job.ticket, job.restart)
             return False
         if job.finished is None and not fate.goes_on:
             job.missed_at = job.missed_at or time.monotonic()

@@ -80,14 +80,14 @@ class Ray:
         """Nothing of an earlier driver is left."""
 
     def find_fates(self, jobs: Sequence[ClusterJob]) -> dict[str, Fate]:
-        """Return what came of the tasks that have ended, by the jobs' tokens."""
-        gone = {job.token: Fate("the task is gone", again=True) for job in jobs if not job.handle}
+        """Return what came of the tasks that have ended, by the jobs' tickets."""
+        gone = {job.ticket: Fate("the task is gone", again=True) for job in jobs if not job.handle}
         known = [job for job in jobs if job.handle]
         if not known:
             return gone
         handles = [job.handle for job in known]
         ended, _ = self._connect().wait(handles, num_returns=len(handles), timeout=0)
-        return gone | {job.token: self._judge(job.handle) for job in known if job.handle in ended}
+        return gone | {job.ticket: self._judge(job.handle) for job in known if job.handle in ended}
 
     def _judge(self, handle: Any) -> Fate:
         ray = self._connect()

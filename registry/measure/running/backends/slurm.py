@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import importlib.util
 import math
 import os
@@ -137,11 +136,11 @@ class Slurm:
         return None if state in _ENDED else str(job_id)
 
     def find_fates(self, jobs: Sequence[ClusterJob]) -> dict[str, Fate]:
-        """Return what came of the jobs that are not under way, by their tokens."""
+        """Return what came of the jobs that are not under way, by their tickets."""
         if jobs:
             self._ask_states()
         return {
-            job.token: fate
+            job.ticket: fate
             for job in jobs
             if (fate := _judge(self._states.get(str(job.handle)), job.restart)) is not None
         }
@@ -156,7 +155,7 @@ class Slurm:
                 "--noheader",
                 "--array",
                 "--states=all",
-                f"--user={getpass.getuser()}",
+                f"--user={os.getuid()}",
                 "--Format=JobArrayID:|,State:|,RestartCnt:|",
             )
         except SourceError:
@@ -171,7 +170,7 @@ class Slurm:
         """End jobs."""
         known = [handle for handle in handles if handle is not None]
         for first in range(0, len(known), 100):
-            _ask("scancel", *known[first : first + 100])
+            _ask("scancel", "--quiet", *known[first : first + 100])
 
     def close(self) -> None:
         """Nothing is held."""
