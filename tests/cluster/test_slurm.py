@@ -129,3 +129,13 @@ def test_ctrl_c_ends_the_jobs(sweeps: Any, slurm: Any, wait_until: Wait) -> None
     assert "interrupted after 0 of 3 trials" in said
     wait_until(lambda: not slurm.list_jobs("RUNNING,PENDING,COMPLETING"), "no job is left")
     assert sweeps.recorded() == []
+
+
+def test_a_trial_on_two_nodes_is_one_observation(sweeps: Any) -> None:
+    said = sweeps.run(sweeps.write_plan(device="auto", n_nodes=2), "--backend", "slurm")
+    (row,) = sweeps.recorded()
+    found = {name: row[name] for name in ("outcome", "n_nodes", "n_gpus", "sharding")}
+    assert found == {"outcome": "ok", "n_nodes": 2, "n_gpus": 2, "sharding": "ddp"}, said
+    assert "ranks_missing" not in json.loads(row["provenance"])
+    too_many = sweeps.write_plan(device="auto", n_nodes=3)
+    assert "expected at most the 2 nodes" in sweeps.run(too_many, "--backend", "slurm", status=1)

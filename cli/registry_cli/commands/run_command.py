@@ -153,6 +153,10 @@ def command(
         click.echo(format_template(), nl=False)
         return 0
     location = locate(registry_path)
+    if words and backend != "local":
+        raise click.UsageError(
+            f"found --backend {backend} with a command after --; expected it with a plan"
+        )
     if words:
         return measure_command(
             location, words, label=label, warmup_steps=warmup_steps, keeps=not no_keep

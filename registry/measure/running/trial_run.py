@@ -123,13 +123,32 @@ def conclude(
     return TrialResult(trial, observation["outcome"], detail, finished.seconds, document)
 
 
-def job_command(trial: Trial, folder: Path, python: str | None = None) -> list[str]:
+@dataclass(frozen=True)
+class Team:
+    """Where a node stands among those of a trial: its number, and how the first one is reached."""
+
+    rank: int
+    address: str
+    port: int
+
+
+def job_command(
+    trial: Trial, folder: Path, python: str | None = None, team: Team | None = None
+) -> list[str]:
     """Return the command of a trial's job: torchrun where there are several processes."""
     job = (JOB_MODULE, str(folder / SPEC_NAME), str(folder / RESULT_NAME))
-    if trial.settings.n_gpus == 1:
+    if trial.settings.n_devices == 1:
         return module_command(*job, python=python)
     processes = f"--nproc-per-node={trial.settings.n_gpus}"
-    options = ("--standalone", processes, "--module")
+    meeting: tuple[str, ...] = ("--standalone",)
+    if team is not None:
+        meeting = (
+            f"--nnodes={trial.settings.n_nodes}",
+            f"--node-rank={team.rank}",
+            f"--master-addr={team.address}",
+            f"--master-port={team.port}",
+        )
+    options = (*meeting, processes, "--module")
     return module_command("torch.distributed.run", *options, *job, python=python)
 
 
@@ -146,7 +165,7 @@ def trial_environment(
     environment["TOKENIZERS_PARALLELISM"] = "false"
     if trial.settings.weights == "random":
         environment |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-    if trial.settings.n_gpus > 1 or trial.settings.device == "cpu":
+    if trial.settings.n_devices > 1 or trial.settings.device == "cpu":
         # half the processors: OpenMP's threads wait for each other by spinning, so that one
         # processor taken by somebody else makes a step a hundred times longer
         n_seen = len(slot.cpus or os.sched_getaffinity(0))

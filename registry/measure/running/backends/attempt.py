@@ -21,7 +21,12 @@ from registry.measure.environment import collect_environment
 from registry.measure.record_files import read_json, write_json
 from registry.measure.running.keeper import read_finished, start_keeper
 from registry.measure.running.slots import VISIBLE
-from registry.measure.running.trial_run import job_command, prepare_folder, trial_environment
+from registry.measure.running.trial_run import (
+    Team,
+    job_command,
+    prepare_folder,
+    trial_environment,
+)
 from registry.measure.running.trials import Trial
 from registry.measure.trial_settings import settings_of
 
@@ -76,12 +81,19 @@ def attempt_folder(place: Path, ticket: str, restart: int) -> Path:
     return place / f"{ticket}-{restart}"
 
 
-def run_attempt(order: Order, *, node: str, job_id: str | None = None, restart: int = 0) -> None:
+def run_attempt(
+    order: Order,
+    *,
+    node: str,
+    job_id: str | None = None,
+    restart: int = 0,
+    team: Team | None = None,
+) -> None:
     """Run the trial of an order here, and leave its end in the attempt's folder.
 
     ``node`` tells this node from others, and stays in that folder. An order that another
     submission has taken the place of is not run. Raises SourceError where the driver's folder is
-    not there.
+    not there. Of a ``team`` of nodes each runs its part, and the first one says how all ended.
     """
     place = Path(order.place)
     if not place.is_dir():
@@ -92,25 +104,26 @@ def run_attempt(order: Order, *, node: str, job_id: str | None = None, restart: 
     if read_claim(place).get("ticket") != order.ticket:
         return
     trial = Trial(order.spec["trial_id"], settings_of(order.spec["settings"]), order.spec["model"])
-    folder = prepare_folder(trial, attempt_folder(place, order.ticket, restart))
+    whole = attempt_folder(place, order.ticket, restart)
+    folder = prepare_folder(trial, whole / f"node-{team.rank}" if team and team.rank else whole)
     for name, value in order.variables.items():
         os.environ.pop(name, None)
         os.environ.update({} if value is None else {name: value})
     write_json(folder / NODE_NAME, _describe_node(order, node, job_id))
     try:
-        finished = _run(trial, folder, order.n_cpus)
+        finished = _run(trial, folder, job_command(trial, whole.resolve(), team=team), order.n_cpus)
     except OSError as error:
         write_json(folder / END_NAME, {"error": [error.errno, error.strerror, error.filename]})
     else:
         write_json(folder / END_NAME, asdict(finished))
 
 
-def _run(trial: Trial, folder: Path, n_cpus: int) -> Finished:
+def _run(trial: Trial, folder: Path, command: list[str], n_cpus: int) -> Finished:
     """Run the trial under a keeper, as on one machine; a signal to this process ends it."""
     began = time.monotonic()
     with _stopping_signals() as stop:
         stop.keeper = start_keeper(
-            job_command(trial, folder),
+            command,
             environment=trial_environment(trial, n_cpus=n_cpus),
             folder=folder,
             timeout_seconds=trial.settings.timeout_seconds,

@@ -117,6 +117,8 @@ class Engine(Protocol):
     """What is particular to one kind of cluster."""
 
     name: str
+    #: Whether a trial may take several nodes.
+    spans_nodes: bool
 
     def list_shapes(self) -> Sequence[Shape]:
         """Return what each node that may be used has."""
@@ -161,9 +163,23 @@ class Cluster:
         self._ended: list[ClusterJob] = []
 
     def check(self, trials: Sequence[Trial]) -> None:
-        """Raise SourceError where no node has what a trial asks for."""
-        for n_gpus in sorted({self._count_gpus(trial) for trial in trials}):
-            self._count_cpus(n_gpus)
+        """Raise SourceError where there are no nodes that have what a trial asks for."""
+        for n_nodes, n_gpus in sorted({(t.settings.n_nodes, self._count_gpus(t)) for t in trials}):
+            self._check_nodes(n_nodes, n_gpus)
+
+    def _check_nodes(self, n_nodes: int, n_gpus: int) -> None:
+        n_cpus = self._count_cpus(n_gpus)
+        if n_nodes > 1 and not self._engine.spans_nodes:
+            raise SourceError(
+                f"n_nodes: found {n_nodes}; expected 1 with --backend {self._engine.name}; run the "
+                "plan with --backend slurm"
+            )
+        n_fitting = sum(shape.gpus >= n_gpus and shape.cpus >= n_cpus for shape in self._shapes())
+        if n_nodes > n_fitting:
+            raise SourceError(
+                f"n_nodes: found {n_nodes}; expected at most the {n_fitting} nodes that have "
+                f"{n_gpus} GPUs and {n_cpus} processors"
+            )
 
     def environment_key(self, trial: Trial) -> str:
         """Return a short hash of what is known of a trial's surroundings before it is placed."""
@@ -360,10 +376,10 @@ class Cluster:
 def _group(
     trials: Iterable[tuple[Trial, Path]], count_gpus: Callable[[Trial], int]
 ) -> list[list[tuple[Trial, Path]]]:
-    """Return trials in groups that ask for the same GPUs and the same time."""
-    groups: dict[tuple[int, float], list[tuple[Trial, Path]]] = {}
+    """Return trials in groups that ask for the same nodes, GPUs and time."""
+    groups: dict[tuple[int, int, float], list[tuple[Trial, Path]]] = {}
     for trial, place in trials:
-        asked = count_gpus(trial), trial.settings.timeout_seconds
+        asked = trial.settings.n_nodes, count_gpus(trial), trial.settings.timeout_seconds
         groups.setdefault(asked, []).append((trial, place))
     return list(groups.values())
 

@@ -35,6 +35,7 @@ class Ray:
 
     address: str | None = None
     name: str = "ray"
+    spans_nodes: bool = False
 
     def describe(self) -> dict[str, Any]:
         """Return what of its options decides a result: a cluster's address says nothing of it."""

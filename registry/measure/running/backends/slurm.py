@@ -18,6 +18,7 @@ from registry.errors import MissingExtraError, SourceError
 from registry.measure.failure import shorten
 from registry.measure.running.backends.attempt import Order, run_attempt
 from registry.measure.running.backends.cluster import MOST_AT_ONCE, Fate, Shape
+from registry.measure.running.trial_run import Team
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,6 +52,9 @@ _ENDED = {
     "TIMEOUT": False,
 }
 
+#: Ports at which the processes of trials on several nodes meet: that of the job's number.
+_FIRST_PORT, _N_PORTS = 20_000, 10_000
+
 #: How many GPUs a node's generic resources name, such as ``gpu:h100:4(S:0-1)``.
 _GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")
 
@@ -74,6 +78,7 @@ class Slurm:
     options: Mapping[str, str] = field(default_factory=dict)
     parallel: int | None = None
     name: str = "slurm"
+    spans_nodes: bool = True
     _states: dict[str, tuple[str, int]] = field(default_factory=dict)
     _asked_at: float = -math.inf
 
@@ -116,6 +121,7 @@ class Slurm:
         executor.update_parameters(
             job_name="registry",
             time=math.ceil(seconds / 60),
+            nodes=order.spec["settings"]["n_nodes"],
             ntasks_per_node=1,
             cpus_per_task=order.n_cpus,
             signal_delay_s=_WARNING_SECONDS,
@@ -200,6 +206,18 @@ def run_in_slurm(order: Order) -> None:
         node=environment.get("SLURMD_NODENAME", ""),
         job_id=f"{array}_{environment['SLURM_ARRAY_TASK_ID']}" if array else job,
         restart=int(environment.get("SLURM_RESTART_COUNT", "0")),
+        team=_find_team(environment),
+    )
+
+
+def _find_team(environment: Mapping[str, str]) -> Team | None:
+    """Return where this node stands among several: srun was called on the first one."""
+    if int(environment.get("SLURM_NNODES", "1")) == 1:
+        return None
+    return Team(
+        rank=int(environment["SLURM_NODEID"]),
+        address=environment["SLURM_LAUNCH_NODE_IPADDR"],
+        port=_FIRST_PORT + int(environment["SLURM_JOB_ID"]) % _N_PORTS,
     )
 
 

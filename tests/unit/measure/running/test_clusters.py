@@ -30,6 +30,7 @@ from registry.measure.running.backends.cluster import Cluster, ClusterJob, Fate,
 from registry.measure.running.backends.ray_cluster import Ray
 from registry.measure.running.plan import parse_plan
 from registry.measure.running.sweep import Sweep, run_plan
+from registry.measure.running.trial_run import Team, job_command
 from registry.measure.running.trials import expand_trials
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Engine:
     cancelled: list[Any] = field(default_factory=list)
     known: frozenset[str] = frozenset()
     name: str = "engine"
+    spans_nodes: bool = False
 
     def list_shapes(self) -> Sequence[Shape]:
         return self.shapes
@@ -219,6 +221,45 @@ def test_a_trial_asks_for_its_share_of_a_node(tmp_path: Path) -> None:
         "found a trial that asks for 5 GPUs and 1 processors of one node; expected no more than a "
         "node has: 2 x (4 GPUs, 8 processors)"
     )
+
+
+def test_several_nodes_are_for_engines_that_give_them() -> None:
+    several = trials_of(n_nodes=3)
+    with pytest.raises(SourceError) as caught:
+        Cluster(Engine()).check(several)
+    assert str(caught.value) == (
+        "n_nodes: found 3; expected 1 with --backend engine; run the plan with --backend slurm"
+    )
+    with pytest.raises(SourceError) as caught:
+        Cluster(Engine(spans_nodes=True)).check(several)
+    assert str(caught.value) == (
+        "n_nodes: found 3; expected at most the 2 nodes that have 1 GPUs and 2 processors"
+    )
+    with pytest.raises(SourceError) as caught:
+        BACKENDS["local"](Options()).check(several)
+    assert str(caught.value) == (
+        "n_nodes: found 3; expected 1 on this machine; run the plan with --backend slurm"
+    )
+
+
+def test_a_part_of_several_nodes_meets_the_first_one(tmp_path: Path) -> None:
+    (trial,) = trials_of(n_nodes=2, n_gpus=4)
+    command = job_command(trial, tmp_path, "python", Team(1, "10.0.0.1", 29_000))
+    assert command[4:10] == [
+        "--nnodes=2",
+        "--node-rank=1",
+        "--master-addr=10.0.0.1",
+        "--master-port=29000",
+        "--nproc-per-node=4",
+        "--module",
+    ]
+    assert trial.label == "m lora 8 2x4x ddp"
+
+
+def test_the_number_of_nodes_has_not_changed_the_ids_of_trials_on_one() -> None:
+    (before,) = trials_of()
+    assert before.trial_id == "3d6fa2e060d9d990"
+    assert trials_of(n_nodes=2)[0].trial_id != before.trial_id
 
 
 def test_neighbours_are_those_of_the_same_node_at_the_same_time() -> None:
