@@ -43,6 +43,8 @@ def test_what_no_node_has_is_refused_before_anything_is_submitted(sweeps: Any) -
         "found a trial that asks for 5 GPUs and 1 processors of one node; expected no more than a "
         "node has: 2 x (4 GPUs, 8 processors)"
     ) in said
+    said = sweeps.run(plan, "--backend", "slurm", "--partition", "gpu", status=1)
+    assert "no node is up in partition gpu; expected one of sim* (up, 2 nodes)" in said
     assert not (sweeps.folder / "runs").exists()
 
 

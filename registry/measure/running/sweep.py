@@ -155,8 +155,10 @@ def _run_all(
     while waiting or backend.running:
         for job in backend.submit(waiting):
             waiting = [each for each in waiting if each[0] is not job.trial]
-            report.start(job.trial, len(backend.running))
+            report.note_running(backend.running)
+            report.start(job.trial)
         ended = backend.poll(_WATCH_SECONDS if watch_steps else None)
+        report.note_running([*backend.running, *ended])
         for job in ended:
             result = take_in(job)
             if result is not None:
@@ -220,11 +222,15 @@ class _Report:
             self._time_left.note(trial, seconds)
         self._say("skipped", trial)
 
-    def start(self, trial: Trial, n_running: int) -> None:
-        self._n_at_once = max(self._n_at_once, n_running)
+    def note_running(self, jobs: Sequence[Job]) -> None:
+        """Note how many run at once; what waits in a cluster's queue does not."""
+        self._n_at_once = max(self._n_at_once, len(_begun(jobs)))
+
+    def start(self, trial: Trial) -> None:
         self._say("started", trial, eta_seconds=self._eta())
 
     def step(self, running: Sequence[Job]) -> None:
+        running = _begun(running)
         steps = tuple((job.count_steps(), job.trial.settings.steps) for job in running)
         if running:
             spent = sum(job.seconds() for job in running) / self._n_at_once
@@ -248,3 +254,7 @@ class _Report:
         place = self._places[trial.trial_id]
         label = self.sweep.labels[trial.trial_id]
         self._progress(Progress(event, place, len(self._places), trial, label, **more))
+
+
+def _begun(jobs: Sequence[Job]) -> list[Job]:
+    return [job for job in jobs if job.seconds() > 0]

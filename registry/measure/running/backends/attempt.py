@@ -177,7 +177,7 @@ def _describe_node(order: Order, node: str, job_id: str | None) -> Row:
 def read_claim(place: Path) -> Row:
     """Return which submission a trial's folder belongs to; empty where to none."""
     claim = read_json(place / CLAIM_NAME)
-    return claim if isinstance(claim, dict) else {}
+    return claim if isinstance(claim, dict) and isinstance(claim.get("ticket"), str) else {}
 
 
 def read_end(folder: Path) -> Finished | None:

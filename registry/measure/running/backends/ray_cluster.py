@@ -87,7 +87,7 @@ class Ray:
         if not known:
             return gone
         handles = [job.handle for job in known]
-        ended, _ = self._connect().wait(handles, num_returns=len(handles), timeout=0)
+        ended = set(self._connect().wait(handles, num_returns=len(handles), timeout=0)[0])
         return gone | {job.ticket: self._judge(job.handle) for job in known if job.handle in ended}
 
     def _judge(self, handle: Any) -> Fate:

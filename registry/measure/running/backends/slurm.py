@@ -91,11 +91,19 @@ class Slurm:
         asked = [] if self.partition is None else ["--partition", self.partition]
         lines = _ask("sinfo", "--noheader", "--Node", "--format=%c|%G|%P|%t", *asked)
         default = self.partition is None
-        return [
+        shapes = [
             Shape(int(cpus), sum(map(int, _GPUS.findall(gres))))
             for cpus, gres, partition, state in (line.split("|") for line in lines)
             if (not default or partition.endswith("*")) and not state.startswith(("down", "inval"))
         ]
+        if not shapes:
+            there = ", ".join(_ask("sinfo", "--noheader", "--format=%P (%a, %D nodes)"))
+            raise SourceError(
+                f"slurm: no node is up in partition {self.partition or '(the default one)'}; "
+                f"expected one of {there or 'none: this cluster has no partition'}; name it with "
+                "--partition"
+            )
+        return shapes
 
     def launch(self, orders: Sequence[Order], n_gpus: int) -> list[str]:
         """Submit orders that ask for the same; return their job ids."""
