@@ -293,6 +293,14 @@ class Sweeps:
         """Return rank and outcome of all that is recorded."""
         return [(row["lora_rank"], row["outcome"]) for row in self.recorded()]
 
+    def count_stepping(self) -> int:
+        """Return how many attempts have made a step, and not ended by themselves."""
+        count = 0
+        for path in self.find("result.jsonl"):
+            with suppress(FileNotFoundError):  # ended meanwhile
+                count += '"step"' in path.read_text()
+        return count
+
     def find(self, name: str) -> list[Path]:
         """Return the files of a name among the trials' folders."""
         return sorted((self.folder / "runs").glob(f"*/**/{name}"))

@@ -61,7 +61,7 @@ def test_a_killed_node_costs_an_attempt(
 ) -> None:
     plan = sweeps.write_plan(ranks=(2, 4), steps=LONG)  # each has a node to itself
     driver = sweeps.start(plan, *ask)
-    wait_until(lambda: len(sweeps.find("result.jsonl")) == 2, "two trials make steps")
+    wait_until(lambda: sweeps.count_stepping() == 2, "two trials make steps")
     ray_cluster.remove_node(ray_cluster.worker_nodes.copy().pop(), allow_graceful=False)
     said, _ = driver.communicate(timeout=200)
     ray_cluster.add_node(num_cpus=4, num_gpus=4)

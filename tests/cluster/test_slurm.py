@@ -53,7 +53,7 @@ def test_a_requeued_trial_is_recorded_as_interrupted_and_runs_again(
 ) -> None:
     plan = sweeps.write_plan(steps=LONG)
     driver = sweeps.start(plan, "--backend", "slurm", "--cpus", "1")
-    wait_until(lambda: sweeps.find("result.jsonl"), "the trial makes steps")
+    wait_until(sweeps.count_stepping, "the trial makes steps")
     (job,) = slurm.list_jobs()
     slurm.ask("scontrol", "requeue", job)
     said, _ = driver.communicate(timeout=200)
@@ -69,7 +69,7 @@ def test_a_warned_trial_is_recorded_as_interrupted_and_submitted_again(
 ) -> None:
     plan = sweeps.write_plan(steps=LONG)
     driver = sweeps.start(plan, "--backend", "slurm", "--cpus", "1")
-    wait_until(lambda: sweeps.find("result.jsonl"), "the trial makes steps")
+    wait_until(sweeps.count_stepping, "the trial makes steps")
     (job,) = slurm.list_jobs()
     slurm.ask("scancel", "--signal=USR2", job)
     said, _ = driver.communicate(timeout=200)
@@ -82,7 +82,7 @@ def test_a_cancelled_job_is_not_submitted_again_until_the_next_call(
 ) -> None:
     plan = sweeps.write_plan(ranks=(2, 4, 8), steps=LONG)  # each has a node to itself
     driver = sweeps.start(plan, "--backend", "slurm")
-    wait_until(lambda: len(sweeps.find("result.jsonl")) == 2, "two trials make steps")
+    wait_until(lambda: sweeps.count_stepping() == 2, "two trials make steps")
     (waiting,) = slurm.list_jobs("PENDING")
     slurm.ask("scancel", waiting)
     slurm.ask("scancel", slurm.list_jobs()[0])
@@ -101,7 +101,7 @@ def test_a_cancelled_job_is_not_submitted_again_until_the_next_call(
 def test_a_killed_node_costs_an_attempt(sweeps: Any, slurm: Any, wait_until: Wait) -> None:
     plan = sweeps.write_plan(ranks=(2, 4), steps=LONG)
     driver = sweeps.start(plan, "--backend", "slurm")
-    wait_until(lambda: len(sweeps.find("result.jsonl")) == 2, "two trials make steps")
+    wait_until(lambda: sweeps.count_stepping() == 2, "two trials make steps")
     slurm.kill_node("sim1")
     said, _ = driver.communicate(timeout=200)
     slurm.start_node("sim1")
@@ -113,7 +113,7 @@ def test_a_killed_node_costs_an_attempt(sweeps: Any, slurm: Any, wait_until: Wai
 def test_a_second_call_takes_up_what_a_killed_driver_left(sweeps: Any, wait_until: Wait) -> None:
     plan = sweeps.write_plan(ranks=(2, 4, 8), steps=LONG)
     driver = sweeps.start(plan, "--backend", "slurm", "--array")
-    wait_until(lambda: len(sweeps.find("result.jsonl")) == 2, "two trials make steps")
+    wait_until(lambda: sweeps.count_stepping() == 2, "two trials make steps")
     driver.kill()
     driver.communicate()
     said = sweeps.run(plan, "--backend", "slurm", "--array")
