@@ -16,8 +16,9 @@ import click
 from registry.errors import SourceError
 from registry.measure.ratios import find_figure
 from registry.measure.releases import add_provenance, parse_label
+from registry.measure.running.places import find_done
 from registry.measure.running.plan import read_plan
-from registry.measure.running.sweep import Progress, find_done, run_plan
+from registry.measure.running.sweep import Progress, run_plan
 from registry.measure.running.time_left import TimeLeft
 from registry.measure.running.trial_labels import find_varied, label_trials
 from registry.measure.running.trial_run import job_command
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from registry.catalogue import Catalogue
+    from registry.measure.running.backends.interface import Backend
     from registry.measure.running.plan import Plan
-    from registry.measure.running.slots import Slots
     from registry.measure.running.sweep import Sweep
     from registry.measure.running.trials import Trial
     from registry.store.folder import Location
@@ -91,13 +92,15 @@ def _find_plan(location: Location, path: Path) -> Path:
     return next((found for found in candidates if found.is_file()), path)
 
 
-def format_trials(plan: Plan, catalogue: Catalogue, *, folder: Path, slots: Slots) -> Iterator[str]:
+def format_trials(
+    plan: Plan, catalogue: Catalogue, *, folder: Path, backend: Backend
+) -> Iterator[str]:
     """Yield the lines that say what each trial of a plan would run, and how long that takes.
 
     ``folder`` is where the trials run, and results of earlier runs are.
     """
     trials = expand_trials(plan, catalogue)
-    slots.check(trials)
+    backend.check(trials)
     labels = label_trials(trials)
     for number, trial in enumerate(trials, start=1):
         yield f"{number:>4}  {trial.trial_id}  {labels[trial.trial_id]}"
@@ -105,7 +108,7 @@ def format_trials(plan: Plan, catalogue: Catalogue, *, folder: Path, slots: Slot
         yield f"      data     {trial.settings.dataset or 'random tokens'}"
         yield f"      command  {shlex.join(job_command(trial, Path()))}"
     if len(trials) > 1:
-        yield _format_outlook(trials, find_done(trials, folder, slots))
+        yield _format_outlook(trials, find_done(trials, folder, backend))
 
 
 def _format_outlook(trials: list[Trial], done: dict[str, float | None]) -> str:
@@ -137,7 +140,7 @@ def sweep_plan(  # noqa: PLR0913 - the options of the command, by keyword
     *,
     resume: bool,
     label: str | None = None,
-    slots: Slots | None = None,
+    backend: Backend | None = None,
 ) -> tuple[int, list[str]]:
     """Run the trials of a plan and record each, with the label; show progress and a summary.
 
@@ -158,7 +161,7 @@ def sweep_plan(  # noqa: PLR0913 - the options of the command, by keyword
         catalogue=catalogue,
         progress=_show_progress,
         resume=resume,
-        slots=slots,
+        backend=backend,
         watch_steps=sys.stderr.isatty(),
     )
     for line in _summary(sweep, ids):
@@ -167,6 +170,8 @@ def sweep_plan(  # noqa: PLR0913 - the options of the command, by keyword
         console.hint(f"give them to everybody: registry share --plan {shlex.quote(plan.name)}")
     for message in sweep.refused:
         console.error(f"a trial's result was not recorded: {message}")
+    for message in sweep.not_begun:
+        console.error(f"a trial was not run: {message}")
     return _status(sweep), ids
 
 
@@ -180,7 +185,8 @@ def _status(sweep: Sweep) -> int:
     if sweep.interrupted:
         console.error(sweep.way_on or "interrupted")
         return EXIT_INTERRUPTED
-    return 1 if sweep.refused or any(sweep.count(outcome) for outcome in _FAILED) else 0
+    unmet = sweep.refused or sweep.not_begun
+    return 1 if unmet or any(sweep.count(outcome) for outcome in _FAILED) else 0
 
 
 def _show_progress(progress: Progress) -> None:

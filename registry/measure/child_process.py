@@ -61,12 +61,24 @@ OUTPUT_NAME, ERRORS_NAME = "stdout.txt", "stderr.txt"
 
 @dataclass(frozen=True)
 class Finished:
-    """How a child ended: its exit status (negative: the signal) and how long it took."""
+    """How a child ended.
+
+    Attributes:
+        returncode: Its exit status (negative: the signal).
+        seconds: How long it took.
+        timed_out: Whether it was ended for its own time limit.
+        kernel_oom_kills: How many processes the kernel killed for want of memory meanwhile.
+        stopped_by: What ended it from outside, where that is known; the exit status says nothing
+            then.
+        load_average: The load of its machine at its end, where that may be another than this one.
+    """
 
     returncode: int
     seconds: float
     timed_out: bool = False
     kernel_oom_kills: int = 0
+    stopped_by: str | None = None
+    load_average: float | None = None
 
 
 def module_command(module: str, *arguments: str, python: str | None = None) -> list[str]:

@@ -129,7 +129,10 @@ class Settings:
             example={"init_lora_weights": "gaussian"},
         ),
     ] = field(default_factory=dict)
-    n_gpus: Annotated[int, About("Devices (processes, on CPU), all of one node.", 1, 1024)] = 1
+    n_gpus: Annotated[int, About("Devices (processes, on CPU) of each node.", 1, 1024)] = 1
+    n_nodes: Annotated[
+        int, About("Nodes that a trial takes; more than one with --backend slurm alone.", 1, 1024)
+    ] = 1
     sharding: Annotated[Sharding, About("How state is spread over several devices.")] = "ddp"
     device: Annotated[Device, About("auto takes a GPU where there is one.", example="cpu")] = "auto"
     weights: Annotated[
@@ -158,6 +161,11 @@ class Settings:
         int | None,
         About("Resident host memory, or device memory, that the job may use.", 1, 2**50),
     ] = None
+
+    @property
+    def n_devices(self) -> int:
+        """How many devices there are on all nodes."""
+        return self.n_nodes * self.n_gpus
 
 
 @dataclass(frozen=True)

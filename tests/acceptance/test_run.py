@@ -348,6 +348,32 @@ def test_options_of_a_command_are_not_those_of_a_plan(run: Run, write: Write, op
     assert "expected them for a command after -- alone" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--array"], "found --array with --backend local; expected it with --backend slurm"),
+        (
+            ["--backend", "slurm", "--address", "a:1"],
+            "found --address with --backend slurm; expected it with --backend ray",
+        ),
+        (["--cpus", "2"], "found --cpus with --backend local; expected it with --backend ray or"),
+        (
+            ["--backend", "slurm", "--sbatch", "lab"],
+            "--sbatch: found 'lab'; expected NAME=VALUE with a long name of sbatch, such as",
+        ),
+        (["--backend", "ray", "--", "true"], "found --backend ray with a command after --"),
+    ],
+)
+def test_an_option_of_another_backend_is_a_wrong_call(
+    run: Run, write: Write, options: list[str], said: str
+) -> None:
+    write("p.toml", PLAN.format(""))
+    plan = [] if "--" in options else ["p.toml"]
+    done = run("run", *plan, *options)
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.split())
+
+
 def test_a_method_outside_the_vocabulary_is_recorded_as_it_was_found(
     run: Run, write: Write, submission: Callable[..., dict[str, Any]]
 ) -> None:

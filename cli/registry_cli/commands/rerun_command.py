@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.measure.environment import collect_environment
+from registry.measure.running.backends.local import Local
 from registry.measure.running.kept_commands import KeptCommand, forget_command, read_kept
 from registry.measure.running.rerun import (
     compare_cards,
@@ -16,7 +17,7 @@ from registry.measure.running.rerun import (
     compare_variables,
     plan_of,
 )
-from registry.measure.running.slots import Slots, find_gpu_names
+from registry.measure.running.slots import find_gpu_names
 from registry.measure.running.wrapped_command import format_command
 from registry.measure.trial_settings import BOUNDS
 from registry.store.renamed import list_ids
@@ -142,7 +143,7 @@ class _Again:
             )
         if dry_run:
             folder = runs_folder(self.location.own.path)
-            for line in format_trials(rerun.plan, catalogue, folder=folder, slots=Slots()):
+            for line in format_trials(rerun.plan, catalogue, folder=folder, backend=Local()):
                 console.say(line)
             return 0, None
         status, ids = sweep_plan(self.location, rerun.plan, catalogue, resume=False)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from registry.measure.running.backends import BACKENDS, Options
 from registry.measure.running.plan_template import format_template
-from registry.measure.running.slots import Slots
 from registry.measure.trial_settings import BOUNDS
 from registry.store.snapshot import load_catalogue
 from registry_cli import console
@@ -22,6 +24,9 @@ from registry_cli.sweeping import (
     sweep_plan,
     timeout_option,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _COMMAND = "registry_cli.command"
 
@@ -56,6 +61,33 @@ class RunCommand(click.Command):
     "gets its share of the cores, and the records say that there were neighbours.",
 )
 @click.option(
+    "--backend",
+    type=click.Choice(list(BACKENDS)),
+    default="local",
+    show_default=True,
+    help="What runs the trials: this machine, or a cluster whose nodes see the registry's folder.",
+)
+@click.option(
+    "--address",
+    metavar="HOST:PORT",
+    help="Where the Ray cluster is (else RAY_ADDRESS, else the one of this machine).",
+)
+@click.option("--partition", metavar="NAME", help="Partition of Slurm (else its default one).")
+@click.option("--array", is_flag=True, help="Submit to Slurm in job arrays.")
+@click.option(
+    "--sbatch",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A further option of Slurm's sbatch by its long name, such as account=lab; repeatable.",
+)
+@click.option(
+    "--cpus",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Processors of a trial on a cluster (else the share of a node's that its GPUs are of the "
+    "node's; on CPU all of a node's).",
+)
+@click.option(
     "--warmup-steps",
     metavar="N",
     type=click.IntRange(int(BOUNDS["warmup_steps"][0]), int(BOUNDS["warmup_steps"][1])),
@@ -85,6 +117,12 @@ def command(
     dry_run: bool,
     no_resume: bool,
     parallel: int | None,
+    backend: str,
+    address: str | None,
+    partition: str | None,
+    array: bool,
+    sbatch: tuple[str, ...],
+    cpus: int | None,
     warmup_steps: int | None,
     no_keep: bool,
     timeout: float | None,
@@ -96,9 +134,9 @@ def command(
 
     A plan is a file, or the name of one in the registry (plans/cpu-smoke.toml); --template
     shows all keys of one. Each trial runs in its own process: one by one on CPU, on GPUs side by
-    side. Those that ended ok or out of memory are not run again; failed ones are. After -- comes
-    any command: its output streams through and its exit status is passed on. Processes that it
-    leaves behind are ended.
+    side, or on a cluster (--backend). Those that ended ok or out of memory are not run again;
+    failed ones are. After -- comes any command: its output streams through and its exit status is
+    passed on. Processes that it leaves behind are ended.
 
     \b
     Examples:
@@ -115,6 +153,10 @@ def command(
         click.echo(format_template(), nl=False)
         return 0
     location = locate(registry_path)
+    if words and backend != "local":
+        raise click.UsageError(
+            f"found --backend {backend} with a command after --; expected it with a plan"
+        )
     if words:
         return measure_command(
             location, words, label=label, warmup_steps=warmup_steps, keeps=not no_keep
@@ -124,12 +166,50 @@ def command(
             "found --warmup-steps or --no-keep; expected them for a command after -- alone; a plan "
             "says warmup_steps itself"
         )
+    options = Options(
+        parallel,
+        n_cpus=cpus,
+        address=address,
+        partition=partition,
+        array=array,
+        sbatch=_parse_sbatch(sbatch),
+    )
+    _check_backend(backend, options)
     read = read_asked_plan(location, Path(str(plan)), dataset=dataset, timeout=timeout)
     catalogue = load_catalogue(location)
-    slots = Slots(parallel)
+    runner = BACKENDS[backend](options)
     if dry_run:
         folder = runs_folder(location.own.path, label)
-        for line in format_trials(read, catalogue, folder=folder, slots=slots):
+        for line in format_trials(read, catalogue, folder=folder, backend=runner):
             console.say(line)
         return 0
-    return sweep_plan(location, read, catalogue, resume=not no_resume, label=label, slots=slots)[0]
+    return sweep_plan(location, read, catalogue, resume=not no_resume, label=label, backend=runner)[
+        0
+    ]
+
+
+def _parse_sbatch(stated: Sequence[str]) -> dict[str, str]:
+    """Return options of sbatch by their names."""
+    for each in stated:
+        if not re.fullmatch(r"[a-z][a-z-]*=[^\x00-\x1f]+", each):
+            raise click.UsageError(
+                f"--sbatch: found {each!r}; expected NAME=VALUE with a long name of sbatch, such "
+                "as account=lab"
+            )
+    return dict(each.split("=", 1) for each in stated)
+
+
+def _check_backend(backend: str, options: Options) -> None:
+    """Raise UsageError for an option that the backend has no use for."""
+    for name, is_given, owners in (
+        ("--address", options.address is not None, ("ray",)),
+        ("--partition", options.partition is not None, ("slurm",)),
+        ("--array", options.array, ("slurm",)),
+        ("--sbatch", bool(options.sbatch), ("slurm",)),
+        ("--cpus", options.n_cpus is not None, ("ray", "slurm")),
+    ):
+        if is_given and backend not in owners:
+            raise click.UsageError(
+                f"found {name} with --backend {backend}; expected it with --backend "
+                f"{' or '.join(owners)}"
+            )

@@ -65,7 +65,7 @@ def run_job(settings: Settings, spec: dict[str, Any], result: Path) -> None:
             data_collator=collate,
             callbacks=[_recorder(settings, spec, result)],
         )
-        if device == "cpu" and settings.n_gpus > 1 and settings.sharding.startswith("fsdp"):
+        if device == "cpu" and settings.n_devices > 1 and settings.sharding.startswith("fsdp"):
             _shard_on_cpu(trainer)
         trainer.train()
 
@@ -171,7 +171,7 @@ def training_arguments(settings: Settings, device: str, folder: str) -> dict[str
 
 def sharding_arguments(settings: Settings) -> dict[str, Any]:
     """Return the arguments that spread the job over several devices."""
-    if settings.n_gpus == 1:
+    if settings.n_devices == 1:
         return {}
     if settings.sharding.startswith("fsdp"):
         reshard = settings.sharding == "fsdp"

@@ -98,6 +98,7 @@ After Ctrl-C, the same command goes on with the others.
 - **On CPU** they run one by one, because neighbours disturb the timing. `--parallel N` runs N at
   once, each on its share of the cores, with half as many threads as it has cores
   (`OMP_NUM_THREADS`, if set, is kept).
+- **On a cluster** they are jobs of Slurm or tasks of Ray: [Sweeps on a cluster](clusters.md).
 
 A record of a trial that had neighbours has the flag `side_by_side`, and says how many in
 `provenance.trials_beside`. `provenance.load_average` is the load of the machine at the end of the

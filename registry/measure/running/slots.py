@@ -80,6 +80,11 @@ class Slots:
                 f"parallel: found {self.parallel} trials at once on {len(self.cpus)} processors; "
                 "expected at most one for each processor"
             )
+        if (n_nodes := max((t.settings.n_nodes for t in trials), default=1)) > 1:
+            raise SourceError(
+                f"n_nodes: found {n_nodes}; expected 1 on this machine; run the plan with "
+                "--backend slurm"
+            )
         most = max((t.settings.n_gpus for t in trials if self.is_on_gpu(t)), default=0)
         if most > len(self.gpus):
             raise SourceError(

@@ -37,7 +37,7 @@ class RandomTokens:
 def build_dataset(settings: Settings, source: dict[str, Any], vocab_size: int) -> Any:
     """Return the data set of a trial."""
     n_samples = (
-        settings.steps * settings.micro_batch_size * settings.grad_accum_steps * settings.n_gpus
+        settings.steps * settings.micro_batch_size * settings.grad_accum_steps * settings.n_devices
     )
     if settings.dataset is None:
         return RandomTokens(n_samples, settings.seq_len, vocab_size, settings.seed)

@@ -123,29 +123,53 @@ def conclude(
     return TrialResult(trial, observation["outcome"], detail, finished.seconds, document)
 
 
-def job_command(trial: Trial, folder: Path, python: str | None = None) -> list[str]:
+@dataclass(frozen=True)
+class Team:
+    """Where a node stands among those of a trial: its number, and how the first one is reached."""
+
+    rank: int
+    address: str
+    port: int
+
+
+def job_command(
+    trial: Trial, folder: Path, python: str | None = None, team: Team | None = None
+) -> list[str]:
     """Return the command of a trial's job: torchrun where there are several processes."""
     job = (JOB_MODULE, str(folder / SPEC_NAME), str(folder / RESULT_NAME))
-    if trial.settings.n_gpus == 1:
+    if trial.settings.n_devices == 1:
         return module_command(*job, python=python)
     processes = f"--nproc-per-node={trial.settings.n_gpus}"
-    options = ("--standalone", processes, "--module")
+    meeting: tuple[str, ...] = ("--standalone",)
+    if team is not None:
+        meeting = (
+            f"--nnodes={trial.settings.n_nodes}",
+            f"--node-rank={team.rank}",
+            f"--master-addr={team.address}",
+            f"--master-port={team.port}",
+        )
+    options = (*meeting, processes, "--module")
     return module_command("torch.distributed.run", *options, *job, python=python)
 
 
-def trial_environment(trial: Trial, slot: Slot | None = None) -> dict[str, str]:
-    """Return the environment of a trial's job, which sees the GPUs of its slot alone."""
+def trial_environment(
+    trial: Trial, slot: Slot | None = None, *, n_cpus: int | None = None
+) -> dict[str, str]:
+    """Return the environment of a trial's job, which sees the GPUs of its slot alone.
+
+    ``n_cpus`` is how many processors it may use, where the system does not hold it to those.
+    """
     slot = slot or Slot()
     environment = job_environment(os.environ)
     environment["PYTHONUNBUFFERED"] = "1"
     environment["TOKENIZERS_PARALLELISM"] = "false"
     if trial.settings.weights == "random":
         environment |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-    if trial.settings.n_gpus > 1 or trial.settings.device == "cpu":
+    if trial.settings.n_devices > 1 or trial.settings.device == "cpu":
         # half the processors: OpenMP's threads wait for each other by spinning, so that one
         # processor taken by somebody else makes a step a hundred times longer
-        n_cpus = len(slot.cpus or os.sched_getaffinity(0))
-        n_threads = n_cpus // 2 // trial.settings.n_gpus
+        n_seen = len(slot.cpus or os.sched_getaffinity(0))
+        n_threads = min(n_cpus or n_seen, n_seen) // 2 // trial.settings.n_gpus
         environment.setdefault("OMP_NUM_THREADS", str(max(n_threads, 1)))
     if slot.gpus:
         environment[VISIBLE] = ",".join(slot.gpus)
@@ -194,6 +218,8 @@ def judge(
     if finished.timed_out:
         limit = trial.settings.timeout_seconds
         return Failure("interrupted", f"time limit of {limit:g} s", None)
+    if finished.stopped_by is not None:
+        return Failure("interrupted", f"stopped by {finished.stopped_by}")
     if told == "ok" and finished.returncode == 0:
         return None
     if told in ("oom", "error"):
@@ -241,10 +267,20 @@ def complete(
         **observation.get("provenance", {}),
         "spec": spec,
         "process_seconds": round(finished.seconds, 3),
-        "exit": format_exit(finished.returncode),
-        "load_average": round(os.getloadavg()[0], 2),
+        "exit": _format_end(finished),
+        "load_average": round(_load_average(finished), 2),
     }
     return {**document, "observations": [observation]}
+
+
+def _format_end(finished: Finished) -> str:
+    if finished.stopped_by is not None:
+        return f"stopped by {finished.stopped_by}"
+    return format_exit(finished.returncode)
+
+
+def _load_average(finished: Finished) -> float:
+    return os.getloadavg()[0] if finished.load_average is None else finished.load_average
 
 
 def name_source(trial: Trial, recorded: Row) -> Row:

@@ -30,6 +30,9 @@ _ID_DIGITS = 16
 #: Most trials of a plan: at ten seconds each, the shortest that a trial takes, they run for a day.
 MOST_TRIALS = 10_000
 
+#: Settings that came later, with the value that all trials before them had: ids stay.
+_LATER = {"n_nodes": 1}
+
 #: Settings that bound a trial and do not change what it measures.
 _BOUNDS = ("timeout_seconds",)
 
@@ -48,7 +51,9 @@ class Trial:
         """A short description of the trial, for people."""
         chosen = self.settings
         base = "" if chosen.quantization == "none" else f" {chosen.quantization}"
-        many = "" if chosen.n_gpus == 1 else f" {chosen.n_gpus}x {chosen.sharding}"
+        nodes = "" if chosen.n_nodes == 1 else f"{chosen.n_nodes}x"
+        several = chosen.n_devices > 1
+        many = f" {nodes}{chosen.n_gpus}x {chosen.sharding}" if several else ""
         again = "" if chosen.repeat == 1 else f" (repeat {chosen.repeat})"
         return f"{Path(chosen.model).name} {chosen.method}{base} {chosen.seq_len}{many}{again}"
 
@@ -61,7 +66,11 @@ class Trial:
 
 def trial_of(settings: Settings, model: dict[str, Any], plan: str = "") -> Trial:
     """Return the trial with its id, which is the same in every plan."""
-    content = {k: v for k, v in asdict(settings).items() if k not in _BOUNDS}
+    content = {
+        k: v
+        for k, v in asdict(settings).items()
+        if k not in _BOUNDS and not (k in _LATER and v == _LATER[k])
+    }
     content["dataset"] = _hash_dataset(settings.dataset)
     content["model"] = model
     digest = hashlib.sha256(canonical_json(content).encode()).hexdigest()

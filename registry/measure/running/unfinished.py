@@ -63,12 +63,13 @@ def model_of(source: Row) -> Row:
 
 def configuration_of(settings: Row) -> Row:
     """Return a row of ``configurations`` from what a trial was told."""
-    several = settings["n_gpus"] > 1
+    n_nodes = settings.get("n_nodes", 1)
+    several = n_nodes * settings["n_gpus"] > 1
     row = {
         "weights": settings["weights"],
         "method": settings["method"],
         "compute_dtype": settings["dtype"],
-        "n_nodes": 1,
+        "n_nodes": n_nodes,
         "gpus_per_node": settings["n_gpus"],
         "sharding": settings["sharding"] if several else "none",
         "seq_len": settings["seq_len"],

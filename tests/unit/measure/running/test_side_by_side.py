@@ -19,6 +19,7 @@ import pytest
 
 from registry.catalogue import Catalogue
 from registry.errors import SourceError
+from registry.measure.running.backends.local import Local
 from registry.measure.running.plan import parse_plan
 from registry.measure.running.slots import Slot, Slots, find_gpu_names, find_gpus
 from registry.measure.running.sweep import Progress, Sweep, run_plan
@@ -100,8 +101,7 @@ def sweep_of(
         plan_of(n_trials, **settings),
         folder / "runs",
         add=add,
-        python=python,
-        slots=slots,
+        backend=Local(slots, python),
         progress=events.append,
         watch_steps=True,
     )

@@ -19,6 +19,7 @@ from registry.measure.child_process import Finished, format_exit, job_environmen
 from registry.measure.failure import Failure
 from registry.measure.record_files import read_json, write_json
 from registry.measure.running import job
+from registry.measure.running.backends.local import Local
 from registry.measure.running.plan import parse_plan
 from registry.measure.running.sweep import Progress, Sweep, run_plan
 from registry.measure.running.trial_run import TrialResult, judge, name_source, run_trial
@@ -293,7 +294,7 @@ def sweep_of(names: list[str], folder: Path, python: str, **options: Any) -> tup
         folder / "runs",
         add=added.append,
         progress=events.append,
-        python=python,
+        backend=Local(python=python),
         **options,
     )
     return sweep, added, events
@@ -372,7 +373,7 @@ def test_a_result_that_cannot_be_added_is_not_done(tmp_path: Path, fake_python: 
         {"model": "exception", "models": {"exception": {"model_type": "llama"}}}, origin="p"
     )
     with pytest.raises(OSError, match=r"^p$"):
-        run_plan(plan, tmp_path, add=refuse, python=fake_python)
+        run_plan(plan, tmp_path, add=refuse, backend=Local(python=fake_python))
     assert not list(tmp_path.glob("*/submission.json"))
 
 
@@ -385,10 +386,10 @@ def test_a_result_that_the_registry_refuses_is_run_again_and_stops_no_other(
 
     document = {"models": make_models(["oom", "ok"]), "matrix": {"model": ["oom", "ok"]}}
     plan = parse_plan({**document, "device": "cpu"}, origin="p")
-    sweep = run_plan(plan, tmp_path, add=refuse, python=fake_python)
+    sweep = run_plan(plan, tmp_path, add=refuse, backend=Local(python=fake_python))
     assert sweep.refused == ["model=oom: it: no"]
     assert [result.trial.settings.model for result in sweep.results] == ["ok"]
-    again = run_plan(plan, tmp_path, add=lambda _: None, python=fake_python)
+    again = run_plan(plan, tmp_path, add=lambda _: None, backend=Local(python=fake_python))
     assert [result.trial.settings.model for result in again.results] == ["oom"]
     assert [trial.settings.model for trial in again.skipped] == ["ok"]
 
