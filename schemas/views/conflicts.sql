@@ -54,10 +54,11 @@ speeds as (
 rates as (
     select
         observation_id,
-        statistic,
         is_full,
+        steps_per_second,
         samples_per_second,
         tokens_per_second,
+        1 / nullif(step_seconds, 0) as steps_of_time,
         global_batch_size * coalesce(steps_per_second, 1 / nullif(step_seconds, 0))
             as samples_of_steps,
         seq_len * coalesce(
@@ -131,8 +132,8 @@ compared as (
         cast(null as string) as other_observation_id,
         'steps_per_second' as metric,
         steps_per_second as value,
-        1 / nullif(step_seconds, 0) as other_value
-    from speeds
+        steps_of_time as other_value
+    from rates
     union all
     select
         'samples per second against batch and steps' as kind,

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +106,23 @@ def test_a_column_that_was_of_another_type_is_refused(session: Any, tmp_path: Pa
         f"{tmp_path}/old.parquet: column 'n': found string, expected int64; "
         "`registry fold --all` writes the tables anew"
     )
+
+
+@pytest.mark.usefixtures("session")
+def test_the_example_of_the_docs_prints_what_they_say(tmp_path: Path) -> None:
+    is_sail = find_spec("pysail") is not None
+    page = (RECORDS.parent / "docs" / "spark.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(python|text)\n(.*?)```", page, re.DOTALL)
+    codes = [text for kind, text in blocks if kind == "python"]
+    (code,) = (text for text in codes if ("pysail" in text) == is_sail)
+    (printed,) = (text for kind, text in blocks if kind == "text")
+    (tmp_path / "example.py").write_text(code, encoding="utf-8")
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", tmp_path / "example.py"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        cwd=RECORDS.parent,
+        timeout=240,
+    )
+    assert run.stdout == printed
