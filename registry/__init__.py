@@ -52,6 +52,7 @@ __all__ = [
     "fit",
     "load",
     "open",
+    "spark",
     "trainer_callback",
 ]
 
@@ -97,6 +98,15 @@ def load(relation: str = "results", path: Path | str | None = None) -> pd.DataFr
     in ``attrs``. Raises QueryError for an unknown name.
     """
     return open(path).load(relation)
+
+
+def spark(session: Any, path: Path | str | None = None) -> tuple[str, ...]:
+    """Register the tables and views of the registry in use in a Spark session; return their names.
+
+    They are temporary views of the same names and rows that queries see now. The session is one of
+    PySpark or of Spark Connect, such as Sail's. Raises QueryError, StoreError.
+    """
+    return open(path).spark(session)
 
 
 def trainer_callback(**options: Any) -> Any:

@@ -107,6 +107,21 @@ class Registry:
         quoted = relation.replace('"', '""')
         return self.query(f'from "{quoted}"').df()
 
+    def spark(self, session: Any) -> tuple[str, ...]:
+        """Register the tables and views as temporary views of a Spark session; return their names.
+
+        They have the names, columns and rows that `query` sees now: what is folded is read from its
+        files, each row of the user's registry and of the curated records once; what is pending is
+        derived here and handed to the session. What is added later is seen once this is called
+        again. The session is one of PySpark or of Spark Connect, such as Sail's, and has to reach
+        the same files. Raises QueryError, StoreError.
+        """
+        from registry.query.spark import register_dataset  # noqa: PLC0415 - not needed to add
+        from registry.store.read import read_dataset  # noqa: PLC0415 - not needed to add
+
+        dataset, _ = read_dataset(self.location, self.at)
+        return register_dataset(session, dataset)
+
     def plot(self, kind: str, **options: Any) -> Any:
         """Return a picture of the records as an Altair chart, which a notebook shows.
 

@@ -7,7 +7,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from registry.contract import TABLES, load_table, read_view, view_names
-from registry.contract.descriptions import collect_column_metadata, collect_comments
+from registry.contract.descriptions import (
+    collect_column_metadata,
+    collect_comments,
+    view_columns,
+)
 from registry.contract.fingerprint import is_current
 from registry.query.model import Dataset, Digest, Relation, View
 from registry.store.derive_tables import (
@@ -113,7 +117,7 @@ class _Build:
             return
         self._add(f"curated_{table}", table, curated, [])
         self._add(f"own_{table}", table, self._own, rows, where=condition)
-        self.views.append(View(table, _union(f"from curated_{table}", f"from own_{table}")))
+        self.views.append(View(table, _union(_all_of(f"curated_{table}"), _all_of(f"own_{table}"))))
 
     def _layer_below(self, table: str) -> tuple[Part, ...]:
         """Return the curated part; models and GPUs are read even where its rows are left out."""
@@ -180,9 +184,10 @@ class _Build:
             if files:
                 where = self._hidden("results") if some is self._own else ""
                 self._add(name, "results", files, [], where=where)
-                queries.append(f"from {name}")
+                queries.append(_all_of(name))
         if queries and self._add_later_citations():
-            queries = [_RECOUNTED.format(source=query) for query in queries]
+            columns = ", ".join(map(_recounted, view_columns("results")))
+            queries = [_RECOUNTED.format(columns=columns, source=query) for query in queries]
         retracted = sum(part.rows("retractions") for part in self.snapshot.parts)
         if retracted or self._fresh.get("retractions"):
             queries = [_STANDING.format(source=query) for query in queries]
@@ -211,24 +216,42 @@ class _Build:
             )
             self.relations.append(relation)
         shadowed = ", ".join(
-            f"{name} as (from pending_{name})" for name in (*FRESH_INPUTS, *SHARED_INPUTS)
+            f"{name} as ({_all_of(f'pending_{name}')})" for name in (*FRESH_INPUTS, *SHARED_INPUTS)
         )
-        return [f"from (with {shadowed} from ({read_view('results')}))"]
+        return [_PENDING.format(shadowed=shadowed, view=read_view("results"))]
 
 
+# Like the views in schemas/, these run as they are on every engine that reads the tables.
 _RECOUNTED = (
-    "select r.* replace (r.n_citations + coalesce(x.n, 0) as n_citations) from ({source}) as r "
-    "left join (select observation_id, sum(n)::bigint as n from later_citations group by all) as x "
-    "using (observation_id)"
+    "select {columns} from ({source}) as r "
+    "left join (select observation_id, cast(sum(n) as bigint) as n from later_citations "
+    "group by observation_id) as x on r.observation_id = x.observation_id"
 )
 
 _STANDING = (
-    "select * from ({source}) where observation_id not in (select observation_id from retractions)"
+    "select r.* from ({source}) as r where not exists "
+    "(select 1 from retractions as x where x.observation_id = r.observation_id)"
 )
 
 
+_PENDING = "select * from (with {shadowed} select * from ({view}) as computed) as pending"
+
+
+def _all_of(relation: str) -> str:
+    return f"select * from {relation}"  # noqa: S608 - our own names
+
+
+def _recounted(column: str) -> str:
+    return (
+        "r.n_citations + coalesce(x.n, 0) as n_citations"
+        if column == "n_citations"
+        else f"r.{column}"
+    )
+
+
 def _union(*queries: str) -> str:
-    return "\nunion all by name ".join(queries)
+    """Return the SQL of all rows; the queries have the same columns, in the contract's order."""
+    return "\nunion all ".join(queries)
 
 
 def _files(parts: Iterable[Part], table: str) -> tuple[tuple[Path, ...], tuple[Digest, ...]]:

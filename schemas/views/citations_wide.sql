@@ -21,4 +21,4 @@ select
     r.total_seconds,
     r.samples_per_second
 from citations as c
-inner join results as r using (observation_id)
+inner join results as r on c.observation_id = r.observation_id

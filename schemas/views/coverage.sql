@@ -4,8 +4,8 @@ select
     gpu_id,
     method_label,
     count(*) as n_observations,
-    count(*) filter (outcome = 'ok') as n_ok,
-    count(*) filter (outcome = 'oom') as n_oom,
+    count(*) filter (where outcome = 'ok') as n_ok,
+    count(*) filter (where outcome = 'oom') as n_oom,
     count(memory_kind) as n_with_memory,
     count(coalesce(samples_per_second, tokens_per_second)) as n_with_speed,
     min(seq_len) as min_seq_len,
@@ -14,4 +14,4 @@ select
     max(n_gpus) as max_n_gpus,
     count(distinct source_id) as n_sources
 from finetuning
-group by all
+group by model_id, gpu_id, method_label

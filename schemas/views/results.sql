@@ -4,56 +4,66 @@ with memory as (
         observation_id,
         kind,
         -- Of two totals that of statistic max counts (it sorts before value), with its own bounds.
-        arg_min(value, statistic) filter (scope = 'total') as total,
-        arg_min(coalesce(low, value), statistic) filter (scope = 'total') as total_low,
-        arg_min(coalesce(high, value), statistic) filter (scope = 'total') as total_high,
-        max(value) filter (scope in ('per_gpu', 'max_gpu')) as fullest,
-        arg_min(value, statistic) filter (scope = 'mean_gpu') as mean,
+        min_by(value, statistic) filter (where scope = 'total') as total,
+        min_by(coalesce(low, value), statistic) filter (where scope = 'total') as total_low,
+        min_by(coalesce(high, value), statistic) filter (where scope = 'total') as total_high,
+        max(value) filter (where scope in ('per_gpu', 'max_gpu')) as fullest,
+        min_by(value, statistic) filter (where scope = 'mean_gpu') as mean,
         coalesce(
-            arg_min(unit_reported, statistic) filter (scope = 'total'),
-            arg_max(unit_reported, value) filter (scope in ('per_gpu', 'max_gpu')),
-            arg_min(unit_reported, statistic)
+            min_by(unit_reported, statistic)
+                filter (where scope = 'total' and unit_reported is not null),
+            max_by(unit_reported, value)
+                filter (where scope in ('per_gpu', 'max_gpu') and unit_reported is not null),
+            min_by(unit_reported, statistic) filter (where unit_reported is not null)
         ) as unit_reported
     from measurements
     where metric = 'peak_memory' and statistic in ('max', 'value')
-    group by all
+    group by observation_id, kind
 ),
 peak as (
     select *
-    from memory
-    qualify row_number() over (
-        partition by observation_id
-        order by
-            list_position(
-                ['device', 'reserved', 'active', 'allocated', 'unknown', 'host_rss'], kind
-            )
-    ) = 1
+    from (
+        select
+            *,
+            row_number() over (
+                partition by observation_id
+                order by
+                    case kind
+                        when 'device' then 1 when 'reserved' then 2 when 'active' then 3
+                        when 'allocated' then 4 when 'unknown' then 5 when 'host_rss' then 6
+                        else 7
+                    end
+            ) as place
+        from memory
+    ) as placed
+    where place = 1
 ),
 -- A reported figure counts before a derived one, then the statistic of a typical sample. Others
--- (max, last, …) have no place, and arg_min leaves out what has none.
+-- (max, last, …) have no place, and min_by leaves out what has none.
 typical as (
     select
         observation_id,
         metric,
         value,
-        list_position(
-            [
-                'reported median', 'reported value', 'reported mean',
-                'derived median', 'derived value', 'derived mean'
-            ],
-            origin || ' ' || statistic
-        ) as place
+        case origin || ' ' || statistic
+            when 'reported median' then 1
+            when 'reported value' then 2
+            when 'reported mean' then 3
+            when 'derived median' then 4
+            when 'derived value' then 5
+            when 'derived mean' then 6
+        end as place
     from measurements
     where scope = 'total'
 ),
 figures as (
     select
         observation_id,
-        arg_min(value, place) filter (metric = 'step_time') as seconds_per_step,
-        arg_min(value, place) filter (metric = 'total_time') as total_seconds,
-        arg_min(value, place) filter (metric = 'samples_per_second') as samples_per_second,
-        arg_min(value, place) filter (metric = 'tokens_per_second') as tokens_per_second,
-        arg_min(value, place) filter (metric = 'trainable_params') as trainable_params
+        min_by(value, place) filter (where metric = 'step_time') as seconds_per_step,
+        min_by(value, place) filter (where metric = 'total_time') as total_seconds,
+        min_by(value, place) filter (where metric = 'samples_per_second') as samples_per_second,
+        min_by(value, place) filter (where metric = 'tokens_per_second') as tokens_per_second,
+        min_by(value, place) filter (where metric = 'trainable_params') as trainable_params
     from typical
     group by observation_id
 ),
@@ -74,11 +84,12 @@ select
     case
         when c.method = 'lora' and c.quant_bits = 4 then 'QLoRA'
         when c.method = 'lora' and c.quant_bits is not null
-            then format('LoRA (int{})', c.quant_bits)
+            then 'LoRA (int' || cast(c.quant_bits as string) || ')'
         when c.method = 'lora' then 'LoRA'
         when c.method = 'dora' and c.quant_bits is not null then 'QDoRA'
         when c.method = 'dora' then 'DoRA'
-        when c.quant_bits is not null then format('{} (int{})', c.method, c.quant_bits)
+        when c.quant_bits is not null
+            then c.method || ' (int' || cast(c.quant_bits as string) || ')'
         else c.method
     end || case when c.trains_embeddings and c.method <> 'full' then ' (emb)' else '' end
         as method_label,
@@ -90,7 +101,7 @@ select
     c.lora_alpha,
     c.lora_target_modules,
     c.trains_embeddings,
-    coalesce(c.trainable_params, f.trainable_params::bigint) as trainable_params,
+    coalesce(c.trainable_params, cast(round(f.trainable_params) as bigint)) as trainable_params,
     c.gpu_id,
     least(g.memory_bytes, c.memory_limit_bytes) as gpu_memory_bytes,
     c.n_nodes,
@@ -107,10 +118,11 @@ select
     c.gradient_checkpointing,
     c.optimizer,
     c.n_samples,
-    p.total::bigint as peak_memory_bytes,
-    p.total_low::bigint as peak_memory_bytes_low,
-    p.total_high::bigint as peak_memory_bytes_high,
-    coalesce(p.fullest, p.mean, p.total / c.n_gpus)::bigint as peak_memory_bytes_per_gpu,
+    cast(round(p.total) as bigint) as peak_memory_bytes,
+    cast(round(p.total_low) as bigint) as peak_memory_bytes_low,
+    cast(round(p.total_high) as bigint) as peak_memory_bytes_high,
+    cast(round(coalesce(p.fullest, p.mean, p.total / c.n_gpus)) as bigint)
+        as peak_memory_bytes_per_gpu,
     p.kind as memory_kind,
     p.unit_reported as memory_unit_reported,
     f.seconds_per_step,
@@ -127,11 +139,11 @@ select
     c.data,
     o.flags
 from observations as o
-inner join configurations as c using (configuration_id)
-inner join environments as e using (environment_id)
-left join models as m using (model_id)
-left join gpus as g using (gpu_id)
-left join peak as p using (observation_id)
-left join figures as f using (observation_id)
-left join cited as n using (observation_id)
-where observation_id not in (select observation_id from retractions)
+inner join configurations as c on o.configuration_id = c.configuration_id
+inner join environments as e on o.environment_id = e.environment_id
+left join models as m on c.model_id = m.model_id
+left join gpus as g on c.gpu_id = g.gpu_id
+left join peak as p on o.observation_id = p.observation_id
+left join figures as f on o.observation_id = f.observation_id
+left join cited as n on o.observation_id = n.observation_id
+where not exists (select 1 from retractions as x where x.observation_id = o.observation_id)

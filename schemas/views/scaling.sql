@@ -22,26 +22,56 @@ with settings as (
         count(*) as n_observations
     from finetuning
     where outcome = 'ok' and n_gpus is not null and samples_per_second is not null
-    group by all
+    group by
+        source_id, model_id, objective, method_label, quant_bits, gpu_id, sharding, offload, seq_len,
+        micro_batch_size, grad_accum_steps, gradient_checkpointing, attention, lora_rank, n_gpus,
+        interconnect
 ),
 compared as (
     select
         *,
-        min(n_gpus) over setting as base_n_gpus,
+        min(n_gpus) over (
+            partition by
+                source_id, model_id, objective, method_label, quant_bits, gpu_id, offload, seq_len,
+                micro_batch_size, grad_accum_steps, gradient_checkpointing, attention, lora_rank
+        ) as base_n_gpus,
         -- of several rows of the smallest number (shardings, links) the fastest is the base
-        first(samples_per_second)
-            over (setting order by n_gpus, samples_per_second desc) as base_samples_per_second,
-        max(n_gpus) over setting as most_n_gpus
+        first_value(samples_per_second) over (
+            partition by
+                source_id, model_id, objective, method_label, quant_bits, gpu_id, offload, seq_len,
+                micro_batch_size, grad_accum_steps, gradient_checkpointing, attention, lora_rank
+            order by n_gpus, samples_per_second desc
+        ) as base_samples_per_second,
+        max(n_gpus) over (
+            partition by
+                source_id, model_id, objective, method_label, quant_bits, gpu_id, offload, seq_len,
+                micro_batch_size, grad_accum_steps, gradient_checkpointing, attention, lora_rank
+        ) as most_n_gpus
     from settings
-    window setting as (
-        partition by
-            source_id, model_id, objective, method_label, quant_bits, gpu_id, offload, seq_len,
-            micro_batch_size, grad_accum_steps, gradient_checkpointing, attention, lora_rank
-    )
 )
 select
-    * exclude (most_n_gpus),
-    samples_per_second / base_samples_per_second as speedup,
-    samples_per_second / base_samples_per_second / (n_gpus / base_n_gpus) as efficiency
+    source_id,
+    model_id,
+    objective,
+    method_label,
+    quant_bits,
+    gpu_id,
+    sharding,
+    offload,
+    seq_len,
+    micro_batch_size,
+    grad_accum_steps,
+    gradient_checkpointing,
+    attention,
+    lora_rank,
+    n_gpus,
+    interconnect,
+    samples_per_second,
+    peak_memory_bytes_per_gpu,
+    n_observations,
+    base_n_gpus,
+    base_samples_per_second,
+    samples_per_second / nullif(base_samples_per_second, 0) as speedup,
+    samples_per_second / nullif(base_samples_per_second, 0) / (n_gpus / base_n_gpus) as efficiency
 from compared
 where most_n_gpus > base_n_gpus

@@ -16,18 +16,17 @@ shaped as (
         r.n_gpus,
         r.seq_len,
         r.gradient_checkpointing,
-        m.n_layers::double * m.n_heads * m.head_dim as attention_width,
-        m.vocab_size::double * m.hidden_size as embedding, -- a product of integers may overflow
-        coalesce(m.n_active_params, m.n_params)
-        - case when m.tied_embeddings then 0 else embedding end as matrices,
-        case
-            when r.method = 'full' then m.n_params
-            when r.trainable_params is not null then r.trainable_params
-            when r.trains_embeddings
-                then embedding * case when m.tied_embeddings then 1 else 2 end
-            else 0
-        end as trained,
-        least(r.tokens_per_second / r.samples_per_second, r.seq_len) as tokens_per_sample,
+        r.method,
+        r.trainable_params,
+        r.trains_embeddings,
+        coalesce(m.n_active_params, m.n_params) as active_params,
+        m.n_params,
+        m.tied_embeddings,
+        -- a product of integers may overflow
+        cast(m.n_layers as double) * m.n_heads * m.head_dim as attention_width,
+        cast(m.vocab_size as double) * m.hidden_size as embedding,
+        least(r.tokens_per_second / nullif(r.samples_per_second, 0), r.seq_len)
+            as tokens_per_sample,
         r.tokens_per_second / r.n_gpus as tokens_per_second_per_gpu,
         case
             when r.compute_dtype is null then coalesce(g.peak_flops_bf16, g.peak_flops_fp16)
@@ -43,7 +42,7 @@ shaped as (
         ) as fastest_peak,
         -- tokens that follow from samples of the full length, where no reason says that they are full
         r.data is distinct from 'synthetic' and t.observation_id is not null
-        and json_extract_string(o.inferences, '$.length_distribution') is null
+        and coalesce(not contains(o.inferences, '"length_distribution":'), true)
             as full_length_assumed
     from results as r
     inner join models as m on r.model_id = m.model_id
@@ -52,17 +51,41 @@ shaped as (
     left join derived_tokens as t on r.observation_id = t.observation_id
     where r.outcome = 'ok' and m.vocab_size is not null and m.intermediate_size is not null
 ),
-counted as (
+sized as (
     select
         *,
-        2.0 * matrices + 2.0 * attention_width * tokens_per_sample as forward_flops_per_token,
+        active_params - case when tied_embeddings then 0 else embedding end as matrices,
+        case
+            when method = 'full' then n_params
+            when trainable_params is not null then trainable_params
+            when trains_embeddings then embedding * case when tied_embeddings then 1 else 2 end
+            else 0
+        end as trained
+    from shaped
+),
+forward as (
+    select
+        *,
+        2.0 * matrices + 2.0 * attention_width * tokens_per_sample as forward_flops_per_token
+    from sized
+),
+backward as (
+    select
+        *,
         forward_flops_per_token + 2.0 * attention_width * tokens_per_sample
         + 2.0 * least(trained, matrices) as backward_flops_per_token,
         case
             when gradient_checkpointing then forward_flops_per_token - 2.0 * embedding
             when not gradient_checkpointing then 0
         end as recompute_flops_per_token
-    from shaped
+    from forward
+),
+counted as (
+    select
+        *,
+        (forward_flops_per_token + backward_flops_per_token) * tokens_per_second_per_gpu
+        / nullif(peak_flops_per_second, 0) as model_flops_utilization
+    from backward
 )
 select
     observation_id,
@@ -79,10 +102,9 @@ select
     backward_flops_per_token,
     recompute_flops_per_token,
     peak_flops_per_second,
-    (forward_flops_per_token + backward_flops_per_token) * tokens_per_second_per_gpu
-    / peak_flops_per_second as model_flops_utilization,
+    model_flops_utilization,
     (forward_flops_per_token + backward_flops_per_token + recompute_flops_per_token)
-    * tokens_per_second_per_gpu / peak_flops_per_second as hardware_flops_utilization,
+    * tokens_per_second_per_gpu / nullif(peak_flops_per_second, 0) as hardware_flops_utilization,
     full_length_assumed
 from counted
 where

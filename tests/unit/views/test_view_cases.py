@@ -11,7 +11,16 @@ import pytest
 import registry
 from registry.contract import view_names
 from registry.store.folder import create_registry
-from tests.unit.views.view_cases import Case, find_problems, load_cases, read_names
+from tests.unit.views.view_cases import (
+    ROUTES,
+    Case,
+    find_problems,
+    hand_in,
+    list_ready,
+    load_cases,
+    read_names,
+    take_route,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,21 +32,7 @@ if TYPE_CHECKING:
     Seen = tuple[str, Names, Mapping[str, list[dict[str, Any]]]]
 
 CASES = load_cases()
-READY = [case for case in CASES if case.awaits is None]
-
-#: When a registry is folded: never, at the end, or between the first submissions and the later.
-ROUTES = ("pending", "folded", "folded between")
-
-
-def _hand_in(opened: Registry, *, later: bool) -> None:
-    for case in READY:
-        first, *others = case.documents()
-        for document in others if later else [first]:
-            added = opened.add(document)
-            runs = [observation["run_id"] for observation in document["observations"]]
-            for run, identity in zip(runs, added.observation_ids, strict=True):
-                if run in case.retracted and not later:
-                    opened.retract(identity, reason="the case says so")
+READY = list_ready(CASES)
 
 
 def _see(opened: Registry, route: str) -> Seen:
@@ -50,7 +45,7 @@ def first_handed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a registry that holds the first submission of each case, not folded."""
     path: Path = tmp_path_factory.mktemp("cases") / "registry"
     create_registry(path, curated=False)
-    _hand_in(registry.open(path), later=False)
+    hand_in(registry.open(path), READY, later=False)
     return path
 
 
@@ -59,11 +54,7 @@ def seen(request: pytest.FixtureRequest, first_handed_in: Path, tmp_path_factory
     """Return the rows of every view over a registry that holds all cases."""
     path = tmp_path_factory.mktemp("route") / "registry"
     opened = registry.open(shutil.copytree(first_handed_in, path))
-    if request.param == "folded between":
-        opened.fold()
-    _hand_in(opened, later=True)
-    if request.param == "folded":
-        opened.fold()
+    take_route(opened, READY, request.param)
     return _see(opened, request.param)
 
 

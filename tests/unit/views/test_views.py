@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
 
-from registry.contract import view_names
+import registry
+from registry.contract import load_table, read_view, view_names
 from registry.contract.descriptions import view_columns
 
 if TYPE_CHECKING:
@@ -180,3 +182,21 @@ def test_views_are_the_same_before_and_after_the_fold(
     views: Views, pending_views: Views, name: str
 ) -> None:
     assert views[name].equals(pending_views[name])
+
+
+def test_a_series_of_implausible_shares_every_column_of_the_configuration() -> None:
+    grows = {"seq_len", "micro_batch_size"}
+    follows = {"configuration_id", "global_batch_size", "n_samples", "n_epochs", "n_steps"}
+    hashed = read_view("implausible").partition("md5(")[2].partition("as setting")[0]
+    named = set(re.findall(r"\bc\.(\w+)", hashed))
+    assert named == set(load_table("configurations").names) - grows - follows
+
+
+def test_no_family_of_cards_has_more_generations_than_implausible_follows() -> None:
+    rows = registry.open("records").query("select gpu_id, family_id from gpus").rows()
+    families = {row["gpu_id"]: row["family_id"] for row in rows}
+    for card in families:
+        line = [card]
+        while (above := families.get(line[-1])) is not None:
+            line.append(above)
+        assert len(line) <= 4, f"implausible.sql follows three families: {' of '.join(line)}"

@@ -37,6 +37,9 @@ OWNERS = {
     "max_seq_len": "model_id",
 }
 
+#: When a registry is folded: never, at the end, or between the first submissions and the later.
+ROUTES = ("pending", "folded", "folded between")
+
 _RUN_COLUMNS = (
     "outcome",
     "evidence",
@@ -120,6 +123,32 @@ def load_cases() -> list[Case]:
         for path in sorted(CASES.glob("*.yaml"))
         for stated in yaml.safe_load(path.read_text(encoding="utf-8"))
     ]
+
+
+def list_ready(cases: Iterable[Case]) -> list[Case]:
+    """Return the cases that await nothing."""
+    return [case for case in cases if case.awaits is None]
+
+
+def hand_in(opened: Registry, cases: Iterable[Case], *, later: bool) -> None:
+    """Add the first submission of each case, or those that come later."""
+    for case in cases:
+        first, *others = case.documents()
+        for document in others if later else [first]:
+            added = opened.add(document)
+            runs = [observation["run_id"] for observation in document["observations"]]
+            for run, identity in zip(runs, added.observation_ids, strict=True):
+                if run in case.retracted and not later:
+                    opened.retract(identity, reason="the case says so")
+
+
+def take_route(opened: Registry, cases: Iterable[Case], route: str) -> None:
+    """Add what comes later to a registry of the first submissions, and fold it when it is time."""
+    if route == "folded between":
+        opened.fold()
+    hand_in(opened, cases, later=True)
+    if route == "folded":
+        opened.fold()
 
 
 def _view_of(path: Path) -> str:
