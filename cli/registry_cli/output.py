@@ -24,7 +24,7 @@ from registry_cli.output_file import open_output, validate_output
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from registry.query.model import Dataset, Summary
+    from registry.query.model import Dataset, Read, Summary
 
 _SUFFIXES = {f".{name}": name for name in FORMATS} | {
     ".md": "markdown",
@@ -177,6 +177,21 @@ def read_query(dataset: Dataset, sql: str, params: Mapping[str, Any]) -> list[di
         return rows
 
 
+def reader_of(dataset: Dataset) -> Read:
+    """Return what runs queries over a dataset and returns their rows."""
+    return lambda sql, params: read_query(dataset, sql, params)
+
+
+def open_reader(registry_path: Path | None) -> Read:
+    """Return what runs queries over a registry and returns their rows."""
+    return reader_of(open_dataset(registry_path))
+
+
 def read_sql(name: str) -> str:
     """Return one of the command's own statements."""
     return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def read_observed(name: str) -> str:
+    """Return a statement about things of the catalogue, after what was observed of each."""
+    return f"{read_sql('observed')}\n{read_sql(name)}"

@@ -19,6 +19,9 @@ FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", *SELF_DESCRIBING)
 #: Formats in which a spreadsheet takes a text for a formula.
 GUARDED_FORMATS = ("csv", "tsv")
 
+#: Runs a statement with its parameters, and returns its rows as JSON has them.
+Read = Callable[[str, Mapping[str, Any]], list[dict[str, Any]]]
+
 Comment = tuple[str, str, str]
 Comments = tuple[Comment, ...] | Callable[[], tuple[Comment, ...]]
 
