@@ -105,7 +105,7 @@ def parse_destination(
         return Destination(name, path, guards_formulas=guarded)
     if name in ("parquet", "arrow") and sys.stdout.isatty():
         raise click.UsageError(f"{name} is not text for a terminal; name a file with -o")
-    return Destination(name, width=_terminal_width(), guards_formulas=guarded)
+    return Destination(name, width=terminal_width(), guards_formulas=guarded)
 
 
 def _choose_format(format_name: str | None, path: Path | None) -> str:
@@ -122,7 +122,7 @@ def _choose_format(format_name: str | None, path: Path | None) -> str:
     return name
 
 
-def _terminal_width() -> int | None:
+def terminal_width() -> int | None:
     """Return COLUMNS, else the terminal's width; None for a pipe or a file."""
     stated = os.environ.get("COLUMNS", "")
     if not sys.stdout.isatty() and not (stated.isascii() and stated.isdigit() and int(stated)):
