@@ -24,9 +24,25 @@ if TYPE_CHECKING:
 
     Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+
+def _join(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> str | None:
+    return ",".join(values) or None
+
+
+def _take_one(_: click.Context, parameter: click.Parameter, values: tuple[Any, ...]) -> Any:
+    """Return the value of an option; raise UsageError where several would mean the last."""
+    if len(values) > 1:
+        raise click.UsageError(f"found {parameter.opts[0]} {len(values)} times; expected it once")
+    return values[0] if values else None
+
+
+#: Given twice, an option means both or is refused: the last of them is never meant.
+_ONCE: dict[str, Any] = {"multiple": True, "callback": _take_one}
+
 _OPTIONS = {
     "model": click.option(
         "--model",
+        **_ONCE,
         metavar="ID",
         shell_complete=complete_model,
         help="Only what was observed of this model (id or alias).",
@@ -34,20 +50,29 @@ _OPTIONS = {
     "gpu": click.option(
         "--gpu",
         metavar="ID",
+        multiple=True,
+        callback=_join,
         shell_complete=complete_gpu,
-        help="Only on this accelerator, or any of its family (id or alias).",
+        help="Only on this accelerator, or any of its family (id or alias; repeatable).",
     ),
     "method": click.option(
-        "--method", metavar="METHOD", help="Only with this method: lora, QLoRA, full, …"
+        "--method", **_ONCE, metavar="METHOD", help="Only with this method: lora, QLoRA, full, …"
     ),
     "source": click.option(
-        "--source", metavar="ID", shell_complete=complete_source, help="Only of this source."
+        "--source",
+        **_ONCE,
+        metavar="ID",
+        shell_complete=complete_source,
+        help="Only of this source.",
     ),
     "outcome": click.option(
-        "--outcome", type=HintedChoice(list(vocabulary("outcome"))), help="Only of this outcome."
+        "--outcome",
+        **_ONCE,
+        type=HintedChoice(list(vocabulary("outcome"))),
+        help="Only of this outcome.",
     ),
     "seq_len": click.option(
-        "--seq-len", type=click.IntRange(min=1), help="Only of this sequence length."
+        "--seq-len", **_ONCE, type=click.IntRange(min=1), help="Only of this sequence length."
     ),
 }
 

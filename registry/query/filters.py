@@ -83,12 +83,17 @@ def _find_model(name: str | None, catalogue: Catalogue) -> str | None:
     return found
 
 
-def _find_gpus(name: str | None, catalogue: Catalogue) -> str | None:
-    """Return the ids of a card and of all of its family, with commas between."""
-    found = name and catalogue.resolve_gpu(name)
-    if name and found is None:
-        raise _unknown("gpu", name, catalogue.nearest_gpu(name), "registry gpus")
-    return ",".join(catalogue.kinds_of(found)) if found else None
+def _find_gpus(names: str | None, catalogue: Catalogue) -> str | None:
+    """Return the ids of cards (with commas between, as they are named) and of their families."""
+    if names is None:
+        return None
+    ids: dict[str, None] = {}
+    for name in names.split(","):
+        found = catalogue.resolve_gpu(name)
+        if found is None:
+            raise _unknown("gpu", name, catalogue.nearest_gpu(name), "registry gpus")
+        ids |= dict.fromkeys(catalogue.kinds_of(found))
+    return ",".join(ids)
 
 
 def _find_method(name: str | None, read: Read) -> str | None:

@@ -123,6 +123,7 @@ def test_quotes_in_an_id_are_no_sql(run: Run) -> None:
         (["--model", "qwen-7b"], "model_id = 'qwen-7b'"),
         (["--gpu", "rtx-3090"], "gpu_id = 'rtx-3090'"),
         (["--gpu", "RTX3090"], "gpu_id = 'rtx-3090'"),
+        (["--gpu", "rtx-3090", "--gpu", "l4"], "gpu_id in ('rtx-3090', 'l4')"),
         (["--method", "qlora"], "lower(method_label) = 'qlora'"),
         (["--method", "lora"], "(method = 'lora' or lower(method_label) = 'lora')"),
         (["--source", "swift-benchmark"], "source_id = 'swift-benchmark'"),
@@ -189,6 +190,7 @@ def test_ls_writes_a_file(run: Run, work: Path) -> None:
         (["gpus", "--vendor", "nvida"], "vendor 'nvida' is not known; did you mean 'nvidia'?; "),
         (["gpus", "--model", "qwen-7bb"], "model 'qwen-7bb' is not known; did you mean "),
         (["gpus", "--memory", "lots"], "--memory: "),
+        (["ls", "--model", "qwen-7b", "--model", "qwen-14b"], "found --model 2 times; expected it"),
         (["sources", "--gpu", "rtx-309"], "gpu 'rtx-309' is not known; did you mean 'rtx-3090'?; "),
         (
             ["environments", "--source", "swift-benchmrk"],
