@@ -122,21 +122,25 @@ class Registry:
         dataset, _ = read_dataset(self.location, self.at)
         return register_dataset(session, dataset)
 
-    def plot(self, kind: str, **options: Any) -> Any:
+    def plot(self, kind: str, *sides: str, **options: Any) -> Any:
         """Return a picture of the records as an Altair chart, which a notebook shows.
 
-        ``kind`` is one of `registry.charts.KINDS`. Options are the filters of ``registry ls``
-        (model, gpu, method, source, outcome, seq_len) and those of `registry.charts.build_chart`
-        (theme, width, x, y, title). Raises ChartError for what cannot be drawn,
-        MissingExtraError without the extra ``[plot]``.
+        ``kind`` is one of `registry.charts.KINDS`. ``sides`` are for ``compare`` alone: two
+        selections of runs, as ``registry compare`` has them. Options are the filters of
+        ``registry ls`` (model, gpu, method, source, outcome, seq_len) and those of
+        `registry.charts.build_chart` (theme, width, x, y, title). Raises ChartError for what cannot
+        be drawn, FilterError for a name that is not known, MissingExtraError without the extra
+        ``[plot]``.
         """
         from registry.charts import build_chart, require_altair  # noqa: PLC0415 - not needed to add
-        from registry.charts.rows import select_rows, split_filters  # noqa: PLC0415 - as above
+        from registry.charts.rows import select_rows  # noqa: PLC0415 - as above
+        from registry.query.filters import split_filters  # noqa: PLC0415 - as above
 
         require_altair()
         chosen, options = split_filters(options)
-        rows = select_rows(self, kind, chosen)
-        return build_chart(kind, rows, **{"chosen": str(chosen), **options})
+        rows = select_rows(self, kind, chosen, sides)
+        heading = " against ".join(reversed(sides)) or str(chosen)
+        return build_chart(kind, rows, **{"chosen": heading, **options})
 
     def add(self, submission: Any) -> Added:
         """Record a submission and return its id and those of its observations.

@@ -79,6 +79,10 @@ class QuestionError(RegistryError):
     """A prediction was asked for something that cannot be run or is not known."""
 
 
+class FilterError(RegistryError):
+    """A list or a picture was asked for by a word that nothing is called."""
+
+
 class ChartError(RegistryError):
     """A picture was asked for that cannot be drawn, or that would pool what must stay apart."""
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from registry.comparison.selections import check_selections, list_differences, narrow_to_shared
 from registry_cli import console
 from registry_cli.comparison_text import format_compared, format_markdown, format_verdict
 from registry_cli.group import HintedChoice
-from registry_cli.selections import check_selections, list_differences, narrow_to_shared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from registry_cli.comparison import Compared
+    from registry.comparison.configurations import Compared
+    from registry.comparison.selections import RunsOfSide
     from registry_cli.comparison_text import Factors
-    from registry_cli.selections import RunsOfSide
 
 factor_option = click.option(
     "--factor",

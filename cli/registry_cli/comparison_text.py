@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from registry.comparison.configurations import Compared
     from registry.measure.ratios import Ratio
     from registry.measure.releases import Change
-    from registry_cli.comparison import Compared
 
     #: How much slower, and how much larger, B may be than A; the second is the first where None.
     Factors = tuple[float, float | None]

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from registry.errors import (
+    ChartError,
+    FilterError,
     MissingRegistryError,
     QueryTimeoutError,
     QuestionError,
@@ -31,6 +33,8 @@ _EXIT_CODES = {
     QueryTimeoutError: EXIT_TIMED_OUT,
     MissingRegistryError: EXIT_WRONG_CALL,
     QuestionError: EXIT_WRONG_CALL,
+    FilterError: EXIT_WRONG_CALL,
+    ChartError: EXIT_WRONG_CALL,
     RegistryError: EXIT_BAD_ANSWER,
 }
 

@@ -1,4 +1,4 @@
-"""Words that a list is filtered by: known ones, or a wrong call that names the nearest."""
+"""The options by which lists and pictures choose observations."""
 
 from __future__ import annotations
 
@@ -7,130 +7,103 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.contract import vocabulary
-from registry.errors import did_you_mean
-from registry.store.ids import row_key
+from registry.query.filters import Filters, bind_filters, put_filters
+from registry.store.snapshot import read_snapshot
 from registry_cli.completing import complete_gpu, complete_model, complete_source
 from registry_cli.group import HintedChoice
-from registry_cli.output import read_query
+from registry_cli.options import locate
+from registry_cli.output import open_dataset, reader_of, write_query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable
+    from pathlib import Path
 
-    from registry.catalogue import Catalogue
-    from registry.query.model import Dataset
+    from registry.query.model import Dataset, Layout, Summary
     from registry.store.snapshot import Snapshot
+    from registry_cli.output import Destination
 
     Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-_OBSERVED = (
-    click.option(
+def _join(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> str | None:
+    return ",".join(values) or None
+
+
+def _take_one(_: click.Context, parameter: click.Parameter, values: tuple[Any, ...]) -> Any:
+    """Return the value of an option; raise UsageError where several would mean the last."""
+    if len(values) > 1:
+        raise click.UsageError(f"found {parameter.opts[0]} {len(values)} times; expected it once")
+    return values[0] if values else None
+
+
+#: Given twice, an option means both or is refused: the last of them is never meant.
+_ONCE: dict[str, Any] = {"multiple": True, "callback": _take_one}
+
+_OPTIONS = {
+    "model": click.option(
         "--model",
+        **_ONCE,
         metavar="ID",
         shell_complete=complete_model,
-        help="Only this model (id or alias).",
+        help="Only what was observed of this model (id or alias).",
     ),
-    click.option(
+    "gpu": click.option(
         "--gpu",
         metavar="ID",
+        multiple=True,
+        callback=_join,
         shell_complete=complete_gpu,
-        help="Only this accelerator, or any of its family (id or alias).",
+        help="Only on this accelerator, or any of its family (id or alias; repeatable).",
     ),
-    click.option("--method", metavar="METHOD", help="Only this method: lora, QLoRA, full, …"),
-    click.option(
-        "--source", metavar="ID", shell_complete=complete_source, help="Only this source."
+    "method": click.option(
+        "--method", **_ONCE, metavar="METHOD", help="Only with this method: lora, QLoRA, full, …"
     ),
-    click.option(
-        "--outcome", type=HintedChoice(list(vocabulary("outcome"))), help="Only this outcome."
+    "source": click.option(
+        "--source",
+        **_ONCE,
+        metavar="ID",
+        shell_complete=complete_source,
+        help="Only of this source.",
     ),
-    click.option("--seq-len", type=click.IntRange(min=1), help="Only this sequence length."),
-)
+    "outcome": click.option(
+        "--outcome",
+        **_ONCE,
+        type=HintedChoice(list(vocabulary("outcome"))),
+        help="Only of this outcome.",
+    ),
+    "seq_len": click.option(
+        "--seq-len", **_ONCE, type=click.IntRange(min=1), help="Only of this sequence length."
+    ),
+}
 
 
-def observation_filters(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that choose observations by their settings."""
-    return _with(_OBSERVED, function)
+def observation_filters(*, without: str | None = None) -> Decorator:
+    """Return what adds the options that choose observations, but the one named ``without``."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name, option in reversed(_OPTIONS.items()):
+            if name != without:
+                function = option(function)
+        return function
+
+    return add
 
 
-def catalogue_filters(things: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return what adds the options that choose ``things`` of the catalogue by what was observed."""
-    options = (
-        click.option("--method", metavar="METHOD", help="Only what was observed with this method."),
-        click.option(
-            "--source",
-            metavar="ID",
-            shell_complete=complete_source,
-            help="Only what this source reports.",
-        ),
-        click.option("--recorded", is_flag=True, help=f"Only {things} that have an observation."),
-    )
-    return lambda function: _with(options, function)
+def recorded_option(things: str) -> Decorator:
+    """Return what adds ``--recorded``."""
+    return click.option("--recorded", is_flag=True, help=f"Only {things} that have an observation.")
 
 
-def _with(options: Sequence[Decorator], function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(options):
-        function = option(function)
-    return function
+class FilteredList:
+    """A list of what was observed: a registry's content as a command reads and writes it."""
 
+    def __init__(self, registry_path: Path | None, at: int | None) -> None:
+        self.snapshot: Snapshot = read_snapshot(locate(registry_path), at)
+        self.dataset: Dataset = open_dataset(registry_path, at)
 
-def resolve_model(name: str | None, catalogue: Catalogue) -> str | None:
-    """Return the id of a model; raise UsageError for an unknown one."""
-    found = name and catalogue.resolve_model(name)
-    if name and found is None:
-        raise _unknown("model", name, catalogue.nearest_model(name), "registry models")
-    return found
-
-
-def resolve_gpus(name: str | None, catalogue: Catalogue) -> str | None:
-    """Return the ids of a card and of all of its family, with commas between.
-
-    Raises UsageError for an unknown one.
-    """
-    found = name and catalogue.resolve_gpu(name)
-    if name and found is None:
-        raise _unknown("gpu", name, catalogue.nearest_gpu(name), "registry gpus")
-    return ",".join(catalogue.kinds_of(found)) if found else None
-
-
-def validate_source(
-    name: str | None, snapshot: Snapshot, open_dataset: Callable[[], Dataset]
-) -> str | None:
-    """Return a source's id; raise UsageError for an unknown one.
-
-    The ids beside the tables are asked first, and the engine only about what they do not have.
-    """
-    if name is None or snapshot.known.contains("sources", row_key("sources", {"source_id": name})):
-        return name
-    rows = read_query(open_dataset(), "select source_id from sources", {})
-    known = [row["source_id"] for row in rows]
-    if name in known:
-        return name
-    raise _unknown("source", name, did_you_mean(name, known), "registry sources")
-
-
-def validate_method(name: str | None, open_dataset: Callable[[], Dataset]) -> str | None:
-    """Return a method, or a customary label of one; raise UsageError for an unknown one."""
-    if name is None or name.lower() in vocabulary("method"):
-        return name
-    sql = "select distinct method_label from results where method_label is not null"
-    labels = [row["method_label"] for row in read_query(open_dataset(), sql, {})]
-    known = {word.lower() for word in (*vocabulary("method"), *labels)}
-    if name.lower() in known:
-        return name
-    near = did_you_mean(name, known)
-    raise _unknown(
-        "method", name, near, "registry query 'select distinct method_label from results'"
-    )
-
-
-def validate_word(kind: str, name: str | None, known: Iterable[str]) -> str | None:
-    """Return a word in the case in which it is known; raise UsageError for an unknown one."""
-    words = {word.lower(): word for word in known}
-    if name is None or name.lower() in words:
-        return name and words[name.lower()]
-    expected = f"expected one of {', '.join(sorted(words.values()))}"
-    raise click.UsageError(f"{kind} {name!r} is not known{did_you_mean(name, words)}; {expected}")
-
-
-def _unknown(kind: str, name: str, near: str, command: str) -> click.UsageError:
-    return click.UsageError(f"{kind} {name!r} is not known{near}; `{command}` lists those that are")
+    def write(
+        self, sql: str, filters: Filters, destination: Destination, layout: Layout, **params: Any
+    ) -> Summary:
+        """Write the rows that a statement finds of the observations that meet the filters."""
+        bound = bind_filters(filters, self.snapshot, reader_of(self.dataset)) | params
+        return write_query(self.dataset, put_filters(sql), bound, destination, layout=layout)

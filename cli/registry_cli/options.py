@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.store.folder import find_registry
+from registry.store.ids import SHORTEST_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,10 +40,6 @@ wait_option = click.option(
     show_default=True,
     help="How long to wait for another process that is folding.",
 )
-
-
-#: Fewest digits of an id that name it.
-SHORTEST_PREFIX = 4
 
 
 def parse_prefix(text: str) -> str:

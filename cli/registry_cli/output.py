@@ -24,7 +24,7 @@ from registry_cli.output_file import open_output, validate_output
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from registry.query.model import Dataset, Summary
+    from registry.query.model import Dataset, Read, Summary
 
 _SUFFIXES = {f".{name}": name for name in FORMATS} | {
     ".md": "markdown",
@@ -105,7 +105,7 @@ def parse_destination(
         return Destination(name, path, guards_formulas=guarded)
     if name in ("parquet", "arrow") and sys.stdout.isatty():
         raise click.UsageError(f"{name} is not text for a terminal; name a file with -o")
-    return Destination(name, width=_terminal_width(), guards_formulas=guarded)
+    return Destination(name, width=terminal_width(), guards_formulas=guarded)
 
 
 def _choose_format(format_name: str | None, path: Path | None) -> str:
@@ -122,7 +122,7 @@ def _choose_format(format_name: str | None, path: Path | None) -> str:
     return name
 
 
-def _terminal_width() -> int | None:
+def terminal_width() -> int | None:
     """Return COLUMNS, else the terminal's width; None for a pipe or a file."""
     stated = os.environ.get("COLUMNS", "")
     if not sys.stdout.isatty() and not (stated.isascii() and stated.isdigit() and int(stated)):
@@ -177,6 +177,21 @@ def read_query(dataset: Dataset, sql: str, params: Mapping[str, Any]) -> list[di
         return rows
 
 
+def reader_of(dataset: Dataset) -> Read:
+    """Return what runs queries over a dataset and returns their rows."""
+    return lambda sql, params: read_query(dataset, sql, params)
+
+
+def open_reader(registry_path: Path | None) -> Read:
+    """Return what runs queries over a registry and returns their rows."""
+    return reader_of(open_dataset(registry_path))
+
+
 def read_sql(name: str) -> str:
     """Return one of the command's own statements."""
     return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def read_observed(name: str) -> str:
+    """Return a statement about things of the catalogue, after what was observed of each."""
+    return f"{read_sql('observed')}\n{read_sql(name)}"

@@ -63,7 +63,7 @@ def layers(look: Look) -> list[Any]:
               axis=alt.Axis(format="~g", tickCount=8))  # fmt: skip
     y = alt.Y("ratio:Q", title="predicted / measured",
               scale=alt.Scale(type="log", base=2, domain=_SHOWN, nice=False, clamp=True),
-              axis=alt.Axis(format=".2~f", tickCount=7))  # fmt: skip
+              axis=alt.Axis(format="~g", tickCount=7))  # fmt: skip
     seen = ["seen while it was made", "kept back"]
     shades = [look.theme.good, look.theme.bad]
     source = alt.Color(

@@ -2,71 +2,47 @@
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import asdict, dataclass, fields
+from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from registry.charts.kinds import COLUMNS
-from registry.errors import ChartError, did_you_mean
-from registry.query.model import Query
-from registry.query.process import start_worker
+from registry.errors import ChartError, QueryError, QueryTimeoutError, SourceError
+from registry.query.filters import bind_filters, find_word, put_filters
+from registry.query.process import read_rows
 from registry.store.read import read_dataset
 from registry.store.snapshot import read_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterator, Sequence
 
     from registry.api import Registry
-    from registry.catalogue import Catalogue
-    from registry.query.model import Dataset
+    from registry.comparison.configurations import Compared
+    from registry.measure.ratios import Ratio
+    from registry.query.filters import Filters
 
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Filters:
-    """Which observations are drawn: those that meet all that is stated."""
+def select_rows(db: Registry, kind: str, filters: Filters, sides: Sequence[str] = ()) -> list[Row]:
+    """Return the rows of a kind that meet the filters; of a comparison, those of its two sides.
 
-    model: str | None = None
-    gpu: str | None = None
-    method: str | None = None
-    source: str | None = None
-    outcome: str | None = None
-    seq_len: int | None = None
-
-    def __str__(self) -> str:
-        """Return what is stated, as a heading has it."""
-        stated = {name: value for name, value in asdict(self).items() if value is not None}
-        if length := stated.pop("seq_len", None):
-            stated["length"] = f"length {length}"
-        return ", ".join(map(str, stated.values()))
-
-
-def split_filters(options: Mapping[str, Any]) -> tuple[Filters, dict[str, Any]]:
-    """Return the filters among some options, and the others."""
-    names = [field.name for field in fields(Filters)]
-    chosen = Filters(**{name: options[name] for name in names if name in options})
-    return chosen, {name: value for name, value in options.items() if name not in names}
-
-
-def select_rows(db: Registry, kind: str, filters: Filters) -> list[Row]:
-    """Return the rows of a kind that meet the filters.
-
-    Raises ChartError for a model, card, method or source that no observation has, and for a
-    comparison, whose rows are of two selections; QueryError, StoreError.
+    ``sides`` are two selections of runs in the words of ``registry compare``. Raises FilterError
+    for a model, card, method or source that is not known; ChartError for filters or sides that the
+    kind does not take; QueryError, StoreError.
     """
+    if kind == "compare":
+        return _compare(db, filters, sides)
+    if sides:
+        raise ChartError(f"{kind}: found {' '.join(sides)!r} beside it; expected options only")
     if kind == "residuals":
         return _judge_residuals(db, filters)
-    if kind == "compare":
-        raise ChartError(
-            "compare: is drawn of two selections of runs; use `registry plot compare A B`, or give "
-            "the rows of comparisons to registry.charts.build_chart"
-        )
     dataset, _ = read_dataset(db.location, db.at)
-    params = _bind(read_snapshot(db.location, db.at).catalogue, dataset, filters)
-    rows = _fetch(dataset, f"{_relation(kind)}\n{_read('filters')}{_ends(kind)}", params)
+    snapshot = read_snapshot(db.location, db.at)
+    params = bind_filters(filters, snapshot, partial(read_rows, dataset))
+    sql = put_filters(f"{_relation(kind)} /* filters */ {_ends(kind)}")
+    rows = read_rows(dataset, sql, params)
     return order_releases(rows) if kind == "history" else rows
 
 
@@ -90,49 +66,6 @@ def read_history() -> str:
 
 def _read(name: str) -> str:
     return (files("registry.charts") / "sql" / f"{name}.sql").read_text(encoding="utf-8")
-
-
-def _fetch(dataset: Dataset, sql: str, params: dict[str, Any]) -> list[Row]:
-    with start_worker() as worker:
-        rows: list[Row] = json.loads(worker.fetch(dataset, Query(sql, params, "json")))
-        return rows
-
-
-def _bind(catalogue: Catalogue, dataset: Dataset, filters: Filters) -> dict[str, Any]:
-    model = None if filters.model is None else catalogue.resolve_model(filters.model)
-    if filters.model is not None and model is None:
-        raise ChartError(catalogue.unknown_model(filters.model))
-    gpu = None if filters.gpu is None else catalogue.resolve_gpu(filters.gpu)
-    if filters.gpu is not None and gpu is None:
-        raise ChartError(catalogue.unknown_gpu(filters.gpu))
-    gpus = ",".join(catalogue.kinds_of(gpu)) if gpu else None
-    _check_words(dataset, filters)
-    return {
-        "model": model, "gpus": gpus, "method": filters.method, "source": filters.source,
-        "outcome": filters.outcome, "seq_len": filters.seq_len,
-    }  # fmt: skip
-
-
-def _check_words(dataset: Dataset, filters: Filters) -> None:
-    if filters.method is None and filters.source is None:
-        return
-    rows = _fetch(dataset, "select distinct source_id, method, method_label from results", {})
-    known = {
-        "source": {row["source_id"] for row in rows},
-        "method": {row[name] for row in rows for name in ("method", "method_label") if row[name]},
-    }
-    for kind, words in known.items():
-        _check_word(kind, getattr(filters, kind), words)
-
-
-def _check_word(kind: str, word: str | None, known: Iterable[str]) -> None:
-    folded = {name.lower() for name in known}
-    if word is not None and word.lower() not in folded:
-        listed = "sources" if kind == "source" else "query 'from coverage'"
-        raise ChartError(
-            f"{kind} {word!r} is not known{did_you_mean(word, known)}; `registry {listed}` lists "
-            "those that are"
-        )
 
 
 def order_releases(rows: list[Row]) -> list[Row]:
@@ -172,15 +105,14 @@ def _judge_residuals(db: Registry, filters: Filters) -> list[Row]:
     from registry.predict.calibration.runs import read_observations  # noqa: PLC0415 - heavy
     from registry.predict.evaluation.evaluate import held_back, judge_peaks  # noqa: PLC0415 - as above
 
-    stated = [name for name, value in asdict(filters).items() if value is not None]
+    stated = filters.stated()
     if set(stated) - {"source"}:
         raise ChartError(
             f"residuals: found {', '.join(f'--{name}' for name in stated)}; expected no filter but "
             "--source: the picture is of all peaks that were measured"
         )
     judged = judge_peaks(read_observations(db))
-    if filters.source is not None:
-        _check_word("source", filters.source, {one.source for one in judged})
+    source = find_word("source", filters.source, {one.source for one in judged})
     return [
         {
             "source_id": one.source,
@@ -191,5 +123,41 @@ def _judge_residuals(db: Registry, filters: Filters) -> list[Row]:
             "measured_bytes": one.measured,
         }
         for one in judged
-        if filters.source in (None, one.source)
+        if source in (None, one.source)
     ]
+
+
+def _compare(db: Registry, filters: Filters, sides: Sequence[str]) -> list[Row]:
+    from registry.comparison.selections import compare_words  # noqa: PLC0415 - only for this kind
+
+    if len(sides) != 2 or filters.stated():  # noqa: PLR2004 - A and B
+        raise ChartError(
+            "compare: expected two selections of runs and no filters, such as "
+            "peft-method-comparison-2025-06 peft-method-comparison, as `registry compare` has them"
+        )
+    dataset, _ = read_dataset(db.location, db.at)
+    catalogue = read_snapshot(db.location, db.at).catalogue
+    try:
+        _, found = compare_words(sides, partial(read_rows, dataset), catalogue)
+    except QueryTimeoutError:
+        raise
+    except (QueryError, SourceError) as error:
+        raise ChartError(str(error)) from None
+    return list(_ratio_rows(found))
+
+
+def _ratio_rows(found: list[Compared]) -> Iterator[dict[str, Any]]:
+    seen: dict[str, int] = {}
+    for compared in found:
+        n = seen[compared.label] = seen.get(compared.label, 0) + 1
+        label = compared.label if n == 1 else f"{compared.label} ({n})"  # another configuration
+        told = {"configuration": label, "regression": compared.regression}
+        ratios: dict[str, Ratio | None] = {"time": compared.time, "memory": compared.memory}
+        for measure, ratio in ratios.items():
+            if ratio is not None:
+                yield {
+                    **told, "measure": measure, "ratio": ratio.value, "low": ratio.low,
+                    "high": ratio.high, "n_a": ratio.n_a, "n_b": ratio.n_b,
+                }  # fmt: skip
+        if compared.regression and not any(ratios.values()):
+            yield {**told, "measure": "time"}

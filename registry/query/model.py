@@ -19,6 +19,9 @@ FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", *SELF_DESCRIBING)
 #: Formats in which a spreadsheet takes a text for a formula.
 GUARDED_FORMATS = ("csv", "tsv")
 
+#: Runs a statement with its parameters, and returns its rows as JSON has them.
+Read = Callable[[str, Mapping[str, Any]], list[dict[str, Any]]]
+
 Comment = tuple[str, str, str]
 Comments = tuple[Comment, ...] | Callable[[], tuple[Comment, ...]]
 
@@ -111,13 +114,14 @@ class Layout:
 
     ``width`` is that of the terminal in cells; without one, all columns are shown. ``first`` names
     the columns to show where not all fit, ``key`` one whose ids are not cut, and ``prose`` those
-    whose text continues on the next line.
+    whose text continues on the next line. ``way_out`` says where columns that do not fit are.
     """
 
     width: int | None = None
     first: tuple[str, ...] = ()
     key: str | None = None
     prose: tuple[str, ...] = ()
+    way_out: str = "-f csv for all"
 
 
 @dataclass(frozen=True)

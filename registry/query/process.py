@@ -188,6 +188,13 @@ def _open_memory_file() -> BinaryIO:
     return tempfile.TemporaryFile()
 
 
+def read_rows(dataset: Dataset, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of ``sql`` as JSON has them. Raises what `Worker.run` raises."""
+    with start_worker() as worker:
+        rows: list[dict[str, Any]] = json.loads(worker.fetch(dataset, Query(sql, params, "json")))
+        return rows
+
+
 def query_arrow(
     dataset: Dataset,
     sql: str,

@@ -58,17 +58,22 @@ def write_table(
     columns: Sequence[str], batches: Batches, output: Output, layout: Layout | None = None
 ) -> None:
     """Write aligned columns; the first batch decides which are shown, and how wide each is."""
-    layout = layout or Layout()
+    for text in format_table(columns, batches, layout or Layout()):
+        output.write_text(text)
+
+
+def format_table(columns: Sequence[str], batches: Batches, layout: Layout) -> Iterator[str]:
+    """Yield the text of aligned columns, as `write_table` writes it."""
     first = next(batches, [])
     texts = _format_cells(first, layout)
     found = _describe_columns(columns, first, texts, layout)
     shown = _fit(found, layout) if layout.width else found
-    output.write_text(_format_head(shown))
+    yield _format_head(shown)
     for cells in chain([texts], (_format_cells(rows, layout) for rows in batches)):
-        output.write_text("".join(_format_row(row, shown, layout) for row in cells))
+        yield "".join(_format_row(row, shown, layout) for row in cells)
     if n_hidden := len(found) - len(shown):
         noun = "column" if n_hidden == 1 else "columns"
-        output.write_text(f"… {n_hidden} more {noun} (-f csv for all)\n")
+        yield f"… {n_hidden} more {noun} ({layout.way_out})\n"
 
 
 def _format_cells(rows: Sequence[Row], layout: Layout) -> list[list[str]]:

@@ -109,9 +109,7 @@ def format_rows(contribution: Contribution) -> Iterator[tuple[str, ...]]:
         yield (
             row["observation_id"][:_DIGITS],
             row["model_id"] or "-",
-            f"{row['n_gpus']} x {row['gpu_id']}"
-            if (row["n_gpus"] or 1) > 1
-            else str(row["gpu_id"]),
+            _card(row),
             _method(row),
             str(row["seq_len"] or "-"),
             str(row["micro_batch_size"] or "-"),

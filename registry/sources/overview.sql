@@ -1,22 +1,27 @@
 -- One line for each source: how much it holds, of what, under which licence, and where it is.
-with words as (
+with chosen as (
+    select *
+    from results
+    /* filters */
+),
+words as (
     select
         source_id,
         'card' as what,
         gpu_id as word
-    from results
+    from chosen
     union all
     select
         source_id,
         'method' as what,
         method_label as word
-    from results
+    from chosen
     union all
     select
         r.source_id,
         'metric' as what,
         m.metric as word
-    from results as r
+    from chosen as r
     inner join measurements as m using (observation_id)
     where m.origin = 'reported'
 ),
@@ -41,7 +46,7 @@ counted as (
         count(*) as n,
         count(*) filter (outcome = 'oom') as n_oom,
         count(memory_kind) as n_peak
-    from results
+    from chosen
     group by source_id
 )
 select

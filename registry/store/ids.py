@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 ID_BYTES = 16
 
+#: Fewest digits of an id that name it.
+SHORTEST_PREFIX = 4
+
 #: Largest id file whose content is hashed when it is opened; of larger ones the size is checked.
 _LARGEST_HASHED = 2**20
 

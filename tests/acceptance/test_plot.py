@@ -113,5 +113,13 @@ def test_a_notebook_gets_the_chart() -> None:
     db = registry.open(RECORDS)
     chart = db.plot("scaling", model="llama-2-70b", gpu="b200", theme="dark")
     assert chart.to_dict()["data"]["name"] == "rows"
-    with pytest.raises(ChartError, match="compare: is drawn of two selections of runs"):
+    with pytest.raises(ChartError, match="compare: expected two selections of runs"):
         db.plot("compare")
+
+
+def test_a_notebook_compares_two_releases_as_the_command_does(run: Run) -> None:
+    sides = ("peft-method-comparison-2025-06", "peft-method-comparison")
+    chart = registry.open(RECORDS).plot("compare", *sides).to_dict()
+    drawn = json.loads(run("plot", "compare", *sides, "-f", "json", *CURATED).stdout)
+    assert chart["data"]["values"] == drawn["data"]["values"]
+    assert chart["title"]["text"] == [f"B compared with A: {sides[1]} against {sides[0]}"]

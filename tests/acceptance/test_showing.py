@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import subprocess
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -122,6 +123,7 @@ def test_quotes_in_an_id_are_no_sql(run: Run) -> None:
         (["--model", "qwen-7b"], "model_id = 'qwen-7b'"),
         (["--gpu", "rtx-3090"], "gpu_id = 'rtx-3090'"),
         (["--gpu", "RTX3090"], "gpu_id = 'rtx-3090'"),
+        (["--gpu", "rtx-3090", "--gpu", "l4"], "gpu_id in ('rtx-3090', 'l4')"),
         (["--method", "qlora"], "lower(method_label) = 'qlora'"),
         (["--method", "lora"], "(method = 'lora' or lower(method_label) = 'lora')"),
         (["--source", "swift-benchmark"], "source_id = 'swift-benchmark'"),
@@ -135,6 +137,31 @@ def test_ls_lists_what_a_filter_leaves(run: Run, arguments: list[str], condition
     found = ask(run, "select observation_id[:12] as id from results where " + condition)  # noqa: S608 - ours
     assert found
     assert {row["id"] for row in listed} == {row["id"] for row in found}
+
+
+@pytest.mark.parametrize("column", ["model_id", "gpu_id", "source_id"])
+def test_lists_count_the_observations_that_ls_lists(run: Run, column: str) -> None:
+    command = {"model_id": "models", "gpu_id": "gpus", "source_id": "sources"}[column]
+    chosen = ("--method", "qlora", "--outcome", "oom", "-f", "json")
+    rows = json.loads(run(command, *chosen).stdout)
+    listed = Counter(row[column] for row in json.loads(run("ls", *chosen).stdout) if row[column])
+    assert len(rows) > 1
+    assert {row[column]: row["n"] for row in rows} == listed
+
+
+def test_sources_are_filtered_by_model_and_card(run: Run) -> None:
+    rows = json.loads(
+        run("sources", "--model", "qwen-7b", "--seq-len", "8192", "-f", "json").stdout
+    )
+    held = ask(
+        run,
+        "select source_id, count(*) as n from results"
+        " where model_id = 'qwen-7b' and seq_len = 8192 group by all order by all",
+    )
+    assert held
+    assert [(row["source_id"], row["n"]) for row in rows] == [
+        (row["source_id"], row["n"]) for row in held
+    ]
 
 
 def test_ls_says_that_there_is_more(run: Run) -> None:
@@ -163,6 +190,8 @@ def test_ls_writes_a_file(run: Run, work: Path) -> None:
         (["gpus", "--vendor", "nvida"], "vendor 'nvida' is not known; did you mean 'nvidia'?; "),
         (["gpus", "--model", "qwen-7bb"], "model 'qwen-7bb' is not known; did you mean "),
         (["gpus", "--memory", "lots"], "--memory: "),
+        (["ls", "--model", "qwen-7b", "--model", "qwen-14b"], "found --model 2 times; expected it"),
+        (["sources", "--gpu", "rtx-309"], "gpu 'rtx-309' is not known; did you mean 'rtx-3090'?; "),
         (
             ["environments", "--source", "swift-benchmrk"],
             "source 'swift-benchmrk' is not known; did you mean 'swift-benchmark'?; ",
@@ -175,7 +204,7 @@ def test_an_unknown_word_in_a_filter_is_a_wrong_call(
 ) -> None:
     done = run(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"\nerror: {said}" in done.stderr
+    assert f"error: {said}" in done.stderr
 
 
 def test_a_known_word_without_an_observation_is_an_answer(run: Run) -> None:

@@ -82,6 +82,16 @@ def test_an_observation_is_shown_in_full(look: Look, site: Any, form: str) -> No
     assert unknown.locator("h1").inner_text() == "No such observation"
 
 
+def test_a_long_link_breaks_on_a_phone(look: Look, site: Any) -> None:
+    (row,) = site.db.query(
+        "select observation_id as id from observations inner join sources using (source_id) "
+        "order by length(url) desc, id limit 1"
+    ).rows()
+    viewport = {"width": 390, "height": 844}
+    page = look(f"{site.address}#/observation/{row['id'][:12]}", "observation", viewport=viewport)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_a_filter_changes_what_is_drawn_and_the_address_restores_it(look: Look, site: Any) -> None:
     page = look(f"{site.address}#/explore", "explore")
     everything, all_ids = drawn(page), ids(page)

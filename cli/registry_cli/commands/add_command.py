@@ -169,8 +169,8 @@ def _read_file(name: str, *, is_submission: bool) -> Documents | None:
     if name == "-":
         return _parse(read_text(sys.stdin.buffer, origin="standard input"), "standard input")
     path = Path(name)
-    if not path.exists():
-        raise click.BadParameter(f"{name}: no such file", param_hint="FILE")
+    if not name or not path.exists():
+        raise click.BadParameter(f"{name or repr(name)}: no such file", param_hint="FILE")
     if path.is_dir():
         return _read_folder(path, is_submission=is_submission)
     if path.name.startswith(_RECORDED) and path.suffix == ".jsonl":

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from registry.comparison.configurations import compare_sides
+from registry.comparison.recorded import read_observations
+from registry.comparison.selections import RunsOfSide
 from registry.errors import SourceError
 from registry.measure.running.bench import NAMES, Side, name_sides, order_turns, run_bench
 from registry.measure.running.interpreter import probe_interpreter
@@ -19,7 +22,6 @@ from registry.store.folder import ensure_writable
 from registry.store.snapshot import load_catalogue
 from registry.units import format_duration
 from registry_cli import console
-from registry_cli.comparison import compare_sides
 from registry_cli.comparison_report import (
     factor_option,
     fail_option,
@@ -28,8 +30,7 @@ from registry_cli.comparison_report import (
     show_report,
 )
 from registry_cli.options import locate, registry_option
-from registry_cli.recorded import read_observations
-from registry_cli.selections import RunsOfSide
+from registry_cli.output import open_reader
 from registry_cli.sweeping import (
     EXIT_INTERRUPTED,
     RUNS,
@@ -135,8 +136,9 @@ def command(
         n_done = sum(map(len, bench.recorded))
         console.error(f"interrupted after {n_done} of {len(turns)} runs, which are recorded")
         return EXIT_INTERRUPTED
+    read_rows = open_reader(registry_path)
     selections = [
-        RunsOfSide(side.label, read_observations(registry_path, ids))
+        RunsOfSide(side.label, read_observations(read_rows, ids))
         for side, ids in zip(sides, bench.recorded, strict=True)
     ]
     if not all(selection.rows for selection in selections):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from registry.comparison.selections import compare_words
 from registry.errors import QueryError, QueryTimeoutError, SourceError
 from registry.store.snapshot import load_catalogue
-from registry_cli.comparison import compare_sides
 from registry_cli.comparison_report import (
     factor_option,
     fail_option,
@@ -17,8 +17,7 @@ from registry_cli.comparison_report import (
     show_report,
 )
 from registry_cli.options import locate, registry_option
-from registry_cli.recorded import read_recorded
-from registry_cli.selections import RunsOfSide, validate_selections
+from registry_cli.output import open_reader
 
 
 @click.command(name="compare")
@@ -55,9 +54,8 @@ def command(
     """  # noqa: D301 - \b keeps the examples' lines
     try:
         catalogue = load_catalogue(locate(registry_path))
-        sides = [RunsOfSide(w, read_recorded(registry_path, w, catalogue)) for w in (a, b)]
-        validate_selections(*sides)
-        found = compare_sides(list(sides[0].rows), list(sides[1].rows))
+        read = open_reader(registry_path)
+        sides, found = compare_words((a, b), read, catalogue)
     except QueryTimeoutError:
         raise
     except (QueryError, SourceError) as error:

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from registry.comparison.recorded import read_labels
+from registry.errors import FilterError
 from registry.measure.releases import find_telling, list_machine, list_versions
+from registry.query.filters import find_source, find_word
 from registry.store.observation_documents import as_document
 from registry.store.snapshot import read_snapshot
 from registry.units import format_memory
 from registry_cli import console
 from registry_cli.completing import complete_source
-from registry_cli.filters import validate_source, validate_word
 from registry_cli.options import locate, registry_option
 from registry_cli.output import (
     open_dataset,
@@ -22,6 +24,7 @@ from registry_cli.output import (
     parse_destination,
     read_query,
     read_sql,
+    reader_of,
     write_query,
 )
 
@@ -67,7 +70,7 @@ def command(
     snapshot = read_snapshot(locate(registry_path))
     params = {
         "label": _validate_label(label, dataset),
-        "source": validate_source(source, snapshot, lambda: dataset),
+        "source": find_source(source, snapshot, reader_of(dataset)),
     }
     found = [as_document(row) for row in read_query(dataset, read_sql("environments"), params)]
     rows = json.dumps(list(_describe_all(found)))
@@ -77,16 +80,16 @@ def command(
 
 
 def _validate_label(label: str | None, dataset: Dataset) -> str | None:
-    """Return a label; raise UsageError for one that no run has."""
+    """Return a label; raise FilterError for one that no run has."""
     if label is None:
         return None
-    labels = [row["label"] for row in read_query(dataset, read_sql("labels"), {})]
+    labels = read_labels(reader_of(dataset))
     if not labels:
-        raise click.UsageError(
+        raise FilterError(
             f"label {label!r} is not known: no run has one yet; a run gets one with: registry run "
             "PLAN --label NAME"
         )
-    return label if label in labels else validate_word("label", label, labels)
+    return label if label in labels else find_word("label", label, labels)
 
 
 def _describe_all(found: list[Row]) -> list[Row]:

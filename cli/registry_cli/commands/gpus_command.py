@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from registry.errors import UnitError
+from registry.query.filters import Filters, find_word
 from registry.query.model import Layout
-from registry.store.snapshot import read_snapshot
 from registry.units import parse_memory
 from registry_cli import console
-from registry_cli.completing import complete_model
-from registry_cli.filters import (
-    catalogue_filters,
-    resolve_model,
-    validate_method,
-    validate_source,
-    validate_word,
-)
-from registry_cli.options import locate, registry_option
-from registry_cli.output import (
-    at_option,
-    open_dataset,
-    output_options,
-    parse_destination,
-    read_sql,
-    write_query,
-)
+from registry_cli.filters import FilteredList, observation_filters, recorded_option
+from registry_cli.options import registry_option
+from registry_cli.output import at_option, output_options, parse_destination, read_observed
 
 #: The columns that are shown first where a terminal is too narrow for all of them.
 _LAYOUT = Layout(
@@ -39,13 +26,8 @@ _LAYOUT = Layout(
 @click.command(name="gpus")
 @click.option("--vendor", metavar="NAME", help="Only accelerators of this maker.")
 @click.option("--memory", metavar="SIZE", help="Only those with this much or more, as 24GB.")
-@click.option(
-    "--model",
-    metavar="ID",
-    shell_complete=complete_model,
-    help="Only what was observed of this model.",
-)
-@catalogue_filters("accelerators")
+@observation_filters(without="gpu")
+@recorded_option("accelerators")
 @output_options
 @at_option
 @registry_option
@@ -53,14 +35,12 @@ def command(
     *,
     vendor: str | None,
     memory: str | None,
-    model: str | None,
-    method: str | None,
-    source: str | None,
     recorded: bool,
     format_name: str | None,
     output: Path | None,
     at: int | None,
     registry_path: Path | None,
+    **filters: Any,
 ) -> None:
     """List the accelerators of the catalogue, with what the records hold of each.
 
@@ -74,18 +54,21 @@ def command(
       registry gpus --model llama-2-7b -f json
     """  # noqa: D301 - \b keeps the examples' lines
     destination = parse_destination(format_name, output, registry_path)
-    snapshot = read_snapshot(locate(registry_path), at)
-    dataset = open_dataset(registry_path, at)
-    vendors = {str(row["vendor"]) for row in snapshot.catalogue.rows("gpus") if row.get("vendor")}
-    params = {
-        "vendor": validate_word("vendor", vendor, vendors),
-        "memory": _parse_memory(memory),
-        "model": resolve_model(model, snapshot.catalogue),
-        "method": validate_method(method, lambda: dataset),
-        "source": validate_source(source, snapshot, lambda: dataset),
-        "recorded": recorded or any((model, method, source)),
+    found, chosen = FilteredList(registry_path, at), Filters(**filters)
+    vendors = {
+        str(row["vendor"]) for row in found.snapshot.catalogue.rows("gpus") if row.get("vendor")
     }
-    if write_query(dataset, read_sql("gpus"), params, destination, layout=_LAYOUT).is_empty:
+    summary = found.write(
+        read_observed("gpus"),
+        chosen,
+        destination,
+        _LAYOUT,
+        by="gpu",
+        vendor=find_word("vendor", vendor, vendors),
+        memory=_parse_memory(memory),
+        recorded=recorded or bool(chosen.stated()),
+    )
+    if summary.is_empty:
         console.hint("no accelerator matches")
 
 

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from registry.api import Registry
-from registry.charts import KINDS, build_chart, require_altair
+from registry.charts import KINDS, require_altair
 from registry.charts.kinds import FORMATS
 from registry.charts.style import THEMES
-from registry.errors import ChartError, QueryError, QueryTimeoutError, SourceError
-from registry_cli import console
 from registry_cli.filters import observation_filters
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate, registry_option
 from registry_cli.output import at_option
 from registry_cli.output_file import open_output, validate_output
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from registry.charts.rows import Filters
-    from registry.measure.ratios import Ratio
-    from registry_cli.comparison import Compared
 
 _KINDS = "\n".join(f"  {name:<10}{meaning}" for name, meaning in KINDS.items())
 _HELP = f"""Draw a picture of the records: PNG, SVG, PDF, HTML (works offline) or Vega-Lite JSON.
@@ -50,7 +40,7 @@ Examples:
 @click.command(name="plot", help=_HELP)
 @click.argument("kind", type=HintedChoice(list(KINDS)))
 @click.argument("sides", nargs=-1)
-@observation_filters
+@observation_filters()
 @click.option("--x", "x", metavar="COLUMN", help="seq_len, micro_batch_size or n_gpus.")
 @click.option(
     "--y",
@@ -105,17 +95,8 @@ def command(
     if output is not None:
         validate_output(output, locate(registry_path))
     require_altair()
-    from registry.charts.rows import Filters  # noqa: PLC0415 - only where something is drawn
-
-    chosen = Filters(**filters)
-    try:
-        rows = _select(kind, sides, chosen, registry_path, at)
-        chart = build_chart(
-            kind, rows, x=x, y=y, theme=theme, width=width, title=title,
-            chosen=" against ".join(reversed(sides)) or str(chosen),
-        )  # fmt: skip
-    except ChartError as error:
-        raise click.UsageError(str(error)) from None
+    options = {"x": x, "y": y, "theme": theme, "width": width, "title": title}
+    chart = Registry(locate(registry_path), at).plot(kind, *sides, **filters, **options)
     _write(chart, format_name, width, output)
 
 
@@ -133,61 +114,6 @@ def _choose_format(name: str | None, output: Path | None) -> str:
             f"{', '.join(f'.{known}' for known in FORMATS)}, or a format with -f"
         )
     return suffix
-
-
-def _select(
-    kind: str, sides: tuple[str, ...], filters: Filters, registry_path: Path | None, at: int | None
-) -> list[dict[str, Any]]:
-    from registry.charts.rows import select_rows  # noqa: PLC0415 - as above
-
-    if kind == "compare":
-        return _compare(sides, filters, registry_path)
-    if sides:
-        raise ChartError(f"{kind}: found {' '.join(sides)!r} beside it; expected options only")
-    if kind == "residuals":
-        console.hint("predicting each measured peak without its source; this takes a minute")
-    return select_rows(Registry(locate(registry_path), at), kind, filters)
-
-
-def _compare(
-    sides: tuple[str, ...], filters: Filters, registry_path: Path | None
-) -> list[dict[str, Any]]:
-    from registry.store.snapshot import load_catalogue  # noqa: PLC0415 - only for this kind
-    from registry_cli.comparison import compare_sides  # noqa: PLC0415 - as above
-    from registry_cli.recorded import read_recorded  # noqa: PLC0415 - as above
-    from registry_cli.selections import RunsOfSide, validate_selections  # noqa: PLC0415 - as above
-
-    if len(sides) != 2 or any(asdict(filters).values()):  # noqa: PLR2004 - A and B
-        raise ChartError(
-            "compare: expected two selections of runs and no filters, such as `registry plot "
-            "compare peft-method-comparison-2025-06 peft-method-comparison -o compare.png`"
-        )
-    try:
-        catalogue = load_catalogue(locate(registry_path))
-        a, b = (RunsOfSide(word, read_recorded(registry_path, word, catalogue)) for word in sides)
-        validate_selections(a, b)
-        return list(_ratio_rows(compare_sides(list(a.rows), list(b.rows))))
-    except QueryTimeoutError:
-        raise
-    except (QueryError, SourceError) as error:
-        raise ChartError(str(error)) from None
-
-
-def _ratio_rows(found: list[Compared]) -> Iterator[dict[str, Any]]:
-    seen: dict[str, int] = {}
-    for compared in found:
-        n = seen[compared.label] = seen.get(compared.label, 0) + 1
-        label = compared.label if n == 1 else f"{compared.label} ({n})"  # another configuration
-        told = {"configuration": label, "regression": compared.regression}
-        ratios: dict[str, Ratio | None] = {"time": compared.time, "memory": compared.memory}
-        for measure, ratio in ratios.items():
-            if ratio is not None:
-                yield {
-                    **told, "measure": measure, "ratio": ratio.value, "low": ratio.low,
-                    "high": ratio.high, "n_a": ratio.n_a, "n_b": ratio.n_b,
-                }  # fmt: skip
-        if compared.regression and not any(ratios.values()):
-            yield {**told, "measure": "time"}
 
 
 def _write(chart: Any, format_name: str, width: int, output: Path | None) -> None:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from registry.comparison.configurations import compare_sides
+from registry.comparison.recorded import read_observations, read_one
+from registry.comparison.selections import RunsOfSide, check_selections, list_differences
 from registry.measure.environment import collect_environment
 from registry.measure.running.backends.local import Local
 from registry.measure.running.kept_commands import KeptCommand, forget_command, read_kept
@@ -24,13 +27,11 @@ from registry.store.renamed import list_ids
 from registry.store.snapshot import load_catalogue
 from registry.text import format_slug
 from registry_cli import console
-from registry_cli.comparison import compare_sides
 from registry_cli.comparison_report import factor_option, fail_option
 from registry_cli.comparison_text import format_compared
 from registry_cli.measuring import measure_command
 from registry_cli.options import locate, registry_option
-from registry_cli.recorded import read_observations, read_one
-from registry_cli.selections import RunsOfSide, check_selections, list_differences
+from registry_cli.output import open_reader
 from registry_cli.sweeping import dataset_option, format_trials, runs_folder, sweep_plan
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def command(
       registry rerun $(registry ls --model qwen-1.8b -f csv | tail -1 | cut -d, -f1) --dry-run
     """  # noqa: D301 - \b keeps the example's lines
     location = locate(registry_path)
-    old = read_one(registry_path, observation_id)
+    old = read_one(open_reader(registry_path), observation_id)
     identities = list_ids(location, old["observation_id"])
     if forget:
         return _forget(identities)
@@ -83,7 +84,7 @@ def command(
     status, new_id = again.command(kept, dry_run=dry_run) if kept else again.trial(dry_run=dry_run)
     if new_id is None:
         return status
-    new = read_observations(registry_path, [new_id])
+    new = read_observations(open_reader(registry_path), [new_id])
     is_worse = _show_comparison(old, new, again.named, factor)
     return status or (1 if is_worse and fail else 0)
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from registry.errors import SourceError
+from registry.query.model import Layout
 from registry.text import format_slug
 from registry_cli import console
 from registry_cli.options import locate, parse_prefix, registry_option
+from registry_cli.output import terminal_width
 from registry_cli.output_file import open_output, validate_output
 
 if TYPE_CHECKING:
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     from registry.store.folder import Location
 
 _DIGITS = 8
+#: Columns that are shown first where a terminal is too narrow for all of them.
+_FIRST = ("observation", "model", "card", "peak", "s/step", "nearest curated")
+#: Cells of a line where no terminal shows it: nothing is left out.
+_WIDEST = 10_000
 
 
 @click.command(name="share")
@@ -164,13 +170,18 @@ def _show_content(documents: Sequence[Document], allow: Iterable[str]) -> None:
 
 
 def _show_contribution(contribution: Contribution, chosen: ChosenRecords) -> None:
-    from registry.sharing.request import format_rows  # noqa: PLC0415 - heavy
+    from registry.query.table import format_table  # noqa: PLC0415 - heavy
+    from registry.sharing.request import format_rows  # noqa: PLC0415 - likewise
 
+    heading, *rows = format_rows(contribution)
+    layout = Layout(
+        width=terminal_width() or _WIDEST,
+        first=_FIRST,
+        prose=_FIRST[-1:],
+        way_out="in the text of the pull request",
+    )
     console.say("")
-    rows = list(format_rows(contribution))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        console.say("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip())
+    console.answer("".join(format_table(heading, iter([rows]), layout)).splitlines())
     console.say("")
     console.say("What a reviewer may ask about:")
     console.answer(f"  {line}" for line in contribution.doubts or ("nothing was found",))

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.errors import QueryError
+from registry.store.ids import SHORTEST_PREFIX
 from registry.store.observation_documents import as_document, read_statement
 from registry.store.renamed import follow, read_renamed
 from registry_cli import console
 from registry_cli.completing import complete_observation
 from registry_cli.group import HintedChoice
 from registry_cli.observation_text import format_observation
-from registry_cli.options import SHORTEST_PREFIX, locate, parse_prefix, registry_option
+from registry_cli.options import locate, parse_prefix, registry_option
 from registry_cli.output import at_option, open_dataset, read_query, read_sql
 
 if TYPE_CHECKING:

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import click
 
+from registry.query.filters import Filters
 from registry.query.model import Layout
 from registry_cli import console
+from registry_cli.filters import FilteredList, observation_filters
 from registry_cli.options import registry_option
-from registry_cli.output import (
-    at_option,
-    open_dataset,
-    output_options,
-    parse_destination,
-    write_query,
-)
+from registry_cli.output import at_option, output_options, parse_destination
 
 #: The columns that are shown first where a terminal is too narrow for all of them.
 _LAYOUT = Layout(first=("source_id", "n", "n_oom", "cards", "methods", "licence"), key="source_id")
 
 
 @click.command(name="sources")
+@observation_filters(without="source")
 @output_options
 @at_option
 @registry_option
@@ -32,6 +30,7 @@ def command(
     output: Path | None,
     at: int | None,
     registry_path: Path | None,
+    **filters: Any,
 ) -> None:
     """List sources: observations, cards, methods, metrics, licence and link, one line each.
 
@@ -40,11 +39,12 @@ def command(
 
     \b
     Examples:
-      registry sources
+      registry sources --gpu rtx-3090 --method qlora
       registry sources -f csv -o sources.csv
     """  # noqa: D301 - \b keeps the examples' lines
     destination = parse_destination(format_name, output, registry_path)
     sql = (files("registry.sources") / "overview.sql").read_text(encoding="utf-8")
-    dataset = open_dataset(registry_path, at)
-    if write_query(dataset, sql, {}, destination, layout=_LAYOUT).is_empty:
-        console.hint("no source has an observation yet")
+    chosen = Filters(**filters)
+    found = FilteredList(registry_path, at).write(sql, chosen, destination, _LAYOUT)
+    if found.is_empty:
+        console.hint("no source matches" if chosen.stated() else "no source has an observation yet")

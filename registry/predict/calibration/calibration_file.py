@@ -107,7 +107,7 @@ def _own_runs(registry: Registry | None) -> list[ObservedRun]:
 def recalibrate(registry: Registry) -> tuple[Path, Calibration]:
     """Fit on a registry's own observations, write the file into its folder and return both.
 
-    Takes seconds. Raises QuestionError where nothing was measured, StoreError where the registry
+    Takes seconds. Raises StoreError where no peak or no time was measured, and where the registry
     cannot be read or written.
     """
     own = registry.location.own
@@ -117,10 +117,16 @@ def recalibrate(registry: Registry) -> tuple[Path, Calibration]:
             "bring its documents to one with `registry sync`, and calibrate there"
         )
     seen = read_observations(registry)
-    if not any(one.measured_memory for one in seen) or not any(one.measured_time for one in seen):
-        raise QuestionError(
-            f"{registry.path}: found no measured peak or no measured time; expected some of each; "
-            "add observations, or use the calibration that comes with the package"
+    figures = {
+        "peak": any(one.measured_memory for one in seen),
+        "time": any(one.measured_time for one in seen),
+    }
+    missing = [name for name, is_there in figures.items() if not is_there]
+    if missing:
+        raise StoreError(
+            f"{registry.path}: found no measured {' and no measured '.join(missing)} of "
+            "fine-tuning; expected some of each; add observations, or do not calibrate: "
+            "predictions then use the calibration that comes with the package"
         )
     path = ensure_writable(registry.location).path / FILE_NAME
     calibration = calibrate(seen)

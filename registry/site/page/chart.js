@@ -22,7 +22,7 @@ function themeConfig() {
     font: "system-ui, sans-serif",
     view: { stroke: line },
     axis,
-    legend: { labelColor: ink, titleColor: quiet, titleFontWeight: "normal", labelFontSize: 12, titleFontSize: 12, labelLimit: 220 },
+    legend: { labelColor: ink, titleColor: quiet, titleFontWeight: "normal", labelFontSize: 12, titleFontSize: 12, labelLimit: 220, layout: { bottom: { direction: "vertical", margin: 6 } } },
     title: { color: ink, fontWeight: "normal" },
     range: { category: paletteOf() },
   };

@@ -4,12 +4,12 @@ import { Chart } from "./chart.js";
 import { downloadButtons } from "./download.js";
 import { element, labelledSelect } from "./elements.js";
 import { Facets, filterRows } from "./facets.js";
-import { ALONG, COLOURS, COLUMNS, MEASURES, TITLES } from "./fields.js";
+import { ALONG, COLOURS, COLUMNS, FACETS, MEASURES, TITLES } from "./fields.js";
 import { formatCount } from "./format.js";
 import { countPanels, pictureSpec, readPictures, selectDrawable } from "./pictures.js";
 import { choiceOf, formatRoute, keepChoices } from "./route.js";
 import { readRows } from "./rows.js";
-import { FAILED, buildPoints, describePoint, mergeRare, scatterSpec } from "./scatter.js";
+import { FAILED, buildPoints, collectSpans, describePoint, mergeRare, scatterSpec } from "./scatter.js";
 import { buildTable } from "./table.js";
 
 export const title = "Explore";
@@ -66,8 +66,16 @@ class Explore {
     if (view === "all") await this.drawAll();
     else await this.drawPanels(view);
     keepChoices("explore", this.choices);
-    this.table.replaceChildren(buildTable(this.found, COLUMNS, { caption: "The observations that pass the filters" }));
+    this.listRows();
     document.documentElement.dataset.tookMs = String(Math.round(performance.now() - started));
+  }
+
+  /** List the rows that were found, unless the table has them already. */
+  listRows() {
+    const listed = JSON.stringify(FACETS.map(([name]) => this.choices.get(name)));
+    if (this.listed === listed) return;
+    this.listed = listed;
+    this.table.replaceChildren(buildTable(this.found, COLUMNS, { caption: "The observations that pass the filters" }));
   }
 
   async drawAll() {
@@ -81,7 +89,7 @@ class Explore {
     if (ALONG[x].nominal) mergeRare(points, "x");
     const log = scale === "usual" ? MEASURES[y].log : scale === "log";
     const form = { x, y, colourTitle: colourTitles[colour], colours, log };
-    await this.chart.draw((width) => scatterSpec(form, width), { rows: points });
+    await this.chart.draw((width) => scatterSpec(form, width), { rows: points, spans: collectSpans(points) });
     this.said.textContent = describe(this.found, points.map((point) => point.row));
   }
 

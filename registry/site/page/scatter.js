@@ -35,6 +35,13 @@ export function buildPoints(rows, { x, y, colour }) {
   return points;
 }
 
+/** Return what is drawn of points whose figure lies between two: few are, and each costs time. */
+export function collectSpans(points) {
+  return points
+    .filter(({ low, high }) => low !== null || high !== null)
+    .map(({ x, y, low, high, colour }) => ({ x, from: low ?? y, to: high ?? y, colour }));
+}
+
 function stateOf(row) {
   if (row.outcome === "oom") return OOM;
   return row.evidence === "measured" ? STATES[0] : STATES[1];
@@ -68,7 +75,7 @@ export function scatterSpec({ x, y, colourTitle, colours, log }, width) {
   const range = colours.map((name, i) => (name === OTHERS ? palette.at(-1) : palette[i]));
   const encodedX = along.nominal
     ? { field: "x", type: "nominal", title: along.title, sort: "-y", axis: { labelAngle: -40, labelLimit: 120 } }
-    : { field: "x", type: "quantitative", title: along.title, scale: { type: "log", base: 2, nice: false }, axis: { format: ",d", labelOverlap: "greedy", tickCount: 8 } };
+    : { field: "x", type: "quantitative", title: along.title, scale: { type: "log", base: 2, nice: false }, axis: { format: ",d", labelOverlap: "greedy", labelSeparation: 8, tickCount: 8 } };
   const encodedY = {
     field: "y", type: "quantitative", title: measure.title,
     scale: log ? { type: "log" } : { zero: true },
@@ -81,9 +88,7 @@ export function scatterSpec({ x, y, colourTitle, colours, log }, width) {
     data: { name: "rows" },
     layer: [
       {
-        transform: [{ filter: "isValid(datum.low) || isValid(datum.high)" },
-          { calculate: "isValid(datum.low) ? datum.low : datum.y", as: "from" },
-          { calculate: "isValid(datum.high) ? datum.high : datum.y", as: "to" }],
+        data: { name: "spans" },
         mark: { type: "rule", opacity: 0.5 },
         encoding: {
           x: encodedX,

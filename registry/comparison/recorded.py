@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError, did_you_mean
 from registry.measure.running.plan import read_plan
 from registry.measure.running.trials import expand_trials
+from registry.store.ids import SHORTEST_PREFIX
 from registry.store.observation_documents import as_document
-from registry_cli.options import SHORTEST_PREFIX
-from registry_cli.output import open_dataset, read_query, read_sql
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from registry.catalogue import Catalogue
+    from registry.query.model import Read
 
 Row = dict[str, Any]
 
@@ -30,9 +31,7 @@ _PARAMETERS = ("word", "prefix", "label", "observation_ids", "trial_ids", "packa
 _PACKAGE = re.compile(r"([a-z][a-z0-9_-]*)={1,2}(\d[\w.+]*)")
 
 
-def read_recorded(
-    registry_path: Path | None, word: str, catalogue: Catalogue | None = None
-) -> list[Row]:
+def read_recorded(read: Read, word: str, catalogue: Catalogue | None = None) -> list[Row]:
     """Return the observations that a word selects.
 
     An observation's or environment's id (or its first digits), a source's id, a label
@@ -40,12 +39,12 @@ def read_recorded(
     QueryError where it selects none.
     """
     if word.startswith(_LABEL):
-        return _read_label(registry_path, word.removeprefix(_LABEL))
+        return _read_label(read, word.removeprefix(_LABEL))
     trial_ids = _trial_ids(word, catalogue) if word.endswith(".toml") else None
     package, version = match.groups() if (match := _PACKAGE.fullmatch(word)) else (None, None)
     stated = word if trial_ids is None else "-"
     found = _select(
-        registry_path,
+        read,
         word=stated,
         prefix=stated if len(stated) >= SHORTEST_PREFIX else "-",
         trial_ids=trial_ids,
@@ -62,17 +61,15 @@ def read_recorded(
     return found
 
 
-def read_observations(registry_path: Path | None, observation_ids: Iterable[str]) -> list[Row]:
+def read_observations(read: Read, observation_ids: Iterable[str]) -> list[Row]:
     """Return the observations with these ids, in the order of their time."""
-    return _select(registry_path, observation_ids=",".join(observation_ids))
+    return _select(read, observation_ids=",".join(observation_ids))
 
 
-def _read_label(registry_path: Path | None, label: str) -> list[Row]:
-    found = _select(registry_path, label=label)
+def _read_label(read: Read, label: str) -> list[Row]:
+    found = _select(read, label=label)
     if not found:
-        labels = [
-            row["label"] for row in read_query(open_dataset(registry_path), read_sql("labels"), {})
-        ]
+        labels = read_labels(read)
         known = f"one of {', '.join(labels)}" if labels else "a label, which no run has yet"
         raise QueryError(
             f"{_LABEL}{label}: selects no observation{did_you_mean(label, labels)}; expected "
@@ -81,17 +78,17 @@ def _read_label(registry_path: Path | None, label: str) -> list[Row]:
     return found
 
 
-def _select(registry_path: Path | None, **chosen: str | None) -> list[Row]:
+def _select(read: Read, **chosen: str | None) -> list[Row]:
     params = {**dict.fromkeys(_PARAMETERS), "word": "-", "prefix": "-", **chosen}
-    rows = read_query(open_dataset(registry_path), read_sql("recorded"), params)
+    rows = read(_read_sql("recorded"), params)
     return [as_document(row) for row in rows]
 
 
-def read_one(registry_path: Path | None, observation_id: str) -> Row:
+def read_one(read: Read, observation_id: str) -> Row:
     """Return the one observation with this prefix; raise QueryError for none or several."""
     found = [
         row
-        for row in read_recorded(registry_path, observation_id)
+        for row in read_recorded(read, observation_id)
         if row["observation_id"].startswith(observation_id)
     ]
     if len(found) != 1:
@@ -100,6 +97,15 @@ def read_one(registry_path: Path | None, observation_id: str) -> Row:
             "more digits"
         )
     return found[0]
+
+
+def read_labels(read: Read) -> list[str]:
+    """Return the labels of recorded runs, the newest first."""
+    return [row["label"] for row in read(_read_sql("labels"), {})]
+
+
+def _read_sql(name: str) -> str:
+    return (files("registry.comparison") / f"{name}.sql").read_text(encoding="utf-8")
 
 
 def _trial_ids(path: str, catalogue: Catalogue | None) -> str:

@@ -6,6 +6,8 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from registry.comparison.configurations import compare_sides, follow_each_other
+from registry.comparison.recorded import read_recorded
 from registry.errors import QueryError
 from registry.measure.releases import (
     DECISIVE,
@@ -14,12 +16,14 @@ from registry.measure.releases import (
     find_pooled,
     read_label,
 )
-from registry_cli.comparison import follow_each_other
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from registry.catalogue import Catalogue
+    from registry.comparison.configurations import Compared
     from registry.measure.releases import Change
+    from registry.query.model import Read
 
 Row = dict[str, Any]
 
@@ -32,6 +36,18 @@ class RunsOfSide:
 
     word: str
     rows: Sequence[Row]
+
+
+def compare_words(
+    words: Sequence[str], read: Read, catalogue: Catalogue
+) -> tuple[list[RunsOfSide], list[Compared]]:
+    """Return the two selections that words name, and the comparison of each configuration.
+
+    Raises QueryError or SourceError where a word selects nothing, or the two cannot be compared.
+    """
+    sides = [RunsOfSide(word, read_recorded(read, word, catalogue)) for word in words]
+    validate_selections(*sides)
+    return sides, compare_sides(*(list(side.rows) for side in sides))
 
 
 def validate_selections(a: RunsOfSide, b: RunsOfSide) -> None:
