@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
-from registry.store.create import create_registry
 
 import registry
 from benchmarks.sql_mutants import list_mutants
 from registry.contract import TABLES, read_view, view_names
+from registry.store.folder import create_registry
 from tests.unit.views.view_cases import Names, find_problems, load_cases
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from registry.predict.asked import find_config
 from registry.predict.dryrun import run_in_child
 from registry.predict.dryrun.asked import job_of
 from registry.predict.dryrun.correction import correct, likeliest
+from registry.units import format_memory
 from registry_cli import console
 
 if TYPE_CHECKING:
@@ -39,4 +40,11 @@ def _reserved_bytes(question: Question, asked: Asked, catalogue: Catalogue) -> i
     found = run_in_child(settings, source, recipe=recipe)
     for note in found.get("notes", ()):
         console.hint(f"dry run: {note}")
+    allocated, reserved = (
+        format_memory(found[f"peak_{kind}_bytes"]) for kind in ("allocated", "reserved")
+    )
+    console.hint(
+        f"dry run: a job of transformers' Trainer has {allocated} of tensors at its peak, for "
+        f"which the allocator holds {reserved}; the answer covers other software too"
+    )
     return int(found["peak_reserved_bytes"])

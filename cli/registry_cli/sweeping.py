@@ -25,7 +25,7 @@ from registry.measure.running.trial_run import job_command
 from registry.measure.running.trials import expand_trials
 from registry.measure.trial_settings import BOUNDS
 from registry.store.add import add_submissions
-from registry.store.folder import ensure_writable
+from registry.store.folder import RUNS, ensure_writable
 from registry.text import escape_unprintable
 from registry.units import format_duration, format_memory
 from registry_cli import console
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from registry.measure.running.trials import Trial
     from registry.store.folder import Location
 
-#: Folder of a registry in which trials run.
-RUNS = "runs"
 _ID_DIGITS = 12
 _FAILED = ("error", "interrupted")
 

@@ -27,7 +27,9 @@ def test_without_torch_the_way_out_is_told(run: Run) -> None:
 
 @pytest.mark.skipif(not HAS_TORCH, reason="needs torch, transformers and peft")
 def test_a_dry_run_corrects_the_answer(run: Run) -> None:
-    plain, exact = (json.loads(run(*ASKED, *more, "--json").stdout) for more in ((), ("--exact",)))
+    asked, executed = (run(*ASKED, *more, "--json") for more in ((), ("--exact",)))
+    assert "a job of transformers' Trainer has" in executed.stderr
+    plain, exact = (json.loads(done.stdout) for done in (asked, executed))
     assert exact["predictor"] == "dry run on fake tensors, with the formula's interval"
     assert exact["peak_bytes"]["value"] != plain["peak_bytes"]["value"]
     cards = {card["peak_bytes"]["value"] for card in exact["cards"]}
