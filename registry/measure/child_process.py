@@ -55,6 +55,9 @@ _ALLOWED = re.compile(
     r"(CUDA|NVIDIA|NCCL|GLOO|OMP|MKL|PYTORCH|TORCH|TORCHINDUCTOR|TRITON|BNB)_\w+|PYTHONHASHSEED)$"
 )
 
+#: Where this package lies.
+_PACKAGES = Path(__file__).resolve().parents[2]
+
 #: Files that a child's output goes to, in the folder that it runs in.
 OUTPUT_NAME, ERRORS_NAME = "stdout.txt", "stderr.txt"
 
@@ -93,10 +96,13 @@ def module_command(module: str, *arguments: str, python: str | None = None) -> l
 def job_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that a job of ours gets.
 
-    PYTHONSAFEPATH is ``-P`` for the interpreters that the job starts itself, as torchrun does.
+    PYTHONSAFEPATH is ``-P`` for the interpreters that the job starts itself, as torchrun does. Of
+    PYTHONPATH the folder alone is passed on that this package was found in.
     """
     allowed = {name: value for name, value in environment.items() if _ALLOWED.match(name)}
-    return {**allowed, "PYTHONSAFEPATH": "1"}
+    folders = environment.get("PYTHONPATH", "").split(os.pathsep)
+    own = [name for name in folders if name and Path(name).resolve() == _PACKAGES]
+    return {**allowed, "PYTHONSAFEPATH": "1"} | ({"PYTHONPATH": own[0]} if own else {})
 
 
 def run_process(

@@ -15,6 +15,7 @@ import pytest
 
 from registry.catalogue import Catalogue
 from registry.errors import SubmissionError
+from registry.measure import child_process
 from registry.measure.child_process import Finished, format_exit, job_environment
 from registry.measure.failure import Failure
 from registry.measure.record_files import read_json, write_json
@@ -397,6 +398,13 @@ def test_a_result_that_the_registry_refuses_is_run_again_and_stops_no_other(
 def test_keys_and_tokens_do_not_reach_the_job() -> None:
     given = {"PATH": "/bin", "HF_TOKEN": "x", "AWS_SECRET_ACCESS_KEY": "x", "NCCL_DEBUG": "INFO"}
     assert job_environment(given) == {"PATH": "/bin", "NCCL_DEBUG": "INFO", "PYTHONSAFEPATH": "1"}
+
+
+def test_a_job_finds_the_package_where_this_process_did_and_nothing_else(tmp_path: Path) -> None:
+    folder = str(Path(child_process.__file__).parents[2])
+    given = {"PYTHONPATH": os.pathsep.join(("", str(tmp_path), folder))}
+    assert job_environment(given) == {"PYTHONPATH": folder, "PYTHONSAFEPATH": "1"}
+    assert job_environment({"PYTHONPATH": str(tmp_path)}) == {"PYTHONSAFEPATH": "1"}
 
 
 def test_an_exit_is_told_in_words() -> None:
