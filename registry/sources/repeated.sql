@@ -5,7 +5,7 @@ select
     o.source_id,
     count(distinct m.observation_id) as n,
     min(m.observation_id) as mine,
-    arg_min(o.observation_id, m.observation_id) as other
+    arg_min(o.observation_id, m.observation_id || o.observation_id) as other
 from results as m
 inner join results as o
     on

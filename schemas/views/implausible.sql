@@ -104,6 +104,7 @@ settings as (
             coalesce(cast(c.context_parallel as string), chr(30)),
             coalesce(cast(c.expert_parallel as string), chr(30)),
             coalesce(c.offload, chr(30)),
+            coalesce(cast(c.memory_limit_bytes as string), chr(30)),
             coalesce(c.length_distribution, chr(30)),
             coalesce(cast(c.grad_accum_steps as string), chr(30)),
             coalesce(c.attention, chr(30)),

@@ -18,7 +18,7 @@ from registry.measure.running.trial_run import job_command
 from registry.measure.running.trials import expand_trials
 from registry.measure.trial_settings import BOUNDS
 from registry.store.add import add_submissions
-from registry.store.folder import ensure_writable
+from registry.store.folder import RUNS, ensure_writable
 from registry.store.snapshot import load_catalogue
 from registry.units import format_duration
 from registry_cli import console
@@ -33,7 +33,6 @@ from registry_cli.options import locate, registry_option
 from registry_cli.output import open_reader
 from registry_cli.sweeping import (
     EXIT_INTERRUPTED,
-    RUNS,
     Label,
     dataset_option,
     read_asked_plan,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from registry.measure.running.backends import BACKENDS, Options
+from registry.measure.running.backends import BACKENDS, BackendOptions
 from registry.measure.running.plan_template import format_template
 from registry.measure.trial_settings import BOUNDS
 from registry.store.snapshot import load_catalogue
@@ -166,7 +166,7 @@ def command(
             "found --warmup-steps or --no-keep; expected them for a command after -- alone; a plan "
             "says warmup_steps itself"
         )
-    options = Options(
+    options = BackendOptions(
         parallel,
         n_cpus=cpus,
         address=address,
@@ -199,7 +199,7 @@ def _parse_sbatch(stated: Sequence[str]) -> dict[str, str]:
     return dict(each.split("=", 1) for each in stated)
 
 
-def _check_backend(backend: str, options: Options) -> None:
+def _check_backend(backend: str, options: BackendOptions) -> None:
     """Raise UsageError for an option that the backend has no use for."""
     for name, is_given, owners in (
         ("--address", options.address is not None, ("ray",)),

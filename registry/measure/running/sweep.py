@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from registry.catalogue import Catalogue
-    from registry.measure.running.backends.interface import Backend, Job
+    from registry.measure.running.backends.interface import Backend, TrialJob
     from registry.measure.running.plan import Plan
     from registry.measure.running.trial_run import TrialResult
     from registry.measure.running.trials import Trial
@@ -147,7 +147,7 @@ def _run_all(
     waiting: list[tuple[Trial, Path]],
     backend: Backend,
     report: _Report,
-    take_in: Callable[[Job], TrialResult | None],
+    take_in: Callable[[TrialJob], TrialResult | None],
     *,
     watch_steps: bool,
 ) -> None:
@@ -170,7 +170,7 @@ def _run_all(
 
 
 def _take_in(
-    job: Job,
+    job: TrialJob,
     *,
     sweep: Sweep,
     add: Callable[[dict[str, Any]], object],
@@ -222,14 +222,14 @@ class _Report:
             self._time_left.note(trial, seconds)
         self._say("skipped", trial)
 
-    def note_running(self, jobs: Sequence[Job]) -> None:
+    def note_running(self, jobs: Sequence[TrialJob]) -> None:
         """Note how many run at once; what waits in a cluster's queue does not."""
         self._n_at_once = max(self._n_at_once, len(_begun(jobs)))
 
     def start(self, trial: Trial) -> None:
         self._say("started", trial, eta_seconds=self._eta())
 
-    def step(self, running: Sequence[Job]) -> None:
+    def step(self, running: Sequence[TrialJob]) -> None:
         running = _begun(running)
         steps = tuple((job.count_steps(), job.trial.settings.steps) for job in running)
         if running:
@@ -256,5 +256,5 @@ class _Report:
         self._progress(Progress(event, place, len(self._places), trial, label, **more))
 
 
-def _begun(jobs: Sequence[Job]) -> list[Job]:
+def _begun(jobs: Sequence[TrialJob]) -> list[TrialJob]:
     return [job for job in jobs if job.seconds() > 0]

@@ -34,6 +34,7 @@ def seeds(catalogue: Catalogue) -> dict[str, list[dict[str, Any]]]:
             complete_observation(observation) for observation in document.plain["observations"]
         ]
         for document in read_source_documents(RECORDS, catalogue)
+        if "source" in document.plain  # a retraction has none
     }
 
 

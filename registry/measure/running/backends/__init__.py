@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Options:
+class BackendOptions:
     """What a user may ask of a backend; each takes what is about it.
 
     Attributes:
@@ -38,11 +38,11 @@ class Options:
     sbatch: Mapping[str, str] = field(default_factory=dict)
 
 
-def _build_local(options: Options) -> Backend:
+def _build_local(options: BackendOptions) -> Backend:
     return Local(Slots(options.parallel))
 
 
-def _build_slurm(options: Options) -> Backend:
+def _build_slurm(options: BackendOptions) -> Backend:
     require_submitit()
     engine = Slurm(
         options.partition,
@@ -53,13 +53,13 @@ def _build_slurm(options: Options) -> Backend:
     return Cluster(engine, parallel=options.parallel, n_cpus=options.n_cpus)
 
 
-def _build_ray(options: Options) -> Backend:
+def _build_ray(options: BackendOptions) -> Backend:
     require_ray()
     return Cluster(Ray(options.address), parallel=options.parallel, n_cpus=options.n_cpus)
 
 
 #: What builds each backend, by the name that a user knows it by. No engine is loaded before.
-BACKENDS: dict[str, Callable[[Options], Backend]] = {
+BACKENDS: dict[str, Callable[[BackendOptions], Backend]] = {
     "local": _build_local,
     "ray": _build_ray,
     "slurm": _build_slurm,

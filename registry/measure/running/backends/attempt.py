@@ -109,28 +109,29 @@ def run_attempt(
     for name, value in order.variables.items():
         os.environ.pop(name, None)
         os.environ.update({} if value is None else {name: value})
-    write_json(folder / NODE_NAME, _describe_node(order, node, job_id))
-    try:
-        finished = _run(trial, folder, job_command(trial, whole.resolve(), team=team), order.n_cpus)
-    except OSError as error:
-        write_json(folder / END_NAME, {"error": [error.errno, error.strerror, error.filename]})
-    else:
-        write_json(folder / END_NAME, asdict(finished))
+    command = job_command(trial, whole.resolve(), team=team)
+    with _stopping_signals() as stop:
+        write_json(folder / NODE_NAME, _describe_node(order, node, job_id))
+        try:
+            finished = _run(trial, folder, command, order.n_cpus, stop)
+        except OSError as error:
+            write_json(folder / END_NAME, {"error": [error.errno, error.strerror, error.filename]})
+        else:
+            write_json(folder / END_NAME, asdict(finished))
 
 
-def _run(trial: Trial, folder: Path, command: list[str], n_cpus: int) -> Finished:
+def _run(trial: Trial, folder: Path, command: list[str], n_cpus: int, stop: _Stop) -> Finished:
     """Run the trial under a keeper, as on one machine; a signal to this process ends it."""
     began = time.monotonic()
-    with _stopping_signals() as stop:
-        stop.keeper = start_keeper(
-            command,
-            environment=trial_environment(trial, n_cpus=n_cpus),
-            folder=folder,
-            timeout_seconds=trial.settings.timeout_seconds,
-        )
-        stop.pass_on()
-        stop.keeper.wait()
-        finished = read_finished(folder, stop.keeper, time.monotonic() - began)
+    stop.keeper = start_keeper(
+        command,
+        environment=trial_environment(trial, n_cpus=n_cpus),
+        folder=folder,
+        timeout_seconds=trial.settings.timeout_seconds,
+    )
+    stop.pass_on()
+    stop.keeper.wait()
+    finished = read_finished(folder, stop.keeper, time.monotonic() - began)
     stopped_by = stop.said or ("SIGTERM" if finished.returncode == -signal.SIGTERM else None)
     return replace(finished, stopped_by=stopped_by, load_average=os.getloadavg()[0])
 

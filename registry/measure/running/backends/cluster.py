@@ -29,7 +29,7 @@ from registry.measure.running.backends.attempt import (
     read_claim,
     read_end,
 )
-from registry.measure.running.backends.interface import Job
+from registry.measure.running.backends.interface import TrialJob
 from registry.measure.running.places import (
     SUBMISSION_NAME,
     hash_environment,
@@ -81,7 +81,7 @@ class Fate:
 
 
 @dataclass(eq=False, kw_only=True)
-class ClusterJob(Job):
+class ClusterJob(TrialJob):
     """A trial that was submitted to a cluster; ``handle`` is what the engine knows it by."""
 
     ticket: str

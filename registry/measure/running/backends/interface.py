@@ -22,7 +22,7 @@ _LAST_BYTES = 4096
 
 
 @dataclass(eq=False)
-class Job:
+class TrialJob:
     """A trial that was submitted, or one attempt at it that has ended.
 
     Attributes:
@@ -75,13 +75,13 @@ class Backend(Protocol):
         """Return a short hash of what, beside the trial, decides its result here."""
 
     @property
-    def running(self) -> Sequence[Job]:
+    def running(self) -> Sequence[TrialJob]:
         """What was submitted and has not ended."""
 
-    def submit(self, waiting: Sequence[tuple[Trial, Path]]) -> Sequence[Job]:
+    def submit(self, waiting: Sequence[tuple[Trial, Path]]) -> Sequence[TrialJob]:
         """Start as many of the trials, each with its place, as can be started now, in order."""
 
-    def poll(self, seconds: float | None) -> Sequence[Job]:
+    def poll(self, seconds: float | None) -> Sequence[TrialJob]:
         """Sleep until a job ends, or for so long; return those that have ended."""
 
     def cancel(self) -> None:

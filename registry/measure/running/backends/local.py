@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from registry.measure.environment import collect_host
-from registry.measure.running.backends.interface import Job
+from registry.measure.running.backends.interface import TrialJob
 from registry.measure.running.keeper import read_finished, start_keeper
 from registry.measure.running.places import hash_environment, list_decisive_versions
 from registry.measure.running.slots import Slots
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False, kw_only=True)
-class LocalJob(Job):
+class LocalJob(TrialJob):
     """A trial that runs here."""
 
     slot: Slot

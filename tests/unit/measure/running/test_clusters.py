@@ -15,7 +15,7 @@ import pytest
 from registry.errors import SourceError
 from registry.measure.child_process import Finished
 from registry.measure.record_files import read_json, write_json
-from registry.measure.running.backends import BACKENDS, Options, cluster, slurm
+from registry.measure.running.backends import BACKENDS, BackendOptions, cluster, slurm
 from registry.measure.running.backends.attempt import (
     CLAIM_NAME,
     END_NAME,
@@ -236,7 +236,7 @@ def test_several_nodes_are_for_engines_that_give_them() -> None:
         "n_nodes: found 3; expected at most the 2 nodes that have 1 GPUs and 2 processors"
     )
     with pytest.raises(SourceError) as caught:
-        BACKENDS["local"](Options()).check(several)
+        BACKENDS["local"](BackendOptions()).check(several)
     assert str(caught.value) == (
         "n_nodes: found 3; expected 1 on this machine; run the plan with --backend slurm"
     )
@@ -282,7 +282,13 @@ def test_a_node_runs_the_order_and_a_signal_ends_it(tmp_path: Path) -> None:
     order = build_order(trial, tmp_path, ticket="t", engine="engine", n_cpus=1)
     write_json(tmp_path / CLAIM_NAME, {"ticket": "t"})
     before = signal.getsignal(signal.SIGTERM)
-    killer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR2))
+
+    def kill_once_it_runs() -> None:
+        while not (tmp_path / "t-1" / NODE_NAME).exists():
+            threading.Event().wait(0.01)
+        os.kill(os.getpid(), signal.SIGUSR2)
+
+    killer = threading.Thread(target=kill_once_it_runs)
     killer.start()
     run_attempt(order, node="n", job_id="7", restart=1)
     killer.join()
@@ -337,7 +343,7 @@ def test_a_machine_without_slurm_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("importlib.util.find_spec", lambda _: object())
     monkeypatch.setenv("PATH", "")
     with pytest.raises(SourceError, match="found no sbatch, srun, squeue, sinfo on PATH"):
-        BACKENDS["slurm"](Options())
+        BACKENDS["slurm"](BackendOptions())
 
 
 def test_an_address_that_nobody_listens_at_is_refused_before_ray_waits() -> None:
