@@ -48,13 +48,19 @@ def test_what_no_node_has_is_refused_before_anything_is_submitted(sweeps: Any) -
     assert not (sweeps.folder / "runs").exists()
 
 
-def test_a_requeued_trial_is_recorded_as_interrupted_and_runs_again(
-    sweeps: Any, slurm: Any, wait_until: Wait
-) -> None:
+def start_stepping(sweeps: Any, slurm: Any, wait_until: Wait) -> tuple[Any, str]:
+    """Return the driver of a trial that makes steps, and the job that it is."""
     plan = sweeps.write_plan(steps=LONG)
     driver = sweeps.start(plan, "--backend", "slurm", "--cpus", "1")
     wait_until(sweeps.count_stepping, "the trial makes steps")
     (job,) = slurm.list_jobs()
+    return driver, job
+
+
+def test_a_requeued_trial_is_recorded_as_interrupted_and_runs_again(
+    sweeps: Any, slurm: Any, wait_until: Wait
+) -> None:
+    driver, job = start_stepping(sweeps, slurm, wait_until)
     slurm.ask("scontrol", "requeue", job)
     said, _ = driver.communicate(timeout=200)
     assert sweeps.outcomes() == [(2, "interrupted"), (2, "ok")], said
@@ -67,10 +73,7 @@ def test_a_requeued_trial_is_recorded_as_interrupted_and_runs_again(
 def test_a_warned_trial_is_recorded_as_interrupted_and_submitted_again(
     sweeps: Any, slurm: Any, wait_until: Wait
 ) -> None:
-    plan = sweeps.write_plan(steps=LONG)
-    driver = sweeps.start(plan, "--backend", "slurm", "--cpus", "1")
-    wait_until(sweeps.count_stepping, "the trial makes steps")
-    (job,) = slurm.list_jobs()
+    driver, job = start_stepping(sweeps, slurm, wait_until)
     slurm.ask("scancel", "--signal=USR2", job)
     said, _ = driver.communicate(timeout=200)
     assert sweeps.outcomes() == [(2, "interrupted"), (2, "ok")], said

@@ -213,8 +213,7 @@ class Session:
         configuration["interconnect"] = collect_interconnect(configuration["gpus_per_node"])
         if self.options.weights:
             configuration["weights"] = self.options.weights
-        if self.options.memory_limit_bytes:
-            configuration["memory_limit_bytes"] = self.options.memory_limit_bytes
+        configuration["memory_limit_bytes"] = self.options.memory_limit_bytes
         return Record(
             run_id=secrets.token_hex(8),
             observed_at=datetime.now(UTC).isoformat(timespec="milliseconds"),

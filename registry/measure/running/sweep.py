@@ -153,9 +153,11 @@ def _run_all(
 ) -> None:
     """Run trials in their order, each as soon as there is a place for it."""
     while waiting or backend.running:
-        for job in backend.submit(waiting):
-            waiting = [each for each in waiting if each[0] is not job.trial]
-            report.note_running(backend.running)
+        started = backend.submit(waiting)
+        begun = {job.trial.trial_id for job in started}
+        waiting = [each for each in waiting if each[0].trial_id not in begun]
+        report.note_running(backend.running)
+        for job in started:
             report.start(job.trial)
         ended = backend.poll(_WATCH_SECONDS if watch_steps else None)
         report.note_running([*backend.running, *ended])

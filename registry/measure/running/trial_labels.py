@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,8 @@ def label_trials(trials: Sequence[Trial]) -> dict[str, str]:
 def _find_usual(trials: Sequence[Trial], name: str) -> Any:
     """Return the value that more than half of the trials have, else None."""
     values = [getattr(trial.settings, name) for trial in trials]
-    return next((value for value in values if 2 * values.count(value) > len(values)), None)
+    counted = Counter(map(repr, values))  # not all of them can be hashed
+    return next((value for value in values if 2 * counted[repr(value)] > len(values)), None)
 
 
 def _format(trial: Trial, usual: Mapping[str, Any]) -> str:

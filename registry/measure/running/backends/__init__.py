@@ -44,12 +44,7 @@ def _build_local(options: BackendOptions) -> Backend:
 
 def _build_slurm(options: BackendOptions) -> Backend:
     require_submitit()
-    engine = Slurm(
-        options.partition,
-        array=options.array,
-        options=options.sbatch,
-        parallel=options.parallel,
-    )
+    engine = Slurm(options.partition, array=options.array, options=options.sbatch)
     return Cluster(engine, parallel=options.parallel, n_cpus=options.n_cpus)
 
 

@@ -57,7 +57,6 @@ class Order:
         spec: The trial.
         place: Its folder.
         ticket: Which submission this is.
-        engine: Name of the backend.
         n_cpus: Processors that it may use.
         variables: Environment variables as the driver has them; None where it lacks one.
     """
@@ -65,15 +64,14 @@ class Order:
     spec: Row
     place: str
     ticket: str
-    engine: str
     n_cpus: int
     variables: dict[str, str | None]
 
 
-def build_order(trial: Trial, place: Path, *, ticket: str, engine: str, n_cpus: int) -> Order:
+def build_order(trial: Trial, place: Path, *, ticket: str, n_cpus: int) -> Order:
     """Return the order for a trial."""
     variables = {name: os.environ.get(name) for name in _RESTORED}
-    return Order(trial.as_spec(), str(place.resolve()), ticket, engine, n_cpus, variables)
+    return Order(trial.as_spec(), str(place.resolve()), ticket, n_cpus, variables)
 
 
 def attempt_folder(place: Path, ticket: str, restart: int) -> Path:

@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from registry.errors import SourceError
@@ -22,6 +21,7 @@ from registry.measure.child_process import Finished
 from registry.measure.record_files import read_json, write_json
 from registry.measure.running.backends.attempt import (
     CLAIM_NAME,
+    END_NAME,
     NODE_NAME,
     Order,
     attempt_folder,
@@ -174,7 +174,7 @@ class Cluster:
                 f"n_nodes: found {n_nodes}; expected 1 with --backend {self._engine.name}; run the "
                 "plan with --backend slurm"
             )
-        n_fitting = sum(shape.gpus >= n_gpus and shape.cpus >= n_cpus for shape in self._shapes())
+        n_fitting = len(self._find_fitting(n_gpus))
         if n_nodes > n_fitting:
             raise SourceError(
                 f"n_nodes: found {n_nodes}; expected at most the {n_fitting} nodes that have "
@@ -206,6 +206,15 @@ class Cluster:
 
     def _count_cpus(self, n_gpus: int) -> int:
         """Return how many processors a trial asks for. Raises SourceError where no node has it."""
+        fitting = self._find_fitting(n_gpus)
+        if self._n_cpus is not None:
+            return self._n_cpus
+        return min(
+            max(shape.cpus * n_gpus // shape.gpus, 1) if n_gpus else shape.cpus for shape in fitting
+        )
+
+    def _find_fitting(self, n_gpus: int) -> list[Shape]:
+        """Return the nodes that have what a trial asks for. Raises SourceError for none."""
         fitting = [
             shape
             for shape in self._shapes()
@@ -216,11 +225,7 @@ class Cluster:
                 f"found a trial that asks for {n_gpus} GPUs and {self._n_cpus or 1} processors of "
                 f"one node; expected no more than a node has: {self._format_shapes()}"
             )
-        if self._n_cpus is not None:
-            return self._n_cpus
-        return min(
-            max(shape.cpus * n_gpus // shape.gpus, 1) if n_gpus else shape.cpus for shape in fitting
-        )
+        return fitting
 
     def _format_shapes(self) -> str:
         """Return what the cluster has, such as ``2 x (4 GPUs, 16 processors)``."""
@@ -236,7 +241,7 @@ class Cluster:
     def submit(self, waiting: Sequence[tuple[Trial, Path]]) -> list[ClusterJob]:
         """Submit trials, or take up what an earlier call has submitted."""
         room = max((self._parallel or MOST_AT_ONCE) - len(self.running), 0)
-        taken = list(islice(waiting, room))
+        taken = waiting[:room]
         started = [job for trial, place in taken if (job := self._take_up(trial, place))]
         self.running += started
         known = {job.trial.trial_id for job in started}
@@ -258,7 +263,7 @@ class Cluster:
         folder = attempt_folder(place, claim["ticket"], restart)
         node = read_json(folder / NODE_NAME) or {}
         handle = self._engine.find({"job_id": node.get("job_id"), **claim})
-        if handle is None and read_end(folder) is None:
+        if handle is None and not (folder / END_NAME).exists():
             return None
         return ClusterJob(
             trial, place, folder, ticket=claim["ticket"], handle=handle, restart=restart
@@ -271,26 +276,24 @@ class Cluster:
         orders = []
         for trial, place in group:
             place.mkdir(parents=True, exist_ok=True)
-            order = build_order(
-                trial,
-                place,
-                ticket=secrets.token_hex(4),
-                engine=self._engine.name,
-                n_cpus=n_cpus,
-            )
-            write_json(place / CLAIM_NAME, {"engine": order.engine, "ticket": order.ticket})
+            order = build_order(trial, place, ticket=secrets.token_hex(4), n_cpus=n_cpus)
+            write_json(place / CLAIM_NAME, {"ticket": order.ticket})
             orders.append(order)
             self._submissions[trial.trial_id] += 1
-        handles = self._engine.launch(orders, n_gpus)
+        try:
+            handles = self._engine.launch(orders, n_gpus)
+        except BaseException:  # what was submitted all the same ends at once: it has no claim
+            for _, place in group:
+                (place / CLAIM_NAME).unlink(missing_ok=True)
+            raise
         return [
             self._note(trial, place.resolve(), order, handle)
             for (trial, place), order, handle in zip(group, orders, handles, strict=True)
         ]
 
     def _note(self, trial: Trial, place: Path, order: Order, handle: Any) -> ClusterJob:
-        claim = {"engine": order.engine, "ticket": order.ticket}
         if isinstance(handle, str):
-            write_json(place / CLAIM_NAME, {**claim, "job_id": handle})
+            write_json(place / CLAIM_NAME, {"ticket": order.ticket, "job_id": handle})
         folder = attempt_folder(place, order.ticket, 0)
         return ClusterJob(trial, place, folder, ticket=order.ticket, handle=handle)
 

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -70,13 +71,11 @@ class Slurm:
         partition: Partition of the jobs; the cluster's default one where None.
         array: Whether trials that ask for the same are one job array.
         options: Further options of sbatch by their long names, such as ``account``.
-        parallel: How many tasks of an array may run at once.
     """
 
     partition: str | None = None
     array: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
-    parallel: int | None = None
     name: str = "slurm"
     spans_nodes: bool = True
     _states: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -108,18 +107,24 @@ class Slurm:
     def launch(self, orders: Sequence[Order], n_gpus: int) -> list[str]:
         """Submit orders that ask for the same; return their job ids."""
         executor = self._executor(orders[0], n_gpus)
+        ids: list[str] = []
         try:
             if self.array:
-                jobs = executor.map_array(run_in_slurm, orders)
+                ids += [str(job.job_id) for job in executor.map_array(run_in_slurm, orders)]
             else:
-                jobs = [executor.submit(run_in_slurm, order) for order in orders]
-        except (RuntimeError, OSError) as error:
+                for order in orders:
+                    ids.append(str(executor.submit(run_in_slurm, order).job_id))
+        except BaseException as error:
+            with suppress(SourceError):
+                self.cancel(ids)
+            if not isinstance(error, RuntimeError | OSError):
+                raise
             raise SourceError(
                 f"slurm: sbatch refused the job: {shorten(str(error).strip())}; mend the plan, or "
                 "give --partition, --cpus or --sbatch NAME=VALUE as the cluster wants them"
             ) from None
-        self._asked_at = -math.inf
-        return [str(job.job_id) for job in jobs]
+        self._states |= dict.fromkeys(ids, ("PENDING", 0))
+        return ids
 
     def _executor(self, order: Order, n_gpus: int) -> Any:
         submitit = import_module("submitit")
@@ -133,7 +138,7 @@ class Slurm:
             ntasks_per_node=1,
             cpus_per_task=order.n_cpus,
             signal_delay_s=_WARNING_SECONDS,
-            array_parallelism=self.parallel or MOST_AT_ONCE,
+            array_parallelism=MOST_AT_ONCE,
             # a step does not inherit the processors of its job since 22.05
             srun_args=[f"--cpus-per-task={order.n_cpus}"],
             additional_parameters={"requeue": True, **self.options},
@@ -144,7 +149,7 @@ class Slurm:
 
     def find(self, claim: Mapping[str, Any]) -> str | None:
         """Return the id of a job of an earlier call; None where it has ended or is not known."""
-        job_id = claim.get("job_id") if claim.get("engine") == self.name else None
+        job_id = claim.get("job_id")
         self._ask_states()
         state, _ = self._states.get(str(job_id), ("COMPLETED", 0))
         return None if state in _ENDED else str(job_id)
@@ -176,9 +181,10 @@ class Slurm:
             if not self._states:
                 raise
             return  # the controller is away for a while; its jobs go on
+        finally:
+            self._asked_at = time.monotonic()
         rows = (line.split("|") for line in lines)
         self._states = {job_id: (state, int(restarts)) for job_id, state, restarts, *_ in rows}
-        self._asked_at = time.monotonic()
 
     def cancel(self, handles: Sequence[str | None]) -> None:
         """End jobs."""

@@ -8,6 +8,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -277,9 +278,75 @@ def test_neighbours_are_those_of_the_same_node_at_the_same_time() -> None:
     assert count_beside(me, [me, *others, job("a", 16.0, 1.0)]) == 2
 
 
+def test_an_attempt_that_could_not_start_is_told_once_and_runs_anew(tmp_path: Path) -> None:
+    (trial,) = trials_of()
+    left = Cluster(Engine([OK]))
+    place = tmp_path / "runs" / f"{trial.trial_id}-{left.environment_key(trial)}"
+    (job,) = left.submit([(trial, place)])
+    write_json(job.folder / END_NAME, {"error": [13, "Permission denied", "python"]})
+    with pytest.raises(PermissionError):
+        sweep_of(tmp_path, Engine())
+    _, rows = sweep_of(tmp_path, Engine([OK]))
+    assert len(rows) == 1
+
+
+class Executor:
+    """Submits as many jobs as a queue has room for, as submitit's does."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.n = 0
+
+    def submit(self, *_: object) -> Any:
+        if self.n == self.room:
+            raise RuntimeError("sbatch: error: QOSMaxSubmitJobPerUserLimit")
+        self.n += 1
+        return SimpleNamespace(job_id=str(self.n))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """Have Slurm's commands noted; squeue does not answer."""
+    commands: list[tuple[str, ...]] = []
+
+    def ask(*command: str) -> list[str]:
+        commands.append(command)
+        if command[0] == "squeue":
+            raise SourceError("slurm: squeue failed: the controller is away")
+        return ["8|gpu:4|sim*|idle"] if command[0] == "sinfo" else []
+
+    monkeypatch.setattr(slurm, "_ask", ask)
+    return commands
+
+
+def test_of_a_submission_that_is_refused_midway_nothing_stays(
+    tmp_path: Path, asked: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm.Slurm, "_executor", lambda *_: Executor(2))
+    trials = trials_of(3)
+    waiting = [(trial, tmp_path / trial.trial_id) for trial in trials]
+    with pytest.raises(SourceError, match=r"sbatch refused the job: .*MaxSubmitJobPerUserLimit"):
+        Cluster(slurm.Slurm()).submit(waiting)
+    assert ("scancel", "--quiet", "1", "2") in asked
+    assert not list(tmp_path.rglob(CLAIM_NAME))
+
+
+def test_a_job_that_was_submitted_is_not_gone_while_the_controller_is_away(
+    asked: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(slurm.Slurm, "_executor", lambda *_: Executor(9))
+    engine = slurm.Slurm()
+    engine._states = {"7": ("RUNNING", 0)}
+    (trial,) = trials_of()
+    (job,) = Cluster(engine).submit([(trial, tmp_path / "t")])
+    assert engine.find_fates([job]) == {}
+    assert engine.find_fates([job]) == {}
+    assert [command[0] for command in asked].count("squeue") == 1  # not at every look
+
+
 def test_a_node_runs_the_order_and_a_signal_ends_it(tmp_path: Path) -> None:
     (trial,) = trials_of(device="cpu")
-    order = build_order(trial, tmp_path, ticket="t", engine="engine", n_cpus=1)
+    order = build_order(trial, tmp_path, ticket="t", n_cpus=1)
     write_json(tmp_path / CLAIM_NAME, {"ticket": "t"})
     before = signal.getsignal(signal.SIGTERM)
 
@@ -301,7 +368,7 @@ def test_a_node_runs_the_order_and_a_signal_ends_it(tmp_path: Path) -> None:
 
 def test_an_order_that_is_out_of_date_is_not_run(tmp_path: Path) -> None:
     (trial,) = trials_of()
-    order = build_order(trial, tmp_path, ticket="old", engine="engine", n_cpus=1)
+    order = build_order(trial, tmp_path, ticket="old", n_cpus=1)
     write_json(tmp_path / CLAIM_NAME, {"ticket": "new"})
     run_attempt(order, node="n")
     assert [path.name for path in tmp_path.iterdir()] == [CLAIM_NAME]
@@ -309,7 +376,7 @@ def test_an_order_that_is_out_of_date_is_not_run(tmp_path: Path) -> None:
 
 def test_a_node_that_does_not_see_the_registry_says_so(tmp_path: Path) -> None:
     (trial,) = trials_of()
-    order = build_order(trial, tmp_path / "gone", ticket="t", engine="engine", n_cpus=1)
+    order = build_order(trial, tmp_path / "gone", ticket="t", n_cpus=1)
     with pytest.raises(SourceError, match="no such folder on node n; expected the registry in a"):
         run_attempt(order, node="n")
 
