@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from registry.measure.running.backends import BACKENDS, BackendOptions
 from registry.measure.running.plan_template import format_template
@@ -153,11 +154,8 @@ def command(
         click.echo(format_template(), nl=False)
         return 0
     location = locate(registry_path)
-    if words and backend != "local":
-        raise click.UsageError(
-            f"found --backend {backend} with a command after --; expected it with a plan"
-        )
     if words:
+        _check_command(ctx)
         return measure_command(
             location, words, label=label, warmup_steps=warmup_steps, keeps=not no_keep
         )[0]
@@ -186,6 +184,24 @@ def command(
     return sweep_plan(location, read, catalogue, resume=not no_resume, label=label, backend=runner)[
         0
     ]
+
+
+#: Options that are about a plan, and how they are written.
+_OF_PLANS = (
+    *("dry_run", "no_resume", "parallel", "timeout", "dataset"),
+    *("backend", "address", "partition", "array", "sbatch", "cpus"),
+)
+
+
+def _check_command(ctx: click.Context) -> None:
+    """Raise UsageError for an option of plans beside a command, which would have no effect."""
+    for name in _OF_PLANS:
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            word = f" {ctx.params[name]}" if name == "backend" else ""
+            raise click.UsageError(
+                f"found --{name.replace('_', '-')}{word} with a command after --; expected it with "
+                "a plan"
+            )
 
 
 def _parse_sbatch(stated: Sequence[str]) -> dict[str, str]:
