@@ -1,24 +1,27 @@
 -- Per setting, the longest sequence that fitted and the shortest that ran out of memory.
 select
-    model_id,
-    objective,
-    method_label,
-    quant_bits,
-    gpu_id,
-    n_gpus,
-    sharding,
-    offload,
-    micro_batch_size,
-    gradient_checkpointing,
-    attention,
-    lora_rank,
-    max(seq_len) filter (where outcome = 'ok') as longest_fitted,
-    min(seq_len) filter (where outcome = 'oom') as shortest_oom,
+    r.model_id,
+    r.objective,
+    r.method_label,
+    r.quant_bits,
+    r.gpu_id,
+    r.n_gpus,
+    r.sharding,
+    r.offload,
+    r.micro_batch_size,
+    r.gradient_checkpointing,
+    r.attention,
+    r.lora_rank,
+    max(r.seq_len) filter (where r.outcome = 'ok') as longest_fitted,
+    min(r.seq_len) filter (where r.outcome = 'oom') as shortest_oom,
     count(*) as n_observations
-from finetuning
-where outcome in ('ok', 'oom') and seq_len is not null
-    and evidence in ('measured', 'claimed') -- what was computed or required is no run
-    and not coalesce(array_contains(flags, 'peak_at_capacity'), false)
+from finetuning as r
+left join gpus as g on r.gpu_id = g.gpu_id
+where r.outcome in ('ok', 'oom') and r.seq_len is not null
+    and r.evidence in ('measured', 'claimed') -- what was computed or required is no run
+    and not coalesce(array_contains(r.flags, 'peak_at_capacity'), false)
+    -- a run that was allowed less of its card says nothing of what the card can do
+    and coalesce(r.gpu_memory_bytes, 0) = coalesce(g.memory_bytes, 0)
 group by
-    model_id, objective, method_label, quant_bits, gpu_id, n_gpus, sharding, offload, micro_batch_size,
-    gradient_checkpointing, attention, lora_rank
+    r.model_id, r.objective, r.method_label, r.quant_bits, r.gpu_id, r.n_gpus, r.sharding, r.offload,
+    r.micro_batch_size, r.gradient_checkpointing, r.attention, r.lora_rank
