@@ -5,7 +5,6 @@ A registry that cannot be read completes nothing: a completion has no place for 
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from registry.errors import RegistryError
@@ -54,15 +53,13 @@ def _of_catalogue(context: click.Context, part: str, incomplete: str) -> list[st
 
 
 def _ask(context: click.Context, sql: str, incomplete: str, **params: str) -> list[str]:
-    from registry.query.model import Query  # noqa: PLC0415 - only where a shell asks
-    from registry.query.process import start_worker  # noqa: PLC0415 - as above
+    from registry.query.process import read_rows  # noqa: PLC0415 - only where a shell asks
     from registry.store.read import read_dataset  # noqa: PLC0415 - as above
     from registry_cli.options import locate  # noqa: PLC0415 - as above
 
     try:
         dataset, _ = read_dataset(locate(context.params.get("registry_path")))
-        with start_worker() as worker:
-            rows = json.loads(worker.fetch(dataset, Query(sql, params, "json")))
+        rows = read_rows(dataset, sql, params)
     except (RegistryError, OSError):
         return []
     return [row["word"] for row in rows if row["word"].startswith(incomplete.lower())]

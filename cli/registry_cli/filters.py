@@ -8,11 +8,13 @@ import click
 
 from registry.contract import vocabulary
 from registry.query.filters import Filters, bind_filters, put_filters
+from registry.store.read import build_dataset, list_problems
 from registry.store.snapshot import read_snapshot
+from registry_cli import console
 from registry_cli.completing import complete_gpu, complete_model, complete_source
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate
-from registry_cli.output import open_dataset, reader_of, write_query
+from registry_cli.output import reader_of, write_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _join(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> str | None:
-    return ",".join(values) or None
+    return ",".join(values) if values else None
 
 
 def _take_one(_: click.Context, parameter: click.Parameter, values: tuple[Any, ...]) -> Any:
@@ -99,7 +101,12 @@ class FilteredList:
 
     def __init__(self, registry_path: Path | None, at: int | None) -> None:
         self.snapshot: Snapshot = read_snapshot(locate(registry_path), at)
-        self.dataset: Dataset = open_dataset(registry_path, at)
+        self.dataset: Dataset = build_dataset(self.snapshot)
+        console.warn_all(list_problems(self.snapshot))
+
+    def list_words(self, table: str, column: str) -> set[str]:
+        """Return the words that a column of the catalogue has."""
+        return {str(row[column]) for row in self.snapshot.catalogue.rows(table) if row.get(column)}
 
     def write(
         self, sql: str, filters: Filters, destination: Destination, layout: Layout, **params: Any

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -14,7 +13,7 @@ import click
 
 from registry.query.child import Child, start_child
 from registry.query.model import FORMATS, GUARDED_FORMATS, Layout, Limits, Query
-from registry.query.process import Worker
+from registry.query.process import Worker, read_rows
 from registry.store.read import read_dataset
 from registry_cli import console
 from registry_cli.group import HintedChoice
@@ -172,9 +171,7 @@ def _take_worker() -> Worker:
 
 def read_query(dataset: Dataset, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Run a query and return its rows."""
-    with _take_worker() as worker:
-        rows: list[dict[str, Any]] = json.loads(worker.fetch(dataset, Query(sql, params, "json")))
-        return rows
+    return read_rows(dataset, sql, params, _take_worker())
 
 
 def reader_of(dataset: Dataset) -> Read:

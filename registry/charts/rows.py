@@ -11,7 +11,7 @@ from registry.charts.kinds import COLUMNS
 from registry.errors import ChartError, QueryError, QueryTimeoutError, SourceError
 from registry.query.filters import bind_filters, find_word, put_filters
 from registry.query.process import read_rows
-from registry.store.read import read_dataset
+from registry.store.read import build_dataset
 from registry.store.snapshot import read_snapshot
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def select_rows(db: Registry, kind: str, filters: Filters, sides: Sequence[str] 
         raise ChartError(f"{kind}: found {' '.join(sides)!r} beside it; expected options only")
     if kind == "residuals":
         return _judge_residuals(db, filters)
-    dataset, _ = read_dataset(db.location, db.at)
     snapshot = read_snapshot(db.location, db.at)
+    dataset = build_dataset(snapshot)
     params = bind_filters(filters, snapshot, partial(read_rows, dataset))
     sql = put_filters(f"{_relation(kind)} /* filters */ {_ends(kind)}")
     rows = read_rows(dataset, sql, params)
@@ -135,10 +135,10 @@ def _compare(db: Registry, filters: Filters, sides: Sequence[str]) -> list[Row]:
             "compare: expected two selections of runs and no filters, such as "
             "peft-method-comparison-2025-06 peft-method-comparison, as `registry compare` has them"
         )
-    dataset, _ = read_dataset(db.location, db.at)
-    catalogue = read_snapshot(db.location, db.at).catalogue
+    snapshot = read_snapshot(db.location, db.at)
+    read = partial(read_rows, build_dataset(snapshot))
     try:
-        _, found = compare_words(sides, partial(read_rows, dataset), catalogue)
+        _, found = compare_words(sides, read, snapshot.catalogue)
     except QueryTimeoutError:
         raise
     except (QueryError, SourceError) as error:

@@ -77,8 +77,10 @@ def bind_filters(filters: Filters, snapshot: Snapshot, read: Read) -> dict[str, 
 
 
 def _find_model(name: str | None, catalogue: Catalogue) -> str | None:
-    found = name and catalogue.resolve_model(name)
-    if name and found is None:
+    if name is None:
+        return None
+    found = catalogue.resolve_model(name)
+    if found is None:
         raise _unknown("model", name, catalogue.nearest_model(name), "registry models")
     return found
 

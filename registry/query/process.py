@@ -188,10 +188,15 @@ def _open_memory_file() -> BinaryIO:
     return tempfile.TemporaryFile()
 
 
-def read_rows(dataset: Dataset, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of ``sql`` as JSON has them. Raises what `Worker.run` raises."""
-    with start_worker() as worker:
-        rows: list[dict[str, Any]] = json.loads(worker.fetch(dataset, Query(sql, params, "json")))
+def read_rows(
+    dataset: Dataset, sql: str, params: Mapping[str, Any], worker: Worker | None = None
+) -> list[dict[str, Any]]:
+    """Return the rows of ``sql`` as JSON has them. Raises what `Worker.run` raises.
+
+    ``worker`` is one that waits for its query; a new one, if left out.
+    """
+    with worker or start_worker() as running:
+        rows: list[dict[str, Any]] = json.loads(running.fetch(dataset, Query(sql, params, "json")))
         return rows
 
 

@@ -55,8 +55,13 @@ def read_dataset(location: Location, at: int | None = None) -> tuple[Dataset, tu
     With ``at``, the folded state of that version alone. Raises StoreError.
     """
     snapshot = read_snapshot(location, at)
+    return build_dataset(snapshot), list_problems(snapshot)
+
+
+def list_problems(snapshot: Snapshot) -> tuple[str, ...]:
+    """Return what is wrong with sources and the journal."""
     curated = snapshot.curated.problems if snapshot.curated else ()
-    return build_dataset(snapshot), (*curated, *snapshot.journal.problems)
+    return (*curated, *snapshot.journal.problems)
 
 
 def build_dataset(snapshot: Snapshot) -> Dataset:

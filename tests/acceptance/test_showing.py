@@ -197,6 +197,8 @@ def test_ls_writes_a_file(run: Run, work: Path) -> None:
             "source 'swift-benchmrk' is not known; did you mean 'swift-benchmark'?; ",
         ),
         (["environments", "--label", "none-such"], "label 'none-such' is not known"),
+        (["ls", "--gpu="], "gpu '' is not known"),
+        (["ls", "--model="], "model '' is not known"),
     ],
 )
 def test_an_unknown_word_in_a_filter_is_a_wrong_call(

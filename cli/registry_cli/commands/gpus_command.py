@@ -55,16 +55,13 @@ def command(
     """  # noqa: D301 - \b keeps the examples' lines
     destination = parse_destination(format_name, output, registry_path)
     found, chosen = FilteredList(registry_path, at), Filters(**filters)
-    vendors = {
-        str(row["vendor"]) for row in found.snapshot.catalogue.rows("gpus") if row.get("vendor")
-    }
     summary = found.write(
         read_observed("gpus"),
         chosen,
         destination,
         _LAYOUT,
         by="gpu",
-        vendor=find_word("vendor", vendor, vendors),
+        vendor=find_word("vendor", vendor, found.list_words("gpus", "vendor")),
         memory=_parse_memory(memory),
         recorded=recorded or bool(chosen.stated()),
     )

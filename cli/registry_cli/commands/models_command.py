@@ -50,16 +50,13 @@ def command(
     """  # noqa: D301 - \b keeps the examples' lines
     destination = parse_destination(format_name, output, registry_path)
     found, chosen = FilteredList(registry_path, at), Filters(**filters)
-    families = {
-        str(row["family"]) for row in found.snapshot.catalogue.rows("models") if row.get("family")
-    }
     summary = found.write(
         read_observed("models"),
         chosen,
         destination,
         _LAYOUT,
         by="model",
-        family=find_word("family", family, families),
+        family=find_word("family", family, found.list_words("models", "family")),
         recorded=recorded or bool(chosen.stated()),
     )
     if summary.is_empty:
