@@ -29,6 +29,8 @@ _METHODS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     (r"p-?tuning", {"method": "p_tuning"}),
     (r"\blora\b", {"method": "lora"}),
 )
+#: Bits that a name of QLoRA states itself, as in ``QLoRA 8-bit`` and ``QLoRA (int8)``.
+_BITS: Final = re.compile(r"(?:int|bits?\s*[=:]?\s*)([2-8])\b|\b([2-8])[- ]?bits?\b")
 #: What a column of outcomes says of a run that ended; words of failures are the contract's.
 _OUTCOMES: Final = dict.fromkeys(("ok", "success", "succeeded", "completed", "done", "pass"), "ok")
 _IS_METHOD: Final = re.compile(
@@ -110,7 +112,10 @@ def _values_of_method(text: str) -> dict[str, Any]:
     if lowered in vocabulary("method"):
         return {"method": lowered}
     found = next((said for pattern, said in _METHODS if re.search(pattern, lowered)), None)
-    return found or {"method": OPEN}
+    if found is None:
+        return {"method": OPEN}
+    bits = _BITS.search(lowered) if "quant_bits" in found else None
+    return found if bits is None else {**found, "quant_bits": int(bits[1] or bits[2])}
 
 
 def guess_table(table: RawTable, catalogue: Catalogue) -> dict[str, Guess]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from registry.catalogue import Catalogue
 from registry.tables import (
     draft_mapping,
     format_listing,
@@ -15,12 +16,11 @@ from registry.tables import (
     read_tables,
 )
 from registry.tables.guess import guess_column
+from registry.tables.guess_settings import values_of
 from registry.tables.header import read_header
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from registry.catalogue import Catalogue
 
 
 @pytest.mark.parametrize(
@@ -205,3 +205,13 @@ def test_a_list_shows_headings_prose_columns_and_two_rows(tmp_path: Path) -> Non
         "  'Model'         model_id                                      Qwen-7B | Nobody-7B",
     ]
     assert lines[-1].startswith("  cannot be read: line 13: found 1 cells, expected 2")
+
+
+@pytest.mark.parametrize(
+    ("text", "bits"),
+    [("QLoRA `quant_bit=8`", 8), ("QLoRA 8-bit", 8), ("QLoRA (int8)", 8), ("QLoRA quant_bit=4", 4)],
+)
+def test_bits_that_a_method_states_go_before_what_it_usually_has(text: str, bits: int) -> None:
+    assert values_of("method", text, Catalogue()) == {"method": "lora", "quant_bits": bits}
+    usual = values_of("method", "QLoRA, rank 8", Catalogue())
+    assert usual["quant_bits"] == {"value": 4, "because": "QLoRA is 4-bit LoRA"}
