@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import registry.store.remote as remote_module
+import registry.store.retract as retract_module
 from registry.api import Registry
 from registry.errors import MissingRegistryError, StoreError
 from registry.store.address import parse_address
@@ -328,6 +329,69 @@ def test_a_changed_part_is_set_aside_by_a_repair(place: Path, file: str) -> None
     fresh = open_shared(place)
     assert check_registry(fresh.location).problems == ()
     assert run_ids(fresh) == ["run-1"]
+
+
+@pytest.mark.parametrize("damage", ["garbage", "missing"])
+def test_a_repair_loses_no_document_of_a_part_without_its_description(
+    place: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_module, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(remote_module, "_ATTEMPTS", 1)
+    db = open_shared(place)
+    add_numbers(db, 1, 2, 3)
+    db.fold()
+    db.fold()
+    assert names(place, "journal") == []
+    (part,) = names(place, "tables/parts")
+    there = {*names(place, f"tables/parts/{part}"), "extra"}
+    (place / "tables/parts" / part / "extra").write_text("x")
+    description = place / "tables/parts" / part / "part.json"
+    if damage == "missing":
+        description.unlink()
+        there.discard("part.json")
+    else:
+        description.write_text("{garbage")
+    assert repair(open_shared(place).location).n_submissions == 3
+    fresh = open_shared(place)
+    assert run_ids(fresh) == ["run-1", "run-2", "run-3"]
+    assert check_registry(fresh.location).problems == ()
+    assert {*names(place, f"quarantine/{part}")} == there
+
+
+def test_what_cannot_be_put_aside_stays_where_it_is(place: Path) -> None:
+    db = open_shared(place)
+    add_numbers(db, 1)
+    db.fold()
+    (part,) = names(place, "tables/parts")
+    taken = place / "quarantine" / part / "observations.parquet"
+    taken.parent.mkdir(parents=True)
+    taken.write_text("of another")
+    path = place / "tables/parts" / part / "observations.parquet"
+    path.write_bytes(damaged := path.read_bytes()[:-1])
+    repair(open_shared(place).location)
+    assert taken.read_text() == "of another"
+    assert path.read_bytes() == damaged
+    assert (taken.parent / "submissions.parquet").exists()
+
+
+def test_a_repair_that_also_erases_does_not_bring_damaged_parts_back(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = open_shared(place)
+    add_numbers(db, 1, 2)
+    db.fold()
+    rows = db.query("select observation_id from observations where run_id = 'run-1'").rows()
+    monkeypatch.setattr(retract_module, "_erase", lambda _location: None)  # it was killed
+    db.retract(rows[0]["observation_id"], reason="private", erase=True)
+    (part,) = names(place, "tables/parts")
+    path = place / "tables/parts" / part / "observations.parquet"
+    path.write_bytes(path.read_bytes()[:-1])
+    repair(open_shared(place).location)
+    fresh = open_shared(place)
+    assert run_ids(fresh) == ["run-2"]
+    assert check_registry(fresh.location).problems == ()
+    assert (place / "quarantine" / part / "observations.parquet").exists()
+    assert part not in names(place, "tables/parts") or names(place, f"tables/parts/{part}") == []
 
 
 def test_lost_manifests_are_no_empty_registry(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
