@@ -34,6 +34,7 @@ from registry.store.lock import table_lock
 from registry.store.manifest import (
     CommittedError,
     Manifest,
+    OvertakenError,
     list_versions,
     manifest_name,
     write_manifest,
@@ -363,6 +364,8 @@ def commit(
     manifest = Manifest(before.version + 1, names, previous if before.version else None)
     try:
         write_manifest(folder, manifest)
+    except OvertakenError:  # a newer manifest may name the parts, see `Remote.withdraw`
+        raise
     except CommittedError:
         if folder.remote:
             folder.remote.discard({*names} - {*before.parts})

@@ -9,8 +9,11 @@ they made there only if nothing of that name is there, a manifest last:
   anew.
 * A folded entry stays for a while, so that a reader who is shown an old listing finds a document in
   the journal or in a part, never in neither.
-* Old versions are removed behind a fence: a new manifest, which every fold under way loses against,
-  so that what was there before the fence and is not named is needed by nobody.
+* Old versions are removed behind a fence: a new manifest, against which every fold under way loses
+  that began from the version before it, so that what was there before the fence and is not named
+  is needed by nobody. The numbers of removed versions are free again, and a fold that began from
+  one of them can put its manifest there. So who has put a manifest then lists them: where a later
+  one is there that was not made from it, it is withdrawn, and the fold begins anew.
 """
 
 from __future__ import annotations
@@ -366,6 +369,31 @@ class Remote:
             _all(self.storage.objects.delete, [f"{place}/{name}" for name in names])
             shutil.rmtree(self.storage.root / place, ignore_errors=True)
 
+    def is_in_line(self, version: int, content_hash: str) -> bool:
+        """Return whether a manifest that was just put is the newest, or the next was made from it.
+
+        The newest is never removed, so where a number is free again, a later manifest is listed.
+        False also where all that followed at once was removed with it: then it is not needed.
+        """
+        listed = map(parse_manifest_name, self._names("tables"))
+        if max((v for v in listed if v is not None), default=0) <= version:
+            return True
+        with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+            after = json.loads(self.storage.objects.get(manifest_name(version + 1)))
+            return bool(after["previous"] == content_hash)
+        return False
+
+    def withdraw(self, name: str, parts: Iterable[str]) -> None:
+        """Take a manifest away that is not in line, and forget its parts.
+
+        They stay on the storage. Mostly nobody names them, and `prune` removes them as it does
+        those of a killed fold. Where others went on from this manifest and their next ones are
+        removed already, the newest may name them.
+        """
+        self.storage.objects.delete(name)
+        (self.storage.root / name).unlink(missing_ok=True)
+        self.there -= {*parts}
+
     def is_settled(self, version: int) -> bool:
         """Return whether every reader is shown a version by now."""
         written = self.storage.objects.times("tables").get(manifest_name(version))
@@ -388,9 +416,13 @@ class Remote:
                 self.storage.objects.delete(name)
 
     def list_tables(self) -> list[str]:
-        """Return all manifests and files of parts, the descriptions of parts before the others."""
+        """Return all manifests, the oldest first, and files of parts, their descriptions first."""
         names = self.storage.objects.times("tables", deep=True)
-        return sorted(names, key=lambda name: (name.startswith(_PARTS), DESCRIPTION not in name))
+
+        def rank(name: str) -> tuple[bool, bool, int, str]:
+            return name.startswith(_PARTS), DESCRIPTION not in name, len(name), name
+
+        return sorted(names, key=rank)
 
     def remove_missing(self, names: Iterable[str]) -> None:
         """Remove from the storage what the copy does not have."""
