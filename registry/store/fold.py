@@ -170,8 +170,9 @@ class Folding:
             remove_folded(self.folder, self.parts, entries, self.given_up)
             return
         before = self.before
-        is_settled = bool(before.parts) and self.folder.remote.is_settled(before.manifest.version)
         folded = [name.removesuffix(".json") for name in sorted(self.folder.remote.folded)]
+        asks = bool(folded and before.parts)  # it takes three requests
+        is_settled = asks and self.folder.remote.is_settled(before.manifest.version)
         parts = before.parts if is_settled else ()
         remove_folded(self.folder, parts, [*folded, *entries], self.given_up)
 

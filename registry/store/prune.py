@@ -43,7 +43,24 @@ def prune(folder: Folder, *, keep: int = 1, wait_seconds: float = 60.0) -> list[
     A part stays if one of its documents cannot be read back in full from a part that is kept.
     """
     folder.require()
-    with table_lock(folder, wait_seconds=wait_seconds), removal(folder):
+    with table_lock(folder, wait_seconds=wait_seconds):
+        if folder.remote and not _has_more(folder, folder.remote, keep):
+            return []
+        return _prune(folder, keep)
+
+
+def _has_more(folder: Folder, remote: Remote, keep: int) -> bool:
+    """Return whether there is more on object storage than some versions and their parts."""
+    folder.pull(history=True)
+    read_state(folder)
+    versions = list_versions(folder)
+    named = {part for v in versions[-keep:] for part in read_manifest(folder, v).parts}
+    parts = [name.split("/") for name in remote.list_tables() if name.startswith("tables/parts/")]
+    return len(versions) > keep or any(names[2] not in named for names in parts)
+
+
+def _prune(folder: Folder, keep: int) -> list[int]:
+    with removal(folder):
         read_state(folder)
         removed = list_versions(folder)[:-keep]
         for version in removed:

@@ -56,7 +56,6 @@ SETTINGS = "registry.json"
 
 _PARTS = "tables/parts"
 _JOURNAL = "journal"
-_RENAMED = "ids.csv"
 _ENTRY = re.compile(r"[0-9a-f]{64}\.json")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -177,10 +176,7 @@ class Remote:
     @property
     def exists(self) -> bool:
         """Whether there is a registry at the address."""
-        try:
-            return bool(self.storage.get(SETTINGS))
-        except FileNotFoundError:
-            return False
+        return self._fetch(SETTINGS) and bool(self.storage.get(SETTINGS))
 
     def pull(self, *, light: bool = False, journal: bool = True, history: bool = False) -> None:
         """Bring the copy to the newest complete state.

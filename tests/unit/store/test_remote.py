@@ -290,6 +290,54 @@ def test_a_fold_that_was_overtaken_begins_anew(
     assert check_registry(open_shared(place).location).problems == ()
 
 
+@pytest.mark.parametrize("keep", [1, 3])
+def test_pruning_again_changes_nothing(place: Path, keep: int) -> None:
+    db = open_shared(place)
+    for number in range(4):
+        add_numbers(db, number)
+        db.fold()
+    assert prune(db.location.own, keep=keep)
+    left = names(place, "tables")
+    assert prune(open_shared(place).location.own, keep=keep) == []
+    assert names(place, "tables") == left
+
+
+def test_a_fold_asks_for_the_age_of_a_version_only_where_entries_are_folded(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    is_settled = Remote.is_settled
+
+    def note(self: Remote, version: int) -> bool:
+        asked.append(version)
+        return is_settled(self, version)
+
+    monkeypatch.setattr(Remote, "is_settled", note)
+    monkeypatch.setattr(remote_module, "GRACE_SECONDS", 0.0)
+    db = open_shared(place)
+    add_numbers(db, 1)
+    for _ in range(4):
+        db.fold()
+    assert asked == [1]  # the second fold finds the entry folded, and removes it
+    assert names(place, "journal") == []
+
+
+def test_the_settings_are_fetched_once(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[str] = []
+    get = NetworkFolder.get
+
+    def note(self: NetworkFolder, name: str) -> bytes:
+        fetched.append(name)
+        return get(self, name)
+
+    monkeypatch.setattr(NetworkFolder, "get", note)
+    db = open_shared(place)
+    for _ in range(3):
+        run_ids(db)
+        assert db.location.own.is_registry
+    assert fetched.count("registry.json") == 1
+
+
 def remove_all_but_newest(folder: Folder) -> None:
     for version in list_versions(folder)[:-1]:
         folder.storage.delete(manifest_name(version))
@@ -356,7 +404,8 @@ def test_a_fence_under_the_number_of_a_removed_version_removes_nothing(
         prune(other.location.own)
 
     put_late(monkeypatch, overtake)
-    prune(late.location.own)
+    with removal(late.location.own):
+        remove_all_but_newest(late.location.own)
     assert run_ids(open_shared(place)) == ["run-1", "run-2"]
     assert names(place, "tables") == ["manifest-000004.json", "parts"]
     assert check_registry(open_shared(place).location).problems == ()
