@@ -34,6 +34,7 @@ from registry.store.lock import table_lock
 from registry.store.manifest import (
     CommittedError,
     Manifest,
+    OvertakenError,
     list_versions,
     manifest_name,
     write_manifest,
@@ -169,8 +170,9 @@ class Folding:
             remove_folded(self.folder, self.parts, entries, self.given_up)
             return
         before = self.before
-        is_settled = bool(before.parts) and self.folder.remote.is_settled(before.manifest.version)
         folded = [name.removesuffix(".json") for name in sorted(self.folder.remote.folded)]
+        asks = bool(folded and before.parts)  # it takes three requests
+        is_settled = asks and self.folder.remote.is_settled(before.manifest.version)
         parts = before.parts if is_settled else ()
         remove_folded(self.folder, parts, [*folded, *entries], self.given_up)
 
@@ -363,6 +365,8 @@ def commit(
     manifest = Manifest(before.version + 1, names, previous if before.version else None)
     try:
         write_manifest(folder, manifest)
+    except OvertakenError:  # a newer manifest may name the parts, see `Remote.withdraw`
+        raise
     except CommittedError:
         if folder.remote:
             folder.remote.discard({*names} - {*before.parts})

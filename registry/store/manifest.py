@@ -30,6 +30,10 @@ class CommittedError(StoreError):
     """Another process committed the version first."""
 
 
+class OvertakenError(CommittedError):
+    """Others went on and removed the version that this one was made from; it was withdrawn."""
+
+
 class NewerManifestError(StoreError):
     """A newer release of peft-registry wrote the manifest."""
 
@@ -136,7 +140,8 @@ def _parse_manifest(document: dict[str, Any]) -> Manifest:
 def write_manifest(folder: Folder, manifest: Manifest) -> None:
     """Commit a state: write its manifest under its number, its parts before.
 
-    Raises CommittedError where another process has committed that version.
+    Raises CommittedError where another process has committed that version, OvertakenError where
+    its number was free only because later versions are there and it was removed.
     """
     name = manifest_name(manifest.version)
     folder.publish(manifest.parts)
@@ -145,4 +150,10 @@ def write_manifest(folder: Folder, manifest: Manifest) -> None:
         raise CommittedError(
             f"{folder.storage.path(name)}: another process has committed this version; repeat the "
             "command"
+        )
+    if folder.remote and not folder.remote.is_in_line(manifest.version, manifest.content_hash):
+        folder.remote.withdraw(name, manifest.parts)
+        raise OvertakenError(
+            f"{folder.storage.path(name)}: other processes have committed later versions and "
+            "removed earlier ones; repeat the command"
         )

@@ -16,6 +16,7 @@ from registry.store.journal import is_recorded
 from registry.store.legacy import legacy_files, recover_legacy, without_curated
 from registry.store.lock import table_lock
 from registry.store.manifest import (
+    CommittedError,
     Manifest,
     list_versions,
     manifest_name,
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from registry.store.derive_tables import Document
+    from registry.store.remote import Remote
+
+#: How often a fence on object storage is tried where others commit first.
+_ATTEMPTS = 10
 
 
 def prune(folder: Folder, *, keep: int = 1, wait_seconds: float = 60.0) -> list[int]:
@@ -38,7 +43,24 @@ def prune(folder: Folder, *, keep: int = 1, wait_seconds: float = 60.0) -> list[
     A part stays if one of its documents cannot be read back in full from a part that is kept.
     """
     folder.require()
-    with table_lock(folder, wait_seconds=wait_seconds), removal(folder):
+    with table_lock(folder, wait_seconds=wait_seconds):
+        if folder.remote and not _has_more(folder, folder.remote, keep):
+            return []
+        return _prune(folder, keep)
+
+
+def _has_more(folder: Folder, remote: Remote, keep: int) -> bool:
+    """Return whether there is more on object storage than some versions and their parts."""
+    folder.pull(history=True)
+    read_state(folder)
+    versions = list_versions(folder)
+    named = {part for v in versions[-keep:] for part in read_manifest(folder, v).parts}
+    parts = [name.split("/") for name in remote.list_tables() if name.startswith("tables/parts/")]
+    return len(versions) > keep or any(names[2] not in named for names in parts)
+
+
+def _prune(folder: Folder, keep: int) -> list[int]:
+    with removal(folder):
         read_state(folder)
         removed = list_versions(folder)[:-keep]
         for version in removed:
@@ -52,19 +74,33 @@ def prune(folder: Folder, *, keep: int = 1, wait_seconds: float = 60.0) -> list[
 def removal(folder: Folder) -> Iterator[None]:
     """Hold folds on object storage off, and remove there what the block removes from the copy.
 
-    A manifest like the newest comes first: a fold that began before it cannot commit any more, so
-    that parts which were there and are not named are needed by nobody. Raises CommittedError where
-    another process committed meanwhile, StoreError where the state is damaged.
+    A manifest like the newest comes first: a fold that began from the version before it cannot
+    commit any more, and one that began earlier withdraws what it commits, so that parts which were
+    there and are not named are needed by nobody. Raises CommittedError where other processes
+    commit first again and again, StoreError where the state is damaged.
     """
     if folder.remote is None:
         yield
         return
-    folder.pull(history=True)
-    there = folder.remote.list_tables()
-    newest = read_state(folder).manifest
-    write_manifest(folder, Manifest(newest.version + 1, newest.parts, newest.content_hash))
+    there = _put_fence(folder, folder.remote)
     yield
     folder.remote.remove_missing(there)
+
+
+def _put_fence(folder: Folder, remote: Remote) -> list[str]:
+    """Commit a manifest like the newest; return what was on the storage before."""
+    for _ in range(_ATTEMPTS):
+        there = remote.list_tables()  # first: what comes after it may be named by others
+        folder.pull(history=True)
+        newest = read_state(folder).manifest
+        fence = Manifest(newest.version + 1, newest.parts, newest.content_hash)
+        try:
+            write_manifest(folder, fence)
+        except CommittedError as error:
+            lost = error
+        else:
+            return there
+    raise lost
 
 
 def remove_unnamed(folder: Folder, versions: Sequence[int]) -> None:

@@ -9,8 +9,11 @@ they made there only if nothing of that name is there, a manifest last:
   anew.
 * A folded entry stays for a while, so that a reader who is shown an old listing finds a document in
   the journal or in a part, never in neither.
-* Old versions are removed behind a fence: a new manifest, which every fold under way loses against,
-  so that what was there before the fence and is not named is needed by nobody.
+* Old versions are removed behind a fence: a new manifest, against which every fold under way loses
+  that began from the version before it, so that what was there before the fence and is not named
+  is needed by nobody. The numbers of removed versions are free again, and a fold that began from
+  one of them can put its manifest there. So who has put a manifest then lists them: where a later
+  one is there that was not made from it, it is withdrawn, and the fold begins anew.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from registry.errors import StoreError, show_as
 from registry.store.files import temporary_name
 from registry.store.manifest import manifest_name, parse_manifest_name
 from registry.store.objects import Objects, now, open_objects
+from registry.store.parts import CATALOGUE, DESCRIPTION, part_name
 from registry.store.storage import Batch, LocalStorage
 
 if TYPE_CHECKING:
@@ -44,7 +48,7 @@ if TYPE_CHECKING:
 GRACE_SECONDS = 120.0
 
 #: Files of a part that adding needs: what it holds, and which documents are known.
-LIGHT = ("part.json", "catalogue.json", "submissions.ids", "erased.ids")
+LIGHT = (DESCRIPTION, CATALOGUE, "submissions.ids", "erased.ids")
 
 #: Settings of a registry; they are there from the beginning, so whoever writes can try whether the
 #: storage honours conditions by putting them once more.
@@ -52,7 +56,6 @@ SETTINGS = "registry.json"
 
 _PARTS = "tables/parts"
 _JOURNAL = "journal"
-_RENAMED = "ids.csv"
 _ENTRY = re.compile(r"[0-9a-f]{64}\.json")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -173,10 +176,7 @@ class Remote:
     @property
     def exists(self) -> bool:
         """Whether there is a registry at the address."""
-        try:
-            return bool(self.storage.get(SETTINGS))
-        except FileNotFoundError:
-            return False
+        return self._fetch(SETTINGS) and bool(self.storage.get(SETTINGS))
 
     def pull(self, *, light: bool = False, journal: bool = True, history: bool = False) -> None:
         """Bring the copy to the newest complete state.
@@ -234,7 +234,7 @@ class Remote:
 
     def _list_complete(self) -> list[str]:
         listed = self.storage.objects.times(_PARTS, deep=True)
-        return sorted(name.split("/")[2] for name in listed if name.endswith("/part.json"))
+        return sorted(name.split("/")[2] for name in listed if name.endswith(f"/{DESCRIPTION}"))
 
     def _pull_manifests(self, *, history: bool) -> tuple[list[str], list[str]]:
         """Fetch the newest manifest, or all; return the parts of the newest, and of the others.
@@ -261,21 +261,31 @@ class Remote:
         return read_part_names(self.storage.get(name))
 
     def _pull_part(self, name: str, *, light: bool) -> bool:
-        """Fetch a part, its description last; return whether all of it was there."""
+        """Fetch a part, its description last; return whether all of it was there.
+
+        Where the description is not as it was written, all files come that are there: a repair
+        reads documents out of them.
+        """
         place = f"{_PARTS}/{name}"
-        kept = self.storage.root / place / "part.json"
-        try:
-            description = (
-                kept.read_bytes()
-                if kept.exists()
-                else self.storage.objects.get(f"{place}/part.json")
-            )
-        except FileNotFoundError:
-            return False
-        files = [one for one in _read_file_names(description) if not light or one in LIGHT]
-        is_whole = all(_all(lambda one: self._fetch(f"{place}/{one}"), files))
-        _keep(kept, description)
-        return is_whole
+        kept = self.storage.root / place / DESCRIPTION
+        description = self._get_description(name)
+        files = {*_read_file_names(description or b"")}
+        if description is None or part_name(description) != name:
+            there = filter(_PLAIN.fullmatch, () if light else self._names(place))
+            files = (files | {*there}) - {DESCRIPTION}
+        wanted = [one for one in sorted(files) if not light or one in LIGHT]
+        is_whole = all(_all(lambda one: self._fetch(f"{place}/{one}"), wanted))
+        if description is not None:
+            _keep(kept, description)
+        return is_whole and description is not None
+
+    def _get_description(self, part: str) -> bytes | None:
+        """Return the description of a part in the copy, else on the storage."""
+        place = f"{_PARTS}/{part}/{DESCRIPTION}"
+        with contextlib.suppress(FileNotFoundError):
+            kept = self.storage.root / place
+            return kept.read_bytes() if kept.exists() else self.storage.objects.get(place)
+        return None
 
     def _fetch(self, name: str) -> bool:
         """Bring a file to the copy, unless it is there; return whether there is one."""
@@ -338,8 +348,8 @@ class Remote:
                 continue
             place = f"{_PARTS}/{part}"
             names = LocalStorage(self.storage.root).list(place)
-            _all(self._upload, [f"{place}/{name}" for name in names if name != "part.json"])
-            self._upload(f"{place}/part.json")
+            _all(self._upload, [f"{place}/{name}" for name in names if name != DESCRIPTION])
+            self._upload(f"{place}/{DESCRIPTION}")
             self.there.add(part)
 
     def _upload(self, name: str) -> None:
@@ -350,10 +360,35 @@ class Remote:
         for part in parts:
             place = f"{_PARTS}/{part}"
             self.there.discard(part)
-            self.storage.objects.delete(f"{place}/part.json")
+            self.storage.objects.delete(f"{place}/{DESCRIPTION}")
             names = LocalStorage(self.storage.root).list(place)
             _all(self.storage.objects.delete, [f"{place}/{name}" for name in names])
             shutil.rmtree(self.storage.root / place, ignore_errors=True)
+
+    def is_in_line(self, version: int, content_hash: str) -> bool:
+        """Return whether a manifest that was just put is the newest, or the next was made from it.
+
+        The newest is never removed, so where a number is free again, a later manifest is listed.
+        False also where all that followed at once was removed with it: then it is not needed.
+        """
+        listed = map(parse_manifest_name, self._names("tables"))
+        if max((v for v in listed if v is not None), default=0) <= version:
+            return True
+        with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+            after = json.loads(self.storage.objects.get(manifest_name(version + 1)))
+            return bool(after["previous"] == content_hash)
+        return False
+
+    def withdraw(self, name: str, parts: Iterable[str]) -> None:
+        """Take a manifest away that is not in line, and forget its parts.
+
+        They stay on the storage. Mostly nobody names them, and `prune` removes them as it does
+        those of a killed fold. Where others went on from this manifest and their next ones are
+        removed already, the newest may name them.
+        """
+        self.storage.objects.delete(name)
+        (self.storage.root / name).unlink(missing_ok=True)
+        self.there -= {*parts}
 
     def is_settled(self, version: int) -> bool:
         """Return whether every reader is shown a version by now."""
@@ -361,21 +396,29 @@ class Remote:
         return written is not None and now(self.storage.objects) - written >= GRACE_SECONDS
 
     def move_aside(self) -> None:
-        """Move on the storage what was moved in the copy; a new version must be there by now."""
-        objects = self.storage.objects
+        """Move on the storage what was moved in the copy; a new version must be there by now.
+
+        Nothing goes that was not put aside first, whether the copy has it or not.
+        """
         while self.storage.aside:
             name, place = self.storage.aside.pop()
-            path = self.storage.root / place
-            for file in [path] if path.is_file() else filter(Path.is_file, path.rglob("*")):
-                to = file.relative_to(self.storage.root).as_posix()
-                objects.put_if_absent(to, file.read_bytes())
-            for one in objects.times(name, deep=True) or [name]:
-                objects.delete(one)
+            listed = self.storage.objects.times(name, deep=True) or [name]
+            _all(lambda one: self._move(one, place + one.removeprefix(name)), listed)  # noqa: B023 - done before the next
+
+    def _move(self, name: str, to: str) -> None:
+        """Move an object, unless another of its new name is there: then it stays."""
+        with contextlib.suppress(FileNotFoundError):  # moved by another repair
+            if self.storage.put_if_absent(to, self.storage.objects.get(name)):
+                self.storage.objects.delete(name)
 
     def list_tables(self) -> list[str]:
-        """Return all manifests and files of parts, the descriptions of parts before the others."""
+        """Return all manifests, the oldest first, and files of parts, their descriptions first."""
         names = self.storage.objects.times("tables", deep=True)
-        return sorted(names, key=lambda name: (name.startswith(_PARTS), "part.json" not in name))
+
+        def rank(name: str) -> tuple[bool, bool, int, str]:
+            return name.startswith(_PARTS), DESCRIPTION not in name, len(name), name
+
+        return sorted(names, key=rank)
 
     def remove_missing(self, names: Iterable[str]) -> None:
         """Remove from the storage what the copy does not have."""

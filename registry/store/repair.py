@@ -62,10 +62,7 @@ def repair(location: Location, *, wait_seconds: float = 60.0) -> RepairResult:
         )
     folder.pull(history=True)
     with table_lock(folder, wait_seconds=wait_seconds):
-        result = _Repair(location).run()
-        if folder.remote:
-            folder.remote.move_aside()
-        return result
+        return _Repair(location).run()
 
 
 class _Repair:
@@ -91,6 +88,8 @@ class _Repair:
         map_ids(self.folder, of_other_contracts, folding.parts)
         version = self._commit(last, tuple(part.name for part in folding.parts))
         self._set_parts_aside({part.name for part in folding.parts})
+        if self.folder.remote:  # before anything is fetched anew
+            self.folder.remote.move_aside()
         folding.remove_folded(entries)
         if folding.given_up:
             remove_history(self.folder)

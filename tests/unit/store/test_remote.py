@@ -11,12 +11,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 import registry.store.remote as remote_module
+import registry.store.retract as retract_module
 from registry.api import Registry
 from registry.errors import MissingRegistryError, StoreError
 from registry.store.address import parse_address
 from registry.store.check import check_registry
 from registry.store.folder import Folder, Location, create_registry, find_registry
-from registry.store.manifest import CommittedError, Manifest, list_versions, write_manifest
+from registry.store.manifest import (
+    CommittedError,
+    Manifest,
+    list_versions,
+    manifest_name,
+    parse_manifest_name,
+    write_manifest,
+)
 from registry.store.objects import NetworkFolder, open_objects, read_profile
 from registry.store.prune import prune, removal
 from registry.store.remote import Remote, RemoteStorage
@@ -25,7 +33,7 @@ from registry.store.sync import sync
 from tests.unit.store.registries import add_numbers, build_document, make_registry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture
@@ -218,6 +226,217 @@ def test_a_fold_that_began_before_a_removal_cannot_commit(place: Path) -> None:
         write_manifest(late.location.own, Manifest(2, (), None))
 
 
+def put_late(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> None:
+    """Have other things happen between the upload of parts and the first manifest after it."""
+    publish = Remote.publish
+    raced: list[bool] = []
+
+    def be_late(self: Remote, parts: tuple[str, ...]) -> None:
+        publish(self, parts)
+        if not raced:
+            raced.append(True)
+            meanwhile()
+
+    monkeypatch.setattr(Remote, "publish", be_late)
+
+
+@pytest.mark.parametrize("n_before", [0, 1])
+def test_a_fold_cannot_commit_under_the_number_of_a_removed_version(
+    place: Path, n_before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late, other = open_shared(place), open_shared(place)
+    for number in range(n_before):
+        add_numbers(other, number)
+        other.fold()
+    add_numbers(late, 7, 8)
+
+    def overtake() -> None:
+        for number in (3, 4):
+            add_numbers(other, number)
+            other.fold()
+        assert prune(other.location.own)
+
+    put_late(monkeypatch, overtake)
+    late.fold()
+    assert names(place, "tables") == [f"manifest-{n_before + 3:06d}.json", "parts"]
+    fresh = open_shared(place)
+    assert check_registry(fresh.location).problems == ()
+    assert {"run-7", "run-8", "run-3", "run-4"} <= {*run_ids(fresh)}
+    prune(fresh.location.own)
+    assert check_registry(open_shared(place).location).problems == ()
+
+
+def test_a_fold_that_was_overtaken_begins_anew(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late, other = open_shared(place), open_shared(place)
+    add_numbers(other, 1)
+    other.fold()
+    add_numbers(late, 2)
+    seen: list[int] = []
+
+    def overtake() -> None:
+        for _ in range(2):
+            with removal(other.location.own):
+                remove_all_but_newest(other.location.own)
+        seen.extend(v for n in names(place, "tables") if (v := parse_manifest_name(n)))
+
+    put_late(monkeypatch, overtake)
+    result = late.fold()
+    assert seen == [3]
+    assert (result.version, result.n_submissions) == (4, 1)
+    assert names(place, "tables") == ["manifest-000003.json", "manifest-000004.json", "parts"]
+    assert run_ids(open_shared(place)) == ["run-1", "run-2"]
+    assert check_registry(open_shared(place).location).problems == ()
+
+
+@pytest.mark.parametrize("keep", [1, 3])
+def test_pruning_again_changes_nothing(place: Path, keep: int) -> None:
+    db = open_shared(place)
+    for number in range(4):
+        add_numbers(db, number)
+        db.fold()
+    assert prune(db.location.own, keep=keep)
+    left = names(place, "tables")
+    assert prune(open_shared(place).location.own, keep=keep) == []
+    assert names(place, "tables") == left
+
+
+def test_a_fold_asks_for_the_age_of_a_version_only_where_entries_are_folded(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    is_settled = Remote.is_settled
+
+    def note(self: Remote, version: int) -> bool:
+        asked.append(version)
+        return is_settled(self, version)
+
+    monkeypatch.setattr(Remote, "is_settled", note)
+    monkeypatch.setattr(remote_module, "GRACE_SECONDS", 0.0)
+    db = open_shared(place)
+    add_numbers(db, 1)
+    for _ in range(4):
+        db.fold()
+    assert asked == [1]  # the second fold finds the entry folded, and removes it
+    assert names(place, "journal") == []
+
+
+def test_the_settings_are_fetched_once(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[str] = []
+    get = NetworkFolder.get
+
+    def note(self: NetworkFolder, name: str) -> bytes:
+        fetched.append(name)
+        return get(self, name)
+
+    monkeypatch.setattr(NetworkFolder, "get", note)
+    db = open_shared(place)
+    for _ in range(3):
+        run_ids(db)
+        assert db.location.own.is_registry
+    assert fetched.count("registry.json") == 1
+
+
+def remove_all_but_newest(folder: Folder) -> None:
+    for version in list_versions(folder)[:-1]:
+        folder.storage.delete(manifest_name(version))
+
+
+def test_manifests_are_removed_in_the_order_of_their_versions(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = [f"tables/manifest-{v}.json" for v in ("1000000", "000010", "999999", "000002")]
+    listed = ["tables/parts/a/x", "tables/parts/a/part.json", *listed]
+    monkeypatch.setattr(NetworkFolder, "times", lambda *_a, **_k: dict.fromkeys(listed, 0.0))
+    remote = open_shared(place).location.own.remote
+    assert remote
+    assert remote.list_tables() == [
+        "tables/manifest-000002.json",
+        "tables/manifest-000010.json",
+        "tables/manifest-999999.json",
+        "tables/manifest-1000000.json",
+        "tables/parts/a/part.json",
+        "tables/parts/a/x",
+    ]
+
+
+def test_a_version_that_others_went_on_from_stands(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = open_shared(place), open_shared(place)
+    add_numbers(one, 1)
+    is_in_line = Remote.is_in_line
+    raced: list[bool] = []
+
+    def be_late(self: Remote, version: int, content_hash: str) -> bool:
+        if not raced:
+            raced.append(True)
+            add_numbers(other, 2)
+            other.fold()
+            add_numbers(other, 3)
+            other.fold()
+        return is_in_line(self, version, content_hash)
+
+    monkeypatch.setattr(Remote, "is_in_line", be_late)
+    assert (one.fold().version, raced) == (1, [True])
+    assert list_versions(pulled(place)) == [1, 2, 3]
+    assert check_registry(open_shared(place).location).problems == ()
+
+
+def pulled(place: Path) -> Folder:
+    """Return a new copy with all versions."""
+    folder = open_shared(place).location.own
+    folder.pull(history=True)
+    return folder
+
+
+def test_a_fence_under_the_number_of_a_removed_version_removes_nothing(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late, other = open_shared(place), open_shared(place)
+    add_numbers(other, 1)
+    other.fold()
+
+    def overtake() -> None:
+        add_numbers(other, 2)
+        other.fold()
+        prune(other.location.own)
+
+    put_late(monkeypatch, overtake)
+    with removal(late.location.own):
+        remove_all_but_newest(late.location.own)
+    assert run_ids(open_shared(place)) == ["run-1", "run-2"]
+    assert names(place, "tables") == ["manifest-000004.json", "parts"]
+    assert check_registry(open_shared(place).location).problems == ()
+
+
+def test_history_is_removed_though_another_commits_after_the_fold(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = open_shared(place), open_shared(place)
+    add_numbers(one, 1, 2)
+    one.fold()
+    rows = one.query("select observation_id from observations where run_id = 'run-1'").rows()
+    monkeypatch.setattr(retract_module, "_erase", lambda _location: None)
+    one.retract(rows[0]["observation_id"], reason="private", erase=True)
+    publish = Remote.publish
+    calls: list[bool] = []
+
+    def be_late(self: Remote, parts: tuple[str, ...]) -> None:
+        publish(self, parts)
+        calls.append(True)
+        if len(calls) == 2:  # the first is the fold's own version, this the fence after it
+            add_numbers(other, 3)
+            other.fold()
+
+    monkeypatch.setattr(Remote, "publish", be_late)
+    assert one.fold().n_submissions == 1
+    assert len([name for name in names(place, "tables") if name != "parts"]) == 1
+    assert run_ids(open_shared(place)) == ["run-2", "run-3"]
+    assert check_registry(open_shared(place).location).problems == ()
+
+
 def test_old_versions_and_their_parts_are_removed(place: Path) -> None:
     db = open_shared(place)
     for number in range(9):
@@ -328,6 +547,69 @@ def test_a_changed_part_is_set_aside_by_a_repair(place: Path, file: str) -> None
     fresh = open_shared(place)
     assert check_registry(fresh.location).problems == ()
     assert run_ids(fresh) == ["run-1"]
+
+
+@pytest.mark.parametrize("damage", ["garbage", "missing"])
+def test_a_repair_loses_no_document_of_a_part_without_its_description(
+    place: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_module, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(remote_module, "_ATTEMPTS", 1)
+    db = open_shared(place)
+    add_numbers(db, 1, 2, 3)
+    db.fold()
+    db.fold()
+    assert names(place, "journal") == []
+    (part,) = names(place, "tables/parts")
+    there = {*names(place, f"tables/parts/{part}"), "extra"}
+    (place / "tables/parts" / part / "extra").write_text("x")
+    description = place / "tables/parts" / part / "part.json"
+    if damage == "missing":
+        description.unlink()
+        there.discard("part.json")
+    else:
+        description.write_text("{garbage")
+    assert repair(open_shared(place).location).n_submissions == 3
+    fresh = open_shared(place)
+    assert run_ids(fresh) == ["run-1", "run-2", "run-3"]
+    assert check_registry(fresh.location).problems == ()
+    assert {*names(place, f"quarantine/{part}")} == there
+
+
+def test_what_cannot_be_put_aside_stays_where_it_is(place: Path) -> None:
+    db = open_shared(place)
+    add_numbers(db, 1)
+    db.fold()
+    (part,) = names(place, "tables/parts")
+    taken = place / "quarantine" / part / "observations.parquet"
+    taken.parent.mkdir(parents=True)
+    taken.write_text("of another")
+    path = place / "tables/parts" / part / "observations.parquet"
+    path.write_bytes(damaged := path.read_bytes()[:-1])
+    repair(open_shared(place).location)
+    assert taken.read_text() == "of another"
+    assert path.read_bytes() == damaged
+    assert (taken.parent / "submissions.parquet").exists()
+
+
+def test_a_repair_that_also_erases_does_not_bring_damaged_parts_back(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = open_shared(place)
+    add_numbers(db, 1, 2)
+    db.fold()
+    rows = db.query("select observation_id from observations where run_id = 'run-1'").rows()
+    monkeypatch.setattr(retract_module, "_erase", lambda _location: None)  # it was killed
+    db.retract(rows[0]["observation_id"], reason="private", erase=True)
+    (part,) = names(place, "tables/parts")
+    path = place / "tables/parts" / part / "observations.parquet"
+    path.write_bytes(path.read_bytes()[:-1])
+    repair(open_shared(place).location)
+    fresh = open_shared(place)
+    assert run_ids(fresh) == ["run-2"]
+    assert check_registry(fresh.location).problems == ()
+    assert (place / "quarantine" / part / "observations.parquet").exists()
+    assert part not in names(place, "tables/parts") or names(place, f"tables/parts/{part}") == []
 
 
 def test_lost_manifests_are_no_empty_registry(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
