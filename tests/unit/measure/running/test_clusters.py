@@ -29,6 +29,7 @@ from registry.measure.running.backends.attempt import (
 )
 from registry.measure.running.backends.cluster import Cluster, ClusterJob, Fate, Shape, count_beside
 from registry.measure.running.backends.ray_cluster import Ray
+from registry.measure.running.held_trials import FOLDER
 from registry.measure.running.plan import parse_plan
 from registry.measure.running.sweep import Sweep, run_plan
 from registry.measure.running.trial_run import Team, job_command
@@ -201,6 +202,37 @@ def test_a_cancelled_sweep_leaves_no_claim(tmp_path: Path) -> None:
     backend.cancel()
     assert engine.cancelled == [job.handle]
     assert not (tmp_path / "place" / CLAIM_NAME).exists()
+
+
+def test_of_two_calls_at_once_the_second_is_refused_and_nothing_runs_twice(tmp_path: Path) -> None:
+    second = Engine([OK] * 2)
+
+    class First(Engine):
+        def find_fates(self, jobs: Sequence[ClusterJob]) -> dict[str, Fate]:
+            with pytest.raises(SourceError, match="found 2 of 2 trials in the hands of another"):
+                sweep_of(tmp_path, second, 2)
+            return super().find_fates(jobs)
+
+    _, rows = sweep_of(tmp_path, First([OK] * 2), 2)
+    assert len(rows) == 2
+    assert second.orders == []
+    assert sweep_of(tmp_path, Engine([OK] * 2), 2)[0].refused == []
+
+
+def test_a_call_that_was_taken_for_dead_records_nothing_and_leaves_the_jobs(tmp_path: Path) -> None:
+    class Suspended(Engine):
+        def find_fates(self, jobs: Sequence[ClusterJob]) -> dict[str, Fate]:
+            assert len(jobs) == 2
+            for word in (tmp_path / "runs" / FOLDER).iterdir():  # as who takes over does
+                word.unlink()
+            return {}  # the second one is under way
+
+    engine = Suspended([OK, None])
+    with pytest.raises(SourceError, match="another call runs these trials now"):
+        sweep_of(tmp_path, engine, 2)
+    assert engine.cancelled == []
+    assert len(list(tmp_path.rglob(CLAIM_NAME))) == 2
+    assert not list(tmp_path.rglob("submission.json"))
 
 
 def test_no_more_are_submitted_than_may_run_at_once(tmp_path: Path) -> None:
