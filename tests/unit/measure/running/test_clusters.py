@@ -163,6 +163,16 @@ def test_a_job_that_never_began_has_no_record_and_its_trial_is_left(tmp_path: Pa
     assert len(sweep.left) == 1
 
 
+def test_of_a_job_that_ended_before_its_trial_began_the_output_is_named(tmp_path: Path) -> None:
+    fate = Fate("before: FAILED", output="runs/slurm/7")
+    sweep, _ = sweep_of(tmp_path, Engine([None], [fate]))
+    (said,) = sweep.not_begun
+    assert said == (
+        "m lora 8: it never began: engine (before: FAILED); see in runs/slurm/7 what its job said, "
+        "and mend that; run the same plan again to submit it anew"
+    )
+
+
 def test_a_job_killed_for_want_of_memory_is_out_of_memory(tmp_path: Path) -> None:
     fate = Fate("OUT_OF_MEMORY", out_of_memory=True)
     _, (row,) = sweep_of(tmp_path, Engine([None], [fate]))
@@ -252,7 +262,7 @@ def test_a_trial_asks_for_its_share_of_a_node(tmp_path: Path) -> None:
         backend.check(trials_of(n_gpus=5))
     assert str(caught.value) == (
         "found a trial that asks for 5 GPUs and 1 processors of one node; expected no more than a "
-        "node has: 2 x (4 GPUs, 8 processors)"
+        "node has: 2 x (4 GPUs, 8 processors); change n_gpus of the plan, or --cpus"
     )
 
 
