@@ -159,7 +159,7 @@ def build_rows(rows: Rows, catalogue: Catalogue) -> dict[str, pa.Table]:
 
     every = {**rows, **{name: catalogue.rows(name) for name in CATALOGUE_TABLES}}
     tables = {name: ordered_table(name, some) for name, some in every.items()}
-    return tables | compute_tables(rows, rows, catalogue)
+    return tables | compute_tables(rows, rows, catalogue, complete=True)
 
 
 def _require_sources(records: Path) -> Folder:

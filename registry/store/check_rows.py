@@ -98,7 +98,7 @@ def _check_computed(
     current = [part for part in parts if part.is_current(snapshot.catalogue_hash)]
     if len(current) < len(parts) or not any(part.rows("observations") for part in parts):
         return
-    inputs = dict(stored)
+    inputs = {name: table for name, table in stored.items() if name != "retractions"}
     catalogue = snapshot.catalogue
     inputs |= {name: ordered_table(name, catalogue.rows(name)) for name in CATALOGUE_TABLES}
     expected = compute_results(inputs)

@@ -23,16 +23,21 @@ if TYPE_CHECKING:
     from registry.store.derive_tables import Rows
 
 
-def compute_tables(rows: Rows, fresh: Rows, catalogue: Catalogue) -> dict[str, pa.Table]:
+def compute_tables(
+    rows: Rows, fresh: Rows, catalogue: Catalogue, *, complete: bool = False
+) -> dict[str, pa.Table]:
     """Return the computed tables of new rows.
 
     ``rows`` are all that follow from the documents, ``fresh`` those that no part holds.
     ``results`` has a row for each new observation; ``later_citations`` counts the new citations of
-    observations of earlier parts.
+    observations of earlier parts. Withdrawn rows are left out where the tables are ``complete``,
+    which people read without us; parts hold them, as a later one may withdraw any row.
     """
     inputs = {name: rows_table(name, fresh[name]) for name in FRESH_INPUTS}
     inputs |= {name: rows_table(name, rows[name]) for name in SHARED_INPUTS}
     inputs |= {name: rows_table(name, catalogue.rows(name)) for name in CATALOGUE_TABLES}
+    if complete:
+        inputs["retractions"] = rows_table("retractions", rows["retractions"])
     later = pa.Table.from_pylist(count_later_citations(fresh), schema=_LATER_CITATIONS)
     return {"results": compute_results(inputs), "later_citations": later}
 
@@ -41,12 +46,15 @@ _LATER_CITATIONS = pa.schema([("observation_id", pa.string()), ("n", pa.int64())
 
 
 def compute_results(tables: Mapping[str, pa.Table]) -> pa.Table:
-    """Return the rows of the view ``results`` over these tables, sorted by observation_id."""
+    """Return the rows of the view ``results`` over these tables, sorted by observation_id.
+
+    Without ``retractions`` among them, withdrawn rows are there too, to be left out when reading.
+    """
     with duckdb.connect(":memory:") as database:
         database.execute("set timezone = 'UTC'")
         for name in (*FRESH_INPUTS, *SHARED_INPUTS, *CATALOGUE_TABLES):
             database.register(name, tables[name])
-        # what is withdrawn later is left out when reading
-        database.register("retractions", table_schema("retractions").empty_table())
+        none = table_schema("retractions").empty_table()
+        database.register("retractions", tables.get("retractions", none))
         rows = database.execute(read_view("results")).to_arrow_table()
     return rows.sort_by("observation_id")

@@ -16,7 +16,7 @@ from registry.store.build import build_tables, check_tables
 from registry.store.check import check_registry
 from registry.store.curated import find_pending_sources, hash_sources, read_curated
 from registry.store.folder import Folder, Location
-from tests.unit.store.registries import RECORDS, write_entry, write_source
+from tests.unit.store.registries import RECORDS, read_content, write_entry, write_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,6 +72,24 @@ def test_a_first_build_makes_every_file(tmp_path: Path) -> None:
     assert (result.n_submissions, result.n_observations) == (1, 1)
     again = build_tables(tmp_path)
     assert (again.changed, again.pending, again.n_submissions) == ((), (), 1)
+
+
+def test_the_file_of_results_holds_what_the_view_answers(folder: Folder) -> None:
+    write_source(folder.path, 1)
+    build_tables(folder.path)
+    results = pq.read_table(folder.tables / "results.parquet")
+    first, second = results["observation_id"].to_pylist()
+    moment = "2026-01-02T03:04:05Z"
+    row = {"observation_id": first, "reason": "the card was shared", "retracted_at": moment}
+    withdrawn = folder.path / "sources" / "src-1" / "retraction.json"
+    withdrawn.write_text(json.dumps({"retractions": [row]}), encoding="utf-8")
+    assert "results.parquet" in build_tables(folder.path).changed
+    results = pq.read_table(folder.tables / "results.parquet")
+    assert results["observation_id"].to_pylist() == [second]
+    assert len(read_content(Location(folder))["results"]) == 1
+    assert pq.read_metadata(folder.tables / "observations.parquet").num_rows == 2
+    assert check_tables(folder.path).changed == ()
+    assert problems(folder) == []
 
 
 def test_the_manifest_describes_each_file(folder: Folder) -> None:
