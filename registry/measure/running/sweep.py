@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import RegistryError
 from registry.measure.child_process import interrupted_by_signals, no_one_left_behind
-from registry.measure.record_files import write_json
+from registry.measure.record_files import read_json, write_json
 from registry.measure.releases import add_provenance
 from registry.measure.running.backends.local import Local
 from registry.measure.running.held_trials import hold_trials
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from registry.measure.running.plan import Plan
     from registry.measure.running.trial_run import TrialResult
     from registry.measure.running.trials import Trial
+
+#: The file of a trial's folder that holds a result on its way into the registry.
+_READY_NAME = "ready.json"
 
 #: Seconds between two looks at the steps of running trials.
 _WATCH_SECONDS = 1.0
@@ -133,6 +138,8 @@ def run_plan(  # noqa: PLR0913 - the options of the command, by keyword
         waiting = []
         for trial in trials:
             place = places[trial.trial_id]
+            if place in undone:
+                _record_ready(place, add)
             if place not in undone or (resume and is_done(place)):  # done by another call just now
                 report.skip(trial, place)
             else:
@@ -201,14 +208,37 @@ def _take_in(
     if job.then == "done":
         sweep.left.remove(job.trial)
     try:
-        add(result.submission)
+        _record(result.submission, job.place, job.folder, add)
     except RegistryError as error:
         sweep.refused.append(f"{label}: {error}")
     else:
-        for folder in dict.fromkeys((job.folder, job.place)):  # only now is the trial done
-            write_json(folder / SUBMISSION_NAME, result.submission)
         sweep.results.append(result)
     return result
+
+
+def _record(
+    submission: dict[str, Any], place: Path, folder: Path, add: Callable[[dict[str, Any]], object]
+) -> None:
+    """Add a result of an attempt in ``folder``, so that a call killed meanwhile adds none twice."""
+    ready = place / _READY_NAME
+    attempt = os.path.relpath(folder.resolve(), place.resolve())  # a registry may be moved
+    write_json(ready, {"submission": submission, "attempt": attempt})
+    try:
+        add(submission)
+    except RegistryError:
+        ready.unlink()
+        raise
+    for each in (folder, place):  # only now is the trial done
+        write_json(each / SUBMISSION_NAME, submission)
+    ready.unlink()
+
+
+def _record_ready(place: Path, add: Callable[[dict[str, Any]], object]) -> None:
+    """Record the result that a killed call had: where it was added already, it is the same one."""
+    ready = read_json(place / _READY_NAME)
+    if ready is not None:
+        with suppress(RegistryError):  # the trial runs again
+            _record(ready["submission"], place, place / ready["attempt"], add)
 
 
 class _Report:
