@@ -202,9 +202,11 @@ def _neighbours(neighbours: tuple[Neighbour, ...]) -> Iterator[str]:
     for near in neighbours:
         seen = near.observation
         peak = f", {format_memory(int(seen.peak_bytes))} measured" if seen.peak_bytes else ""
+        limit = seen.memory_limit_bytes
+        allowed = f", allowed {format_memory(limit)} of its card" if limit else ""
         differs = "; ".join(near.differences) or "the same configuration"
         name = f"{seen.observation_id[:_ID_DIGITS]} {seen.source_id}"
-        yield f"  {name}, {seen.outcome}{peak}: {differs}"
+        yield f"  {name}, {seen.outcome}{peak}{allowed}: {differs}"
     if not neighbours:
         yield "  none"
 

@@ -110,5 +110,6 @@ def _neighbour_data(near: Neighbour) -> dict[str, Any]:
         "source_id": seen.source_id,
         "outcome": seen.outcome,
         "peak_bytes": seen.peak_bytes,
+        "memory_limit_bytes": seen.memory_limit_bytes,
         "differences": list(near.differences),
     }
