@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ from registry.measure.running.held_trials import hold_trials
 from registry.measure.running.places import SUBMISSION_NAME, find_places, is_done, read_seconds
 from registry.measure.running.time_left import TimeLeft
 from registry.measure.running.trial_labels import label_trials
-from registry.measure.running.trial_run import conclude, mark_neighbours
+from registry.measure.running.trial_run import TrialResult, conclude, mark_neighbours
 from registry.measure.running.trials import expand_trials
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from registry.measure.running.backends.interface import Backend, TrialJob
     from registry.measure.running.held_trials import Held
     from registry.measure.running.plan import Plan
-    from registry.measure.running.trial_run import TrialResult
     from registry.measure.running.trials import Trial
 
 #: The file of a trial's folder that holds a result on its way into the registry.
@@ -138,12 +136,15 @@ def run_plan(  # noqa: PLR0913 - the options of the command, by keyword
         waiting = []
         for trial in trials:
             place = places[trial.trial_id]
-            if place in undone:
-                _record_ready(place, add)
-            if place not in undone or (resume and is_done(place)):  # done by another call just now
-                report.skip(trial, place)
-            else:
+            ready = _take_ready(trial, place, sweep, add) if place in undone else None
+            if place in undone and not (resume and is_done(place)):
                 waiting.append((trial, place))
+            elif ready is not None:
+                sweep.left.remove(trial)
+            else:  # some of the undone were done by another call just now
+                report.skip(trial, place)
+            if ready is not None:
+                report.finish(ready)
         take_in = partial(_take_in, sweep=sweep, add=add, catalogue=catalogue)
         try:
             with interrupted_by_signals(), no_one_left_behind(grace_seconds=0):
@@ -233,12 +234,26 @@ def _record(
     ready.unlink()
 
 
-def _record_ready(place: Path, add: Callable[[dict[str, Any]], object]) -> None:
-    """Record the result that a killed call had: where it was added already, it is the same one."""
+def _take_ready(
+    trial: Trial, place: Path, sweep: Sweep, add: Callable[[dict[str, Any]], object]
+) -> TrialResult | None:
+    """Record the result that a killed call had; None for none.
+
+    Where that call had added it, the same document is added again, which changes nothing.
+    """
     ready = read_json(place / _READY_NAME)
-    if ready is not None:
-        with suppress(RegistryError):  # the trial runs again
-            _record(ready["submission"], place, place / ready["attempt"], add)
+    if ready is None:
+        return None
+    submission = ready["submission"]
+    try:
+        _record(submission, place, place / ready["attempt"], add)
+    except RegistryError:  # the trial runs again
+        return None
+    (observation,) = submission["observations"]
+    outcome, detail = observation["outcome"], observation.get("outcome_detail")
+    result = TrialResult(trial, outcome, detail, read_seconds(place) or 0.0, submission)
+    sweep.results.append(result)
+    return result
 
 
 class _Report:

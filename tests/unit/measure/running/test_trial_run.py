@@ -442,6 +442,8 @@ def test_a_call_that_is_killed_while_it_records_neither_loses_nor_doubles_a_resu
     with pytest.raises(KilledError):
         run_plan(plan, folder / "runs", add=add_and_die, backend=backend())
     sweep = run_plan(plan, folder / "runs", add=add, backend=backend())
+    assert [(len(sweep.skipped), len(sweep.left)), sweep.count("oom")] == [(0, 0), 1]
+    sweep = run_plan(plan, folder / "runs", add=add, backend=backend())
     assert (len(sweep.skipped), len(sweep.results)) == (1, 0)
     sql = "select outcome from observations"
     assert open_registry(folder, curated=False).query(sql).rows() == [{"outcome": "oom"}]
