@@ -202,9 +202,11 @@ def _neighbours(neighbours: tuple[Neighbour, ...]) -> Iterator[str]:
     for near in neighbours:
         seen = near.observation
         peak = f", {format_memory(int(seen.peak_bytes))} measured" if seen.peak_bytes else ""
+        limit = seen.memory_limit_bytes
+        allowed = f", allowed {format_memory(limit)} of its card" if limit else ""
         differs = "; ".join(near.differences) or "the same configuration"
         name = f"{seen.observation_id[:_ID_DIGITS]} {seen.source_id}"
-        yield f"  {name}, {seen.outcome}{peak}: {differs}"
+        yield f"  {name}, {seen.outcome}{peak}{allowed}: {differs}"
     if not neighbours:
         yield "  none"
 
@@ -219,7 +221,10 @@ def _cards(result: FitResult, width: int) -> Iterator[str]:
     others = [card for card in result.shown if card not in asked]
     shown, hidden = list(asked), 0
     for verdict in ("undecided", "fits"):
-        of_it = [card for card in others if card.verdict == verdict]
+        of_it = sorted(
+            (card for card in others if card.verdict == verdict),
+            key=lambda card: result.cost(card) is None,  # with a price first, else as they were
+        )
         shown += of_it[:_MOST_CARDS]
         hidden += len(of_it[_MOST_CARDS:])
     if not shown:

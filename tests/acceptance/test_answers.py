@@ -67,6 +67,27 @@ def test_a_recorded_out_of_memory_is_cited_and_the_answer_is_above_what_ran(run:
     assert answer["nearest_oom"]["source_id"] == "llama2-lora-3090"
 
 
+#: All that a run states which was allowed 16 GiB of an H100.
+LIMITED = (
+    "--model", "llama-3.1-8b", "--method", "lora", "--seq-len", "2048", "--checkpointing",
+    "--lora-rank", "16", "--targets", "down_proj,gate_proj,k_proj,o_proj,q_proj,up_proj,v_proj",
+    "--optimizer", "adamw_torch", "--param-dtype", "bf16", "--dtype", "bf16", "--attention", "sdpa",
+)  # fmt: skip
+
+
+def test_a_run_that_was_allowed_less_of_its_card_is_cited_with_what_it_was_allowed(
+    run: Run,
+) -> None:
+    text = run("fit", *LIMITED, "--gpu", "rtx-4090").stdout
+    assert " gpu-sweep, oom, 16 GiB measured, allowed 16 GiB of its card: gpu h100" in text
+    assert re.search(r" gpu-sweep, ok, [0-9.]+ GiB measured: gpu h100", text)
+    found = json.loads(run("fit", *LIMITED, "--gpu", "rtx-4090", "--json").stdout)
+    assert found["nearest_oom"]["memory_limit_bytes"] == 16 * 2**30
+    assert found["nearest"][0]["memory_limit_bytes"] is None
+    decided = run("fit", *LIMITED, "--vram", "16GiB", "--sharding", "none").stdout
+    assert "ran out of memory where it was allowed 16 GiB of its card\n" in decided
+
+
 def test_without_a_card_the_cards_that_do_are_told(run: Run) -> None:
     answer = json.loads(run("fit", "--model", "llama-2-7b", "--method", "lora", "--json").stdout)
     verdicts = {card["gpu_id"]: card["verdict"] for card in answer["cards"]}

@@ -30,9 +30,11 @@ def format_signed(n_bytes: float) -> str:
 
 def format_question(question: Question) -> str:
     """Return a question in a line."""
+    model = question.model
+    size = f" ({model.n_params / 1e9:.3g} B parameters)"  # so that a wrong model is noticed
     cards = f" on {question.n_gpus} x {question.gpu.gpu_id}" if question.gpu else ""
     return (
-        f"{question.model.model_id}, {question.label}, seq_len {question.seq_len}, "
+        f"{model.model_id}{size}, {question.label}, seq_len {question.seq_len}, "
         f"batch {question.micro_batch_size}{cards}"
     )
 
@@ -110,5 +112,6 @@ def _neighbour_data(near: Neighbour) -> dict[str, Any]:
         "source_id": seen.source_id,
         "outcome": seen.outcome,
         "peak_bytes": seen.peak_bytes,
+        "memory_limit_bytes": seen.memory_limit_bytes,
         "differences": list(near.differences),
     }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from registry.predict.answer.leaner import proves_enough, proves_too_much
 from registry.predict.answer.nearest import find_nearest_oom
 from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, judge
+from registry.units import format_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,14 +32,21 @@ def decide(
         found = failed.observation
         reason = (
             f"observation {found.observation_id} ({found.source_id}) of no more than this ran out "
-            "of memory on a card of no less"
+            f"of memory {_format_room(found, 'on a card of no less')}"
         )
         return DOES_NOT_FIT, [reason]
     ran = next((one for one in observations if proves_enough(question, one)), None)
     if ran is not None:
         reason = (
-            f"observation {ran.observation_id} ({ran.source_id}) of no less than this ran on a "
-            "card with no more memory"
+            f"observation {ran.observation_id} ({ran.source_id}) of no less than this ran "
+            f"{_format_room(ran, 'on a card with no more memory')}"
         )
         return FITS, [reason]
     return judge(figure, question.gpu.memory_bytes), []
+
+
+def _format_room(run: ObservedRun, otherwise: str) -> str:
+    """Return the memory that a run was allowed of its card, else what holds of a whole card."""
+    if run.memory_limit_bytes is None:
+        return otherwise
+    return f"where it was allowed {format_memory(run.memory_limit_bytes)} of its card"

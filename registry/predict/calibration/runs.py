@@ -36,6 +36,8 @@ class ObservedRun:
     peak_bytes: float | None = None
     #: Seconds of one micro-batch on one device, the optimizer's share included.
     seconds: float | None = None
+    #: Memory of each card that the run was allowed to use, where that is less than all.
+    memory_limit_bytes: int | None = None
     memory_kind: str | None = None
     framework: str | None = None
     #: What was trained for: see `PURPOSES`.
@@ -105,6 +107,7 @@ def observation_of(row: Mapping[str, Any], gpus: Mapping[str, Mapping[str, Any]]
         question=question,
         peak_bytes=_peak(full, question),
         seconds=_seconds(full, question),
+        memory_limit_bytes=row.get("memory_limit_bytes"),
         memory_kind=row.get("memory_kind"),
         framework=row.get("framework"),
         purpose=_purpose(row),

@@ -5,6 +5,7 @@ select
     c.param_dtype,
     c.n_steps,
     c.packing,
+    c.memory_limit_bytes,
     c.kernels,
     c.tensor_parallel,
     c.pipeline_parallel,
