@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.contract import vocabulary
+from registry.contract.methods import QUANTIZED
 from registry.errors import QuestionError, SourceError, did_you_mean
 from registry.predict.architecture import (
     architecture_from_config,
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
     from registry.catalogue import Catalogue
     from registry.predict.architecture import Accelerator, Architecture
-
-#: Customary names of methods on a quantized base.
-QUANTIZED = {"qlora": ("lora", 4), "qdora": ("dora", 4)}
 
 #: Fields of a question that are called otherwise than the option.
 _FIELDS = {
