@@ -14,7 +14,7 @@ from registry_cli import console
 from registry_cli.completing import complete_gpu, complete_model, complete_source
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate
-from registry_cli.output import reader_of, write_query
+from registry_cli.output import reader_of, validate_version, write_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +100,9 @@ class FilteredList:
     """A list of what was observed: a registry's content as a command reads and writes it."""
 
     def __init__(self, registry_path: Path | None, at: int | None) -> None:
-        self.snapshot: Snapshot = read_snapshot(locate(registry_path), at)
+        location = locate(registry_path)
+        validate_version(location, at)
+        self.snapshot: Snapshot = read_snapshot(location, at)
         self.dataset: Dataset = build_dataset(self.snapshot)
         console.warn_all(list_problems(self.snapshot))
 

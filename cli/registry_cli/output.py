@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from registry.query.model import Dataset, Read, Summary
+    from registry.store.folder import Location
 
 _SUFFIXES = {f".{name}": name for name in FORMATS} | {
     ".md": "markdown",
@@ -131,9 +132,20 @@ def terminal_width() -> int | None:
 
 def open_dataset(registry_path: Path | None, at: int | None = None) -> Dataset:
     """Return what a query reads; warn of damaged journal entries."""
-    dataset, problems = read_dataset(locate(registry_path), at)
+    location = locate(registry_path)
+    validate_version(location, at)
+    dataset, problems = read_dataset(location, at)
     console.warn_all(problems)
     return dataset
+
+
+def validate_version(location: Location, at: int | None) -> None:
+    """Raise UsageError where a version is asked of curated records, which have none."""
+    if at is not None and location.own.is_curated:
+        raise click.UsageError(
+            f"--at {at}: {location.own.path} holds curated records, which have no versions; "
+            "expected a registry of your own; leave --at out, or check out the commit you mean"
+        )
 
 
 def write_query(  # noqa: PLR0913 - the options of the command, by keyword

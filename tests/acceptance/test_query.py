@@ -312,3 +312,11 @@ def test_a_bad_statement_is_one_error_and_writes_nothing(run: Run, work: Path, s
 def test_a_mistyped_column_gets_a_hint(run: Run) -> None:
     stderr = run("query", "select modl_id from results").stderr
     assert 'referenced column "modl_id" not found in FROM clause; did you mean "model_id"' in stderr
+
+
+@pytest.mark.parametrize("command", [["query", "select 1"], ["ls"], ["export", "out"]])
+def test_a_version_of_the_curated_records_is_refused(run: Run, command: list[str]) -> None:
+    records = str(Path(__file__).parents[2] / "records")
+    done = run(*command, "--at", "99", "--registry", records)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"--at 99: {records} holds curated records, which have no versions" in done.stderr

@@ -300,3 +300,13 @@ def test_nothing_raw_reaches_a_terminal(
     assert "Traceback" not in shown
     assert "unexpected" not in shown
     assert shown.replace("\n", "").replace("\t", "").isprintable()
+
+
+def test_an_empty_result_is_told_on_a_terminal_alone(
+    environment: dict[str, str], work: Path, run: Run
+) -> None:
+    statement = ["query", "select model_id from results where false"]
+    assert read_terminal(["registry", *statement], environment, work, 80).endswith("0 rows\n")
+    full = read_terminal(["registry", "query", "select 1 as n"], environment, work, 80)
+    assert "0 rows" not in full
+    assert run(*statement).stderr == ""

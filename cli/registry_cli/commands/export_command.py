@@ -17,6 +17,7 @@ from registry_cli.output import (
     open_dataset,
     read_query,
     read_sql,
+    validate_version,
     write_query,
 )
 from registry_cli.output_file import open_output, validate_output
@@ -74,7 +75,9 @@ def command(
     else:
         from registry.store.export import export_folder  # noqa: PLC0415 - heavy
 
-        counts = export_folder(locate(registry_path), target, at, url=url)
+        location = locate(registry_path)
+        validate_version(location, at)
+        counts = export_folder(location, target, at, url=url)
     rows = ", ".join(f"{n} {table}" for table, n in counts.items())
     console.say(f"exported to {target}: {rows}")
 

@@ -15,6 +15,7 @@ from registry.errors import QueryError, UnitError, did_you_mean
 from registry.query.model import Layout, Limits, default_memory_bytes
 from registry.query.params import parse_assignment
 from registry.reading.bounded_file import read_bytes, read_stream
+from registry_cli import console
 from registry_cli.options import Seconds, registry_option
 from registry_cli.output import (
     at_option,
@@ -113,7 +114,9 @@ def command(
         return
     statement, bound = _read_statement(sql, sql_file), _parse_params(params)
     dataset = open_dataset(registry_path, at)
-    write_query(dataset, statement, bound, destination, limits, layout=_LAYOUT)
+    summary = write_query(dataset, statement, bound, destination, limits, layout=_LAYOUT)
+    if summary.is_empty and sys.stderr.isatty():
+        console.hint("0 rows")
 
 
 def _write_schema(dataset: Dataset, relation: str | None, destination: Destination) -> None:
