@@ -6,9 +6,18 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# A deadline, and a limit on how long examples take to make, measure the machine: the first example
+# of a run also reads the contract, and other processes may hold every core. Neither finds a fault
+# of the code.
+settings.register_profile(
+    "loaded machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("loaded machine")
 
 
 @pytest.fixture(scope="session", autouse=True)

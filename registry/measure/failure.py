@@ -24,6 +24,16 @@ _OOM_TEXTS = (
     "cublas_status_alloc_failed",
     "cudnn_status_alloc_failed",
     "std::bad_alloc",
+    "memoryerror",
+)
+
+#: Texts of those who do not say that memory was what they lacked, in lower case: OpenMP for the
+#: stack of a thread, oneDNN for what it computes with, the loader for a library. In a process whose
+#: memory is limited the limit is the likely reason.
+_LIMIT_TEXTS = (
+    "thread creation failed",
+    "could not create a primitive",
+    "failed to map segment from shared object",
 )
 
 #: Functions whose presence in the traceback tells the phase, the most telling first: a recomputed
@@ -88,6 +98,12 @@ def text_says_out_of_memory(text: str) -> bool:
     """Return whether a message is one by which an allocator says that memory ran out."""
     lower = text.lower()
     return any(known in lower for known in _OOM_TEXTS)
+
+
+def text_says_limit(text: str) -> bool:
+    """Return whether a message is one by which a limited process says that its memory ran out."""
+    lower = text.lower()
+    return any(known in lower for known in _LIMIT_TEXTS)
 
 
 #: Texts by which a process says that another one is gone, in lower case.

@@ -38,6 +38,21 @@ _ENDPOINTS = {
     "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
 
+#: Where keys are looked for.
+_KEY_PLACES = {
+    "s3": "in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or in a profile "
+    "(AWS_PROFILE)",
+    "gs": "in the environment (GOOGLE_APPLICATION_CREDENTIALS, or GOOGLE_SERVICE_ACCOUNT)",
+    "az": "in the environment (AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY)",
+}
+
+#: What says which server is meant.
+_SERVER = {
+    "s3": "its endpoint (AWS_ENDPOINT_URL) and region are right",
+    "gs": "the bucket is right",
+    "az": "its account (AZURE_STORAGE_ACCOUNT_NAME) or endpoint (AZURE_STORAGE_ENDPOINT) is right",
+}
+
 #: What a profile says, and the client's names for it.
 _KEYS = {
     "aws_access_key_id": "access_key_id",
@@ -176,7 +191,8 @@ class ObjectStore:
         try:
             yield
         except (self._errors.BaseError, OSError, ValueError) as error:
-            raise StoreError(f"{self._address}: {_reason(self._errors, error)}") from None
+            reason = _reason(self._errors, error, self._address.scheme)
+            raise StoreError(f"{self._address}: {reason}") from None
 
 
 def open_objects(address: Address) -> Objects:
@@ -241,20 +257,19 @@ def _read_section(variable: str, name: str, sections: tuple[str, ...]) -> dict[s
     return next((dict(parser[one]) for one in sections if parser.has_section(one)), {})
 
 
-def _reason(errors: Any, error: Exception) -> str:
+def _reason(errors: Any, error: Exception, scheme: str) -> str:
     """Return what went wrong and the way out, without the client's own text."""
     match = _STATUS.search(str(error))
     status = f" (status {match[1] or match[2]})" if match else ""
     if isinstance(error, (errors.PermissionDeniedError, errors.UnauthenticatedError)):
         return (
             f"the storage refuses access{status}; expected keys that may read, write and list; set "
-            "them in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or in a profile "
-            "(AWS_PROFILE)"
+            f"them {_KEY_PLACES[scheme]}"
         )
     if isinstance(error, (errors.NotFoundError, FileNotFoundError)):
         return f"found no such bucket{status}; expected one that is there; create it first"
     return (
         f"the storage does not answer as expected{status}; tried several times; what was "
-        "written is complete or absent; see that its endpoint (AWS_ENDPOINT_URL) and region are "
-        "right and that it can be reached, then repeat the command"
+        f"written is complete or absent; see that {_SERVER[scheme]} and that it can be reached, "
+        "then repeat the command"
     )

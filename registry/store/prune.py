@@ -53,10 +53,11 @@ def _has_more(folder: Folder, remote: Remote, keep: int) -> bool:
     """Return whether there is more on object storage than some versions and their parts."""
     folder.pull(history=True)
     read_state(folder)
-    versions = list_versions(folder)
-    named = {part for v in versions[-keep:] for part in read_manifest(folder, v).parts}
-    parts = [name.split("/") for name in remote.list_tables() if name.startswith("tables/parts/")]
-    return len(versions) > keep or any(names[2] not in named for names in parts)
+    kept = list_versions(folder)[-keep:]
+    named = {part for version in kept for part in read_manifest(folder, version).parts}
+    needed = {*map(manifest_name, kept), *(f"tables/parts/{part}" for part in named)}
+    there = {"/".join(name.split("/")[:3]) for name in remote.list_tables()}
+    return not there <= needed
 
 
 def _prune(folder: Folder, keep: int) -> list[int]:

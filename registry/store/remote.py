@@ -13,7 +13,8 @@ they made there only if nothing of that name is there, a manifest last:
   that began from the version before it, so that what was there before the fence and is not named
   is needed by nobody. The numbers of removed versions are free again, and a fold that began from
   one of them can put its manifest there. So who has put a manifest then lists them: where a later
-  one is there that was not made from it, it is withdrawn, and the fold begins anew.
+  one is there that was not made from it, it is withdrawn, and the fold begins anew. Where it is
+  killed before, readers pass over what it put, and the next removal takes it away.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from registry.store.parts import CATALOGUE, DESCRIPTION, part_name
 from registry.store.storage import Batch, LocalStorage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from registry.store.address import Address
 
@@ -247,12 +248,35 @@ class Remote:
         while self._fetch(manifest_name(newest + 1)):
             newest += 1
             versions.append(newest)
-        earlier = versions[:-1] if history else []
-        named = [self._pull_manifest(version) for version in earlier]
-        return (
-            self._pull_manifest(newest) if newest else [],
-            [part for parts in named for part in parts],
-        )
+        if not newest:
+            return [], []
+        parts = {version: self._pull_manifest(version) for version in versions[:-1] if history}
+        of_newest = self._pull_manifest(newest)
+        for version in self._find_strays([*parts, newest]):
+            (self.storage.root / manifest_name(version)).unlink()
+            del parts[version]
+        return of_newest, [part for named in parts.values() for part in named]
+
+    def _find_strays(self, versions: list[int]) -> Iterator[int]:
+        """Yield the versions of the copy that did not lead to the newest.
+
+        A fold put them under the number of a removed version, and was killed before it withdrew
+        them. What cannot be read is kept: its reader says so.
+        """
+        after, previous = versions[-1], self._read_link(versions[-1])[1]
+        for version in reversed(versions[:-1]):
+            content_hash, before = self._read_link(version)
+            if previous and content_hash and (version + 1, content_hash) != (after, previous):
+                yield version
+            else:
+                after, previous = version, before
+
+    def _read_link(self, version: int) -> tuple[str | None, str | None]:
+        """Return the hash of a manifest of the copy, and of the one it was made from."""
+        with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
+            document = json.loads(self.storage.get(manifest_name(version)))
+            return document["sha256"], document["previous"]
+        return None, None
 
     def _pull_manifest(self, version: int) -> list[str]:
         name = manifest_name(version)

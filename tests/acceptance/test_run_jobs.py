@@ -130,6 +130,19 @@ def test_out_of_memory_on_cpu_is_an_honest_outcome(tmp_path: Path) -> None:
     assert 0.3 * 2**30 < total(found, "peak_memory") < 1.0 * 2**30
 
 
+def test_whatever_says_so_a_limit_below_the_libraries_own_memory_is_met(tmp_path: Path) -> None:
+    found = run_one(tmp_path, memory_limit="256 MiB")  # an import fails, a thread, or a tensor
+    assert found["outcome"] == "oom", found["outcome_detail"]
+
+
+def test_pythons_own_objects_meet_the_limit_too(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    row = json.dumps({"input_ids": [1000 * (n % 2) + n for n in range(128)]})
+    path.write_text(f"{row}\n" * 100_000)
+    found = run_one(tmp_path, memory_limit="0.7 GiB", dataset=str(path))
+    assert (found["outcome"], found["outcome_detail"]) == ("oom", "MemoryError")
+
+
 def test_ln_tuning_trains_the_norms_alone(tmp_path: Path) -> None:
     found = run_one(tmp_path, method="ln_tuning")
     assert found["outcome"] == "ok"

@@ -49,6 +49,14 @@ def test_what_no_node_has_is_refused_at_once(sweeps: Any, ask: tuple[str, ...]) 
     assert not (sweeps.folder / "runs").exists()
 
 
+def test_a_trial_on_two_nodes_is_refused_at_once(sweeps: Any, ask: tuple[str, ...]) -> None:
+    said = sweeps.run(sweeps.write_plan(device="auto", n_nodes=2), *ask, status=1)
+    assert (
+        "n_nodes: found 2; expected 1 with --backend ray; run the plan with --backend slurm" in said
+    )
+    assert not (sweeps.folder / "runs").exists()
+
+
 def test_a_cluster_that_is_not_there_is_said_at_once(sweeps: Any, ray_cluster: Any) -> None:
     assert ray_cluster.address
     plan = sweeps.write_plan()

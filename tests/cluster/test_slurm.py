@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -46,6 +48,15 @@ def test_what_no_node_has_is_refused_before_anything_is_submitted(sweeps: Any) -
     said = sweeps.run(plan, "--backend", "slurm", "--partition", "gpu", status=1)
     assert "no node is up in partition gpu; expected one of sim* (up, 2 nodes)" in said
     assert not (sweeps.folder / "runs").exists()
+
+
+def test_a_job_that_fails_before_its_trial_begins_says_where_its_output_is(sweeps: Any) -> None:
+    failing = ("--sbatch", "error=/nonexistent/folder/file")  # it cannot be opened
+    said = sweeps.run(sweeps.write_plan(), "--backend", "slurm", *failing, status=1)
+    found = re.search(r"never began: slurm \(FAILED\); see in (\S+) what its job said", said)
+    assert found, said
+    assert Path(found[1]).is_dir()
+    assert sweeps.recorded() == []
 
 
 def start_stepping(sweeps: Any, slurm: Any, wait_until: Wait) -> tuple[Any, str]:

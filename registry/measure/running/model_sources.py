@@ -29,9 +29,6 @@ _LARGEST_CONFIG = 2**20
 #: Largest number in a configuration.
 _LARGEST_NUMBER = 10**15
 
-#: Names of fields by which transformers finds code, kernels, weights or folders.
-_LOADS = re.compile(r"auto_map|attn_impl|quantization_config|backbone|custom|kernel|code|_path$")
-
 _WORD = re.compile(r"[\w.+-]{1,64}")
 
 #: Names of repositories of the hub.

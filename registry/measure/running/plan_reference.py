@@ -91,7 +91,8 @@ settings in common with it; `--dry-run` does so from results that are there alre
 the steps of running trials are shown.
 
 Trials that ended ok or out of memory are not run again in the same environment; failed ones are.
-After Ctrl-C, the same command goes on with the others.
+After Ctrl-C, the same command goes on with the others. While a call runs, another one that has
+trials with it in common is refused.
 
 - **On GPUs** trials run side by side as long as there are free GPUs: each sees its own alone
   (`CUDA_VISIBLE_DEVICES`). `--parallel 1` runs them one by one.

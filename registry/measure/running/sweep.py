@@ -12,6 +12,7 @@ from registry.measure.child_process import interrupted_by_signals, no_one_left_b
 from registry.measure.record_files import write_json
 from registry.measure.releases import add_provenance
 from registry.measure.running.backends.local import Local
+from registry.measure.running.held_trials import hold_trials
 from registry.measure.running.places import SUBMISSION_NAME, find_places, is_done, read_seconds
 from registry.measure.running.time_left import TimeLeft
 from registry.measure.running.trial_labels import label_trials
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from registry.catalogue import Catalogue
     from registry.measure.running.backends.interface import Backend, TrialJob
+    from registry.measure.running.held_trials import Held
     from registry.measure.running.plan import Plan
     from registry.measure.running.trial_run import TrialResult
     from registry.measure.running.trials import Trial
@@ -116,30 +118,34 @@ def run_plan(  # noqa: PLR0913 - the options of the command, by keyword
 
     A trial that fails in any way is a result; the sweep goes on. On Ctrl-C the running trials are
     killed and dropped, and the sweep returns with ``interrupted``. Raises SourceError for a plan
-    that names what does not exist, or asks for more GPUs than there are. A RegistryError of ``add``
-    is noted in ``refused`` and the sweep goes on; whatever else it raises is passed on.
+    that names what does not exist, asks for more GPUs than there are, or has a trial that another
+    call runs at the time. A RegistryError of ``add`` is noted in ``refused`` and the sweep goes on;
+    whatever else it raises is passed on.
     """
     trials = expand_trials(plan, catalogue)
     backend = backend or Local()
     backend.check(trials)
     sweep = Sweep(left=list(trials), labels=label_trials(trials))
     places = find_places(trials, Path(folder), backend)
-    report = _Report(trials, sweep, progress)
-    waiting = []
-    for trial in trials:
-        place = places[trial.trial_id]
-        if resume and is_done(place):
-            report.skip(trial, place)
-        else:
-            waiting.append((trial, place))
-    take_in = partial(_take_in, sweep=sweep, add=add, catalogue=catalogue)
-    try:
-        with interrupted_by_signals(), no_one_left_behind(grace_seconds=0):
-            _run_all(waiting, backend, report, take_in, watch_steps=watch_steps)
-    except KeyboardInterrupt:
-        sweep.interrupted = True
-    finally:
-        backend.cancel()
+    report = _Report(trials, sweep, progress, _WATCH_SECONDS if watch_steps else None)
+    undone = {place for place in places.values() if not (resume and is_done(place))}
+    with hold_trials(Path(folder), {place.name for place in undone}, origin=plan.name) as held:
+        waiting = []
+        for trial in trials:
+            place = places[trial.trial_id]
+            if place not in undone or (resume and is_done(place)):  # done by another call just now
+                report.skip(trial, place)
+            else:
+                waiting.append((trial, place))
+        take_in = partial(_take_in, sweep=sweep, add=add, catalogue=catalogue)
+        try:
+            with interrupted_by_signals(), no_one_left_behind(grace_seconds=0):
+                _run_all(waiting, backend, report, take_in, held)
+        except KeyboardInterrupt:
+            sweep.interrupted = True
+        finally:
+            if not held.lost:  # what runs is the other call's
+                backend.cancel()
     return sweep
 
 
@@ -148,8 +154,7 @@ def _run_all(
     backend: Backend,
     report: _Report,
     take_in: Callable[[TrialJob], TrialResult | None],
-    *,
-    watch_steps: bool,
+    held: Held,
 ) -> None:
     """Run trials in their order, each as soon as there is a place for it."""
     while waiting or backend.running:
@@ -159,7 +164,8 @@ def _run_all(
         report.note_running(backend.running)
         for job in started:
             report.start(job.trial)
-        ended = backend.poll(_WATCH_SECONDS if watch_steps else None)
+        ended = backend.poll(report.watch_seconds)
+        held.require()
         report.note_running([*backend.running, *ended])
         for job in ended:
             result = take_in(job)
@@ -167,7 +173,7 @@ def _run_all(
                 report.finish(result)
             if job.then == "again":
                 waiting.append((job.trial, job.place))
-        if watch_steps and not ended:
+        if report.watch_seconds and not ended:
             report.step(backend.running)
 
 
@@ -206,12 +212,20 @@ def _take_in(
 
 
 class _Report:
-    """Says where a sweep is, with an estimate of the time left."""
+    """Says where a sweep is, with an estimate of the time left.
+
+    ``watch_seconds`` lie between two looks at the steps of running trials; None for no look.
+    """
 
     def __init__(
-        self, trials: Sequence[Trial], sweep: Sweep, progress: Callable[[Progress], object]
+        self,
+        trials: Sequence[Trial],
+        sweep: Sweep,
+        progress: Callable[[Progress], object],
+        watch_seconds: float | None,
     ) -> None:
         self.sweep = sweep
+        self.watch_seconds = watch_seconds
         self._time_left = TimeLeft(trials)
         self._places = {trial.trial_id: number for number, trial in enumerate(trials, 1)}
         self._progress = progress

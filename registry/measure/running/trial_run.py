@@ -21,6 +21,7 @@ from registry.measure.failure import (
     Failure,
     rank_outcome,
     shorten,
+    text_says_limit,
     text_says_out_of_memory,
 )
 from registry.measure.matching import match_to_catalogue
@@ -50,8 +51,8 @@ _LAST_WORDS = 20_000
 #: How the last line of a traceback begins.
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception)\b")
 
-#: What OpenMP says where it cannot map a thread's stack; the limit is why, where there is one.
-_NO_THREAD = "thread creation failed"
+#: The part of its limit that a job has used at least where the limit is what it met.
+_MET = 0.5
 
 
 @dataclass(frozen=True)
@@ -220,13 +221,26 @@ def judge(
         return Failure("interrupted", f"time limit of {limit:g} s", None)
     if finished.stopped_by is not None:
         return Failure("interrupted", f"stopped by {finished.stopped_by}")
-    if told == "ok" and finished.returncode == 0:
+    if told == "oom" or (told == "ok" and finished.returncode == 0):
         return None
-    if told in ("oom", "error"):
-        return None
-    if trial.settings.memory_limit_bytes and _NO_THREAD in last_words.lower():
-        return Failure("oom", "no memory for a thread within the limit")
+    met = _judge_limit(document, trial, last_words)
+    if met is not None or told == "error":
+        return met
     return _judge_exit(finished, last_words, has_record=document is not None)
+
+
+def _judge_limit(document: Row | None, trial: Trial, last_words: str) -> Failure | None:
+    """Return that a job met its memory limit, where it says so in words that leave it open."""
+    limit = trial.settings.memory_limit_bytes
+    observation = document["observations"][0] if document is not None else {}
+    own = observation.get("outcome_detail") if observation.get("outcome") == "error" else None
+    if limit is None or not text_says_limit(own or last_words):
+        return None
+    figures = observation.get("measurements", ())
+    peaks = [row["value"] for row in figures if row["metric"] == "peak_memory"]
+    if peaks and max(peaks) < limit * _MET:
+        return None
+    return Failure("oom", f"at the memory limit: {own}" if own else "at the memory limit")
 
 
 def _judge_exit(finished: Finished, last_words: str, *, has_record: bool) -> Failure:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # it ships no types
 
@@ -234,7 +234,7 @@ def _structure_is_valid(document: Any) -> bool:
     return True
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(_objects("Submission"))
 def test_documents_made_from_the_schema_are_valid_by_the_model(document: dict[str, Any]) -> None:
     assert VALIDATOR.is_valid(document)
@@ -242,7 +242,7 @@ def test_documents_made_from_the_schema_are_valid_by_the_model(document: dict[st
     assert _structure_is_valid(document)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(_objects("Submission"), st.data())
 def test_a_foreign_value_is_judged_alike_by_schema_and_validation(
     document: dict[str, Any], data: st.DataObject

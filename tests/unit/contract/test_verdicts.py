@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pandera.errors import SchemaErrors
 
@@ -130,7 +130,7 @@ def _has_a_form_of_its_own(column: Column, value: Any) -> bool:
 @pytest.mark.parametrize(
     ("table", "column"), COLUMNS, ids=[f"{table}.{column.name}" for table, column in COLUMNS]
 )
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8)
 @given(data=st.data())
 def test_a_value_gets_the_same_verdict(table: str, column: Column, data: st.DataObject) -> None:
     value = data.draw(_values(column))

@@ -411,6 +411,46 @@ def test_a_fence_under_the_number_of_a_removed_version_removes_nothing(
     assert check_registry(open_shared(place).location).problems == ()
 
 
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("n_between", [1, 2])
+def test_a_fold_killed_before_it_withdrew_its_version_harms_nobody(
+    place: Path, n_between: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late, other = open_shared(place), open_shared(place)
+    add_numbers(other, 1)
+    other.fold()
+    add_numbers(late, 2, 3)
+
+    def overtake() -> None:
+        for number in range(4, 4 + n_between):
+            add_numbers(other, number)
+            other.fold()
+        prune(other.location.own)
+
+    def be_killed(*_: object) -> None:
+        raise Killed
+
+    put_late(monkeypatch, overtake)
+    with monkeypatch.context() as patch:
+        patch.setattr(Remote, "withdraw", be_killed)
+        with pytest.raises(Killed):
+            late.fold()
+    newest = 2 + n_between
+    expected = ["manifest-000002.json", f"manifest-{newest:06d}.json", "parts"]
+    assert names(place, "tables") == expected
+    everything = [f"run-{number}" for number in range(1, 4 + n_between)]
+    for _ in range(2):
+        fresh = open_shared(place)
+        assert run_ids(fresh) == everything
+        assert check_registry(fresh.location).problems == ()
+        assert list_versions(pulled(place))[-1] >= newest
+        prune(fresh.location.own)
+    assert "manifest-000002.json" not in names(place, "tables")
+
+
 def test_history_is_removed_though_another_commits_after_the_fold(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

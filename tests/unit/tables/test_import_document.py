@@ -81,7 +81,10 @@ def test_importing_twice_gives_the_same_bytes(source_id: str, catalogue: Catalog
     assert len(texts) == 1
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(  # what is named here stands in place of the profile's
+    max_examples=25,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(10, 12)), min_size=1, max_size=8))
 def test_every_row_is_cited_once_and_no_figure_is_lost(
     importer: Importer, rows: list[tuple[int, int]]

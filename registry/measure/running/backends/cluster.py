@@ -72,12 +72,14 @@ class Fate:
         again: Whether it ended through no fault of the trial and nobody's wish.
         goes_on: Whether the engine itself runs it once more.
         out_of_memory: Whether its processes were killed for want of memory.
+        output: The folder of what a job wrote that ended by itself; None for others.
     """
 
     said: str
     again: bool = False
     goes_on: bool = False
     out_of_memory: bool = False
+    output: str | None = None
 
 
 @dataclass(eq=False, kw_only=True)
@@ -223,7 +225,8 @@ class Cluster:
         if not fitting:
             raise SourceError(
                 f"found a trial that asks for {n_gpus} GPUs and {self._n_cpus or 1} processors of "
-                f"one node; expected no more than a node has: {self._format_shapes()}"
+                f"one node; expected no more than a node has: {self._format_shapes()}; change "
+                "n_gpus of the plan, or --cpus"
             )
         return fitting
 
@@ -344,7 +347,8 @@ class Cluster:
         said = f"{self._engine.name} ({fate.said})"
         seconds = job.finished.seconds if job.finished else job.seconds()
         if not job.read_node():
-            job.trouble = f"it never began: {said}; run the same plan again to submit it anew"
+            why = f"; see in {fate.output} what its job said, and mend that" if fate.output else ""
+            job.trouble = f"it never began: {said}{why}; run the same plan again to submit it anew"
         elif fate.out_of_memory:
             job.finished = Finished(-signal.SIGKILL, seconds, kernel_oom_kills=1)
         else:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,6 +52,9 @@ _ENDED = {
     "SPECIAL_EXIT": False,
     "TIMEOUT": False,
 }
+
+#: States of jobs whose script has ended by itself.
+_RAN = ("COMPLETED", "FAILED")
 
 #: Ports at which the processes of trials on several nodes meet: that of the job's number.
 _FIRST_PORT, _N_PORTS = 20_000, 10_000
@@ -159,7 +162,7 @@ class Slurm:
         if jobs:
             self._ask_states()
         return {
-            job.ticket: fate
+            job.ticket: _locate_output(job, fate)
             for job in jobs
             if (fate := _judge(self._states.get(str(job.handle)), job.restart)) is not None
         }
@@ -245,6 +248,13 @@ def _judge(known: tuple[str, int] | None, restart: int) -> Fate | None:
     if state not in _ENDED:
         return None
     return Fate(state, again=_ENDED[state], out_of_memory=state == "OUT_OF_MEMORY")
+
+
+def _locate_output(job: ClusterJob, fate: Fate) -> Fate:
+    """Return a fate with the folder of what the job wrote, where its script ended by itself."""
+    if fate.said not in _RAN:
+        return fate
+    return replace(fate, output=str(job.place.parent / _FOLDER / str(job.handle)))
 
 
 def _ask(*command: str) -> list[str]:

@@ -29,6 +29,7 @@ from registry.measure.running.backends.attempt import (
 )
 from registry.measure.running.backends.cluster import Cluster, ClusterJob, Fate, Shape, count_beside
 from registry.measure.running.backends.ray_cluster import Ray
+from registry.measure.running.held_trials import FOLDER
 from registry.measure.running.plan import parse_plan
 from registry.measure.running.sweep import Sweep, run_plan
 from registry.measure.running.trial_run import Team, job_command
@@ -162,6 +163,16 @@ def test_a_job_that_never_began_has_no_record_and_its_trial_is_left(tmp_path: Pa
     assert len(sweep.left) == 1
 
 
+def test_of_a_job_that_ended_before_its_trial_began_the_output_is_named(tmp_path: Path) -> None:
+    fate = Fate("before: FAILED", output="runs/slurm/7")
+    sweep, _ = sweep_of(tmp_path, Engine([None], [fate]))
+    (said,) = sweep.not_begun
+    assert said == (
+        "m lora 8: it never began: engine (before: FAILED); see in runs/slurm/7 what its job said, "
+        "and mend that; run the same plan again to submit it anew"
+    )
+
+
 def test_a_job_killed_for_want_of_memory_is_out_of_memory(tmp_path: Path) -> None:
     fate = Fate("OUT_OF_MEMORY", out_of_memory=True)
     _, (row,) = sweep_of(tmp_path, Engine([None], [fate]))
@@ -203,6 +214,37 @@ def test_a_cancelled_sweep_leaves_no_claim(tmp_path: Path) -> None:
     assert not (tmp_path / "place" / CLAIM_NAME).exists()
 
 
+def test_of_two_calls_at_once_the_second_is_refused_and_nothing_runs_twice(tmp_path: Path) -> None:
+    second = Engine([OK] * 2)
+
+    class First(Engine):
+        def find_fates(self, jobs: Sequence[ClusterJob]) -> dict[str, Fate]:
+            with pytest.raises(SourceError, match="found 2 of 2 trials in the hands of another"):
+                sweep_of(tmp_path, second, 2)
+            return super().find_fates(jobs)
+
+    _, rows = sweep_of(tmp_path, First([OK] * 2), 2)
+    assert len(rows) == 2
+    assert second.orders == []
+    assert sweep_of(tmp_path, Engine([OK] * 2), 2)[0].refused == []
+
+
+def test_a_call_that_was_taken_for_dead_records_nothing_and_leaves_the_jobs(tmp_path: Path) -> None:
+    class Suspended(Engine):
+        def find_fates(self, jobs: Sequence[ClusterJob]) -> dict[str, Fate]:
+            assert len(jobs) == 2
+            for word in (tmp_path / "runs" / FOLDER).iterdir():  # as who takes over does
+                word.unlink()
+            return {}  # the second one is under way
+
+    engine = Suspended([OK, None])
+    with pytest.raises(SourceError, match="another call runs these trials now"):
+        sweep_of(tmp_path, engine, 2)
+    assert engine.cancelled == []
+    assert len(list(tmp_path.rglob(CLAIM_NAME))) == 2
+    assert not list(tmp_path.rglob("submission.json"))
+
+
 def test_no_more_are_submitted_than_may_run_at_once(tmp_path: Path) -> None:
     backend = Cluster(Engine([None] * 3), parallel=2)
     waiting = [(trial, tmp_path / trial.trial_id) for trial in trials_of(3)]
@@ -220,7 +262,7 @@ def test_a_trial_asks_for_its_share_of_a_node(tmp_path: Path) -> None:
         backend.check(trials_of(n_gpus=5))
     assert str(caught.value) == (
         "found a trial that asks for 5 GPUs and 1 processors of one node; expected no more than a "
-        "node has: 2 x (4 GPUs, 8 processors)"
+        "node has: 2 x (4 GPUs, 8 processors); change n_gpus of the plan, or --cpus"
     )
 
 

@@ -84,6 +84,8 @@ elif name == "exception":
     raise RuntimeError("no such thing as a free lunch")
 elif name == "oom":
     raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 5 bytes")
+elif name == "memory":
+    raise MemoryError
 elif name == "sigkill":
     os.kill(os.getpid(), 9)
 elif name == "segfault":
@@ -161,6 +163,7 @@ def run(name: str, folder: Path, python: str, **settings: Any) -> TrialResult:
     [
         ("exception", "error", "exit status 1: RuntimeError: no such thing as a free lunch"),
         ("oom", "oom", "exit status 1; its last words speak of memory"),
+        ("memory", "oom", "exit status 1; its last words speak of memory"),
         ("sigkill", "interrupted", "killed by signal 9 (SIGKILL)"),
         ("segfault", "error", "killed by signal 11 (SIGSEGV)"),
         ("garbage", "error", "exit status 0, but the job left no readable result"),
@@ -196,6 +199,39 @@ def test_a_process_of_several_that_the_kernel_killed_is_out_of_memory() -> None:
     assert found is not None
     assert found.outcome == "oom"
     assert "rank 1 failed first: killed by signal 9 (SIGKILL) while the kernel" in found.detail
+
+
+PRIMITIVE = "RuntimeError: could not create a primitive"
+
+
+@pytest.mark.parametrize(
+    ("limit", "peak", "outcome"),
+    [("1 GiB", 900, "oom"), ("1 GiB", None, "oom"), ("9 GiB", 900, None), (None, 900, None)],
+)
+def test_words_that_leave_it_open_mean_the_limit_where_it_was_near(
+    limit: str | None, peak: int | None, outcome: str | None
+) -> None:
+    stated = {"memory_limit": limit} if limit else {}
+    (trial,) = make_trials("tiny", **stated)
+    document = describe_unfinished(trial.as_spec(), Failure("error", PRIMITIVE))
+    figures = [{"metric": "peak_memory", "value": peak * 2**20}] if peak else []
+    document["observations"][0]["measurements"] = figures
+    found = judge(Finished(1, 1.0), document, trial, "")
+    assert (found and found.outcome) == outcome
+    if found:
+        assert found.detail == f"at the memory limit: {PRIMITIVE}"
+
+
+@pytest.mark.parametrize("limit", ["1 GiB", None])
+def test_a_thread_that_could_not_be_had_is_the_limits_fault_if_there_is_one(
+    limit: str | None,
+) -> None:
+    (trial,) = make_trials("tiny", **({"memory_limit": limit} if limit else {}))
+    said = "OMP: Error #34: System unable to allocate\nlibgomp: Thread creation failed: no resource"
+    said = said.partition("\n")[2]
+    found = judge(Finished(1, 1.0), None, trial, said)
+    assert found is not None
+    assert found.outcome == ("oom" if limit else "error")
 
 
 def test_all_trials_of_a_plan_are_one_source_that_is_named_after_it(
