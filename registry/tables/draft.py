@@ -10,13 +10,15 @@ import yaml
 
 from registry.tables.cell_reader import bare_text, footnote_of, is_absent
 from registry.tables.column_spec import SHARED_METRICS
+from registry.tables.guess_apart import find_untold
+from registry.tables.guess_figures import doubt_of_context
 from registry.tables.guess_settings import (
-    OPEN,
     guess_pivots,
     guess_table,
     names_number_of_cards,
     values_of,
 )
+from registry.tables.guess_words import OPEN
 from registry.tables.inline import plain_text
 from registry.tables.matching import TABLE_SUFFIXES
 from registry.tables.transposed import transpose
@@ -39,7 +41,22 @@ _MOST_TEXTS = 60
 _FEWEST_COLUMNS = 3
 
 #: Columns of the contract whose texts are listed one by one, with what each means.
-_LISTED: Final = ("model_id", "gpu_id", "method", "compute_dtype", "outcome")
+_LISTED: Final = (
+    "model_id",
+    "gpu_id",
+    "method",
+    "compute_dtype",
+    "quant_bits",
+    "optimizer",
+    "sharding",
+    "offload",
+    "attention",
+    "outcome",
+)
+#: Columns of yes and no, listed where other words stand for them.
+_SWITCHES: Final = ("gradient_checkpointing", "packing")
+_YES_OR_NO: Final = ("yes", "no", "true", "false")
+_TELLS_APART: Final = "rows alike in all else differ in it: what it means, or {ignore: why}"
 _METRIC: Final = re.compile(r"(?i)metrics?|measure(?:ment)?s?|指标")
 _REQUIRED: Final = ("model_id", "method", "gpu_id", "n_gpus")
 
@@ -170,6 +187,12 @@ def _look_at(table: RawTable, catalogue: Catalogue) -> _Look:
 
 def _look_upright(table: RawTable, catalogue: Catalogue) -> _Look:
     guesses = guess_table(table, catalogue)
+    context = doubt_of_context((*table.heading[-1:], *table.prose))
+    if context is not None:
+        guesses = {
+            name: replace(guess, doubt=context) if guess.metric else guess
+            for name, guess in guesses.items()
+        }
     pivots = guess_pivots(table, guesses, catalogue)
     pivoted = {name for pivot in pivots for name in pivot.names}
     others = {name: guess for name, guess in guesses.items() if name not in pivoted}
@@ -234,13 +257,30 @@ class _Drafter:
     def _draft_columns(self, look: _Look) -> Iterator[tuple[str, list[str]]]:
         """Yield the columns that look like something, each with its lines."""
         taken: set[str] = set()
+        untold = find_untold(look.table, self._meanings(look), _unread(look))
         for name, guess in look.guesses.items():
             if guess.metric is not None:
-                one_card = look.is_of_one_card
-                yield name, [f"      {_yaml(name)}: {_draft_figure(guess, one_card=one_card)}"]
+                figure = _draft_figure(guess, one_card=look.is_of_one_card)
+                yield name, [f"      {_yaml(name)}: {figure}"]
+            elif guess.doubt is not None:
+                yield name, [f"      {_yaml(name)}: {_yaml({'ignore': guess.doubt.reason})}"]
+            elif name in untold:
+                yield name, [f"      {_yaml(name)}: {_yaml(OPEN)}  # {_TELLS_APART}"]
             elif guess.to is not None and guess.to not in taken:
                 taken.add(guess.to)
                 yield name, list(self._draft_values(name, guess.to, look.texts_of(name)))
+
+    def _meanings(self, look: _Look) -> dict[str, dict[str, str]]:
+        """Return what each text of a column that is read says, by column."""
+        read = {name: guess.to for name, guess in look.guesses.items() if guess.to is not None}
+        return {
+            name: {
+                text: repr(values_of(to, text, self._catalogue)) if to in _LISTED else text
+                for text in look.texts_of(name)
+            }
+            for name, to in read.items()
+            if name not in _unread(look)
+        }
 
     def _draft_pivot(self, pivot: PivotGuess) -> Iterator[str]:
         """Yield the lines of columns of which each makes an observation."""
@@ -255,7 +295,7 @@ class _Drafter:
             yield f"        to: {pivot.to}"
         if pivot.to == "seq_len" and any(map(_is_in_thousands, pivot.labels)):
             yield f"        k_is: {OPEN!r}  # 1000 or 1024"
-        yield f"        cell: {_draft_figure(pivot.cell, pivot.beside)}"
+        yield f"        cell: {_draft_figure(pivot.cell, pivot.beside, in_pivot=True)}"
 
     def _draft_defaults(self, look: _Look) -> Iterator[str]:
         """Yield what the rows do not state: what every observation needs, and its cards."""
@@ -275,7 +315,7 @@ class _Drafter:
         is_long = any(map(_is_in_thousands, given))
         if to == "seq_len" and is_long:
             yield f"      {_yaml(name)}: {{to: seq_len, k_is: {OPEN!r}}}  # 1000 or 1024"
-        elif to not in _LISTED or len(given) > _MOST_TEXTS:
+        elif not _is_listed(to, given) or len(given) > _MOST_TEXTS:
             yield f"      {_yaml(name)}: {{to: {to}}}"
         else:
             yield f"      {_yaml(name)}:"
@@ -283,6 +323,25 @@ class _Drafter:
             for text in dict.fromkeys(map(plain_text, given)):
                 said = values_of(to, text, self._catalogue)
                 yield f"          {_yaml(text)}: {_yaml(said)}"
+
+
+def _unread(look: _Look) -> list[str]:
+    """Return the columns that look like nothing, or like what another says already."""
+    known: dict[str, str] = {}
+    for name, guess in look.guesses.items():
+        if guess.to is not None and guess.metric is None and guess.doubt is None:
+            known.setdefault(guess.to, name)
+    return [
+        name
+        for name, guess in look.guesses.items()
+        if guess.metric is None and guess.doubt is None and name not in known.values()
+    ]
+
+
+def _is_listed(to: str, texts: list[str]) -> bool:
+    """Return whether a draft lists the texts of a column of the contract."""
+    is_plain = all(bare_text(text).lower() in _YES_OR_NO for text in texts)
+    return to in _LISTED or (to in _SWITCHES and not is_plain)
 
 
 def _names_numbers(look: _Look) -> bool:
@@ -296,12 +355,16 @@ def _is_in_thousands(text: str) -> bool:
     return re.fullmatch(r"[0-9.]+\s*[kKM]", bare_text(text)) is not None
 
 
-def _draft_figure(guess: Guess, beside: str | None = None, *, one_card: bool = False) -> str:
+def _draft_figure(
+    guess: Guess, beside: str | None = None, *, one_card: bool = False, in_pivot: bool = False
+) -> str:
     """Return the meaning of a figure; ``beside`` is the text elsewhere that gives its unit.
 
-    Of runs on one card nobody needs to say whose figure it is.
+    Of runs on one card nobody needs to say whose figure it is. What the columns of a pivot are
+    called is their setting, so that their unit is enough to tell what they measure.
     """
-    figure: dict[str, Any] = {"metric": guess.metric}
+    doubt = guess.doubt if guess.doubt and (guess.doubt.is_by_name or not in_pivot) else None
+    figure: dict[str, Any] = {"metric": OPEN if doubt else guess.metric}
     if guess.metric in SHARED_METRICS and not one_card:
         is_share = guess.header.per_gpu and guess.metric != "peak_memory"
         figure["scope"] = "mean_gpu" if is_share else OPEN
@@ -315,7 +378,12 @@ def _draft_figure(guess: Guess, beside: str | None = None, *, one_card: bool = F
         figure |= {"default_unit": OPEN, "default_reason": OPEN}
     if guess.header.clock == "h:mm":
         figure |= {"read_as": "h:mm", "reason": "the header says h:mm"}
+    if guess.divide_by is not None and not doubt:
+        of_steps = f"the header says that it is the time of {guess.divide_by:,} steps"
+        figure |= {"divide_by": guess.divide_by, "because": of_steps}
     text = _yaml({"figure": figure})
+    if doubt is not None:
+        return f"{text}  # {doubt.reason}; else {{ignore: why}}"
     return f"{text}  # {_scopes(guess)}" if figure.get("scope") == OPEN else text
 
 
