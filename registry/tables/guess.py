@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from registry.tables.cell_reader import bare_text, is_absent
@@ -111,9 +111,10 @@ _RATES: Final = {
 }
 #: Metrics of which a number alone says nothing.
 _WITH_UNIT: Final = ("peak_memory", "total_time", "step_time", "sample_time", "flops_per_second")
-_KINDS: Final = ("reserved", "allocated", "active")
+_KINDS: Final = {"reserved": "reserved", "alloc": "allocated", "active": "active"}
 _STATISTICS: Final = {"average": "mean", "avg": "mean", "mean": "mean", "median": "median"}
-_NUMBER: Final = re.compile(NUMBER)
+_BRACKETED: Final = re.compile(r"[(\[][^)\]]*[)\]]")
+_NUMBER: Final = re.compile(r"[0-9][0-9.,]*")
 _LABEL: Final = re.compile(rf"{NUMBER}\s*(?P<label>[^\W\d_][^\s(]*)?", re.IGNORECASE)
 
 #: Share of the cells that say something that must be figures.
@@ -126,7 +127,8 @@ class Guess:
 
     ``unit`` is the header's, as its cells have none; ``header`` all that the name says.
     ``lacks_unit`` says that neither does, although the metric needs one. ``divide_by`` is what the
-    header says a figure to be of: 1,000 steps. ``doubt`` is why the metric is not sure.
+    header says a figure to be of: 1,000 steps. ``doubt`` is why the metric is not sure. ``parts``
+    are the figures of a cell of several, of which the guess itself is the first.
     ``is_figures`` says whether its cells are figures, of whatever; ``is_words`` whether they are
     nothing but outcomes such as OOM.
     """
@@ -140,6 +142,7 @@ class Guess:
     lacks_unit: bool = False
     divide_by: int | None = None
     doubt: Doubt | None = None
+    parts: tuple[Guess, ...] = ()
     is_figures: bool = False
     is_words: bool = False
 
@@ -170,6 +173,9 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
     said = [bare_text(cell) for cell in cells if not is_absent(cell, ())]
     header = read_header(name)
     name = spoken(name)
+    parts = _guess_parts(name, header, said)
+    if parts:
+        return replace(parts[0], parts=parts, doubt=_doubt_of_parts(parts))
     figures = [text for text in said if _figure_label(text) is not None]
     words = [text for text in said if parse_outcome_word(text).kind != "other"]
     is_figures = bool(figures) and len(figures) >= _MOST * max(1, len(said) - len(words))
@@ -186,13 +192,55 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
         metric=metric,
         unit=None if in_cells else header.unit,
         header=header,
-        kind=next((kind for kind in _KINDS if kind in name.lower()), None),
+        kind=next((kind for word, kind in _KINDS.items() if word in name.lower()), None),
         statistic=next((s for word, s in _STATISTICS.items() if word in name.lower()), None),
         divide_by=count_steps(name) if metric == "step_time" else None,
         doubt=_find_doubt(name, metric, header, figures),
         lacks_unit=metric in _WITH_UNIT and header.unit is None and all(map(_is_bare, figures)),
         is_figures=True,
     )
+
+
+def _guess_parts(name: str, header: Header, said: Sequence[str]) -> tuple[Guess, ...]:
+    """Return what the figures of cells such as ``37.1G / 2.3s/it`` look like; none of one each."""
+    cells = [text for text in said if parse_outcome_word(text).kind == "other"]
+    split = [_split_figures(text) for text in cells]
+    n_parts = max(map(len, split), default=1)
+    whole = [parts for parts in split if len(parts) == n_parts]
+    if n_parts == 1 or len(whole) < _MOST * len(cells):
+        return ()
+    named = _BRACKETED.sub(" ", name).split("/")
+    columns = list(zip(*whole, strict=True))
+    if len(named) == n_parts and header.dimension in ("memory", None):
+        unit = f" ({header.unit})" if header.unit else ""
+        names = [f"{part.strip()}{unit}" for part in named]
+    elif all(_figure_label(part) for parts in whole for part in parts):
+        names = [_named_by_label(cells[0]) for cells in columns]
+    else:
+        return ()
+    parts = tuple(guess_column(part, cells) for part, cells in zip(names, columns, strict=True))
+    return parts if all(part.metric for part in parts) else ()
+
+
+def _split_figures(text: str) -> list[str]:
+    """Return the figures of a cell between slashes, first of all those with blanks around them."""
+    for between in (r"\s+/\s+", r"\s*/\s*"):
+        parts = re.split(between, text.strip())
+        if len(parts) > 1 and all(_figure_label(part) is not None for part in parts):
+            return parts
+    return [text]
+
+
+def _named_by_label(cell: str) -> str:
+    """Return a name for one part of a cell of which only the unit tells what it measures."""
+    return "memory" if (_figure_label(cell) or "") == "G" else ""
+
+
+def _doubt_of_parts(parts: Sequence[Guess]) -> Doubt | None:
+    doubt = next((part.doubt for part in parts if part.doubt and part.doubt.is_by_name), None)
+    if len({(part.metric, part.kind, part.statistic) for part in parts}) < len(parts):
+        return doubt or Doubt("the cells hold several figures of one kind")
+    return doubt
 
 
 def _find_doubt(name: str, metric: str, header: Header, figures: Sequence[str]) -> Doubt | None:
@@ -205,7 +253,8 @@ def _find_doubt(name: str, metric: str, header: Header, figures: Sequence[str]) 
     label = next((label for label in map(_figure_label, figures) if label), None)
     if label and parse_rate_unit(label):
         return None
-    return find_time_doubt(name, metric, header.unit or label)
+    spelled = units_by_spelling("duration").get(label or "")
+    return find_time_doubt(name, metric, header.unit or (spelled.symbol if spelled else None))
 
 
 def _is_bare(text: str) -> bool:

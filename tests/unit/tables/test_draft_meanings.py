@@ -142,6 +142,7 @@ def test_a_remark_behind_a_model_is_not_dropped(tmp_path: Path, catalogue: Catal
         ("Time", "35min", "total_time"),
         ("Time (s)", "30", None),
         ("Time", "1.2s", None),
+        ("Time", "1.2 sec", None),
         ("Latency (ms)", "5", None),
         ("Step latency p99 first token (ms)", "5", None),
         ("Epoch time", "3600 s", None),
@@ -343,3 +344,52 @@ def test_a_column_of_numbers_is_asked_for_where_no_text_tells(
 ) -> None:
     document = "Method,Depth,Loss,VRAM\nLoRA,1,1.5,20.5GB\nLoRA,2,1.6,21.5GB\n"
     assert draft(tmp_path, catalogue, document)["columns"]["Depth"] == "?"
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "parts"),
+    [
+        ("Cost", "37.1G / 2.3s/it", ["peak_memory", "step_time"]),
+        ("Memory / speed", "20GB / 5 samples/s", ["peak_memory", "samples_per_second"]),
+        ("Mem / time", "22GB / 3h", ["peak_memory", "total_time"]),
+        (
+            "Alloc/Reserved (GiB)",
+            "9.8/11.2",
+            ["peak_memory, unit GiB, allocated", "peak_memory, unit GiB, reserved"],
+        ),
+        ("Speed", "0.5 it/s", []),
+        ("Memory/GPU (GiB)", "20.1", []),
+    ],
+)
+def test_cells_of_several_figures_are_drafted_as_parts(
+    name: str, cell: str, parts: list[str]
+) -> None:
+    guess = guess_column(name, [cell, "-", cell])
+    assert (list(map(str, guess.parts)), guess.doubt) == (parts, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [("VRAM", "22 GB / 24 GB"), ("GPU/CPU memory (GB)", "20.1/30.2"), ("Cost", "20 GB / 30sec")],
+)
+def test_parts_that_are_not_told_apart_are_open(name: str, cell: str) -> None:
+    guess = guess_column(name, [cell])
+    assert len(guess.parts) == 2
+    assert guess.doubt is not None
+
+
+def test_a_pivot_of_cells_of_two_figures_imports_once_filled_in(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    document = "Method,512,1024\nLoRA,37.1G / 2.3s/it,40.1G / 3.3s/it\n"
+    text = draft_text(tmp_path, catalogue, document)
+    answers = (("model_id: '?'", "qwen-7b"), ("gpu_id: '?'", "a100-80gb"), ("n_gpus: '?'", "1"))
+    for line, answer in (*answers, ("scope: '?'", "total")):
+        assert line in text
+        text = text.replace(line, line.replace("'?'", answer))
+    mapping = parse_mapping(text, origin="m.yaml")
+    result = import_document(tmp_path / "doc.csv", mapping, catalogue)
+    assert result.problems == ()
+    first, second = result.submission["observations"]
+    assert [figure["value"] for figure in first["measurements"]] == [37_100_000_000, 2.3]
+    assert second["configuration"]["seq_len"] == 1024
