@@ -85,6 +85,7 @@ def import_document(document: Path, mapping: SourceMapping, catalogue: Catalogue
 
 def _read_reports(reader: RowReader, found: list[FoundTable], notes: Notes) -> list[Report]:
     reports: list[Report] = []
+    reader.look_over(found)
     for entry in found:
         notes.add_table(entry)
         for report in reader.read_table(entry):

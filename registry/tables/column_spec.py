@@ -59,6 +59,13 @@ class FigureSpec(Spec):
         ),
     )
     reason: str | None = Field(default=None, description="Why it is read so.")
+    decimal: Literal[",", "."] | None = Field(
+        default=None,
+        description=(
+            "The decimal mark: `,` for `22,5` and `1.024,5`. `.`, which it is without, is to be "
+            "stated for `22,500` where figures of other columns are written `22,5`."
+        ),
+    )
     because: str | None = Field(
         default=None, description="Why the figure is of this metric; kept with the figure."
     )

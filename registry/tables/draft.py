@@ -10,13 +10,16 @@ import yaml
 
 from registry.tables.cell_reader import bare_text, footnote_of, is_absent
 from registry.tables.column_spec import SHARED_METRICS
+from registry.tables.decimal_marks import has_decimal_comma, has_either_comma
+from registry.tables.guess_apart import find_untold
+from registry.tables.guess_figures import doubt_of_context
 from registry.tables.guess_settings import (
-    OPEN,
     guess_pivots,
     guess_table,
     names_number_of_cards,
     values_of,
 )
+from registry.tables.guess_words import OPEN
 from registry.tables.inline import plain_text
 from registry.tables.matching import TABLE_SUFFIXES
 from registry.tables.transposed import transpose
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
     from registry.catalogue import Catalogue
     from registry.tables.guess import Guess
+    from registry.tables.guess_figures import Doubt
     from registry.tables.guess_settings import PivotGuess
     from registry.tables.matching import TableDocument
     from registry.tables.raw_table import RawTable
@@ -39,7 +43,22 @@ _MOST_TEXTS = 60
 _FEWEST_COLUMNS = 3
 
 #: Columns of the contract whose texts are listed one by one, with what each means.
-_LISTED: Final = ("model_id", "gpu_id", "method", "compute_dtype", "outcome")
+_LISTED: Final = (
+    "model_id",
+    "gpu_id",
+    "method",
+    "compute_dtype",
+    "quant_bits",
+    "optimizer",
+    "sharding",
+    "offload",
+    "attention",
+    "outcome",
+)
+#: Columns of yes and no, listed where other words stand for them.
+_SWITCHES: Final = ("gradient_checkpointing", "packing")
+_YES_OR_NO: Final = ("yes", "no", "true", "false")
+_TELLS_APART: Final = "rows alike in all else differ in it: what it means, or {ignore: why}"
 _METRIC: Final = re.compile(r"(?i)metrics?|measure(?:ment)?s?|指标")
 _REQUIRED: Final = ("model_id", "method", "gpu_id", "n_gpus")
 
@@ -56,7 +75,7 @@ def draft_mapping(
     open. Without it, the source has what the document itself tells.
     """
     tables = measured_tables(document, catalogue)
-    drafter = _Drafter(catalogue)
+    drafter = _Drafter(catalogue, tables)
     body = [line for table in tables for line in drafter.draft_table(table, document)]
     lines = [
         f"# A draft of the mapping of {path.name}. Fill in what is {OPEN!r}, check the rest.",
@@ -170,6 +189,12 @@ def _look_at(table: RawTable, catalogue: Catalogue) -> _Look:
 
 def _look_upright(table: RawTable, catalogue: Catalogue) -> _Look:
     guesses = guess_table(table, catalogue)
+    context = doubt_of_context((*table.heading[-1:], *table.prose))
+    if context is not None:
+        guesses = {
+            name: replace(guess, doubt=context) if guess.metric else guess
+            for name, guess in guesses.items()
+        }
     pivots = guess_pivots(table, guesses, catalogue)
     pivoted = {name for pivot in pivots for name in pivot.names}
     others = {name: guess for name, guess in guesses.items() if name not in pivoted}
@@ -207,8 +232,23 @@ def _draft_common(tables: list[RawTable], catalogue: Catalogue) -> Iterator[str]
 class _Drafter:
     """Writes the parts of a mapping for single tables."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalogue, tables: list[RawTable]) -> None:
         self._catalogue = catalogue
+        self._has_commas = any(
+            has_decimal_comma(text)
+            for table in tables
+            for look in (_look_at(table, catalogue),)
+            for name, guess in look.guesses.items()
+            if guess.is_figures
+            for text in look.texts_of(name)
+        )
+
+    def _find_decimal(self, texts: list[str]) -> str | None:
+        """Return the decimal mark of a column's figures where it is to be stated."""
+        if any(map(has_decimal_comma, texts)):
+            has_points = any(re.search(r"(?<![0-9.])[0-9]+\.[0-9]{1,2}(?![0-9])", t) for t in texts)
+            return OPEN if has_points else ","
+        return OPEN if self._has_commas and any(map(has_either_comma, texts)) else None
 
     def draft_table(self, table: RawTable, document: TableDocument) -> Iterator[str]:
         """Yield the lines of one table's entry."""
@@ -228,21 +268,39 @@ class _Drafter:
             yield from lines
         for number, pivot in enumerate(look.pivots):
             yield from ["    pivot:"] if number == 0 else []
-            yield from self._draft_pivot(pivot)
+            yield from self._draft_pivot(pivot, look)
         yield "    ignore: rest" + (f"  # {', '.join(map(repr, rest))}" if rest else "")
 
     def _draft_columns(self, look: _Look) -> Iterator[tuple[str, list[str]]]:
         """Yield the columns that look like something, each with its lines."""
         taken: set[str] = set()
+        untold = find_untold(look.table, self._meanings(look), _unread(look))
         for name, guess in look.guesses.items():
             if guess.metric is not None:
-                one_card = look.is_of_one_card
-                yield name, [f"      {_yaml(name)}: {_draft_figure(guess, one_card=one_card)}"]
+                decimal = self._find_decimal(look.texts_of(name))
+                figure = _draft_figure(guess, one_card=look.is_of_one_card, decimal=decimal)
+                yield name, [f"      {_yaml(name)}: {figure}"]
+            elif guess.doubt is not None:
+                yield name, [f"      {_yaml(name)}: {_yaml({'ignore': guess.doubt.reason})}"]
+            elif name in untold:
+                yield name, [f"      {_yaml(name)}: {_yaml(OPEN)}  # {_TELLS_APART}"]
             elif guess.to is not None and guess.to not in taken:
                 taken.add(guess.to)
                 yield name, list(self._draft_values(name, guess.to, look.texts_of(name)))
 
-    def _draft_pivot(self, pivot: PivotGuess) -> Iterator[str]:
+    def _meanings(self, look: _Look) -> dict[str, dict[str, str]]:
+        """Return what each text of a column that is read says, by column."""
+        read = {name: guess.to for name, guess in look.guesses.items() if guess.to is not None}
+        return {
+            name: {
+                text: repr(values_of(to, text, self._catalogue)) if to in _LISTED else text
+                for text in look.texts_of(name)
+            }
+            for name, to in read.items()
+            if name not in _unread(look)
+        }
+
+    def _draft_pivot(self, pivot: PivotGuess, look: _Look) -> Iterator[str]:
         """Yield the lines of columns of which each makes an observation."""
         yield "      # each of these columns an observation of its own; else map them above"
         yield f"      - columns: {_yaml(pivot.pattern)}"
@@ -255,7 +313,9 @@ class _Drafter:
             yield f"        to: {pivot.to}"
         if pivot.to == "seq_len" and any(map(_is_in_thousands, pivot.labels)):
             yield f"        k_is: {OPEN!r}  # 1000 or 1024"
-        yield f"        cell: {_draft_figure(pivot.cell, pivot.beside)}"
+        decimal = self._find_decimal([t for name in pivot.names for t in look.texts_of(name)])
+        cell = _draft_figure(pivot.cell, pivot.beside, in_pivot=True, decimal=decimal)
+        yield f"        cell: {cell}"
 
     def _draft_defaults(self, look: _Look) -> Iterator[str]:
         """Yield what the rows do not state: what every observation needs, and its cards."""
@@ -275,7 +335,7 @@ class _Drafter:
         is_long = any(map(_is_in_thousands, given))
         if to == "seq_len" and is_long:
             yield f"      {_yaml(name)}: {{to: seq_len, k_is: {OPEN!r}}}  # 1000 or 1024"
-        elif to not in _LISTED or len(given) > _MOST_TEXTS:
+        elif not _is_listed(to, given) or len(given) > _MOST_TEXTS:
             yield f"      {_yaml(name)}: {{to: {to}}}"
         else:
             yield f"      {_yaml(name)}:"
@@ -283,6 +343,25 @@ class _Drafter:
             for text in dict.fromkeys(map(plain_text, given)):
                 said = values_of(to, text, self._catalogue)
                 yield f"          {_yaml(text)}: {_yaml(said)}"
+
+
+def _unread(look: _Look) -> list[str]:
+    """Return the columns that look like nothing, or like what another says already."""
+    known: dict[str, str] = {}
+    for name, guess in look.guesses.items():
+        if guess.to is not None and guess.metric is None and guess.doubt is None:
+            known.setdefault(guess.to, name)
+    return [
+        name
+        for name, guess in look.guesses.items()
+        if guess.metric is None and guess.doubt is None and name not in known.values()
+    ]
+
+
+def _is_listed(to: str, texts: list[str]) -> bool:
+    """Return whether a draft lists the texts of a column of the contract."""
+    is_plain = all(bare_text(text).lower() in _YES_OR_NO for text in texts)
+    return to in _LISTED or (to in _SWITCHES and not is_plain)
 
 
 def _names_numbers(look: _Look) -> bool:
@@ -296,12 +375,37 @@ def _is_in_thousands(text: str) -> bool:
     return re.fullmatch(r"[0-9.]+\s*[kKM]", bare_text(text)) is not None
 
 
-def _draft_figure(guess: Guess, beside: str | None = None, *, one_card: bool = False) -> str:
-    """Return the meaning of a figure; ``beside`` is the text elsewhere that gives its unit.
+def _draft_figure(
+    guess: Guess,
+    beside: str | None = None,
+    *,
+    one_card: bool = False,
+    in_pivot: bool = False,
+    decimal: str | None = None,
+) -> str:
+    """Return the meaning of a figure, or of the parts of a cell of several.
 
-    Of runs on one card nobody needs to say whose figure it is.
+    ``beside`` is the text elsewhere that gives its unit. Of runs on one card nobody needs to say
+    whose figure it is. What the columns of a pivot are called is their setting, so that their unit
+    is enough to tell what they measure.
     """
-    figure: dict[str, Any] = {"metric": guess.metric}
+    doubt = guess.doubt if guess.doubt and (guess.doubt.is_by_name or not in_pivot) else None
+    parts = [
+        _figure_of(part, beside, doubt, one_card=one_card, decimal=decimal)
+        for part in (guess.parts or (guess,))
+    ]
+    text = _yaml({"separator": "/", "parts": parts} if guess.parts else {"figure": parts[0]})
+    if doubt is not None:
+        return f"{text}  # {doubt.reason}; else {{ignore: why}}"
+    is_open = any(part.get("scope") == OPEN for part in parts)
+    return f"{text}  # {_scopes(guess)}" if is_open else text
+
+
+def _figure_of(
+    guess: Guess, beside: str | None, doubt: Doubt | None, *, one_card: bool, decimal: str | None
+) -> dict[str, Any]:
+    """Return the keys of one figure; ``doubt`` leaves its metric open."""
+    figure: dict[str, Any] = {"metric": OPEN if doubt else guess.metric}
     if guess.metric in SHARED_METRICS and not one_card:
         is_share = guess.header.per_gpu and guess.metric != "peak_memory"
         figure["scope"] = "mean_gpu" if is_share else OPEN
@@ -315,8 +419,10 @@ def _draft_figure(guess: Guess, beside: str | None = None, *, one_card: bool = F
         figure |= {"default_unit": OPEN, "default_reason": OPEN}
     if guess.header.clock == "h:mm":
         figure |= {"read_as": "h:mm", "reason": "the header says h:mm"}
-    text = _yaml({"figure": figure})
-    return f"{text}  # {_scopes(guess)}" if figure.get("scope") == OPEN else text
+    if guess.divide_by is not None and doubt is None:
+        of_steps = f"the header says that it is the time of {guess.divide_by:,} steps"
+        figure |= {"divide_by": guess.divide_by, "because": of_steps}
+    return figure | ({"decimal": decimal} if decimal else {})
 
 
 def _scopes(guess: Guess) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import UnitError
 from registry.tables.column_spec import SHARED_METRICS
+from registry.tables.decimal_marks import has_decimal_comma, read_decimal_commas
 from registry.tables.header import parse_rate_unit
 from registry.tables.header_check import check_scope
 from registry.tables.report import ReportedFigure
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from registry.units.memory import MemoryOptions
     from registry.units.rate import RateEvidence
 
+#: Cards that a figure of all cards is taken to be of at most, where nobody says how many there are.
+_MOST_UNSTATED_CARDS = 256
+_SEVERAL = re.compile(r"[0-9]\S*\s+[/|;+]\s+[0-9]")
 _TOTAL = re.compile(r"(?P<after>.+?)(?:\s+in\s+|\s*)total|total:?\s*(?P<before>.+)", re.IGNORECASE)
 _COUNT_OF = {"sample": "n_samples", "token": "n_tokens", "step": "n_steps"}
 
@@ -58,6 +62,8 @@ def read_figure(part: FigureText, hardware: Hardware, values: Values) -> ReadFig
         UnitError: the text does not say what the mapping expects of it.
     """
     figure = part.figure
+    if figure.decimal == ",":
+        part = replace(part, text=read_decimal_commas(part.text, where=part.where))
     scope = _scope(part, hardware)
     problem = check_scope(part.column, figure, scope, hardware.n_gpus)
     if problem:
@@ -116,14 +122,49 @@ def _read_quantity(text: str, part: FigureText, scope: str, hardware: Hardware) 
     if figure.canonical_unit == "byte":
         options["capacity_bytes"] = hardware.capacity_bytes(scope)
         options["allow_over_capacity"] = hardware.allow_over_capacity
-    return parse_quantity(
-        figure.canonical_unit,
-        text,
-        where=part.where,
-        per=TIME_OF.get(figure.metric),
-        per_gpu=scope != "total" or hardware.n_gpus == 1,
-        **options,
-    )
+    try:
+        quantity = parse_quantity(
+            figure.canonical_unit,
+            text,
+            where=part.where,
+            per=TIME_OF.get(figure.metric),
+            per_gpu=scope != "total" or hardware.n_gpus == 1,
+            **options,
+        )
+    except UnitError as error:
+        raise UnitError(f"{error}{_way_out(part)}") from None
+    _check_plausible(quantity, part, scope, hardware)
+    return quantity
+
+
+def _way_out(part: FigureText) -> str:
+    """Return the setting that a figure of another form asks for; nothing where none is known."""
+    if part.figure.decimal is None and has_decimal_comma(part.text):
+        return "; where the comma is the decimal mark, state `decimal: ','` of the figure"
+    if _SEVERAL.search(part.text):
+        return (
+            "; a cell of several figures is read as `parts: [{metric: …}, {metric: …}]` with the "
+            "`separator` between them, in the place of `figure`"
+        )
+    return ""
+
+
+def _check_plausible(
+    quantity: AnyQuantity, part: FigureText, scope: str, hardware: Hardware
+) -> None:
+    """Refuse memory that more cards would hold than a run of an unstated number of them has."""
+    of_one = hardware.gpu_memory_bytes
+    if part.figure.canonical_unit != "byte" or scope != "total" or hardware.n_gpus is not None:
+        return
+    if of_one is None or hardware.allow_over_capacity:
+        return
+    if quantity.value > _MOST_UNSTATED_CARDS * of_one:
+        raise UnitError(
+            f"{part.where}: found {part.text!r}, {quantity.value} bytes, expected at most what "
+            f"{_MOST_UNSTATED_CARDS} of the cards hold ({_MOST_UNSTATED_CARDS * of_one}), as no "
+            "`n_gpus` is stated; state it, or correct the unit, or state `decimal: ','` where the "
+            "comma is the decimal mark"
+        )
 
 
 def _options(figure: FigureSpec, *, is_bare: bool) -> MemoryOptions:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from registry.tables.cell_reader import bare_text, is_absent
+from registry.tables.guess_figures import (
+    NO_TRAINING,
+    Doubt,
+    count_steps,
+    find_memory_doubt,
+    find_time_doubt,
+    is_step_time,
+)
 from registry.tables.header import (
     Header,
     is_memory_unit,
@@ -30,6 +38,7 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("n_gpus", r"(?:#|num(?:ber)?\W*(?:of\W*)?|n_?)\W*(?:gpus?|cards?|devices?|chips?|npus?)\b"),
     ("n_gpus", r"world\W?size|卡数|\b(?:gpus?|cards?|devices?|npus?)[_ ]?(?:num|count)"),
     ("micro_batch_size", r"per\W*(?:gpu|device|card)\W*(?:train\w*\W*)?(?:batch|bsz?\b)"),
+    ("micro_batch_size", r"(?:batch\w*(?:\W*size)?|\bbsz?)\W*(?:per|/|each)\W*(?:gpu|device|card)"),
     (
         "gpu_id",
         r"\bgpus?\b(?!\W*(?:mem|ram|util))|hardware|runnable on|\bdevice|accelerator|\binstance",
@@ -39,11 +48,11 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
         "global_batch_size",
         r"global\W*(?:mini\W*)?(?:batch|bsz)|\bgbs\b|total batch|effective batch",
     ),
-    ("grad_accum_steps", r"accum|\bgas\b|\bgrad\w*\W*acc\b|micro\W*num"),
+    ("grad_accum_steps", r"accum|\bgas\b|^g\.?a\.?$|\bgrad\w*\W*acc\b|micro\W*num"),
     ("micro_batch_size", r"micro\W*(?:batch|bsz)|\bmbs\b|\bbatch|\bbsz?\b|批"),
     (
         "seq_len",
-        r"seq\w*\W*len|\bseq\b|sequence|context|max\W*(?:\w+\W*)?len|\blength\b|block.size|cut\W?off|长度",
+        r"seq\w*\W*len|\bseq\b|sequence|context|^ctx\b|max\W*(?:\w+\W*)?len|\blength\b|block.size|cut\W?off|长度",
     ),
     ("lora_rank", r"\brank\b|lora\W?r\b"),
     ("lora_alpha", r"\balpha\b"),
@@ -53,10 +62,16 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("expert_parallel", r"^ep\b|expert\W*parallel"),
     (
         "gradient_checkpointing",
-        r"activation\W*(?:ckpt|check)|(?:grad\w*|act)\W*(?:ckpt|check)|recomp",
+        r"activation\W*(?:ckpt|check)|^g\.?c\.?$|(?:grad\w*|act)\W*(?:ckpt|check)|recomp",
     ),
     ("packing", r"\bpack"),
+    ("quant_bits", r"quant|\bbits?\b"),
+    ("optimizer", r"^optim\w*$|\boptimizer$"),
+    ("sharding", r"^(?:deepspeed\W*)?zero(?:\W*stage)?$|\bsharding\b"),
+    ("offload", r"\boffload"),
+    ("attention", r"^attn|^attention|flash\W?att"),
     ("compute_dtype", r"\bd?type\b.*prec|precision|\bdtype\b|mixed"),
+    ("model_id", r"^(?:fine\W?tun\w*|train\w*|base)\W*models?$"),
     ("method", r"method|fine\W?tun|weight update|recipe|training type|训练方式|\bpeft\b|\bmode\b"),
     ("model_id", r"model(?!\W*(?:flops|parallel|size in))|\bllm\b|checkpoint|模型"),
     ("dataset", r"data\W?set|数据集"),
@@ -65,11 +80,11 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
 
 #: What metrics' names look like, where neither the header nor the cells give a unit.
 _METRICS: Final[tuple[tuple[str, str], ...]] = (
-    ("trainable_params", r"trainable"),
+    ("trainable_params", r"trainable(?!.*(?:%|percent|ratio|share))"),
     ("peak_memory", r"\bmem\b|memory(?!\W*bandw)|vram|显存"),
     (
         "step_time",
-        r"(?:time|sec\w*|ms|s)\s*(?:per|/)\s*(?:\w+\s*)?(?:step|it)|step\W*time|iteration time",
+        r"(?:time|sec\w*|ms|s)\s*(?:per|/)\s*(?:\w+\s*)?(?:step|it)|\b(?:step|iter|iteration)\W*time",
     ),
     ("sample_time", r"time\s*per\s*sample"),
     ("tokens_per_second", r"tok\w*\s*(?:per|/)|tps\b|词元"),
@@ -77,6 +92,13 @@ _METRICS: Final[tuple[tuple[str, str], ...]] = (
     ("flops_per_second", r"flops?\b"),
     ("total_time", r"\btime\b|duration|runtime|hours|时长"),
 )
+
+#: Names of cards that numbers below count; ``Hours/GPU`` and ``GPU util`` are others.
+_COUNTED_CARDS: Final = re.compile(
+    r"(?i)(?:\W|[0-9]|num\w*|no|n|total|of|used)*(?:gpus?|cards?|devices?|accelerators?|hardware|显卡)"
+    r"(?:\W*(?:num\w*|count|used|total))?\W*"
+)
+_PER_CARD: Final = re.compile(r"(?i)(?:/|\bper\b|\beach\b)\s*(?:gpu|card|device|accelerator)")
 
 _RATES: Final = {
     "token/s": "tokens_per_second",
@@ -87,16 +109,12 @@ _RATES: Final = {
     "s/step": "step_time",
     "s/sample": "sample_time",
 }
-#: Figures of answers that a model gives, and of files: no training is measured.
-_NO_TRAINING: Final = re.compile(
-    r"infer|decod|prefill|generat(?:e|ion)|推理|(?:model|file|checkpoint|adapter|disk) size",
-    re.IGNORECASE,
-)
-
 #: Metrics of which a number alone says nothing.
 _WITH_UNIT: Final = ("peak_memory", "total_time", "step_time", "sample_time", "flops_per_second")
-_KINDS: Final = ("reserved", "allocated", "active")
+_KINDS: Final = {"reserved": "reserved", "alloc": "allocated", "active": "active"}
 _STATISTICS: Final = {"average": "mean", "avg": "mean", "mean": "mean", "median": "median"}
+_BRACKETED: Final = re.compile(r"[(\[][^)\]]*[)\]]")
+_NUMBER: Final = re.compile(r"[0-9][0-9.,]*")
 _LABEL: Final = re.compile(rf"{NUMBER}\s*(?P<label>[^\W\d_][^\s(]*)?", re.IGNORECASE)
 
 #: Share of the cells that say something that must be figures.
@@ -108,7 +126,9 @@ class Guess:
     """What a column looks like: a column of the contract, a metric, or neither.
 
     ``unit`` is the header's, as its cells have none; ``header`` all that the name says.
-    ``lacks_unit`` says that neither does, although the metric needs one.
+    ``lacks_unit`` says that neither does, although the metric needs one. ``divide_by`` is what the
+    header says a figure to be of: 1,000 steps. ``doubt`` is why the metric is not sure. ``parts``
+    are the figures of a cell of several, of which the guess itself is the first.
     ``is_figures`` says whether its cells are figures, of whatever; ``is_words`` whether they are
     nothing but outcomes such as OOM.
     """
@@ -120,6 +140,9 @@ class Guess:
     kind: str | None = None
     statistic: str | None = None
     lacks_unit: bool = False
+    divide_by: int | None = None
+    doubt: Doubt | None = None
+    parts: tuple[Guess, ...] = ()
     is_figures: bool = False
     is_words: bool = False
 
@@ -127,7 +150,8 @@ class Guess:
         """Return the guess in words."""
         if self.metric is None:
             return self.to or "?"
-        said = [self.metric, f"unit {self.unit}" if self.unit else None, self.kind, self.statistic]
+        name = f"{self.metric}?" if self.doubt and self.doubt.is_by_name else self.metric
+        said = [name, f"unit {self.unit}" if self.unit else None, self.kind, self.statistic]
         said.append("per GPU" if self.header.per_gpu else None)
         return ", ".join(filter(None, said))
 
@@ -149,12 +173,17 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
     said = [bare_text(cell) for cell in cells if not is_absent(cell, ())]
     header = read_header(name)
     name = spoken(name)
+    parts = _guess_parts(name, header, said)
+    if parts:
+        return replace(parts[0], parts=parts, doubt=_doubt_of_parts(parts))
     figures = [text for text in said if _figure_label(text) is not None]
     words = [text for text in said if parse_outcome_word(text).kind != "other"]
     is_figures = bool(figures) and len(figures) >= _MOST * max(1, len(said) - len(words))
     metric, in_cells = _metric(name, header, figures) if is_figures else (None, False)
-    if metric is not None and _NO_TRAINING.search(name):
-        return Guess(header=header, is_figures=True)
+    if metric is not None and NO_TRAINING.search(name):
+        return Guess(header=header, doubt=Doubt("no figure of a training"), is_figures=True)
+    if metric == "total_time" and is_step_time(name):
+        metric = "step_time"
     if metric is None:
         to = _target(name, said, is_figures=is_figures)
         is_words = bool(said) and len(words) == len(said)
@@ -163,11 +192,69 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
         metric=metric,
         unit=None if in_cells else header.unit,
         header=header,
-        kind=next((kind for kind in _KINDS if kind in name.lower()), None),
+        kind=next((kind for word, kind in _KINDS.items() if word in name.lower()), None),
         statistic=next((s for word, s in _STATISTICS.items() if word in name.lower()), None),
+        divide_by=count_steps(name) if metric == "step_time" else None,
+        doubt=_find_doubt(name, metric, header, figures),
         lacks_unit=metric in _WITH_UNIT and header.unit is None and all(map(_is_bare, figures)),
         is_figures=True,
     )
+
+
+def _guess_parts(name: str, header: Header, said: Sequence[str]) -> tuple[Guess, ...]:
+    """Return what the figures of cells such as ``37.1G / 2.3s/it`` look like; none of one each."""
+    cells = [text for text in said if parse_outcome_word(text).kind == "other"]
+    split = [_split_figures(text) for text in cells]
+    n_parts = max(map(len, split), default=1)
+    whole = [parts for parts in split if len(parts) == n_parts]
+    if n_parts == 1 or len(whole) < _MOST * len(cells):
+        return ()
+    named = _BRACKETED.sub(" ", name).split("/")
+    columns = list(zip(*whole, strict=True))
+    if len(named) == n_parts and header.dimension in ("memory", None):
+        unit = f" ({header.unit})" if header.unit else ""
+        names = [f"{part.strip()}{unit}" for part in named]
+    elif all(_figure_label(part) for parts in whole for part in parts):
+        names = [_named_by_label(cells[0]) for cells in columns]
+    else:
+        return ()
+    parts = tuple(guess_column(part, cells) for part, cells in zip(names, columns, strict=True))
+    return parts if all(part.metric for part in parts) else ()
+
+
+def _split_figures(text: str) -> list[str]:
+    """Return the figures of a cell between slashes, first of all those with blanks around them."""
+    for between in (r"\s+/\s+", r"\s*/\s*"):
+        parts = re.split(between, text.strip())
+        if len(parts) > 1 and all(_figure_label(part) is not None for part in parts):
+            return parts
+    return [text]
+
+
+def _named_by_label(cell: str) -> str:
+    """Return a name for one part of a cell of which only the unit tells what it measures."""
+    return "memory" if (_figure_label(cell) or "") == "G" else ""
+
+
+def _doubt_of_parts(parts: Sequence[Guess]) -> Doubt | None:
+    doubt = next((part.doubt for part in parts if part.doubt and part.doubt.is_by_name), None)
+    if len({(part.metric, part.kind, part.statistic) for part in parts}) < len(parts):
+        return doubt or Doubt("the cells hold several figures of one kind")
+    return doubt
+
+
+def _find_doubt(name: str, metric: str, header: Header, figures: Sequence[str]) -> Doubt | None:
+    if metric == "peak_memory":
+        return find_memory_doubt(name, [found[0] for found in map(_NUMBER.match, figures) if found])
+    if metric not in ("step_time", "total_time"):
+        return None
+    if metric == "step_time" and header.dimension == "rate":
+        return None
+    label = next((label for label in map(_figure_label, figures) if label), None)
+    if label and parse_rate_unit(label):
+        return None
+    spelled = units_by_spelling("duration").get(label or "")
+    return find_time_doubt(name, metric, header.unit or (spelled.symbol if spelled else None))
 
 
 def _is_bare(text: str) -> bool:
@@ -239,5 +326,5 @@ def _target(name: str, said: list[str], *, is_figures: bool) -> str | None:
         return None
     target = guess_setting(name)
     if target == "gpu_id" and is_figures and all(text.isdigit() for text in said):
-        return "n_gpus"
-    return target
+        return "n_gpus" if _COUNTED_CARDS.fullmatch(name) else None
+    return None if target == "gpu_id" and _PER_CARD.search(name) else target

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from registry.contract import vocabulary
 from registry.tables.cell_reader import bare_text, is_absent
 from registry.tables.guess import Guess, guess_columns, guess_metric, guess_setting
+from registry.tables.guess_words import OPEN, read_method, read_settings
 from registry.tables.inline import plain_text
 from registry.units import parse_outcome_word, split_remark
 
@@ -19,20 +20,25 @@ if TYPE_CHECKING:
     from registry.catalogue import Catalogue
     from registry.tables.raw_table import RawTable
 
-#: What stands for what the drafter has to fill in.
-OPEN: Final = "?"
-
-_METHODS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
-    (r"q-?lora", {"method": "lora", "quant_bits": {"value": 4, "because": "QLoRA is 4-bit LoRA"}}),
-    (r"full|sft|全量", {"method": "full"}),
-    (r"freez", {"method": "freeze"}),
-    (r"p-?tuning", {"method": "p_tuning"}),
-    (r"\blora\b", {"method": "lora"}),
-)
-#: Bits that a name of QLoRA states itself, as in ``QLoRA 8-bit`` and ``QLoRA (int8)``.
-_BITS: Final = re.compile(r"(?:int|bits?\s*[=:]?\s*)([2-8])\b|\b([2-8])[- ]?bits?\b")
 #: What a column of outcomes says of a run that ended; words of failures are the contract's.
 _OUTCOMES: Final = dict.fromkeys(("ok", "success", "succeeded", "completed", "done", "pass"), "ok")
+_NO: Final = dict.fromkeys(("no", "none", "off", "false", "0"))
+_SWITCH: Final = dict.fromkeys(("on", "enabled", "true", "yes", "1", "y"), True)
+#: What words say below a header that names the setting.
+_WORDS: Final[dict[str, dict[str, Any]]] = {
+    "quant_bits": {**_NO, **{str(bits): bits for bits in (2, 3, 4, 5, 6, 8)}},
+    "sharding": {**dict.fromkeys(_NO, "none"), **{n: f"zero{n}" for n in "123"}},
+    "offload": {**dict.fromkeys(_NO, "none"), "cpu": "stated", "yes": "stated", "on": "stated"},
+    "gradient_checkpointing": {**dict.fromkeys(_NO, False), **_SWITCH},
+    "packing": {**dict.fromkeys(_NO, False), **_SWITCH},
+}
+_VOCABULARIES: Final = {
+    "compute_dtype": "dtype",
+    "optimizer": "optimizer",
+    "sharding": "sharding",
+    "offload": "offload",
+    "attention": "attention",
+}
 _IS_METHOD: Final = re.compile(
     r"(?:q-?lora|lora|dora|freez\w*|p-?tuning(?: v2)?|全量|"
     r"full(?:[ -]?(?:param\w*|fine[ -]?tun\w*|ft))*)(?: fine[ -]?tun\w*)?"
@@ -88,15 +94,33 @@ def values_of(to: str, text: str, catalogue: Catalogue) -> Any:
     """Return what a text says as a mapping writes it; what is not known is open."""
     bare = bare_text(text)
     if to == "model_id":
-        found = catalogue.resolve_model(bare) or catalogue.resolve_model(split_remark(bare)[0])
-        return {to: found or OPEN}
+        return _values_of_model(bare, catalogue)
     if to == "gpu_id":
         return _values_of_gpu(bare, catalogue)
     if to == "method":
-        return _values_of_method(bare)
+        return read_method(bare).values()
     if to == "outcome":
         return {to: _OUTCOMES.get(bare.lower()) or parse_outcome_word(bare).outcome or OPEN}
-    return {to: bare.lower() if bare.lower() in vocabulary("dtype") else OPEN}
+    return _values_of_setting(to, bare)
+
+
+def _values_of_setting(to: str, text: str) -> dict[str, Any]:
+    """Return what a cell says below a header of precision, optimizer, sharding and the like."""
+    word = text.lower()
+    known = _WORDS.get(to, {})
+    if word in known:
+        return {to: known[word]}
+    if to in _VOCABULARIES and word in vocabulary(_VOCABULARIES[to]):
+        return {to: word}
+    reading = read_settings(text)
+    return reading.values() if reading.said else {to: OPEN}
+
+
+def is_precision(text: str) -> bool:
+    """Return whether a text names a number format, and nothing else."""
+    reading = read_settings(text)
+    is_of_it = reading.said.keys() <= {"quant_bits", "quant_type", "compute_dtype"}
+    return bool(reading.said) and is_of_it and not reading.left_over
 
 
 def _values_of_gpu(text: str, catalogue: Catalogue) -> dict[str, str | int]:
@@ -107,15 +131,16 @@ def _values_of_gpu(text: str, catalogue: Catalogue) -> dict[str, str | int]:
     return {"gpu_id": catalogue.resolve_gpu(gpu) or OPEN, "n_gpus": int(n_gpus)}
 
 
-def _values_of_method(text: str) -> dict[str, Any]:
-    lowered = text.lower()
-    if lowered in vocabulary("method"):
-        return {"method": lowered}
-    found = next((said for pattern, said in _METHODS if re.search(pattern, lowered)), None)
+def _values_of_model(text: str, catalogue: Catalogue) -> dict[str, Any]:
+    """Return the model that a text names, and what a remark behind the name says of the run."""
+    whole = catalogue.resolve_model(text)
+    if whole is not None:
+        return {"model_id": whole}
+    name, remark = split_remark(text)
+    found = catalogue.resolve_model(name)
     if found is None:
-        return {"method": OPEN}
-    bits = _BITS.search(lowered) if "quant_bits" in found else None
-    return found if bits is None else {**found, "quant_bits": int(bits[1] or bits[2])}
+        return {"model_id": OPEN}
+    return {"model_id": found} | read_settings(remark or "").values()
 
 
 def guess_table(table: RawTable, catalogue: Catalogue) -> dict[str, Guess]:
@@ -123,13 +148,24 @@ def guess_table(table: RawTable, catalogue: Catalogue) -> dict[str, Guess]:
     guesses = guess_columns(table)
     taken = {guess.to for guess in guesses.values()}
     for place, (name, guess) in enumerate(guesses.items()):
-        if guess.metric is None and guess.to is None:
-            texts = {bare_text(row.cells[place].text) for row in table.rows}
-            to = _named_by([text for text in texts if not is_absent(text, ())], catalogue)
+        if guess.metric is not None or guess.doubt is not None:
+            continue
+        cells = [bare_text(row.cells[place].text) for row in table.rows]
+        texts = list(dict.fromkeys(text for text in cells if not is_absent(text, ())))
+        if texts and guess.to in (None, "method") and all(map(is_precision, texts)):
+            guesses[name] = replace(guess, to=_precision(texts))
+        elif guess.to is None:
+            to = _named_by(texts, catalogue)
             if to is not None and to not in taken:
                 taken.add(to)
                 guesses[name] = replace(guess, to=to)
     return guesses
+
+
+def _precision(texts: Sequence[str]) -> str:
+    """Return the column of the contract that most tells what number formats are of."""
+    is_quantized = any("quant_bits" in read_settings(text).said for text in texts)
+    return "quant_bits" if is_quantized else "compute_dtype"
 
 
 def _named_by(texts: Sequence[str], catalogue: Catalogue) -> str | None:
@@ -144,6 +180,9 @@ def _named_by(texts: Sequence[str], catalogue: Catalogue) -> str | None:
 def _names(text: str, catalogue: Catalogue) -> str | None:
     """Return the column of the contract whose values a text names, or None."""
     if _IS_METHOD.fullmatch(text.lower()):
+        return "method"
+    reading = read_method(text)
+    if reading.said["method"] != OPEN and len(reading.said) > 1 and not reading.left_over:
         return "method"
     if text.lower() in vocabulary("dtype"):
         return "compute_dtype"
@@ -180,7 +219,8 @@ def _alike(guesses: Mapping[str, Guess]) -> Iterator[list[str]]:
     by_figure: dict[tuple[str | None, ...], list[str]] = {}
     for name, guess in guesses.items():
         if guess.is_figures:
-            key = (guess.metric, guess.unit, guess.kind, guess.statistic)
+            doubt = guess.doubt.reason if guess.doubt and guess.doubt.is_by_name else None
+            key = (guess.metric, guess.unit, guess.kind, guess.statistic, doubt)
             by_figure.setdefault(key, []).append(name)
     yield from by_figure.values()
 

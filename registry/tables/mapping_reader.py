@@ -10,7 +10,7 @@ from registry.errors import SourceError, did_you_mean, excerpt
 from registry.reading import read_bytes
 from registry.reading.yaml_reader import LARGEST_YAML, Path, find_lines, nearest_line, parse_yaml
 from registry.submission import Source
-from registry.tables.guess_settings import OPEN
+from registry.tables.guess_words import OPEN
 from registry.tables.mapping import SourceMapping
 
 if TYPE_CHECKING:

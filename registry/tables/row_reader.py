@@ -19,6 +19,7 @@ from registry.tables.cell_reader import (
     texts_of,
 )
 from registry.tables.column_spec import SHARED_METRICS
+from registry.tables.decimal_marks import check_decimal, find_decimal_comma
 from registry.tables.figure_reader import Hardware, read_figure
 from registry.tables.header_check import check_header
 from registry.tables.matching import pivot_labels
@@ -29,7 +30,7 @@ from registry.tables.rules import Rules
 from registry.tables.values import Stated, Values, split_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from registry.catalogue import Catalogue
     from registry.tables.mapping import SourceMapping
@@ -62,6 +63,11 @@ class RowReader:
         self._problems = problems
         self._notes = notes
         self._rules = Rules(mapping)
+        self._comma: str | None = None
+
+    def look_over(self, tables: Iterable[FoundTable]) -> None:
+        """Take in what holds for all tables: whether figures have decimal commas."""
+        self._comma = find_decimal_comma(tables)
 
     def read_table(self, found: FoundTable) -> Iterator[Report]:
         """Yield the reports of a table, in order."""
@@ -273,6 +279,7 @@ class RowReader:
         for name, cell in draft.cells.items():
             for part in cell.texts:
                 try:
+                    check_decimal(part.text, part.figure, self._comma, where=part.where)
                     read = read_figure(part, hardware, draft.values)
                 except UnitError as error:
                     where = f"{report.where}, column {name!r}"

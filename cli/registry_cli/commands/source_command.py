@@ -21,7 +21,7 @@ from registry.sources.new import (
 from registry.store.folder import Location
 from registry.store.snapshot import load_catalogue
 from registry.tables import read_tables
-from registry.tables.guess_settings import OPEN
+from registry.tables.guess_words import OPEN
 from registry_cli import console
 from registry_cli.group import HintedChoice
 from registry_cli.options import keep_path, locate

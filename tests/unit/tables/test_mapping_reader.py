@@ -173,7 +173,7 @@ def test_a_pattern_refers_to_groups_that_it_has() -> None:
             (
                 "figure: unknown key 'metrc'; did you mean 'metric'?; expected one of metric, "
                 "statistic, scope, device_index, kind, unit, default_unit, default_reason, "
-                "read_as, reason, because, form, divide_by, multiply_by, despite_header"
+                "read_as, reason, decimal, because, form, divide_by, multiply_by, despite_header"
             ),
         ),
         (

@@ -1,0 +1,147 @@
+"""Whether a header plainly says what its figures measure; a draft asks where it does not."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Figures of answers that a model gives, and of files: no training is measured.
+NO_TRAINING: Final = re.compile(
+    r"(?i)\w*infer\w*|decod\w*|prefill|generat(?:e|ion|ing)\w*|\bencoding|\bserving|推理"
+    r"|(?:model|file|checkpoint|adapter|disk) size"
+)
+_TRAINING: Final = re.compile(
+    r"(?i)train|tun(?:e|ing)|lora|\bsft\b|backward|optimi[sz]er|训练|微调"
+)
+_MEMORY: Final = re.compile(r"(?i)\bmem\b|memory|vram|gram\b|gpu ?ram|peak|alloc|reserved|显存")
+#: What is held elsewhere, at another time, in part, or by nobody yet: no peak of a training.
+_NO_PEAK: Final = re.compile(
+    r"(?i)\bcpu\b|\bhost\b|\bsystem\b|\bsys\b|(?<!gpu )\bram\b|\bdisk\b|\bfile|\bdata\W?set|"
+    r"\bcheckpoints?\b|\bckpts?\b|\bsav(?:ed|ing|ings)\b|\breduc|Δ|\bdelta\b|\bdiff|\bextra\b|"
+    r"\boverhead\b|\bidle\b|\bbaseline\b|\bbefore\b|\bafter\b|\bkv\b|\bcached?\b|"
+    r"\bactivations?\b(?!\W*(?:ckpt|check|recomp))|\bgradients?\b(?!\W*(?:ckpt|check|acc))|"
+    r"\boptimi[sz]er|\bstates?\b|\bweights?\b|\bparam|\bmodel\b|\badapter|\bestimat|\bpredict|"
+    r"\btheor|\bexpected\b|\brequire|\brecommend|\bmin(?:imum|imal)?\b|\bneed|\bfree\b|"
+    r"\bavailable\b|\bcapacity\b|\bcards?\b(?<!per card)|\bbudget\b|\blimit\b|\bspec|"
+    r"\bfragment|\bload(?:ing|ed)?\b|\bbandwidth\b|节省|估计|预计|最低|需要|内存(?!.*显存)"
+)
+_IN_USE: Final = re.compile(r"(?i)peak|max|us(?:e|ed|age)\b|alloc|reserved|active|occup|占用|峰值")
+#: Memory of cards on sale, in GB or GiB.
+_SIZES_OF_CARDS: Final = frozenset(
+    {6, 8, 12, 16, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 144, 180, 192, 288}
+)
+
+_STEP: Final = r"(?:steps?|its?|iters?|iterations?)"
+_PER_STEPS: Final = re.compile(
+    rf"(?i)(?:\bper\b|/|\bfor\b)\s*(?P<number>[0-9][0-9,]*)\s*(?P<k>k\b)?\s*{_STEP}\b"
+)
+_STEP_TIME: Final = re.compile(
+    r"(?i)(?:(?:avg\.?|average|mean|median|max|min|p[0-9]+|global|train(?:ing)?|time|secs?|seconds?|"
+    rf"ms|s|per|/)[ /]*)*{_STEP}[ /]*(?:time|duration|latency|secs?|seconds?|ms|s)?"
+)
+#: Time of something else than a step or the training, or of a part of them.
+_OTHER_TIME: Final = re.compile(
+    r"(?i)epoch|\beval|\bvalid|\btest|\binfer|\bload|\bsav(?:e|ed|ing)\b|checkpoint|\bckpt|compil|"
+    r"\bstart|\binit|\bwarm|\bforward|\bbackward|\bfwd|\bbwd|latency|ttft|\bgpu\W*(?:h|day|time|min)"
+    r"|\b(?:gpu|card|device)s?\b|\bcpu\b|\bdata|download|preproc|tokeni[sz]|\bcomm|optimi[sz]|"
+    r"speed\W?up|reduc|Δ|\bdelta\b|estimat|\beta\b|predict|expected|remaining|\bmicro|first|"
+    r"\blayer|\btoken|generat|queue|\bwait|overhead|idle|推理|轮|评估"
+)
+_WHOLE_TIME: Final = re.compile(
+    r"(?i)\b(?:train\w*|total|wall|elapsed|overall|fine\W?tun\w*|run)\b.*(?:\btime\b|clock|duration|"
+    r"\bhours?\b|\bh\b|\bmins?\b|\bminutes?\b|\bdays?\b)|\btrain(?:ing)?$|run\W?time|\bduration\b|"
+    r"\bwall\b|elapsed|训练(?:时间|时长|耗时)|时长"
+)
+_BARE_TIME: Final = re.compile(r"(?i)\W*(?:time|hours?|h|minutes?|mins?|days?|耗时|时间)?\W*")
+_BRACKETS: Final = re.compile(r"[(\[\uff08][^)\]\uff09]*[)\]\uff09]")
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why it is not sure what a column's figures measure.
+
+    ``is_by_name`` says that the name speaks against the metric; else nothing but the unit speaks
+    for it, which is enough for columns that are settings.
+    """
+
+    reason: str
+    is_by_name: bool = True
+
+
+_ONLY_UNIT: Final = Doubt("only the unit says what it measures", is_by_name=False)
+
+
+def doubt_of_context(texts: Sequence[str]) -> Doubt | None:
+    """Return why the figures below a heading and some prose may be of no training at all."""
+    text = " ".join(texts)
+    if _TRAINING.search(text):
+        return None
+    found = NO_TRAINING.search(text)
+    return None if found is None else Doubt(f"the text above speaks of {found[0]!r}, not training")
+
+
+def find_memory_doubt(name: str, numbers: Sequence[str]) -> Doubt | None:
+    """Return why a column of memory may be no peak of a training; None where it plainly is one.
+
+    >>> find_memory_doubt("KV cache (GB)", ["1.5"]).reason
+    "'KV' is no peak of a training"
+    """
+    found = _NO_PEAK.search(name)
+    if found is not None:
+        return Doubt(f"{found[0]!r} is no peak of a training")
+    if _IN_USE.search(name) is None and numbers and all(map(_is_size_of_card, numbers)):
+        return Doubt("these may be the sizes of the cards", is_by_name=False)
+    return None if _MEMORY.search(name) else _ONLY_UNIT
+
+
+def _is_size_of_card(number: str) -> bool:
+    return number.isdigit() and int(number) in _SIZES_OF_CARDS
+
+
+def find_time_doubt(name: str, metric: str, unit: str | None) -> Doubt | None:
+    """Return why a column of times may be of neither a step nor the training; None where it is.
+
+    ``unit`` is the header's or the cells'.
+    """
+    found = _OTHER_TIME.search(name)
+    if found is not None and _STEP_TIME.fullmatch(_without_unit(name)) is None:
+        return Doubt(f"{found[0].strip()!r}: neither plainly a step's time nor the training's")
+    if metric == "sample_time" or is_step_time(name) or count_steps(name):
+        return None
+    if _WHOLE_TIME.search(_without_unit(name)):
+        return None
+    if _BARE_TIME.fullmatch(_without_unit(name)):
+        is_short = unit in ("s", "ms", "us")
+        return Doubt("the time of a step, or of the training?") if is_short else None
+    return _ONLY_UNIT
+
+
+def is_step_time(name: str) -> bool:
+    """Return whether a header plainly names the time of a step.
+
+    >>> is_step_time("Step (ms)"), is_step_time("Iter time (s)"), is_step_time("Time/1k steps")
+    (True, True, False)
+    """
+    return _STEP_TIME.fullmatch(_without_unit(name)) is not None
+
+
+def count_steps(name: str) -> int | None:
+    """Return of how many steps a header says its times to be, None where it does not.
+
+    >>> count_steps("Time/1k steps (s)"), count_steps("Time per step")
+    (1000, None)
+    """
+    found = _PER_STEPS.search(name)
+    if found is None:
+        return None
+    return int(found["number"].replace(",", "")) * (1000 if found["k"] else 1)
+
+
+def _without_unit(name: str) -> str:
+    """Return a name without brackets, without what stands behind a comma, and without its unit."""
+    bare = _BRACKETS.sub(" ", name).split(",")[0].strip()
+    return re.sub(r"(?i)(?<=\w)\s+(?:in\s+)?(?:ms|s|secs?|seconds?)$", "", bare)

@@ -1,0 +1,395 @@
+"""What a draft makes of words and headers: what is not sure is left open, never guessed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from registry.errors import SourceError
+from registry.tables import draft_mapping, import_document, parse_mapping, read_tables
+from registry.tables.guess import guess_column
+from registry.tables.guess_words import read_method, read_settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from registry.catalogue import Catalogue
+
+QLORA = {"method": "lora", "quant_bits": {"value": 4, "because": "QLoRA is 4-bit LoRA"}}
+
+
+def draft_text(folder: Path, catalogue: Catalogue, text: str, suffix: str = ".csv") -> str:
+    path = folder / f"doc{suffix}"
+    path.write_text(text, encoding="utf-8")
+    return draft_mapping(path, read_tables(path), catalogue)
+
+
+def draft(folder: Path, catalogue: Catalogue, text: str, suffix: str = ".csv") -> dict[str, Any]:
+    (table,) = yaml.safe_load(draft_text(folder, catalogue, text, suffix))["tables"]
+    return dict(table)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("LoRA", {"method": "lora"}),
+        ("LoRA r=8", {"method": "lora", "lora_rank": 8}),
+        ("LoRA (r=128)", {"method": "lora", "lora_rank": 128}),
+        ("LoRA rank 16, alpha 32", {"method": "lora", "lora_rank": 16, "lora_alpha": 32}),
+        ("LoRA (attn only)", {"method": "lora", "attn only": "?"}),
+        ("LoRA + GC", {"method": "lora", "gradient_checkpointing": True}),
+        ("LoRA w/o GC", {"method": "lora", "gradient_checkpointing": False}),
+        ("LoRA, gradient checkpointing off", {"method": "lora", "gradient_checkpointing": False}),
+        ("8-bit LoRA", {"method": "lora", "quant_bits": 8}),
+        ("LoRA int8", {"method": "lora", "quant_bits": 8}),
+        ("LoRA (nf4)", {"method": "lora", "quant_bits": 4, "quant_type": "nf4"}),
+        ("GPTQ LoRA int4", {"method": "lora", "quant_bits": 4, "quant_method": "gptq"}),
+        ("LoRA 8-bit AdamW", {"method": "lora", "optimizer": "adamw_8bit"}),
+        ("LoRA (8-bit optimizer)", {"method": "lora", "optimizer": "?"}),
+        ("16-bit LoRA", {"method": "lora", "16-bit": "?"}),
+        ("Full ZeRO-3 offload", {"method": "full", "sharding": "zero3", "offload": "stated"}),
+        ("Full-parameter + Z2", {"method": "full", "sharding": "zero2"}),
+        ("LoRA without ZeRO-3", {"method": "lora", "without ZeRO-3": "?"}),
+        ("LoRA ZeRO++", {"method": "lora", "ZeRO": "?"}),
+        ("FSDP QLoRA", {**QLORA, "sharding": "fsdp"}),
+        ("Unsloth QLoRA", {**QLORA, "Unsloth": "?"}),
+        ("LoRA (r=8) + rm", {"method": "lora", "lora_rank": 8, "rm": "?"}),
+        ("LoRA (r=8) + ppo", {"method": "lora", "lora_rank": 8, "objective": "ppo"}),
+        ("LoRA bf16 mixed precision", {"method": "lora", "compute_dtype": "bf16"}),
+        ("LoRA r=8/16", {"method": "lora", "lora_rank": 8, "16": "?"}),
+        ("LoRA+", {"method": "lora", "LoRA+": "?"}),
+        ("LoRA+GaLore", {"method": "galore", "LoRA": "?"}),
+        ("Full r=8", {"method": "full", "r=8": "?"}),
+        ("Freeze (l=3)", {"method": "freeze", "l=3": "?"}),
+        ("P-Tuning v2", {"method": "p_tuning", "v2": "?"}),
+        ("rsLoRA fine-tuning", {"method": "lora", "use_rslora": True}),
+        ("SFT (Zero3 method)", {"method": "?", "sharding": "zero3", "objective": "sft"}),
+        ("Prefix Tuning", {"method": "prefix_tuning"}),
+        ("LoRA (Base)", {"method": "lora", "Base": "?"}),
+        ("LoRA on q,v", {"method": "lora", "on q": "?", "v": "?"}),
+        ("Baseline", {"method": "?"}),
+        ("not LoRA", {"method": "?"}),
+    ],
+)
+def test_words_of_a_method_are_read_or_left_open(text: str, values: dict[str, Any]) -> None:
+    assert read_method(text).values() == values
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("FP16", {"compute_dtype": "fp16"}),
+        ("INT8", {"quant_bits": 8}),
+        ("4bit", {"quant_bits": 4}),
+        ("load_in_4bit", {"quant_bits": 4}),
+        ("NF4", {"quant_bits": 4, "quant_type": "nf4"}),
+        ("fast", {}),
+    ],
+)
+def test_words_of_settings_are_read(text: str, said: dict[str, Any]) -> None:
+    assert read_settings(text).said == said
+
+
+METHODS = """Model,Method,GPU,n_gpus,Seq Len,BS,VRAM (GB)
+Llama-2-7B,LoRA r=8,RTX 3090,1,2048,1,15
+Llama-2-7B,LoRA (attn only),RTX 3090,1,2048,1,13
+"""
+
+
+def test_words_left_over_do_not_import_until_somebody_decides(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    text = draft_text(tmp_path, catalogue, METHODS)
+    with pytest.raises(SourceError, match=r"'attn only'.*expected what the draft leaves open"):
+        parse_mapping(text, origin="m.yaml")
+    decided = text.replace("attn only: '?'", "lora_target_modules: [q_proj, v_proj]")
+    mapping = parse_mapping(decided, origin="m.yaml")
+    result = import_document(tmp_path / "doc.csv", mapping, catalogue)
+    assert result.problems == ()
+    first, second = (seen["configuration"] for seen in result.submission["observations"])
+    assert (first["lora_rank"], second["lora_target_modules"]) == (8, ["q_proj", "v_proj"])
+
+
+def test_a_remark_behind_a_model_is_not_dropped(tmp_path: Path, catalogue: Catalogue) -> None:
+    table = draft(
+        tmp_path,
+        catalogue,
+        "Model,Peak VRAM (GB)\nQwen-7B (int8),15.5\nQwen-7B (long),19.5\n",
+    )
+    assert table["columns"]["Model"]["values"] == {
+        "Qwen-7B (int8)": {"model_id": "qwen-7b", "quant_bits": 8},
+        "Qwen-7B (long)": {"model_id": "qwen-7b", "long": "?"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "metric"),
+    [
+        ("Step (ms)", "1107", "step_time"),
+        ("Iter time (ms)", "660", "step_time"),
+        ("Iteration (s)", "2", "step_time"),
+        ("Avg step time (s)", "2", "step_time"),
+        ("avg_step_time_ms", "12", "step_time"),
+        ("Time per Global Step (s)", "10.5", "step_time"),
+        ("s/it", "0.66", "step_time"),
+        ("Training time", "3h20min", "total_time"),
+        ("train_runtime", "310", "total_time"),
+        ("Wall clock (min)", "3", "total_time"),
+        ("Fine-tuning duration (h)", "3", "total_time"),
+        ("Time (hh:mm)", "1:30", "total_time"),
+        ("Time", "35min", "total_time"),
+        ("Time (s)", "30", None),
+        ("Time", "1.2s", None),
+        ("Time", "1.2 sec", None),
+        ("Latency (ms)", "5", None),
+        ("Step latency p99 first token (ms)", "5", None),
+        ("Epoch time", "3600 s", None),
+        ("Time per epoch (min)", "60", None),
+        ("min/epoch", "60", None),
+        ("Eval time (s)", "5", None),
+        ("GPU hours", "40", None),
+        ("A100 GPU-days", "40", None),
+        ("Forward (ms)", "3", None),
+        ("Micro-step (s)", "1", None),
+        ("Checkpoint saving time (s)", "1", None),
+        ("Data loading (s)", "1", None),
+        ("Compile time (s)", "1", None),
+        ("Time saved (h)", "1", None),
+        ("Startup (s)", "1", None),
+    ],
+)
+def test_a_time_is_plainly_a_steps_or_the_trainings_or_open(
+    name: str, cell: str, metric: str | None
+) -> None:
+    guess = guess_column(name, [cell])
+    assert (None if guess.doubt else guess.metric) == metric
+
+
+@pytest.mark.parametrize(
+    ("name", "n_steps"),
+    [
+        ("Time/1k steps (s)", 1000),
+        ("Time per 100 iterations (s)", 100),
+        ("Time per step (s)", None),
+    ],
+)
+def test_a_time_of_several_steps_is_divided(name: str, n_steps: int | None) -> None:
+    guess = guess_column(name, ["660"])
+    assert (guess.metric, guess.doubt, guess.divide_by) == ("step_time", None, n_steps)
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("BS/GPU", "micro_batch_size"),
+        ("Batch per GPU", "micro_batch_size"),
+        ("Batch size / device", "micro_batch_size"),
+        ("Per-GPU batch", "micro_batch_size"),
+        ("GPUs", "n_gpus"),
+        ("GPU count", "n_gpus"),
+        ("Num GPUs used", "n_gpus"),
+        ("Devices", "n_gpus"),
+        ("Layers per GPU", None),
+        ("Experts/GPU", None),
+        ("GPU util (%)", None),
+        ("GPU power (W)", None),
+        ("GA", "grad_accum_steps"),
+        ("ctx", "seq_len"),
+    ],
+)
+def test_a_number_beside_the_word_gpu_is_not_always_that_of_the_cards(
+    name: str, target: str | None
+) -> None:
+    guess = guess_column(name, ["4"])
+    assert (guess.to, guess.metric) == (target, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "is_peak"),
+    [
+        ("Peak VRAM (GB)", "24", True),
+        ("VRAM (GB)", "15.1", True),
+        ("GPU memory usage", "80G", True),
+        ("GPU RAM (GB)", "13.1", True),
+        ("Memory w/ gradient checkpointing (GB)", "12.3", True),
+        ("Memory per card (GB)", "20.5", True),
+        ("Reserved (GiB)", "3.1", True),
+        ("CPU RAM (GB)", "64.5", False),
+        ("Host memory (GB)", "3.1", False),
+        ("Checkpoint (GB)", "0.2", False),
+        ("Adapter (MB)", "33", False),
+        ("Memory saved (GB)", "12.1", False),
+        ("Memory reduction (GB)", "12.1", False),
+        ("\u0394 mem (GB)", "3.1", False),
+        ("Idle VRAM (GB)", "14.1", False),
+        ("KV cache (GB)", "1.5", False),
+        ("Activation memory (GB)", "3.1", False),
+        ("Optimizer states (GB)", "3.1", False),
+        ("Weights memory", "13.5 GB", False),
+        ("Estimated VRAM (GB)", "11.1", False),
+        ("Predicted peak memory (GB)", "11.1", False),
+        ("Min VRAM required", "15.5 GB", False),
+        ("Recommended VRAM", "15.5 GB", False),
+        ("GPU memory (GB)", "24", False),
+        ("GPU memory", "80 GB", False),
+        ("Dataset (GB)", "3.1", False),
+        ("Download (GB)", "3.1", False),
+        ("Inference VRAM (GB)", "13.1", False),
+    ],
+)
+def test_memory_is_plainly_a_peak_of_a_training_or_open(
+    name: str, cell: str, *, is_peak: bool
+) -> None:
+    guess = guess_column(name, [cell])
+    assert (guess.metric == "peak_memory" and guess.doubt is None) == is_peak
+
+
+def test_what_is_in_doubt_is_drafted_open_with_the_reason(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    document = "Model,Idle VRAM (GB),Inference tok/s,Peak VRAM (GB)\nQwen-7B,14.5,30,20.5\n"
+    text = draft_text(tmp_path, catalogue, document)
+    assert "unit: GB}}  # 'Idle' is no peak of a training; else {ignore: why}" in text
+    columns = yaml.safe_load(text)["tables"][0]["columns"]
+    assert columns["Idle VRAM (GB)"]["figure"]["metric"] == "?"
+    assert columns["Inference tok/s"] == {"ignore": "no figure of a training"}
+    assert columns["Peak VRAM (GB)"]["figure"]["metric"] == "peak_memory"
+
+
+@pytest.mark.parametrize(
+    ("above", "metric"),
+    [
+        ("Memory for generating 2048 tokens", "?"),
+        ("Serving the model", "?"),
+        ("Memory of fine-tuning; for inference see below", "peak_memory"),
+        ("Memory", "peak_memory"),
+    ],
+)
+def test_figures_below_words_of_inference_are_open(
+    tmp_path: Path, catalogue: Catalogue, above: str, metric: str
+) -> None:
+    document = f"# {above}\n\n| Model | VRAM |\n|---|---|\n| Qwen-7B | 15.5 GB |\n"
+    table = draft(tmp_path, catalogue, document, ".md")
+    assert table["columns"]["VRAM"]["figure"]["metric"] == metric
+
+
+PRECISIONS = """Method,Batch size,Mode,VRAM
+LoRA,4,FP16,20.5GB
+LoRA,4,INT8,10.5GB
+LoRA,4,INT4,8.5GB
+"""
+
+
+@pytest.mark.parametrize("name", ["Mode", "Quant", "Precision", "Weights as"])
+def test_a_column_of_precisions_is_read(tmp_path: Path, catalogue: Catalogue, name: str) -> None:
+    table = draft(tmp_path, catalogue, PRECISIONS.replace("Mode", name))
+    assert table["columns"][name]["values"] == {
+        "FP16": {"compute_dtype": "fp16"},
+        "INT8": {"quant_bits": 8},
+        "INT4": {"quant_bits": 4},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "said"),
+    [
+        ("Optim", ("AdamW", "Sophia"), [{"optimizer": "adamw"}, {"optimizer": "?"}]),
+        (
+            "GC",
+            ("on", "off"),
+            [{"gradient_checkpointing": True}, {"gradient_checkpointing": False}],
+        ),
+        ("ZeRO", ("2", "stage 3"), [{"sharding": "zero2"}, {"sharding": "?"}]),
+        ("Offload", ("cpu", "no"), [{"offload": "stated"}, {"offload": "none"}]),
+        ("Quant", ("8", "mystery"), [{"quant_bits": 8}, {"quant_bits": "?"}]),
+        ("Attention", ("sdpa", "FA2"), [{"attention": "sdpa"}, {"attention": "flash2"}]),
+    ],
+)
+def test_columns_of_settings_are_drafted_text_by_text(
+    tmp_path: Path,
+    catalogue: Catalogue,
+    name: str,
+    cells: tuple[str, str],
+    said: list[dict[str, Any]],
+) -> None:
+    rows = "".join(f"LoRA,{cell},20.{n}GB\n" for n, cell in enumerate(cells))
+    table = draft(tmp_path, catalogue, f"Method,{name},VRAM\n{rows}")
+    assert list(table["columns"][name]["values"].values()) == said
+
+
+def test_a_column_that_alone_tells_rows_apart_is_asked_for(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    document = "Method,Flavour,Depth,Loss,VRAM\nLoRA,mild,1,1.5,20.5GB\nLoRA,hot,2,1.6,21.5GB\n"
+    text = draft_text(tmp_path, catalogue, document)
+    table = yaml.safe_load(text)["tables"][0]
+    assert table["columns"]["Flavour"] == "?"
+    assert "Depth" not in table["columns"]  # the other tells them apart
+    assert "ignore: rest  # 'Depth', 'Loss'" in text
+    with pytest.raises(SourceError, match=r"columns\.Flavour: found '\?'"):
+        parse_mapping(text, origin="m.yaml")
+
+
+def test_a_column_beside_settings_that_tell_rows_apart_is_left_out(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    document = "Method,Batch,Flavour,VRAM\nLoRA,1,mild,20.5GB\nLoRA,2,hot,21.5GB\n"
+    assert "Flavour" not in draft(tmp_path, catalogue, document)["columns"]
+
+
+def test_a_column_of_numbers_is_asked_for_where_no_text_tells(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    document = "Method,Depth,Loss,VRAM\nLoRA,1,1.5,20.5GB\nLoRA,2,1.6,21.5GB\n"
+    assert draft(tmp_path, catalogue, document)["columns"]["Depth"] == "?"
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "parts"),
+    [
+        ("Cost", "37.1G / 2.3s/it", ["peak_memory", "step_time"]),
+        ("Memory / speed", "20GB / 5 samples/s", ["peak_memory", "samples_per_second"]),
+        ("Mem / time", "22GB / 3h", ["peak_memory", "total_time"]),
+        (
+            "Alloc/Reserved (GiB)",
+            "9.8/11.2",
+            ["peak_memory, unit GiB, allocated", "peak_memory, unit GiB, reserved"],
+        ),
+        ("Speed", "0.5 it/s", []),
+        ("Memory/GPU (GiB)", "20.1", []),
+    ],
+)
+def test_cells_of_several_figures_are_drafted_as_parts(
+    name: str, cell: str, parts: list[str]
+) -> None:
+    guess = guess_column(name, [cell, "-", cell])
+    assert (list(map(str, guess.parts)), guess.doubt) == (parts, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [("VRAM", "22 GB / 24 GB"), ("GPU/CPU memory (GB)", "20.1/30.2"), ("Cost", "20 GB / 30sec")],
+)
+def test_parts_that_are_not_told_apart_are_open(name: str, cell: str) -> None:
+    guess = guess_column(name, [cell])
+    assert len(guess.parts) == 2
+    assert guess.doubt is not None
+
+
+def test_a_pivot_of_cells_of_two_figures_imports_once_filled_in(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    document = "Method,512,1024\nLoRA,37.1G / 2.3s/it,40.1G / 3.3s/it\n"
+    text = draft_text(tmp_path, catalogue, document)
+    answers = (("model_id: '?'", "qwen-7b"), ("gpu_id: '?'", "a100-80gb"), ("n_gpus: '?'", "1"))
+    for line, answer in (*answers, ("scope: '?'", "total")):
+        assert line in text
+        text = text.replace(line, line.replace("'?'", answer))
+    mapping = parse_mapping(text, origin="m.yaml")
+    result = import_document(tmp_path / "doc.csv", mapping, catalogue)
+    assert result.problems == ()
+    first, second = result.submission["observations"]
+    assert [figure["value"] for figure in first["measurements"]] == [37_100_000_000, 2.3]
+    assert second["configuration"]["seq_len"] == 1024
