@@ -78,6 +78,8 @@ def compare_sides(side_a: list[Row], side_b: list[Row]) -> list[Compared]:
     keys = [*map(_told, side_a), *map(_told, side_b)]
     identify = _told if all(keys) else _configured
     runs_a, runs_b = _group(side_a, identify), _group(side_b, identify)
+    if identify is _configured:
+        runs_b = _place_early_failures(runs_a, runs_b)
     if not runs_a.keys() & runs_b.keys():
         failed = "".join(f"; {each}" for each in list_failures(side_a, side_b))
         raise QueryError(
@@ -109,6 +111,32 @@ def _group(side: list[Row], identify: Callable[[Row], str]) -> dict[str, list[Ro
     for row in side:
         found.setdefault(identify(row), []).append(row)
     return found
+
+
+def _place_early_failures(
+    runs_a: dict[str, list[Row]], runs_b: dict[str, list[Row]]
+) -> dict[str, list[Row]]:
+    """Return B's runs, failed ones under the one configuration of A that they do not contradict.
+
+    A run that ended before its first step states less than one that went on, and is of the same
+    configuration all the same.
+    """
+    placed: dict[str, list[Row]] = {}
+    for key, runs in runs_b.items():
+        fitting = [key]
+        if key not in runs_a and all(run["outcome"] in FAILED for run in runs):
+            fitting = [other for other, those in runs_a.items() if _states_less(runs[0], those[0])]
+        place = fitting[0] if len(fitting) == 1 else key
+        placed.setdefault(place, []).extend(runs)
+    return placed
+
+
+def _states_less(run: Row, other: Row) -> bool:
+    return all(
+        other["configuration"].get(name) == value
+        for name, value in run["configuration"].items()
+        if name != "configuration_id"
+    )
 
 
 def _configured(row: Row) -> str:

@@ -33,6 +33,8 @@ def hand_in(
             observation["run_id"] = f"{source}-{number}"
             observation["outcome"] = outcome
             observation["configuration"]["seq_len"] = length
+            if not length:  # it failed before that was known
+                del observation["configuration"]["seq_len"]
             observation["environment"] = {"peft_version": version}
             observation |= {name: more[name] for name in more if name not in METRICS}
             figures = {"step_time": seconds} | {name: more[name] for name in METRICS & more.keys()}
@@ -277,6 +279,23 @@ def test_a_failure_is_said_even_where_a_fails_as_well(
     assert "seq_len=256\n  a none that ended well   b none that ended well\n" in done.stdout
     assert "  verdict cannot be told: no run of b ended well\n" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("cannot be told for 1 of 2 whether it is")
+
+
+def test_a_run_that_dies_before_its_first_step_is_of_the_configuration_that_it_fits(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    hand_in("old-release", "90.1", *WELL[:2])
+    hand_in("new-release", "91.0", *WELL[:2], (0, "error", 0.0))
+    done = run("compare", "old-release", "new-release", "--fail")
+    assert done.returncode == 1
+    assert done.stdout.startswith("WAS OK, IS ERROR IN 1 OF 3 RUNS: ")
+    hand_in("dead", "91.0", (0, "oom", 0.0))
+    done = run("compare", "old-release", "dead", "--fail")
+    assert (done.returncode, done.stdout[:15]) == (1, "WAS OK, IS OOM:")
+    hand_in("several", "90.1", *WELL)  # of which of two is not known
+    done = run("compare", "several", "new-release", "--fail", "-f", "json")
+    notes = [found["remarks"] for found in json.loads(done.stdout)]
+    assert notes == [[], ["error in 1 of 1 run of b"], []]  # missing, failed, compared
 
 
 def test_failures_are_said_where_nothing_is_shared(run: Run, hand_in: Callable[..., None]) -> None:
