@@ -221,7 +221,10 @@ def _cards(result: FitResult, width: int) -> Iterator[str]:
     others = [card for card in result.shown if card not in asked]
     shown, hidden = list(asked), 0
     for verdict in ("undecided", "fits"):
-        of_it = [card for card in others if card.verdict == verdict]
+        of_it = sorted(
+            (card for card in others if card.verdict == verdict),
+            key=lambda card: result.cost(card) is None,  # with a price first, else as they were
+        )
         shown += of_it[:_MOST_CARDS]
         hidden += len(of_it[_MOST_CARDS:])
     if not shown:

@@ -126,6 +126,24 @@ def check_hf_config(config: Any) -> list[str]:
     ]
 
 
+def list_unstated(config: Any) -> list[str]:
+    """Return the columns of sizes that a configuration leaves to its family's class."""
+    part = _text_part(config)
+    stated = _stated_sizes(partial(_field, part))
+    filled = _stated_sizes(_lookup(part, _text_type(config, part)))
+    return [column for column in filled if column not in stated]
+
+
+def read_quantized_bits(config: Mapping[str, Any]) -> int | None:
+    """Return in how many bits the weights are stored; None where they are not quantized."""
+    stored = config.get("quantization_config")
+    if not isinstance(stored, dict):
+        return None
+    flags = {"load_in_4bit": 4, "load_in_8bit": 8}
+    stated = [bits for flag, bits in flags.items() if stored.get(flag) is True]
+    return stated[0] if stated else stored["bits"] if _is_size(stored.get("bits")) else None
+
+
 def format_hf_config(row: Mapping[str, Any]) -> Row:
     """Return a configuration of the shape that a row of ``models`` describes."""
     row = {column: value for column, value in row.items() if value is not None}

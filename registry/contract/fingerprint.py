@@ -76,9 +76,13 @@ def _table(name: str) -> list[Any]:
 
 
 def _words(name: str, words: dict[str, Any]) -> Any:
-    """Return the words of a vocabulary; of metrics also unit and range, which change figures."""
+    """Return the words of a vocabulary; of metrics also unit and range, which change figures.
+
+    ``least`` is left out: it judges what is handed in, and nothing that is recorded.
+    """
     if name != "metric":
         return sorted(words)
     return {
-        word: {k: v for k, v in entry.items() if k != "meaning"} for word, entry in words.items()
+        word: {k: v for k, v in entry.items() if k not in ("meaning", "least")}
+        for word, entry in words.items()
     }

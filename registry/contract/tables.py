@@ -103,13 +103,17 @@ class CrossFieldRule:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric: its canonical unit, meaning and range."""
+    """One metric: its canonical unit, meaning and range.
+
+    A figure above zero and below ``least`` was written in another unit.
+    """
 
     name: str
     unit: str
     meaning: str
     min: float | None = None
     max: float | None = None
+    least: float | None = None
 
 
 @lru_cache(maxsize=len(TABLES))

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from registry.catalogue.encoders import has_decoder_of_its_own
-from registry.catalogue.hf_config import SPELLINGS, check_hf_config, parse_hf_config
+from registry.catalogue.hf_config import (
+    SPELLINGS,
+    check_hf_config,
+    list_unstated,
+    parse_hf_config,
+    read_quantized_bits,
+)
 from registry.catalogue.meta_model import can_build, count_on_meta
 from registry.errors import QuestionError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,10 @@ class Architecture:
     n_experts_active: int | None = None
     #: False where nobody read the figures in a source.
     verified: bool | None = None
+    #: The family, as transformers calls it; None where the figures came by hand.
+    model_type: str | None = None
+    #: What was not stated and is taken as something, in words.
+    taken: tuple[str, ...] = field(default=(), compare=False)
 
     @cached_property
     def embedding_params(self) -> int:
@@ -131,7 +141,8 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
             f"model {row.get('model_id')!r}: found an encoder-decoder ({row['model_type']}); "
             "predictions are made for models of one stack of layers"
         )
-    known: dict[str, Any] = {field.name: row.get(field.name) for field in fields(Architecture)}
+    names = {one.name for one in fields(Architecture)} - {"taken"}
+    known: dict[str, Any] = {name: row.get(name) for name in names}
     heads = known["n_heads"] or max(row["hidden_size"] // 128, 1)
     known["n_heads"] = heads
     known["n_kv_heads"] = known["n_kv_heads"] or heads
@@ -151,7 +162,7 @@ def gpu_of(row: Mapping[str, Any]) -> Accelerator:
             f"gpu {row.get('gpu_id')!r}: found no memory_bytes; expected what its driver reports; "
             "choose a card of `registry query 'from gpus'`"
         )
-    known: dict[str, Any] = {field.name: row.get(field.name) for field in fields(Accelerator)}
+    known: dict[str, Any] = {one.name: row.get(one.name) for one in fields(Accelerator)}
     return Accelerator(**known)
 
 
@@ -175,7 +186,29 @@ def architecture_from_config(
             "give its figures with --params and --layers instead"
         )
     counts = {} if "n_params" in row else _count_unknown(config, row)
-    return architecture_of({**row, **counts, "model_id": model_id})
+    found = architecture_of({**row, **counts, "model_id": model_id})
+    return replace(found, taken=tuple(_list_taken(config, found)))
+
+
+def _list_taken(config: Mapping[str, Any], found: Architecture) -> Iterator[str]:
+    """Yield what a config.json leaves to its family's class, and what it says of its own weights.
+
+    Weights that are stored quantized are no choice of whoever trains them.
+    """
+    unstated = list_unstated(config)
+    if unstated:
+        values = ", ".join(
+            f"{SPELLINGS[column][0]} {getattr(found, column)}"
+            for column in _NEEDED_OF_CONFIG
+            if column in unstated
+        )
+        yield f"does not state its {values}: taken from transformers' class of {found.model_type}"
+    bits = read_quantized_bits(config)
+    if bits is not None:
+        yield (
+            f"its weights are stored in {bits} bits (quantization_config), and are taken as "
+            "unquantized unless the question says otherwise (--quant-bits, --method qlora)"
+        )
 
 
 _NEEDED_OF_CONFIG = ("hidden_size", "n_layers", "intermediate_size", "vocab_size", "n_heads")
@@ -203,7 +236,7 @@ def architecture_from_figures(
     n_layers: int,
     *,
     hidden_size: int | None = None,
-    vocab_size: int = 32_000,
+    vocab_size: int | None = None,
     model_id: str = "given by figures",
 ) -> Architecture:
     """Return a decoder of llama's proportions with so many parameters and layers.
@@ -212,22 +245,34 @@ def architecture_from_figures(
     gives the width where none is given. Raises QuestionError for figures that no decoder has.
     """
     for name, value in (("--params", n_params), ("--layers", n_layers), ("vocab", vocab_size)):
-        if value < 1:
+        if value is not None and value < 1:
             raise QuestionError(f"{name}: found {value}; expected a number above 0")
-    width = hidden_size or _width(n_params, n_layers, vocab_size)
+    vocab = vocab_size or _VOCAB
+    width = hidden_size or _width(n_params, n_layers, vocab)
     heads = max(width // 128, 1)
-    spare = (n_params - 2 * vocab_size * width) / n_layers - 4 * width * width
+    spare = (n_params - 2 * vocab * width) / n_layers - 4 * width * width
+    taken = [
+        *([] if vocab_size else [f"a vocabulary of {vocab:,} (--vocab)"]),
+        *([] if hidden_size else [f"a width of {width:,} (--hidden)"]),
+    ]
     return Architecture(
         model_id=model_id,
         n_params=n_params,
         n_layers=n_layers,
         hidden_size=width,
         intermediate_size=max(round(spare / (3 * width)), width),
-        vocab_size=vocab_size,
+        vocab_size=vocab,
         n_heads=heads,
         n_kv_heads=heads,
         head_dim=width // heads,
+        taken=(f"{' and '.join(taken)}: taken as llama's, which moves logits and activations",)
+        if taken
+        else (),
     )
+
+
+#: The vocabulary of llama.
+_VOCAB = 32_000
 
 
 def _width(n_params: int, n_layers: int, vocab_size: int) -> int:

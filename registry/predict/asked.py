@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.contract import vocabulary
+from registry.contract.methods import QUANTIZED
 from registry.errors import QuestionError, SourceError, did_you_mean
 from registry.predict.architecture import (
     architecture_from_config,
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
     from registry.catalogue import Catalogue
     from registry.predict.architecture import Accelerator, Architecture
-
-#: Customary names of methods on a quantized base.
-QUANTIZED = {"qlora": ("lora", 4), "qdora": ("dora", 4)}
 
 #: Fields of a question that are called otherwise than the option.
 _FIELDS = {
@@ -245,13 +243,23 @@ def find_architecture(asked: Asked, catalogue: Catalogue) -> Architecture:
     if asked.params is not None:
         if asked.layers is None:
             raise QuestionError("--params needs --layers; or give --config config.json")
+        n_params = parse_number(asked.params, "params")
+        if n_params < _FEWEST:
+            raise QuestionError(
+                f"params: found {asked.params!r}; expected the parameters of a decoder, such as "
+                "2.1B, 2.1e9 or 350M"
+            )
         return architecture_from_figures(
-            int(parse_number(asked.params, "params")),
+            int(n_params),
             asked.layers,
             hidden_size=asked.hidden,
-            vocab_size=asked.vocab or 32_000,
+            vocab_size=asked.vocab,
         )
     return architecture_of(catalogue.models[find_model(str(asked.model), catalogue)])
+
+
+#: Fewer than anybody trains: 2.1 is meant as 2.1B.
+_FEWEST = 1_000
 
 
 def find_config(config: str) -> Path | None:

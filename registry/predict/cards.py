@@ -17,6 +17,11 @@ def parse_vram(size: str) -> Accelerator:
     try:
         memory = parse_memory(size, where="vram").value
     except UnitError as error:
+        if size.strip().replace(".", "", 1).isdigit():
+            raise QuestionError(
+                f"vram: found {size!r}, expected an amount of memory with its unit, such as "
+                f"{size.strip()}GiB"
+            ) from None
         raise QuestionError(str(error)) from None
     if memory < _SMALLEST:
         raise QuestionError(f"vram: found {size!r}; expected the memory of a card, such as 15GiB")

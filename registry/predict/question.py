@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from registry.catalogue.module_names import check_modules
 from registry.errors import QuestionError
 from registry.predict.architecture import Accelerator, Architecture, architecture_of, gpu_of
 from registry.predict.formula.methods import check_method, method_params
@@ -14,7 +15,7 @@ from registry.predict.formula.parallel import check_split
 from registry.predict.sharding import FSDP, SHARDS_OPTIMIZER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 #: What is taken for a setting that is not given.
 DEFAULTS: Mapping[str, Any] = {
@@ -290,6 +291,9 @@ def check_question(question: Question) -> list[str]:
         )
     if question.is_split:
         warnings.append("the time of a model split by tensor or pipeline is not computed")
+    warnings += [f"{question.model.model_id}: {taken}" for taken in question.model.taken]
+    warnings += check_modules(question.model.model_type, question.lora_target_modules or ())
+    warnings += _check_card(question)
     warnings += _check_experts(question)
     warnings += _check_sources(question)
     if question.full and question.trains_embeddings:
@@ -299,16 +303,32 @@ def check_question(question: Question) -> list[str]:
     return warnings
 
 
+def _check_card(question: Question) -> Iterator[str]:
+    """Yield what the card cannot do of what was asked for.
+
+    FlashAttention 2 runs on Ampere and later, and those compute in bf16 (its README, NVIDIA CUDA
+    Support).
+    """
+    gpu = question.gpu
+    if gpu is None or gpu.vendor != "nvidia" or gpu.peak_flops_bf16 or not gpu.peak_flops_fp16:
+        return
+    if question.compute_dtype == "bf16":
+        yield f"{gpu.gpu_id} does not compute in bf16: state --dtype fp16"
+    if question.attention == "flash2":
+        yield f"FlashAttention 2 does not run on {gpu.gpu_id}, which is older than Ampere"
+
+
 def _check_experts(question: Question) -> list[str]:
     """Return a warning where a mixture's experts may stay unquantized, with what they then take."""
     in_doubt = question.quantized and question.bitsandbytes and question.quantized_experts is None
     if not (in_doubt and question.model.n_experts):
         return []
     held = question.model.expert_params * (4 if question.keeps_fp32_embeddings else 2)
+    cast = ", cast to fp32 by PEFT's preparation" if question.keeps_fp32_embeddings else ""
     warning = (
-        f"the experts of {question.model.model_id} are taken as quantized; bitsandbytes leaves "
-        f"those that transformers 5 fuses as they are, which is {held / 2**30:.0f} GiB: ask "
-        "with --no-quantized-experts"
+        f"the experts of {question.model.model_id} are taken as quantized; bitsandbytes does not "
+        f"quantize those that transformers 5 fuses, which then take {held / 2**30:.0f} GiB{cast}: "
+        "ask with --no-quantized-experts"
     )
     return [warning]
 

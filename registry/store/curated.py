@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from registry.catalogue import Catalogue
 from registry.errors import SourceError, StoreError, SubmissionError
 from registry.store.catalogue_files import catalogue_text, hash_catalogue, read_catalogue
 from registry.store.derive_tables import Document
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from registry.catalogue import Catalogue
     from registry.store.derive_tables import Document
     from registry.store.folder import Folder
 
@@ -72,16 +72,18 @@ def _read_curated(folder: Folder, _files: tuple[FileStamp, ...]) -> Curated:
     built = _read_manifest(folder)
     part = parse_part(CURATED, folder.tables, built)
     changed, new = _compare_sources(folder, built)
-    if not changed and not new:
-        expected = built["catalogue"]
-        catalogue = read_catalogue(
-            folder.storage,
-            f"tables/{CATALOGUE}",
-            lambda data: hash_catalogue(data) == expected,
-            REINSTALL,
-        )
-        return Curated(catalogue, expected, part)
-    return _with_pending(folder, None if changed else part, changed | new)
+    if changed:
+        return _with_pending(folder, None, Catalogue(), changed | new)
+    expected = built["catalogue"]
+    catalogue = read_catalogue(
+        folder.storage,
+        f"tables/{CATALOGUE}",
+        lambda data: hash_catalogue(data) == expected,
+        REINSTALL,
+    )
+    return (
+        _with_pending(folder, part, catalogue, new) if new else Curated(catalogue, expected, part)
+    )
 
 
 def find_pending_sources(folder: Folder) -> tuple[str, ...]:
@@ -99,7 +101,10 @@ def _compare_sources(folder: Folder, built: dict[str, Any]) -> tuple[set[str], s
     return changed, hashes.keys() - built["sources"].keys()
 
 
-def _with_pending(folder: Folder, part: Part | None, names: set[str]) -> Curated:
+def _with_pending(
+    folder: Folder, part: Part | None, of_part: Catalogue, names: set[str]
+) -> Curated:
+    """Return the records of a part, with its models and GPUs, and of sources beside it."""
     from registry.tables.curated import (  # noqa: PLC0415 - only where a source is pending
         load_curated_catalogue,
         read_source_documents,
@@ -115,7 +120,8 @@ def _with_pending(folder: Folder, part: Part | None, names: set[str]) -> Curated
         except (SourceError, SubmissionError) as error:
             reason = str(error).splitlines()[0]
             problems.append(f"source {name}: {reason}; it is left out of all answers until then")
-    catalogue = with_described(catalogue, pending)
+    known = catalogue.extended(of_part.rows("models"), of_part.rows("gpus"))
+    catalogue = with_described(known, pending)
     catalogue_hash = hash_catalogue(catalogue_text(catalogue))
     named = tuple(sorted(names))
     return Curated(catalogue, catalogue_hash, part, tuple(pending), named, tuple(problems))

@@ -7,6 +7,7 @@ only after it was read back in full from a part that the newest manifest names.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from registry.errors import StoreError
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from registry.store.derive_tables import Document
     from registry.store.folder import Folder, Location
 
-#: Parts of similar size that are merged into one of the next size.
+#: So many small parts are merged into one: a reader opens the files of each.
 FAN_OUT = 8
 
 #: Parts beyond this many observations are no longer merged, so that memory stays bounded.
@@ -148,7 +149,7 @@ class Folding:
             self.rewrite()
         if rebuild or self.must_rewrite:
             self.merge_all()
-        self._merge_tiers()
+        self._merge_latest()
         if rebuild:
             map_ids(self.folder, self.before.parts, self.parts)
         manifest = commit(self.folder, self.before.manifest, self.parts, anew=self.must_rewrite)
@@ -225,7 +226,7 @@ class Folding:
                 self.parts.append(part)
                 self.n_submissions += len(new)
                 self.n_observations += part.rows("observations")
-                self._merge_tiers()
+                self._merge_latest()
 
     def _note_erased(self, documents: Iterable[Document]) -> None:
         """Note what documents erase; what a part holds of it has to be written anew without it."""
@@ -259,28 +260,25 @@ class Folding:
         """Move the journal's entries that are not valid out of it; return a message for each."""
         return tuple(quarantine(self.folder, self.bad))
 
-    def _merge_tiers(self) -> None:
-        """Merge the latest parts while there are as many of similar size as the fan-out.
+    def _merge_latest(self) -> None:
+        """Merge the latest parts while there are as many small ones as the fan-out.
 
         Only neighbours are merged: the order of the documents says which of two counts first.
         """
-        while size := self._mergeable():
-            merged = merge_parts(self.folder, self.parts[-size:])
-            self.parts[-size:] = [merged]
+        while self._n_small() == FAN_OUT:
+            merged = merge_parts(self.folder, self.parts[-FAN_OUT:])
+            self.parts[-FAN_OUT:] = [merged]
 
-    def _mergeable(self) -> int:
-        """Return how many of the latest parts are to become one, 0 for none."""
-        tiers: list[int] = []
-        for part in reversed(self.parts):
-            n_observations = part.rows("observations")
-            if n_observations > LARGEST_MERGED or not part.is_current(self.curated.catalogue_hash):
-                break
-            tiers.append(_tier(n_observations))
-        for largest in sorted(set(tiers)):
-            alike = next((n for n, tier in enumerate(tiers) if tier > largest), len(tiers))
-            if alike >= FAN_OUT:
-                return alike
-        return 0
+    def _n_small(self) -> int:
+        """Return how many of the latest parts can be merged, at most as many as the fan-out."""
+        small = takewhile(
+            lambda part: (
+                part.rows("observations") <= LARGEST_MERGED
+                and part.is_current(self.curated.catalogue_hash)
+            ),
+            reversed(self.parts),
+        )
+        return sum(1 for _ in islice(small, FAN_OUT))
 
 
 def map_ids(folder: Folder, before: Sequence[Part], today: Sequence[Part]) -> None:
@@ -295,14 +293,6 @@ def map_ids(folder: Folder, before: Sequence[Part], today: Sequence[Part]) -> No
     if not all(known.contains("observations", key) for key in was.keys("observations")):
         signed = (sign_observations(parts, STATED) for parts in (before, today))
         write_renamed(folder, match_ids(*signed))
-
-
-def _tier(n_observations: int) -> int:
-    tier = 0
-    while n_observations >= FAN_OUT:
-        n_observations //= FAN_OUT
-        tier += 1
-    return tier
 
 
 def _key(submission_id: str) -> bytes:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import ValidationError
 
 from registry.contract import vocabulary
+from registry.contract.methods import QUANTIZED
 from registry.contract.tables import LARGEST_INTEGER
 from registry.errors import did_you_mean, excerpt
 from registry.submission.schema import column_validator
@@ -115,6 +116,9 @@ def _format_bound(bound: float) -> str:
 
 def _expected_word(found: Any, name: str) -> str:
     known = vocabulary(name)
+    if name == "method" and isinstance(found, str) and found.lower() in QUANTIZED:
+        method, bits = QUANTIZED[found.lower()]
+        return f"expected method {method} with quant_bits {bits}, which is what {found} stands for"
     hint = did_you_mean(found, known).removeprefix("; ") if isinstance(found, str) else ""
     return f"{hint}{'; ' if hint else ''}expected one of {', '.join(known)}"
 

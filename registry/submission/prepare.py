@@ -32,6 +32,9 @@ _MOST_PROBLEMS = 20
 #: Columns of a configuration and metrics of figures that may follow from what is stated.
 _DERIVED_COLUMNS = ("n_gpus", "global_batch_size")
 
+#: From here on, a number that is too small for bytes is of MiB: as GiB it were a terabyte.
+_LEAST_MEBIBYTES = 1024
+
 Plain = dict[str, Any]
 
 
@@ -60,7 +63,7 @@ def prepare_submission(
     known = catalogue.extended(plain.get("models", ()), plain.get("gpus", ()))
     problems = [*_check_source(plain), *_read_figures(plain), *_resolve_references(plain, known)]
     if is_new:
-        problems += _check_descriptions(plain, catalogue)
+        problems += [*_check_descriptions(plain, catalogue), *_check_units(plain)]
     _raise_any(problems, origin)
     _raise_any(list(_check_observations(plain, known)), origin)
     text = canonical_json(plain)
@@ -129,6 +132,29 @@ def _check_range(figure: Plain, path: str) -> Iterator[str]:
         yield f"{path}: found {value}; expected at least {metric.min} ({metric.unit})"
     if metric.max is not None and value > metric.max:
         yield f"{path}: found {value}; expected at most {metric.max} ({metric.unit})"
+
+
+def _check_units(plain: Plain) -> Iterator[str]:
+    """Yield figures too small for their unit; one of a difference, or a spread, may be small."""
+    for index, observation in enumerate(plain.get("observations", ())):
+        if "memory_is_delta" in observation.get("flags", ()):
+            continue
+        for place, figure in enumerate(observation.get("measurements", ())):
+            least, value = load_metrics()[figure["metric"]].least, figure["value"]
+            is_read = isinstance(value, float) and figure["statistic"] != "std"
+            if least and is_read and 0 < value < least:
+                path = f"observations[{index}].measurements[{place}].value"
+                yield f"{path}: found {value}; expected bytes, at least {least}; {_meant(figure)}"
+
+
+def _meant(figure: Plain) -> str:
+    """Return the likeliest unit of a figure of memory that is too small for bytes."""
+    if "raw" in figure:
+        return "check the unit"
+    unit = "GiB" if figure["value"] < _LEAST_MEBIBYTES else "MiB"
+    text = f"{format_fact(figure['value'])} {unit}"
+    size = read_figure(figure["metric"], text, where="")["value"]
+    return f'it looks like {unit}: {text} = {size}; write it in bytes, or with its unit, "{text}"'
 
 
 def read_figure(metric: str, text: str, *, where: str) -> dict[str, Any]:

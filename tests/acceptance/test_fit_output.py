@@ -76,6 +76,17 @@ def test_cards_have_memory_headroom_verdict_time_and_cost(run: Run, work: Path) 
     assert head.split() == ["card", "memory", "headroom", "verdict", "s/sample", "USD"]
 
 
+def test_cards_with_a_price_come_first_among_those_that_nobody_named(run: Run, work: Path) -> None:
+    (work / "prices.csv").write_text("gpu,usd_per_hour\nh200,4\na100-80gb,2\n", encoding="utf-8")
+    asked = ("--model", "llama-2-7b", "--method", "qlora", "--price-file", "prices.csv")
+    lines = run("fit", *asked).stdout.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("  card "))
+    assert lines[start].split()[-1] == "USD"
+    fits = [line.split() for line in lines[start + 1 :] if " fits " in line]
+    assert [cells[0] for cells in fits[:2]] == ["a100-80gb", "h200"]
+    assert [len(cells) for cells in fits[:3]] == [8, 8, 7]
+
+
 def test_without_a_card_those_that_could_hold_it_are_named_smallest_first(run: Run) -> None:
     lines = run("fit", "--model", "llama-2-7b", "--method", "qlora").stdout.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("  card "))
@@ -159,7 +170,7 @@ def test_nothing_is_wider_than_the_terminal(environment: dict[str, str], columns
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (("--vram", "15"), "vram: found '15', expected an amount of memory such as"),
+        (("--vram", "15"), "vram: found '15', expected an amount of memory with its"),
         (("--vram", "15GiB", "--gpu", "t4"), "found --gpu and --vram; expected one of them"),
         (("--config", "none"), "found --model and --config; expected one of --model ID"),
         (("--price", "t5=1"), "unknown gpu 't5'"),

@@ -123,7 +123,9 @@ def _lines(found: EstimateResult) -> list[str]:
     if cost is None:
         return lines
     step = cost.seconds_per_step
-    lines.append(f"time per optimizer step: {_seconds(step.value, step.low, step.high)}")
+    n_accumulated = found.question.setting("grad_accum_steps")
+    of = f" of {n_accumulated} micro-batches" if n_accumulated > 1 else ""
+    lines.append(f"time per optimizer step{of}: {_seconds(step.value, step.low, step.high)}")
     if cost.seconds_per_epoch is not None:
         epoch = cost.seconds_per_epoch
         lines.append(f"time per epoch: {_seconds(epoch.value, epoch.low, epoch.high)}")

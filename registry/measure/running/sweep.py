@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -9,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import RegistryError
 from registry.measure.child_process import interrupted_by_signals, no_one_left_behind
-from registry.measure.record_files import write_json
+from registry.measure.record_files import read_json, write_json
 from registry.measure.releases import add_provenance
 from registry.measure.running.backends.local import Local
 from registry.measure.running.held_trials import hold_trials
 from registry.measure.running.places import SUBMISSION_NAME, find_places, is_done, read_seconds
 from registry.measure.running.time_left import TimeLeft
 from registry.measure.running.trial_labels import label_trials
-from registry.measure.running.trial_run import conclude, mark_neighbours
+from registry.measure.running.trial_run import TrialResult, conclude, mark_neighbours
 from registry.measure.running.trials import expand_trials
 
 if TYPE_CHECKING:
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
     from registry.measure.running.backends.interface import Backend, TrialJob
     from registry.measure.running.held_trials import Held
     from registry.measure.running.plan import Plan
-    from registry.measure.running.trial_run import TrialResult
     from registry.measure.running.trials import Trial
+
+#: The file of a trial's folder that holds a result on its way into the registry.
+_READY_NAME = "ready.json"
 
 #: Seconds between two looks at the steps of running trials.
 _WATCH_SECONDS = 1.0
@@ -133,10 +136,15 @@ def run_plan(  # noqa: PLR0913 - the options of the command, by keyword
         waiting = []
         for trial in trials:
             place = places[trial.trial_id]
-            if place not in undone or (resume and is_done(place)):  # done by another call just now
-                report.skip(trial, place)
-            else:
+            ready = _take_ready(trial, place, sweep, add) if place in undone else None
+            if place in undone and not (resume and is_done(place)):
                 waiting.append((trial, place))
+            elif ready is not None:
+                sweep.left.remove(trial)
+            else:  # some of the undone were done by another call just now
+                report.skip(trial, place)
+            if ready is not None:
+                report.finish(ready)
         take_in = partial(_take_in, sweep=sweep, add=add, catalogue=catalogue)
         try:
             with interrupted_by_signals(), no_one_left_behind(grace_seconds=0):
@@ -201,13 +209,50 @@ def _take_in(
     if job.then == "done":
         sweep.left.remove(job.trial)
     try:
-        add(result.submission)
+        _record(result.submission, job.place, job.folder, add)
     except RegistryError as error:
         sweep.refused.append(f"{label}: {error}")
     else:
-        for folder in dict.fromkeys((job.folder, job.place)):  # only now is the trial done
-            write_json(folder / SUBMISSION_NAME, result.submission)
         sweep.results.append(result)
+    return result
+
+
+def _record(
+    submission: dict[str, Any], place: Path, folder: Path, add: Callable[[dict[str, Any]], object]
+) -> None:
+    """Add a result of an attempt in ``folder``, so that a call killed meanwhile adds none twice."""
+    ready = place / _READY_NAME
+    attempt = os.path.relpath(folder.resolve(), place.resolve())  # a registry may be moved
+    write_json(ready, {"submission": submission, "attempt": attempt})
+    try:
+        add(submission)
+    except RegistryError:
+        ready.unlink()
+        raise
+    for each in (folder, place):  # only now is the trial done
+        write_json(each / SUBMISSION_NAME, submission)
+    ready.unlink()
+
+
+def _take_ready(
+    trial: Trial, place: Path, sweep: Sweep, add: Callable[[dict[str, Any]], object]
+) -> TrialResult | None:
+    """Record the result that a killed call had; None for none.
+
+    Where that call had added it, the same document is added again, which changes nothing.
+    """
+    ready = read_json(place / _READY_NAME)
+    if ready is None:
+        return None
+    submission = ready["submission"]
+    try:
+        _record(submission, place, place / ready["attempt"], add)
+    except RegistryError:  # the trial runs again
+        return None
+    (observation,) = submission["observations"]
+    outcome, detail = observation["outcome"], observation.get("outcome_detail")
+    result = TrialResult(trial, outcome, detail, read_seconds(place) or 0.0, submission)
+    sweep.results.append(result)
     return result
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from registry.errors import did_you_mean
-from registry.measure.running.module_names import ENDS, MODULE_NAMES
+from registry.catalogue.module_names import check_modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from registry.measure.trial_settings import Settings
-
-_ALL_LINEAR = ("all-linear",)
 
 
 def check_together(settings: Settings) -> Iterator[str]:
@@ -37,15 +34,6 @@ def check_targets(settings: Settings, source: dict[str, Any]) -> Iterator[str]:
     PEFT passes over such a name where another one of the list is found, and the trial would measure
     something else.
     """
-    kind = source.get("config", {}).get("model_type")
-    if settings.method == "full" or settings.lora_target_modules == _ALL_LINEAR:
-        return
-    names = MODULE_NAMES.get(kind)
-    if names is None:
-        return
-    for target in settings.lora_target_modules:
-        if target.rpartition(".")[2] not in (*names, *ENDS):
-            yield (
-                f"lora_target_modules: found {target!r}{did_you_mean(target, names)}; expected "
-                f"all-linear, or modules of {kind}: {', '.join(names)}"
-            )
+    if settings.method != "full":
+        kind = source.get("config", {}).get("model_type")
+        yield from check_modules(kind, settings.lora_target_modules)

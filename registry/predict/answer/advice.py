@@ -32,6 +32,9 @@ SEQ_STEP = 64
 _LONGEST, _BIGGEST = 262_144, 4_096
 
 
+#: Losses that do not keep all logits at once, in words; the leaner last.
+LEAN_LOSSES = {"chunked": "loss in chunks", "liger": "Liger's loss"}
+
 #: A change in words, and the settings that it makes.
 Change = tuple[str, dict[str, Any]]
 
@@ -183,6 +186,8 @@ def _kinds_of_changes(question: Question) -> Iterator[Iterable[Change]]:
     """Yield changes, those of which one is a stronger form of the other together."""
     if question.attention == "eager":
         yield [("use FlashAttention or SDPA", {"attention": "flash2"})]
+    if question.loss_kernel in (None, "whole"):
+        yield [(words, {"loss_kernel": kernel}) for kernel, words in LEAN_LOSSES.items()]
     if question.micro_batch_size > 1:
         yield [("micro-batches of 1, accumulated", {"micro_batch_size": 1})]
     yield _shorter(question)

@@ -30,9 +30,11 @@ def format_signed(n_bytes: float) -> str:
 
 def format_question(question: Question) -> str:
     """Return a question in a line."""
+    model = question.model
+    size = f" ({model.n_params / 1e9:.3g} B parameters)"  # so that a wrong model is noticed
     cards = f" on {question.n_gpus} x {question.gpu.gpu_id}" if question.gpu else ""
     return (
-        f"{question.model.model_id}, {question.label}, seq_len {question.seq_len}, "
+        f"{model.model_id}{size}, {question.label}, seq_len {question.seq_len}, "
         f"batch {question.micro_batch_size}{cards}"
     )
 

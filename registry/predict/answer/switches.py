@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QuestionError
-from registry.predict.answer.advice import predict_sample
+from registry.predict.answer.advice import LEAN_LOSSES, predict_sample
 from registry.predict.answer.prediction import predict_memory
 from registry.predict.calibration.fit_rows import memory_row
 from registry.predict.question import DEFAULTS
@@ -43,11 +43,7 @@ class Explanation:
 _WORDS: dict[str, dict[Any, str]] = {
     "gradient_checkpointing": {True: "checkpointing on", False: "checkpointing off"},
     "attention": {"flash2": "FlashAttention or SDPA", "eager": "eager attention"},
-    "loss_kernel": {
-        "whole": "loss over whole logits",
-        "chunked": "loss in chunks",
-        "liger": "Liger's loss",
-    },
+    "loss_kernel": {"whole": "loss over whole logits", **LEAN_LOSSES},
     "param_dtype": {"bf16": "weights held in bf16", "fp32": "weights held in fp32"},
     "optimizer": {"adamw": "AdamW", "adamw_8bit": "AdamW of 8 bits", "sgd": "SGD"},
     "quant_bits": {None: "base in 16 bits", 8: "base of 8 bits", 4: "base of 4 bits"},

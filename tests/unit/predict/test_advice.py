@@ -49,6 +49,18 @@ def test_full_training_that_needs_several_hosts_is_told_so(
     assert all(one["n_gpus"] >= 16 and one["n_nodes"] == one["n_gpus"] // 8 for one in many)
 
 
+def test_a_leaner_loss_is_a_remedy_where_the_logits_are_what_is_too_large(
+    ask: Ask, calibration: Calibration
+) -> None:
+    settings = {**STATED, "quant_bits": 4, "seq_len": 8192}
+    question = ask("qwen2.5-1.5b", "rtx-3090", **settings)
+    assert judge(predict_memory(question, calibration).figure, 24 * GIB) != "fits"
+    remedies = {one.what: one.verdict for one in collect_remedies(question, calibration)}
+    assert remedies["loss in chunks"] == "fits"
+    lean = question.changed(loss_kernel="chunked")
+    assert "loss in chunks" not in {one.what for one in collect_remedies(lean, calibration)}
+
+
 def test_each_remedy_is_judged_as_the_changed_question_is(
     ask: Ask, calibration: Calibration
 ) -> None:

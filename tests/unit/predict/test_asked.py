@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -19,6 +20,7 @@ from registry.predict.asked import (
     parse_whole,
 )
 from registry.predict.cards import common_gpus
+from registry.predict.question import check_question
 from registry_cli.commands.fit_command import command
 
 if TYPE_CHECKING:
@@ -76,6 +78,30 @@ def test_a_config_is_a_file_a_folder_or_a_model(catalogue: Catalogue, tmp_path: 
     assert of_name == build_question(ask(model="llama-2-7b"), catalogue)
 
 
+def test_what_a_config_leaves_to_its_family_is_told(catalogue: Catalogue, tmp_path: Path) -> None:
+    config = {"model_type": "qwen3", "hidden_size": 2304, "num_hidden_layers": 30}
+    config |= {"quantization_config": {"load_in_4bit": True}}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    question = build_question(ask(config=tmp_path), catalogue)
+    unstated, stored = question.model.taken
+    assert unstated == (
+        "does not state its intermediate_size 22016, vocab_size 151936, num_attention_heads 32: "
+        "taken from transformers' class of qwen3"
+    )
+    assert stored.startswith("its weights are stored in 4 bits (quantization_config)")
+    assert all(f"{tmp_path}: {taken}" in check_question(question) for taken in (unstated, stored))
+
+
+def test_what_figures_by_hand_leave_open_is_told(catalogue: Catalogue) -> None:
+    asked = ask(params="2.1B", layers=30)
+    (taken,) = build_question(asked, catalogue).model.taken
+    assert taken.startswith("a vocabulary of 32,000 (--vocab) and a width of 2,304 (--hidden): ")
+    (taken,) = build_question(replace(asked, hidden=2304), catalogue).model.taken
+    assert taken.startswith("a vocabulary of 32,000 (--vocab): taken as llama's")
+    stated = replace(asked, hidden=2304, vocab=151_936)
+    assert build_question(stated, catalogue).model.taken == ()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -87,6 +113,7 @@ def test_a_config_is_a_file_a_folder_or_a_model(catalogue: Catalogue, tmp_path: 
         ({"model": "qwen-7b", "vram": "9"}, "vram: found '9', expected an amount of memory"),
         ({"model": "qwen-7b", "vram": "0GiB"}, "vram: found '0GiB'; expected the memory of a card"),
         ({"model": "qwen-7b", "seq_len": "4q"}, "seq_len: found '4q'; expected a whole number"),
+        ({"params": "2.1", "layers": 30}, "params: found '2.1'; expected the parameters of a deco"),
         ({"params": "8e9"}, "--params needs --layers; or give --config config.json"),
     ],
 )

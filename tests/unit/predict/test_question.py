@@ -57,6 +57,33 @@ def test_a_sequence_beyond_the_positions_is_warned_of(ask: Ask) -> None:
     assert check_question(ask("llama-2-7b", seq_len=4096)) == []
 
 
+@pytest.mark.parametrize(
+    ("model", "targets", "unknown"),
+    [
+        ("llama-2-7b", ("q_porj", "v_proj"), ["'q_porj'; did you mean 'q_proj'?"]),
+        ("qwen-7b", ("q_proj",), ["'q_proj'; did you mean 'c_proj'?"]),
+        ("qwen-7b", ("c_attn", "w1"), []),
+        ("llama-2-7b", ("all-linear",), []),
+        ("llama-2-7b", ("model.layers.0.self_attn.q_proj", "lm_head"), []),
+    ],
+)
+def test_modules_that_the_model_lacks_are_warned_of(
+    ask: Ask, model: str, targets: tuple[str, ...], unknown: list[str]
+) -> None:
+    warnings = check_question(ask(model, lora_target_modules=targets))
+    found = [warning.partition("; expected")[0] for warning in warnings]
+    assert found == [f"lora_target_modules: found {text}" for text in unknown]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "n_warnings"), [("t4", 2), ("v100-sxm2-32gb", 2), ("rtx-3090", 0), ("mi300x", 0)]
+)
+def test_what_a_card_cannot_do_is_warned_of(ask: Ask, gpu: str, n_warnings: int) -> None:
+    warnings = check_question(ask("llama-2-7b", gpu, compute_dtype="bf16", attention="flash2"))
+    assert [gpu in warning for warning in warnings] == [True] * n_warnings
+    assert check_question(ask("llama-2-7b", gpu, compute_dtype="fp16", attention="eager")) == []
+
+
 def test_a_mixture_of_experts_and_lonely_sharding_are_warned_of(ask: Ask) -> None:
     assert check_question(ask("mixtral-8x7b", sharding="zero3")) == [
         "mixtral-8x7b is a mixture of experts: what its routing needs is not in the formula",

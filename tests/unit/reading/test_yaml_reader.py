@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from registry.reading import ReadingError
-from registry.reading.yaml_reader import LARGEST_YAML, parse_yaml
+from registry.reading import ReadingError, yaml_reader
+from registry.reading.yaml_reader import LARGEST_YAML, find_lines, parse_yaml
+
+RECORDS = Path(__file__).parents[3] / "records"
 
 #: Each list holds the one before nine times: 490 million values in 200 characters.
 _LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -19,6 +23,32 @@ def test_yaml_is_read_with_its_types_and_aliases() -> None:
     a = {"x": 1, "y": 1.5, "z": 90}
     expected = {"a": a, "b": {"x": 1, "y": [True, None, 16], "z": 90}}
     assert parse_yaml(text, origin="a.yaml") == expected
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        RECORDS / "catalogue" / "gpus.yaml",
+        *sorted((RECORDS / "sources").glob("*/mapping.yaml"))[:9],
+    ],
+    ids=lambda path: path.parent.name,
+)
+def test_libyaml_and_pyyaml_read_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = path.read_text(encoding="utf-8")
+    both = []
+    for start in (0, -1):
+        monkeypatch.setattr(yaml_reader, "_STRICT", yaml_reader._STRICT[start:])
+        monkeypatch.setattr(yaml_reader, "_TEXT_KEYS", yaml_reader._TEXT_KEYS[start:])
+        values = [parse_yaml(text, origin="a", text_keys=as_text) for as_text in (True, False)]
+        both.append((values, find_lines(text)))
+    assert both[0] == both[1]
+
+
+def test_what_libyaml_refuses_is_refused_in_the_words_of_pyyaml() -> None:
+    with pytest.raises(ReadingError) as caught:
+        parse_yaml("a: b: c", origin="a.yaml")
+    message = "a.yaml, line 1, column 5: mapping values are not allowed here; expected YAML"
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(

@@ -38,13 +38,19 @@ def folded(db: Registry) -> Registry:
     return db
 
 
-@pytest.fixture
-def records(tmp_path: Path) -> Folder:
-    """Return small curated records of a checkout: two sources, built."""
-    folder = tmp_path / "records"
+@pytest.fixture(scope="session")
+def built_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return small curated records of a checkout, built once: two sources. Nobody writes there."""
+    folder = tmp_path_factory.mktemp("built") / "records"
     shutil.copytree(RECORDS / "catalogue", folder / "catalogue")
     (folder / "tables").mkdir()
     for number in (0, 1):
         write_source(folder, number)
     build_tables(folder)
-    return Folder(folder)
+    return folder
+
+
+@pytest.fixture
+def records(tmp_path: Path, built_records: Path) -> Folder:
+    """Return a copy of them."""
+    return Folder(shutil.copytree(built_records, tmp_path / "records"))

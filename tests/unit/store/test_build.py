@@ -60,6 +60,21 @@ def problems(folder: Folder) -> list[str]:
     return [str(problem) for problem in check_registry(Location(folder)).problems]
 
 
+def test_beside_a_new_source_the_models_that_others_describe_are_known(tmp_path: Path) -> None:
+    shutil.copytree(RECORDS / "catalogue", tmp_path / "catalogue")
+    write_source(tmp_path, 0)
+    path = tmp_path / "sources" / "src-0" / "recorded.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["models"] = [{"model_id": "of-source-0", "source": "README of source 0"}]
+    document["observations"][0]["configuration"]["model_id"] = "of-source-0"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    build_tables(tmp_path)
+    write_source(tmp_path, 1)
+    found = read_curated(Folder(tmp_path))
+    assert (found.pending_sources, found.problems) == (("src-1",), ())
+    assert found.catalogue.resolve_model("of-source-0") == "of-source-0"
+
+
 def test_a_first_build_makes_every_file(tmp_path: Path) -> None:
     shutil.copytree(RECORDS / "catalogue", tmp_path / "catalogue")
     write_source(tmp_path, 0)

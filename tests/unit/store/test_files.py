@@ -41,7 +41,7 @@ def test_only_what_is_not_there_or_empty_is_filled(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_filled_folder_appears_when_it_is_complete(tmp_path: Path, *, is_there: bool) -> None:
-    target = tmp_path / "a" / "out"
+    target = tmp_path / "a" / "b" / "out"
     if is_there:
         target.mkdir(parents=True)
     with filled_folder(target, last="b") as temporary:
@@ -49,7 +49,7 @@ def test_a_filled_folder_appears_when_it_is_complete(tmp_path: Path, *, is_there
         for name in ("a", "b", "c"):
             (temporary / name).write_text(name, encoding="utf-8")
         assert not (target / "a").exists()
-    assert names(tmp_path) == ["a", "a/out", "a/out/a", "a/out/b", "a/out/c"]
+    assert names(tmp_path) == ["a", "a/b", *(f"a/b/out{end}" for end in ("", "/a", "/b", "/c"))]
 
 
 def test_the_file_that_names_the_others_moves_last(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,7 +76,7 @@ def test_the_order_of_adding_does_not_change_a_byte(tmp_path: Path) -> None:
     assert first == second
 
 
-def test_parts_of_like_size_are_merged_in_tiers(db: Registry) -> None:
+def test_as_many_parts_as_the_fan_out_become_one(db: Registry) -> None:
     for number in range(FAN_OUT):
         add_numbers(db, number)
         db.fold()
@@ -82,6 +84,39 @@ def test_parts_of_like_size_are_merged_in_tiers(db: Registry) -> None:
     assert len(state.parts) == 1
     assert state.rows("observations") == FAN_OUT
     assert problems(db) == ()
+
+
+def test_parts_are_the_same_in_every_time_zone(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from tests.unit.store.registries import add_numbers, make_registry\n"
+        "db = make_registry(Path(sys.argv[1])); add_numbers(db, 1)\n"
+        "print(db.fold().content_hash)"
+    )
+    hashes = set()
+    for zone in ("UTC", "Asia/Tokyo"):
+        command = [sys.executable, "-c", code, str(tmp_path / zone)]
+        environment = {**os.environ, "TZ": zone}
+        root = Path(__file__).parents[3]
+        hashes.add(subprocess.check_output(command, cwd=root, env=environment, timeout=300))
+    assert len(hashes) == 1
+
+
+def test_there_are_never_as_many_small_parts_as_the_fan_out(db: Registry) -> None:
+    add_numbers(db, *range(FAN_OUT))
+    sizes = []
+    for number in range(FAN_OUT + 1):
+        add_numbers(db, 100 + number)
+        db.fold()
+        sizes.append([part.rows("observations") for part in read_state(db.location.own).parts])
+    assert sizes[-3:] == [[FAN_OUT + 1, *[1] * (FAN_OUT - 2)], [2 * FAN_OUT], [2 * FAN_OUT, 1]]
+
+
+def test_a_fold_of_nothing_has_no_version_and_no_hash(db: Registry) -> None:
+    result = db.fold()
+    assert (result.version, result.content_hash) == (0, "")
+    add_numbers(db, 1)
+    assert len(db.fold().content_hash) == 64
 
 
 def test_parts_beyond_a_size_are_merged_no_more(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from registry.api import Registry
+from registry.errors import StoreError
 from registry.store import read as read_module
 from registry.store.build import build_tables, check_tables
 from registry.store.check import check_registry
@@ -163,6 +164,13 @@ def test_damaged_curated_tables_are_named_and_built_anew(records: Folder, name: 
     build_tables(records.path)
     assert read_content(Location(records)) == before
     assert check_registry(Location(records)).problems == ()
+
+
+def test_curated_models_that_change_after_they_were_read_are_seen(records: Folder) -> None:
+    read_content(Location(records))
+    (records.tables / "catalogue.json").write_bytes(b"damaged")
+    with pytest.raises(StoreError, match=r"catalogue\.json"):
+        read_content(Location(records))
 
 
 def file_numbers(records: Folder, *numbers: int) -> None:

@@ -11,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from registry.errors import StoreError
-from registry.store.legacy import has_legacy_parts, legacy_files, read_legacy
+from registry.store.curated import read_curated
+from registry.store.legacy import has_legacy_parts, legacy_files, read_legacy, without_curated
 from registry.submission.identity import canonical_json, document_id
-from tests.unit.store.registries import build_document
+from registry.tables.curated import read_source_documents
+from tests.unit.store.registries import build_document, write_source
 
 if TYPE_CHECKING:
     from registry.store.folder import Folder
@@ -109,3 +111,12 @@ def test_files_of_an_earlier_release_are_known_by_their_names(folder: Folder) ->
     assert {path.name for path in legacy_files(folder)} == {OTHER, f"ids-{'0' * 16}.bin"}
     put_part(folder, build_document(0))
     assert has_legacy_parts(folder)
+
+
+def test_what_the_curated_records_hold_is_not_taken_for_ones_own(records: Folder) -> None:
+    curated = read_curated(records)
+    write_source(records.path, 2)
+    documents = list(read_source_documents(records.path, curated.catalogue))
+    names = [document.plain["source"]["source_id"] for document in documents]
+    assert names == ["src-0", "src-1", "src-2"]
+    assert list(without_curated(curated, documents)) == documents[2:]

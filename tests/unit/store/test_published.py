@@ -82,6 +82,29 @@ def test_the_wide_file_holds_what_the_view_says(tmp_path: Path) -> None:
     assert found.to_pylist() == expected.to_pylist()
 
 
+def test_croissant_has_the_context_that_its_specification_prescribes(
+    croissant: dict[str, Any],
+) -> None:
+    own = (
+        "citeAs column equivalentProperty samplingRate extract field fileObject fileProperty "
+        "fileSet format includes isLiveDataset jsonPath key md5 parentField path recordSet "
+        "references regex repeated replace separator source subField transform"
+    )
+    assert croissant["@context"] == {
+        "@language": "en",
+        "@vocab": "https://schema.org/",
+        "sc": "https://schema.org/",
+        "cr": "http://mlcommons.org/croissant/",
+        "rai": "http://mlcommons.org/croissant/RAI/",
+        "dct": "http://purl.org/dc/terms/",
+        "conformsTo": "dct:conformsTo",
+        "data": {"@id": "cr:data", "@type": "@json"},
+        "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+        "examples": {"@id": "cr:examples", "@type": "@json"},
+        **{term: f"cr:{term}" for term in own.split()},
+    }
+
+
 def test_croissant_names_every_column_with_its_type_and_no_other(
     out: Path, croissant: dict[str, Any]
 ) -> None:

@@ -738,6 +738,19 @@ def test_syncing_is_a_union_and_done_again_changes_nothing(place: Path, tmp_path
     assert run_ids(shared) == run_ids(own) == expected
 
 
+def test_curated_records_are_not_synced(tmp_path: Path) -> None:
+    own = make_registry(tmp_path / "own").location.own
+    (tmp_path / "records" / "sources").mkdir(parents=True)
+    curated = Folder(tmp_path / "records")
+    for first, second in ((own, curated), (curated, own)):
+        with pytest.raises(StoreError) as caught:
+            sync(first, second)
+        assert str(caught.value) == (
+            f"{curated.name}: found curated records; expected a registry of measurements; records "
+            "come and go with git"
+        )
+
+
 def test_syncing_does_not_bring_back_what_was_erased(place: Path, tmp_path: Path) -> None:
     shared, own = open_shared(place), make_registry(tmp_path / "own")
     add_numbers(own, 1, 2)

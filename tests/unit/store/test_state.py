@@ -19,6 +19,7 @@ from registry.store.state import (
     list_unnamed_parts,
     read_state,
 )
+from tests.unit.store.registries import build_document
 
 if TYPE_CHECKING:
     from registry.api import Registry
@@ -59,6 +60,18 @@ def test_a_part_that_no_manifest_names_any_more_is_named(folder: Folder) -> None
     assert refusal(folder).startswith(f"{folder.parts / lost}: no manifest names this part")
     shutil.rmtree(folder.parts / lost)
     assert read_state(folder) == state
+
+
+def test_a_killed_fold_of_a_known_retraction_hides_nothing(folder: Folder, db: Registry) -> None:
+    (identity,) = db.add(build_document(1)).observation_ids
+    db.retract(identity, reason="wrong card")
+    db.fold()
+    (name,) = read_manifest(folder).parts
+    again = folder.parts / ("0" * 16)
+    shutil.copytree(folder.parts / name, again)
+    (again / "part.json").unlink()
+    assert list_headless_parts(folder) == [again.name]
+    assert read_state(folder).rows("submissions") == 2
 
 
 @pytest.mark.usefixtures("folded")

@@ -91,6 +91,59 @@ def test_a_figure_lies_within_the_range_of_its_metric(
     assert _problems({**SOURCE, "observations": [first, second]}) == problems
 
 
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [
+        (14.9, '14.9 GiB = 15998753178; write it in bytes, or with its unit, "14.9 GiB"'),
+        (640, '640 GiB = 687194767360; write it in bytes, or with its unit, "640 GiB"'),
+        (20822, '20822 MiB = 21833449472; write it in bytes, or with its unit, "20822 MiB"'),
+        (
+            2**20 - 1,
+            '1048575 MiB = 1099510579200; write it in bytes, or with its unit, "1048575 MiB"',
+        ),
+    ],
+)
+@pytest.mark.parametrize("metric", ["peak_memory", "memory"])
+def test_a_figure_too_small_for_bytes_is_in_another_unit(
+    metric: str, value: float, meant: str
+) -> None:
+    document = _memory(metric, value)
+    unit = meant.split()[1]
+    (problem,) = _problems(document)
+    assert problem == (
+        f"observations[0].measurements[0].value: found {float(value)}; expected bytes, at least "
+        f"1048576; it looks like {unit}: {meant}"
+    )
+    assert _problems(document, is_new=False) == []  # what is recorded stays readable
+
+
+@pytest.mark.parametrize(
+    ("value", "rest"),
+    [
+        (0, {}),
+        (2**20, {}),
+        ("14.9 GiB", {}),
+        (14.9, {"flags": ["memory_is_delta"]}),
+        (14.9, {"statistic": "std"}),
+    ],
+)
+def test_memory_may_be_small_where_it_is_nothing_a_difference_or_a_spread(
+    value: float | str, rest: dict[str, Any]
+) -> None:
+    assert _problems(_memory("memory", value, **rest)) == []
+
+
+def test_a_small_figure_with_its_unit_is_refused_without_a_guess() -> None:
+    (problem,) = _problems(_memory("peak_memory", "14.9 KiB"))
+    assert problem.endswith("found 15258.0; expected bytes, at least 1048576; check the unit")
+
+
+def _memory(metric: str, value: float | str, **rest: Any) -> dict[str, Any]:
+    statistic = {"statistic": rest.pop("statistic")} if "statistic" in rest else {}
+    figure = _figure(metric, value, kind="device", **statistic)
+    return {**SOURCE, "observations": [_observation(measurements=[figure], **rest)]}
+
+
 def test_what_cannot_be_read_is_told_and_the_next_figure_is_read() -> None:
     figures = [_figure("step_time", "soon"), _figure("load_time", -1)]
     problems = _problems({**SOURCE, "observations": [_observation(measurements=figures)]})

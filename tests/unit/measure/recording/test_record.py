@@ -30,7 +30,7 @@ def make_record(**changes: Any) -> Record:
         "model": {"model_id": "tiny-h8", "n_params": 10},
         "gpu": {"gpu_id": "cpu"},
         "steps": steps,
-        "parts": [{"rank": 0, "steps": steps, "peaks": [["host_rss", 0, 4096]]}],
+        "parts": [{"rank": 0, "steps": steps, "peaks": [["host_rss", 0, 4_096_000]]}],
         "seconds": {"total_time": 15.0},
     }
     return Record(**{**stated, **changes})
@@ -64,7 +64,7 @@ def test_a_recorded_run_is_a_valid_submission() -> None:
 
 def test_an_early_oom_is_a_valid_submission_without_step_times() -> None:
     failure = Failure("oom", "OutOfMemoryError: CUDA out of memory", "forward")
-    part = {"rank": 0, "steps": [], "peaks": [["host_rss", 0, 4096]]}
+    part = {"rank": 0, "steps": [], "peaks": [["host_rss", 0, 4_096_000]]}
     record = make_record(failure=failure, failed_step=1, steps=[], parts=[part])
     prepared = prepare_submission(build_submission(record), CATALOGUE, origin="run")
     observation = prepared.document["observations"][0]

@@ -192,6 +192,29 @@ def test_what_ended_while_nobody_looked_is_taken_in(tmp_path: Path) -> None:
     assert len(rows) == len(engine.orders) == 1
 
 
+def test_an_attempt_whose_recording_was_cut_short_is_recorded_and_not_taken_in_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class KilledError(BaseException):
+        pass
+
+    def add_and_die(document: dict[str, Any]) -> None:
+        documents.append(document)
+        raise KilledError
+
+    documents: list[dict[str, Any]] = []
+    (tmp_path / "moved").symlink_to(tmp_path)
+    backend = Cluster(Engine([OK]))
+    with pytest.raises(KilledError):
+        run_plan(plan_of(), tmp_path / "moved" / "runs", add=add_and_die, backend=backend)
+    monkeypatch.chdir(tmp_path)
+    engine = Engine([OK])  # for the trial ended with an error, which is tried again
+    added: list[dict[str, Any]] = []
+    run_plan(plan_of(), "runs", add=added.append, backend=Cluster(engine))
+    assert added[0] == documents[0]
+    assert (len(added), len(engine.orders)) == (2, 1)
+
+
 def test_what_still_runs_is_watched_on_and_what_is_gone_submitted_anew(tmp_path: Path) -> None:
     (trial,) = trials_of()
     first = Cluster(Engine([None]))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from registry.catalogue.module_names import ENDS, MODULE_NAMES
 from registry.contract import vocabulary
 from registry.measure.running.methods import installed_methods, known_methods
-from registry.measure.running.module_names import ENDS, MODULE_NAMES
 
 SHAPE = {
     "vocab_size": 64,

@@ -8,11 +8,13 @@ import os
 import signal
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from registry.api import open_registry
 from registry.catalogue import Catalogue
 from registry.errors import SubmissionError
 from registry.measure import child_process
@@ -26,7 +28,9 @@ from registry.measure.running.sweep import Progress, Sweep, run_plan
 from registry.measure.running.trial_run import TrialResult, judge, name_source, run_trial
 from registry.measure.running.trials import Trial, expand_trials
 from registry.measure.running.unfinished import describe_unfinished
+from registry.store.add import add_submissions
 from registry.store.derive_tables import Document, derive_tables
+from registry.store.folder import create_registry, find_registry
 from registry.submission.prepare import prepare_submission
 
 if TYPE_CHECKING:
@@ -412,6 +416,37 @@ def test_a_result_that_cannot_be_added_is_not_done(tmp_path: Path, fake_python: 
     with pytest.raises(OSError, match=r"^p$"):
         run_plan(plan, tmp_path, add=refuse, backend=Local(python=fake_python))
     assert not list(tmp_path.glob("*/submission.json"))
+
+
+@pytest.mark.parametrize("is_added", [True, False])
+def test_a_call_that_is_killed_while_it_records_neither_loses_nor_doubles_a_result(
+    *, is_added: bool, tmp_path: Path, fake_python: str
+) -> None:
+    folder = tmp_path / "registry"
+    create_registry(folder)
+    location = find_registry(folder)
+
+    class KilledError(BaseException):
+        pass
+
+    def add(document: dict[str, Any]) -> None:
+        add_submissions(location, [("a trial", document)])
+
+    def add_and_die(document: dict[str, Any]) -> None:
+        if is_added:
+            add(document)
+        raise KilledError
+
+    plan = parse_plan({"models": make_models(["oom"]), "model": "oom", "device": "cpu"}, origin="p")
+    backend = partial(Local, python=fake_python)
+    with pytest.raises(KilledError):
+        run_plan(plan, folder / "runs", add=add_and_die, backend=backend())
+    sweep = run_plan(plan, folder / "runs", add=add, backend=backend())
+    assert [(len(sweep.skipped), len(sweep.left)), sweep.count("oom")] == [(0, 0), 1]
+    sweep = run_plan(plan, folder / "runs", add=add, backend=backend())
+    assert (len(sweep.skipped), len(sweep.results)) == (1, 0)
+    sql = "select outcome from observations"
+    assert open_registry(folder, curated=False).query(sql).rows() == [{"outcome": "oom"}]
 
 
 def test_a_result_that_the_registry_refuses_is_run_again_and_stops_no_other(

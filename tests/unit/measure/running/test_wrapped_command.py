@@ -249,7 +249,9 @@ def step(number: int, seconds: float = 0.5, samples: int = 2) -> dict[str, Any]:
     return {"step": {"step": number, "seconds": seconds, "samples": samples, "tokens": 64}}
 
 
-END = {"end": {"seconds": {"train_time": 1.5}, "peaks": [["host_rss", 0, 5]], "failure": None}}
+END = {
+    "end": {"seconds": {"train_time": 1.5}, "peaks": [["host_rss", 0, 5_000_000]], "failure": None}
+}
 
 
 def only(done: Any) -> dict[str, Any]:
@@ -295,7 +297,7 @@ def test_the_processes_of_a_loop_are_one_observation(tmp_path: Path) -> None:
     (observation,) = record["observations"]
     assert [row["seconds"] for row in observation["samples"]] == [1.5, 1.25]
     assert [row["samples"] for row in observation["samples"]] == [4, 4]
-    assert total(observation, "peak_memory") == 10
+    assert total(observation, "peak_memory") == 10_000_000
     assert "flags" not in observation or observation["flags"] == ["short_run"]
 
 

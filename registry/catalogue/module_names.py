@@ -1,19 +1,24 @@
-"""Names of the matrices in the decoders that transformers builds, by ``model_type``.
+"""Names of the matrices in decoders, by ``model_type``.
 
-A name that no matrix has is not an error in PEFT where another one of the list is found: the trial
-would measure something else. Held against transformers by a test.
+A name that no matrix has is not an error in PEFT where another one of the list is found: the job
+trains something else.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from registry.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 _ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 _LLAMA = (*_ATTENTION, "gate_proj", "up_proj", "down_proj")
 _FUSED = ("query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h")
 _GPT2 = ("c_attn", "c_proj", "c_fc")
 
-#: Of model types that are not listed, nothing is known.
+#: Of decoders that transformers builds; held against them by a test.
 MODULE_NAMES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(
         (
@@ -36,8 +41,28 @@ MODULE_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "mpt": ("Wqkv", "out_proj", "up_proj", "down_proj"),
 }
 
+#: Of families whose code comes with their weights. Qwen's first generation: the source
+#: qwen-finetune-profile.
+_REMOTE: Final = {"qwen": ("c_attn", "c_proj", "w1", "w2")}
+
 #: Embeddings and output layers, as the decoders above call them.
 ENDS: Final = (
     *("lm_head", "embed_tokens", "wte", "wpe", "embed_in", "embed_out", "embed_positions"),
     "word_embeddings",
 )
+
+
+def check_modules(model_type: str | None, targets: Iterable[str]) -> Iterator[str]:
+    """Yield what is wrong with targets that no matrix of a family has.
+
+    Of families that are not listed, nothing is known.
+    """
+    names = MODULE_NAMES.get(str(model_type)) or _REMOTE.get(str(model_type))
+    if names is None or tuple(targets) == ("all-linear",):
+        return
+    for target in targets:
+        if target.rpartition(".")[2] not in (*names, *ENDS):
+            yield (
+                f"lora_target_modules: found {target!r}{did_you_mean(target, names)}; expected "
+                f"all-linear, or modules of {model_type}: {', '.join(names)}"
+            )
