@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from registry.comparison.configurations import Compared
     from registry.comparison.selections import RunsOfSide
-    from registry.comparison.verdicts import Factors, Judged
+    from registry.comparison.verdicts import Factors, Judgement
 
 factor_option = click.option(
     "--factor",
@@ -75,6 +75,6 @@ def show_report(
     return any(each.verdict == "worse" for each in judged)
 
 
-def _as_data(compared: Compared, judged: Judged) -> dict[str, Any]:
+def _as_data(compared: Compared, judged: Judgement) -> dict[str, Any]:
     worse = judged.verdict == "worse"
     return {**asdict(compared), "worse": worse, "verdict": judged.verdict, "why": judged.reasons}

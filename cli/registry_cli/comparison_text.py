@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from registry.comparison.configurations import Compared
-    from registry.comparison.verdicts import Factors, Judged
+    from registry.comparison.verdicts import Factors, Judgement
     from registry.measure.ratios import Ratio
     from registry.measure.releases import Change
 
@@ -37,7 +37,7 @@ def format_compared(compared: Compared, factors: Factors | None = None) -> Itera
         yield f"  verdict {_format_judged(judge(compared, factors))}"
 
 
-def _format_judged(judged: Judged) -> str:
+def _format_judged(judged: Judgement) -> str:
     details = ", ".join(judged.worse_in or judged.reasons)
     return f"{judged.verdict}: {details}" if details else judged.verdict
 
@@ -87,7 +87,7 @@ def _format_factors(factors: Factors) -> str:
     return by if memory in (None, time) else f"{by} in time or {memory:g} in memory"
 
 
-def _way_out(judged: Sequence[Judged]) -> str:
+def _way_out(judged: Sequence[Judgement]) -> str:
     """Return what makes a verdict possible where runs are too few or differ too much."""
     reasons = [reason for each in judged for reason in each.reasons]
     if any("no interval" in reason for reason in reasons):

@@ -18,7 +18,7 @@ Verdict = Literal["worse", "not worse", "cannot be told"]
 
 
 @dataclass(frozen=True)
-class Judged:
+class Judgement:
     """The verdict on one configuration.
 
     Attributes:
@@ -32,7 +32,7 @@ class Judged:
     reasons: tuple[str, ...] = ()
 
 
-def judge(compared: Compared, factors: Factors) -> Judged:
+def judge(compared: Compared, factors: Factors) -> Judgement:
     """Return the verdict on a configuration.
 
     Worse is what fails, and a ratio above its factor with an interval above 1. Not worse is a
@@ -41,9 +41,9 @@ def judge(compared: Compared, factors: Factors) -> Judged:
     """
     worse_in = tuple(_list_worse(compared, factors))
     if worse_in:
-        return Judged("worse", worse_in)
+        return Judgement("worse", worse_in)
     reasons = tuple(_list_reasons(compared, factors))
-    return Judged("cannot be told" if reasons else "not worse", (), reasons)
+    return Judgement("cannot be told" if reasons else "not worse", (), reasons)
 
 
 def _list_worse(compared: Compared, factors: Factors) -> Iterator[str]:

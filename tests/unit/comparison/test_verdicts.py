@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 
 from registry.comparison.configurations import Compared
-from registry.comparison.verdicts import Judged, judge
+from registry.comparison.verdicts import Judgement, judge
 from registry.measure.ratios import Ratio, compare
 
 FACTORS = (1.05, None)
@@ -53,9 +53,9 @@ def test_equal_single_runs_are_never_worse() -> None:
 def test_each_measure_has_its_factor() -> None:
     larger = interval(1.2, 1.1, 1.3)
     fine = interval(1.0, 1.0, 1.0)
-    assert judge(compared(fine, larger), (1.05, None)) == Judged("worse", ("memory",))
-    assert judge(compared(fine, larger), (1.05, 1.5)) == Judged("not worse")
-    assert judge(compared(larger, fine), (1.5, 1.05)) == Judged("not worse")
+    assert judge(compared(fine, larger), (1.05, None)) == Judgement("worse", ("memory",))
+    assert judge(compared(fine, larger), (1.05, 1.5)) == Judgement("not worse")
+    assert judge(compared(larger, fine), (1.5, 1.05)) == Judgement("not worse")
 
 
 def test_a_failure_is_worse_whatever_the_ratios() -> None:
@@ -66,6 +66,6 @@ def test_a_failure_is_worse_whatever_the_ratios() -> None:
 def test_what_has_no_figure_in_common_cannot_be_told() -> None:
     fine = interval(1.0, 1.0, 1.0)
     found = judge(compared(fine, unshared=("memory",)), FACTORS)
-    assert found == Judged("cannot be told", (), ("no memory in common",))
+    assert found == Judgement("cannot be told", (), ("no memory in common",))
     assert judge(Compared("x", (), ()), FACTORS).reasons == ("no run of b ended well",)
     assert judge(Compared("x", (), ("b",)), FACTORS).verdict == "not worse"
