@@ -27,7 +27,8 @@ def execute_asked(question: Question, asked: Asked, known: Knowledge) -> Calibra
     Raises DryRunError where torch is missing or the configuration cannot be executed.
     """
     meant = likeliest(question, known.calibration)
-    return correct(meant, known.calibration, _reserved_bytes(meant, asked, known.catalogue))
+    reserved = _reserved_bytes(meant, asked, known.catalogue)
+    return correct(question, meant, known.calibration, reserved)
 
 
 def _reserved_bytes(question: Question, asked: Asked, catalogue: Catalogue) -> int:
@@ -45,6 +46,6 @@ def _reserved_bytes(question: Question, asked: Asked, catalogue: Catalogue) -> i
     )
     console.hint(
         f"dry run: a job of transformers' Trainer has {allocated} of tensors at its peak, for "
-        f"which the allocator holds {reserved}; the answer covers other software too"
+        f"which the allocator holds {reserved}"
     )
     return int(found["peak_reserved_bytes"])

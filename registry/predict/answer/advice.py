@@ -87,12 +87,25 @@ def find_longest_seq_len(question: Question, calibration: Calibration) -> int | 
     found = _bisect(
         lambda n: _fits(question.changed(seq_len=n * SEQ_STEP), calibration), limit // SEQ_STEP
     )
-    return found and found * SEQ_STEP
+    return _no_less_than_asked(found and found * SEQ_STEP, question, calibration, "seq_len")
 
 
 def find_biggest_batch(question: Question, calibration: Calibration) -> int | None:
     """Return the biggest micro-batch that fits, all else as asked; None for none."""
-    return _bisect(lambda n: _fits(question.changed(micro_batch_size=n), calibration), _BIGGEST)
+    found = _bisect(lambda n: _fits(question.changed(micro_batch_size=n), calibration), _BIGGEST)
+    return _no_less_than_asked(found, question, calibration, "micro_batch_size")
+
+
+def _no_less_than_asked(
+    found: int | None, question: Question, calibration: Calibration, size: str
+) -> int | None:
+    """Return the largest size that fits, no less than the asked one where a dry run says it does.
+
+    A dry run says so of the asked size alone: the others have the formula's interval.
+    """
+    if calibration.executed is None or not _fits(question, calibration):
+        return found
+    return max(found or 0, int(getattr(question, size)))
 
 
 def _bisect(holds: Callable[[int], bool], limit: int) -> int | None:

@@ -31,6 +31,7 @@ PREDICTORS = {
     "model": "formula, calibrated on the same stack's other models",
     "source": "formula, widened by what stacks were off by, over what the question leaves open",
     "dry run": "dry run on fake tensors, with the formula's interval",
+    "dry run alone": "dry run on fake tensors, with the interval of dry runs beside a card",
 }
 
 
@@ -66,13 +67,17 @@ def predict_memory(question: Question, calibration: Calibration) -> Prediction:
 def predict_unbounded(question: Question, calibration: Calibration) -> Prediction:
     """Return the peak of one device, in bytes, whatever leaner runs took."""
     parts = dict.fromkeys(PARTS, 0.0)
+    executed = calibration.executed
+    own = None if executed is None else executed.own_of(question)
+    if own is not None:
+        return Prediction(own, _parts_of(memory_row(question), own, parts), "dry run alone")
     if question.stack is not None:
         return _executed(_predict(memory_row(question), calibration.memory, parts), calibration)
     mixed = mix(question, calibration.memory.fit, calibration.usual, calibration.stacks)
-    mixed = mixed.scaled(calibration.executed)
+    mixed = mixed.scaled(calibration.factor)
     figure = widened(mixed.plain, calibration.memory.reach["open"][group_of(question)])
     row = memory_row(mixed.plausible[0].question)
-    nearness = "source" if calibration.executed == 1 else "dry run"
+    nearness = "source" if executed is None else "dry run"
     return Prediction(figure, _parts_of(row, figure, parts), nearness, meanings=mixed)
 
 
@@ -108,9 +113,9 @@ def _parts_of(row: FitRow, figure: Interval, parts: dict[str, float]) -> dict[st
 
 
 def _executed(found: Prediction, calibration: Calibration) -> Prediction:
-    if calibration.executed == 1:
+    if calibration.executed is None:
         return found
-    figure = _scaled(found.figure, calibration.executed)
+    figure = _scaled(found.figure, calibration.factor)
     more = figure.value - found.figure.value
     parts = {**found.parts, "calibration": found.parts["calibration"] + more}
     return replace(found, figure=figure, parts=parts, nearness="dry run")

@@ -79,7 +79,12 @@ def answer(
         prediction=prediction,
         verdict=verdict,
         capacity_bytes=question.gpu.memory_bytes if question.gpu else None,
-        reasons=(*reason, *_explain_interval(prediction, seen), *_explain_new(calibration)),
+        reasons=(
+            *reason,
+            *_explain_interval(prediction, seen),
+            *([calibration.executed.reason] if calibration.executed else []),
+            *_explain_new(calibration),
+        ),
         nearest=tuple(seen),
         nearest_oom=failed,
         assumptions=_assumptions(question, prediction, calibration),

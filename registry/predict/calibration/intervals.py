@@ -32,6 +32,7 @@ from registry.tracking import track
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from registry.predict.calibration.executed import Executed
     from registry.predict.calibration.fit_rows import FitRow, Prior
     from registry.predict.calibration.gaussian_process import Floats
     from registry.predict.calibration.runs import ObservedRun
@@ -241,10 +242,15 @@ class Calibration:
     time: Calibrated
     #: How often the settings occur that questions leave open.
     usual: Usual
-    #: By what a dry run of the question at hand says the formula is off.
-    executed: float = 1.0
+    #: What a dry run of the question at hand says, where one was made.
+    executed: Executed | None = None
     #: Ids of the user's own runs that it was not fitted on: they count as evidence.
     newer: frozenset[str] = frozenset()
+
+    @property
+    def factor(self) -> float:
+        """By what a dry run of the question at hand says the formula is off; 1 without one."""
+        return 1.0 if self.executed is None else self.executed.factor
 
     @cached_property
     def stacks(self) -> Stacks:
@@ -321,6 +327,14 @@ def open_quantile(held: Sequence[HeldOpen], group: str, besides: str | None = No
     alike = [one for one in others if one.group == group]
     enough = len({one.seen.source_id for one in alike}) >= _SOURCES
     scores = [(one.score, one.seen.source_id) for one in (alike if enough else others)]
+    return equal_quantile(scores)
+
+
+def equal_quantile(scores: Sequence[tuple[float, object]]) -> float:
+    """Return the 90 % quantile of scores, each source (the second of a pair) counting the same.
+
+    One more source of unknown scores is counted in. 0 where there are none.
+    """
     weighed = _weigh_by_source(scores, _FEW)
     n_sources = len({source for _, source in scores})
     whole = sum(weight for _, weight in weighed) + 1 / max(n_sources, 1)

@@ -1,19 +1,37 @@
-"""A dry run as part of an answer: by what it says the formula is off."""
+"""A dry run as part of an answer: by what it says the formula is off, and its own interval."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from registry.predict.answer.prediction import predict_unbounded
+from registry.predict.calibration.executed import Executed
+from registry.predict.calibration.mixture import Interval
+from registry.predict.calibration.unstated import open_settings
+from registry.predict.dryrun.beside import FRAMEWORK, collect_trials, reach_of
 from registry.predict.formula.peak_memory import memory_terms
 
 if TYPE_CHECKING:
     from registry.predict.calibration.intervals import Calibration
+    from registry.predict.formula.term import Term
     from registry.predict.question import Question
 
 #: Parts that a dry run does not see: they are the formula's.
 _UNSEEN = ("context", "fragmentation")
+#: What a job of the Trainer has where nothing is said: the dry run has the same.
+_OF_THE_TRAINER = frozenset({"attention", "loss_kernel"})
+#: Options that state what a question may leave open.
+_OPTIONS = {
+    "gradient_checkpointing": "--checkpointing or --no-checkpointing",
+    "optimizer": "--optimizer",
+    "param_dtype": "--param-dtype",
+    "adapters": "--lora-rank and --targets",
+    "grad_accum_steps": "--accum",
+}
+#: Standard deviations to each end of a 90 % interval of a normal figure.
+_GAUSSIAN = 1.645
 
 
 def likeliest(question: Question, calibration: Calibration) -> Question:
@@ -24,14 +42,64 @@ def likeliest(question: Question, calibration: Calibration) -> Question:
     return meanings.plausible[0].question.changed(stack=question.stack)
 
 
-def correct(meant: Question, calibration: Calibration, peak_reserved_bytes: int) -> Calibration:
+def correct(
+    question: Question, meant: Question, calibration: Calibration, peak_reserved_bytes: int
+) -> Calibration:
     """Return the calibration, corrected by a dry run of what a question likeliest means.
 
-    The peak of one device is what the dry run's allocator reserved and what it does not see. What
-    else the question may mean, and its variations, are taken to be off by the same factor. The
-    interval stays as wide as it is: dry runs of the measured rows are not part of the calibration,
-    so nothing narrower has been shown.
+    The peak of one device is what the dry run's allocator reserved and what it does not see. A
+    question for the Trainer that leaves nothing open has the interval of dry runs. What else it may
+    mean, and its variations, are taken to be off by the same factor, with the formula's interval:
+    that is as wide as other software differs.
     """
-    unseen = sum(term.value for term in memory_terms(meant) if term.part in _UNSEEN)
-    formula = predict_unbounded(meant, calibration).figure.value
-    return replace(calibration, executed=(peak_reserved_bytes + unseen) / formula)
+    unseen = [term for term in memory_terms(meant) if term.part in _UNSEEN]
+    peak = peak_reserved_bytes + sum(term.value for term in unseen)
+    factor = peak / predict_unbounded(meant, calibration).figure.value
+    trials = collect_trials(calibration.observations)
+    missing = _check_trainer(question, calibration)
+    if missing is None and not trials:
+        missing = "no trial of the records in use stands beside a dry run"
+    if missing is not None:
+        reason = f"this is the wide interval, which covers other software: {missing}"
+        return replace(calibration, executed=Executed(factor, question, reason))
+    reason = (
+        f"this is the dry run's own interval, for transformers' Trainer alone: what {len(trials)} "
+        "dry runs were off by beside a card, and what is doubted of the CUDA context"
+    )
+    own = _interval(peak_reserved_bytes, unseen, reach_of(trials))
+    return replace(calibration, executed=Executed(factor, question, reason, own))
+
+
+def _interval(reserved: float, unseen: list[Term], reach: float) -> Interval:
+    """Return the peak with its interval: both doubts are independent."""
+    value = reserved + sum(term.value for term in unseen)
+    doubt = _GAUSSIAN * math.hypot(*(term.doubt * term.value for term in unseen))
+    below = math.hypot(reserved * (1 - math.exp(-reach)), doubt)
+    above = math.hypot(reserved * (math.exp(reach) - 1), doubt)
+    return Interval(value, value - below, value + above)
+
+
+def _check_trainer(question: Question, calibration: Calibration) -> str | None:
+    """Return why a question is not for the job that dry runs were compared of; None where it is."""
+    if question.stack is None:
+        return f"no software is stated; --stack {FRAMEWORK} is the Trainer's"
+    seen = (one for one in calibration.observations if one.source_id == question.stack)
+    if {one.framework for one in seen} != {FRAMEWORK}:
+        return f"{question.stack} is not the Trainer's; --stack {FRAMEWORK} is"
+    left = [name for name in open_settings(question) if name not in _OF_THE_TRAINER]
+    if (question.full or question.trains_embeddings) and question.grad_accum_steps is None:
+        left.append("grad_accum_steps")
+    if left:
+        return f"for the dry run's own, state {', '.join(_OPTIONS[name] for name in left)}"
+    return _check_compared(question)
+
+
+def _check_compared(question: Question) -> str | None:
+    """Return what of a question no trial beside a dry run has, or where dry runs were far off."""
+    found = {
+        "a dry run of eager attention was 24 % too low beside a card": question.attention
+        == "eager",
+        "dry runs of several devices were not compared": question.n_gpus > 1,
+        "dry runs of mixtures of experts were not compared": bool(question.model.n_experts),
+    }
+    return next((what for what, holds in found.items() if holds), None)

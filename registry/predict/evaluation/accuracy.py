@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from registry.api import open_registry
 from registry.predict.calibration.runs import read_observations
+from registry.predict.evaluation.dry_runs import score_dry_runs
 from registry.predict.evaluation.evaluate import Evaluation, evaluate, held_back
 from registry.predict.formula.published import ADAPTED
 from registry.store.folder import curated_dir
@@ -63,11 +64,15 @@ def _cells(score: Score) -> list[str]:
     return [name, str(score.n_rows), *cells]
 
 
-def format_accuracy(found: Evaluation) -> str:
+def format_accuracy(found: Evaluation, dry_runs: Iterable[Score]) -> str:
     """Return the page ``docs/accuracy.md``."""
     adapted = "\n".join(f"- **{name}**: {text}." for name, text in ADAPTED.items())
     page = (files("registry.predict.evaluation") / "accuracy_page.md").read_text(encoding="utf-8")
-    return page.format(adapted=adapted, tables=format_evaluation(found))
+    return page.format(
+        adapted=adapted,
+        tables=format_evaluation(found),
+        dry_runs="\n".join(format_table(dry_runs)),
+    )
 
 
 def main(arguments: Sequence[str], folder: Path) -> str | None:
@@ -75,7 +80,8 @@ def main(arguments: Sequence[str], folder: Path) -> str | None:
     if arguments:
         return f"found {' '.join(arguments)!r}; expected nothing"
     observations = read_observations(open_registry(curated_dir()))
-    (folder / FILE_NAME).write_text(format_accuracy(evaluate(observations)), encoding="utf-8")
+    text = format_accuracy(evaluate(observations), score_dry_runs(observations))
+    (folder / FILE_NAME).write_text(text, encoding="utf-8")
     return None
 
 

@@ -14,6 +14,7 @@ from registry.predict.calibration.intervals import hold_out_open
 from registry.predict.calibration.mixture import Interval
 from registry.predict.calibration.runs import ObservedRun, read_observations
 from registry.predict.evaluation.accuracy import format_table
+from registry.predict.evaluation.dry_runs import score_dry_runs
 from registry.predict.evaluation.evaluate import (
     NEAR,
     Judged,
@@ -60,6 +61,12 @@ def test_every_source_with_a_peak_that_can_be_asked_is_on_the_page(
     }
     assert len(sources) >= 12
     assert [name for name in sources if f"| {name} |" not in PAGE.replace(" * |", " |")] == []
+
+
+def test_the_page_has_the_scores_of_dry_runs(recorded: list[ObservedRun]) -> None:
+    scores = score_dry_runs(recorded)
+    assert "\n".join(format_table(scores)) in PAGE
+    assert (scores[-1].coverage or 0) >= 0.86
 
 
 def test_what_was_kept_back_is_marked() -> None:

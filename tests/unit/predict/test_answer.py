@@ -248,24 +248,24 @@ def test_a_dry_run_corrects_the_answer_and_all_its_variations(
     question = ask("qwen-7b", quant_bits=4)
     formula = predict_memory(question, calibration)
     meant = likeliest(question, calibration)
-    corrected = correct(meant, calibration, 40 * GIB)
+    corrected = correct(question, meant, calibration, 40 * GIB)
     assert predict_memory(meant, corrected).figure.value == pytest.approx(40 * GIB + 1e9)
     found = predict_memory(question, corrected)
     assert found.predictor == "dry run on fake tensors, with the formula's interval"
-    assert found.figure.value / formula.figure.value == pytest.approx(corrected.executed)
+    assert found.figure.value / formula.figure.value == pytest.approx(corrected.factor)
     assert found.figure.high / found.figure.value == pytest.approx(
         formula.figure.high / formula.figure.value
     )
     assert found.meanings is not None
     assert formula.meanings is not None
     assert found.meanings.mixture.quantile(0.5) == pytest.approx(
-        corrected.executed * formula.meanings.mixture.quantile(0.5)
+        corrected.factor * formula.meanings.mixture.quantile(0.5)
     )
 
 
 def test_a_dry_run_corrects_the_answer_of_a_named_stack(ask: Ask, calibration: Calibration) -> None:
     question = ask("qwen-7b", quant_bits=4, stack="swift-benchmark")
-    corrected = correct(likeliest(question, calibration), calibration, 40 * GIB)
+    corrected = correct(question, likeliest(question, calibration), calibration, 40 * GIB)
     found = predict_memory(question, corrected)
     assert found.figure.value == pytest.approx(40 * GIB + 1e9)
     assert sum(found.parts.values()) == pytest.approx(found.figure.value)
