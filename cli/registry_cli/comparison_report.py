@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from registry.comparison.selections import check_selections, list_differences, narrow_to_shared
+from registry.comparison.verdicts import judge
 from registry_cli import console
 from registry_cli.comparison_text import format_compared, format_markdown, format_verdict
 from registry_cli.group import HintedChoice
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from registry.comparison.configurations import Compared
     from registry.comparison.selections import RunsOfSide
-    from registry_cli.comparison_text import Factors
+    from registry.comparison.verdicts import Factors, Judgement
 
 factor_option = click.option(
     "--factor",
@@ -50,16 +51,18 @@ def show_report(
 ) -> bool:
     """Show the comparisons, with what differs and what to know beside; return whether B is worse.
 
-    Beside text and JSON, these go to stderr; in Markdown they are part of the summary.
+    Beside text and JSON, these go to stderr; in Markdown they are part of the summary. The verdict
+    in a line ends the text, and goes to stderr beside JSON.
     """
     a, b = narrow_to_shared(a, b)
     changes, remarks = list_differences(a, b), list(check_selections(a, b))
     for change in changes:
         console.hint(f"differs: {change}")
     console.warn_all(remarks)
-    worse = [compared for compared in found if compared.exceeds(*factors)]
+    judged = [judge(compared, factors) for compared in found]
     if format_name == "json":
-        console.data([{**asdict(compared), "worse": compared in worse} for compared in found])
+        console.data(list(map(_as_data, found, judged)))
+        console.hint(format_verdict(found, factors))
     elif format_name == "markdown":
         names = (a.word, b.word)
         console.answer(
@@ -67,7 +70,11 @@ def show_report(
         )
     else:
         for compared in found:
-            console.answer(format_compared(compared))
-    if worse:
-        console.hint(format_verdict(found, factors))
-    return bool(worse)
+            console.answer(format_compared(compared, factors))
+        console.say(format_verdict(found, factors))
+    return any(each.verdict == "worse" for each in judged)
+
+
+def _as_data(compared: Compared, judged: Judgement) -> dict[str, Any]:
+    worse = judged.verdict == "worse"
+    return {**asdict(compared), "worse": worse, "verdict": judged.verdict, "why": judged.reasons}

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from registry.comparison.verdicts import judge
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from registry.comparison.configurations import Compared
+    from registry.comparison.verdicts import Factors, Judgement
     from registry.measure.ratios import Ratio
     from registry.measure.releases import Change
 
-    #: How much slower, and how much larger, B may be than A; the second is the first where None.
-    Factors = tuple[float, float | None]
+
+#: What a step time does not see: pauses between steps, evaluation, saving.
+_NOT_JUDGED = "median of each side, not judged"
 
 
-def format_compared(compared: Compared) -> Iterator[str]:
-    """Yield the lines of one comparison; a failure stands in the first."""
+def format_compared(compared: Compared, factors: Factors | None = None) -> Iterator[str]:
+    """Yield the lines of one comparison, a failure in the first, with factors its verdict last."""
     label = compared.label
     yield f"{compared.regression.upper()}: {label}" if compared.regression else label
     yield f"  a {_format_runs(compared.a)}   b {_format_runs(compared.b)}"
@@ -25,9 +29,17 @@ def format_compared(compared: Compared) -> Iterator[str]:
     if compared.memory is not None:
         yield f"  memory  b / a = {_format_ratio(compared.memory)}"
     for metric, (a, b) in compared.totals.items():
-        yield f"  {metric}: {a:.6g} s and {b:.6g} s, b / a = {b / a:.3f}"
-    if compared.note:
-        yield f"  note    {compared.note}"
+        yield f"  {metric}: {a:.6g} s and {b:.6g} s, b / a = {b / a:.3f}  [{_NOT_JUDGED}]"
+    for text in (compared.note, *compared.remarks):
+        if text:
+            yield f"  note    {text}"
+    if factors is not None:
+        yield f"  verdict {_format_judged(judge(compared, factors))}"
+
+
+def _format_judged(judged: Judgement) -> str:
+    details = ", ".join(judged.worse_in or judged.reasons)
+    return f"{judged.verdict}: {details}" if details else judged.verdict
 
 
 def _format_runs(ids: tuple[str, ...]) -> str:
@@ -46,14 +58,43 @@ def _format_ratio(ratio: Ratio) -> str:
 
 
 def format_verdict(found: Sequence[Compared], factors: Factors) -> str:
-    """Return the verdict in a line."""
-    n_worse = sum(compared.exceeds(*factors) for compared in found)
-    verb = "is" if n_worse <= 1 else "are"
+    """Return the verdict in a line: how many are worse, are not, and cannot be told."""
+    judged = [judge(compared, factors) for compared in found]
+    n_worse, n_untold, n_fine = (
+        sum(each.verdict == verdict for each in judged)
+        for verdict in ("worse", "cannot be told", "not worse")
+    )
+    by = f"worse by more than {_format_factors(factors)}"
+    if n_worse:
+        untold = f"; {n_untold} cannot be told" if n_untold else ""
+        return f"{n_worse} of {len(found)} {_be(n_worse)} {by}{untold}"
+    if not n_untold:
+        return f"not worse: none of {len(found)} is {by}"
+    they = "it is" if n_untold == 1 else "they are"
+    fine = f"; {n_fine} {_be(n_fine)} not worse" if n_fine else ""
+    return f"cannot be told for {n_untold} of {len(found)} whether {they} {by}{fine}" + _way_out(
+        judged
+    )
+
+
+def _be(n: int) -> str:
+    return "is" if n == 1 else "are"
+
+
+def _format_factors(factors: Factors) -> str:
     time, memory = factors
     by = f"a factor of {time:g}"
-    if memory not in (None, time):
-        by += f" in time or {memory:g} in memory"
-    return f"{n_worse or 'none'} of {len(found)} {verb} worse by more than {by}"
+    return by if memory in (None, time) else f"{by} in time or {memory:g} in memory"
+
+
+def _way_out(judged: Sequence[Judgement]) -> str:
+    """Return what makes a verdict possible where runs are too few or differ too much."""
+    reasons = [reason for each in judged for reason in each.reasons]
+    if any("no interval" in reason for reason in reasons):
+        return "; run both sides again: an interval takes two runs on each"
+    if any("may be" in reason for reason in reasons):
+        return "; more runs in turns make intervals narrower"
+    return ""
 
 
 def format_markdown(
@@ -71,8 +112,8 @@ def format_markdown(
     verdict = format_verdict(found, factors)
     yield f"**{verdict[0].upper()}{verdict[1:]}.**"
     yield ""
-    yield "| configuration | outcome | time b / a | memory b / a | runs a, b |"
-    yield "| --- | --- | --- | --- | --- |"
+    yield "| configuration | outcome | time b / a | memory b / a | runs a, b | verdict |"
+    yield "| --- | --- | --- | --- | --- | --- |"
     for compared in found:
         yield f"| {' | '.join(_format_cells(compared, factors))} |"
     if changes:
@@ -81,24 +122,48 @@ def format_markdown(
     for remark in remarks:
         yield ""
         yield f"Note: {_escape(remark)}."
+    notes = [(each.label, "; ".join(_list_notes(each))) for each in found]
+    if any(text for _, text in notes):
+        yield ""
+        yield from (f"- {_escape(f'{label}: {text}')}." for label, text in notes if text)
+
+
+def _list_notes(compared: Compared) -> Iterator[str]:
+    """Yield what the table has no column for."""
+    for metric, (a, b) in compared.totals.items():
+        yield f"{metric} {a:.4g} s and {b:.4g} s, b / a = {b / a:.3f} ({_NOT_JUDGED})"
+    yield from filter(None, (compared.note, *compared.remarks))
 
 
 def _format_cells(compared: Compared, factors: Factors) -> Iterator[str]:
-    time_factor, memory_factor = factors
+    judged = judge(compared, factors)
     yield _escape(compared.label)
-    yield f"**{_escape(compared.regression)}**" if compared.regression else "ok"
-    yield _format_cell(compared.time, time_factor)
-    yield _format_cell(compared.memory, memory_factor or time_factor)
+    yield f"**{_escape(compared.regression)}**" if compared.regression else _outcome(compared)
+    yield _format_cell(compared.time, is_worse="time" in judged.worse_in)
+    yield _format_cell(compared.memory, is_worse="memory" in judged.worse_in)
     yield f"{len(compared.a)}, {len(compared.b)}"
+    yield _escape(_format_judged(judged))
 
 
-def _format_cell(ratio: Ratio | None, factor: float) -> str:
+def _outcome(compared: Compared) -> str:
+    return "ok" if compared.b else "fails"
+
+
+def _format_cell(ratio: Ratio | None, *, is_worse: bool) -> str:
     if ratio is None:
         return ""
     text = f"{ratio.value:.3f}"
     if ratio.low is not None and ratio.high is not None:
         text += f" ({ratio.low:.3f} to {ratio.high:.3f})"
-    return f"**{text}**" if ratio.exceeds(factor) else text
+    return f"**{text}**" if is_worse else text
+
+
+def format_nothing(names: tuple[str, str], reason: str) -> Iterator[str]:
+    """Yield the lines of a summary in Markdown where nothing could be compared."""
+    a, b = map(_escape, names)
+    yield f"### Training: {a} → {b}"
+    yield ""
+    yield f"**Nothing could be compared:** {_escape(reason)}."
 
 
 def _escape(text: str) -> str:

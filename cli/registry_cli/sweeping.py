@@ -54,7 +54,7 @@ timeout_option = click.option(
     "--timeout",
     metavar="SECONDS",
     type=click.FloatRange(*BOUNDS["timeout_seconds"]),
-    help="End a trial after this long, whatever the plan says.",
+    help="End a trial of a plan after this long, whatever the plan says.",
 )
 
 EXIT_INTERRUPTED = 130

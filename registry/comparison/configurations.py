@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from registry.comparison.remarks import FAILED, is_well, list_failures, list_remarks
 from registry.errors import QueryError
 from registry.measure.ratios import (
     Noise,
@@ -20,7 +22,7 @@ from registry.measure.ratios import (
 from registry.submission.identity import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 Row = dict[str, Any]
 
@@ -31,9 +33,6 @@ _ID_DIGITS = 12
 
 #: Settings of a trial that do not change what is measured.
 _OF_ONE_RUN = ("repeat", "timeout_seconds")
-
-#: Outcomes that a run may have instead of ending well.
-_FAILED = ("oom", "error", "interrupted")
 
 
 @dataclass(frozen=True)
@@ -46,11 +45,15 @@ class Compared:
     b: tuple[str, ...]
     time: Ratio | None = None
     memory: Ratio | None = None
-    #: Run times of a and b in seconds, by metric, where each side is one run.
+    #: Run times of a and b in seconds, by metric: the median of each side's runs.
     totals: dict[str, tuple[float, float]] = field(default_factory=dict)
     #: What ended well before and does not any more.
     regression: str = ""
     note: str = ""
+    #: What else the runs do not share, or what a reader must know of some of them.
+    remarks: tuple[str, ...] = ()
+    #: What the runs of a or of b have a figure of and not both: ``time``, ``memory``.
+    unshared: tuple[str, ...] = ()
 
     def exceeds(self, factor: float, memory_factor: float | None = None) -> bool:
         """Return whether b fails, is slower, or is larger than a by more than the factor."""
@@ -62,8 +65,9 @@ class Compared:
 
 
 def compare_sides(side_a: list[Row], side_b: list[Row]) -> list[Compared]:
-    """Return the comparison of each configuration that ended well in A, those that fail in B first.
+    """Return the comparison of each configuration that ended well in A or fails in B alone.
 
+    Those that fail in B come first.
     Trials of plans are of the same configuration where they were told the same, whatever their
     releases made of it. Two single observations are compared whatever their configurations. Raises
     QueryError where nothing is shared.
@@ -74,21 +78,32 @@ def compare_sides(side_a: list[Row], side_b: list[Row]) -> list[Compared]:
     keys = [*map(_told, side_a), *map(_told, side_b)]
     identify = _told if all(keys) else _configured
     runs_a, runs_b = _group(side_a, identify), _group(side_b, identify)
+    if identify is _configured:
+        runs_b = _place_early_failures(runs_a, runs_b)
     if not runs_a.keys() & runs_b.keys():
+        failed = "".join(f"; {each}" for each in list_failures(side_a, side_b))
         raise QueryError(
-            f"{len(side_a)} and {len(side_b)} observations share no configuration; expected the "
-            "same configuration on both sides; compare two single observations by their ids"
+            f"{len(side_a)} and {len(side_b)} observations share no configuration{failed}; "
+            "expected the same configuration on both sides; compare two single observations by "
+            "their ids"
         )
     wanted = [key for key, runs in runs_a.items() if _well(runs) or key in runs_b]
     groups = [_well(runs) for side in (runs_a, runs_b) for runs in side.values()]
     floors = _floor(groups, choose_time), _floor(groups, choose_memory)
-    found = [_compare_configuration(runs_a[key], runs_b.get(key, []), *floors) for key in wanted]
+    wanted += [
+        key
+        for key, runs in runs_b.items()
+        if key not in runs_a and any(run["outcome"] in FAILED for run in runs)
+    ]
+    found = [
+        _compare_configuration(runs_a.get(key, []), runs_b.get(key, []), *floors) for key in wanted
+    ]
     return sorted(found, key=_urgency)
 
 
-def _urgency(compared: Compared) -> tuple[bool, bool]:
+def _urgency(compared: Compared) -> tuple[bool, bool, bool]:
     """Return what sorts comparisons: what fails in B first, and of that what runs out of memory."""
-    return not compared.regression, "oom" not in compared.regression
+    return not compared.regression, "oom" not in compared.regression, bool(compared.b)
 
 
 def _group(side: list[Row], identify: Callable[[Row], str]) -> dict[str, list[Row]]:
@@ -96,6 +111,32 @@ def _group(side: list[Row], identify: Callable[[Row], str]) -> dict[str, list[Ro
     for row in side:
         found.setdefault(identify(row), []).append(row)
     return found
+
+
+def _place_early_failures(
+    runs_a: dict[str, list[Row]], runs_b: dict[str, list[Row]]
+) -> dict[str, list[Row]]:
+    """Return B's runs, failed ones under the one configuration of A that they do not contradict.
+
+    A run that ended before its first step states less than one that went on, and is of the same
+    configuration all the same.
+    """
+    placed: dict[str, list[Row]] = {}
+    for key, runs in runs_b.items():
+        fitting = [key]
+        if key not in runs_a and all(run["outcome"] in FAILED for run in runs):
+            fitting = [other for other, those in runs_a.items() if _states_less(runs[0], those[0])]
+        place = fitting[0] if len(fitting) == 1 else key
+        placed.setdefault(place, []).extend(runs)
+    return placed
+
+
+def _states_less(run: Row, other: Row) -> bool:
+    return all(
+        other["configuration"].get(name) == value
+        for name, value in run["configuration"].items()
+        if name != "configuration_id"
+    )
 
 
 def _configured(row: Row) -> str:
@@ -112,7 +153,7 @@ def _told(row: Row) -> str:
 
 
 def _well(runs: list[Row]) -> list[Row]:
-    return [row for row in runs if row["outcome"] == "ok"]
+    return list(filter(is_well, runs))
 
 
 def _floor(groups: list[list[Row]], choose: Any) -> Noise | None:
@@ -136,18 +177,34 @@ def _compare_configuration(
     if a and b and not note:
         note = _difference(a[0], b[0])
     time = _ratio(a, b, choose_time, time_floor)
-    if a and b and time is None:
+    memory = _ratio(a, b, choose_memory, memory_floor)
+    unshared = tuple(_list_unshared(a, b, time, memory))
+    if "time" in unshared:
         note = f"{note}; they share no time and no rate".removeprefix("; ")
     return Compared(
-        label=format_label(runs_a[0]["configuration"]),
+        label=format_label((runs_a or runs_b)[0]["configuration"]),
         a=tuple(run["observation_id"][:_ID_DIGITS] for run in a),
         b=tuple(run["observation_id"][:_ID_DIGITS] for run in b),
         time=time,
-        memory=_ratio(a, b, choose_memory, memory_floor),
-        totals=_totals(a[0], b[0]) if len(a) == len(b) == 1 else {},
+        memory=memory,
+        totals=_totals(a, b) if a and b else {},
         regression=_regression(runs_a, runs_b),
         note=note,
+        remarks=tuple(list_remarks(runs_a, runs_b)),
+        unshared=unshared,
     )
+
+
+def _list_unshared(
+    a: list[Row], b: list[Row], time: Ratio | None, memory: Ratio | None
+) -> Iterator[str]:
+    """Yield what cannot be compared; memory that no run has a figure of is not asked for."""
+    if not (a and b):
+        return
+    if time is None:
+        yield "time"
+    if memory is None and any(choose_memory([run]) for run in (*a, *b)):
+        yield "memory"
 
 
 def _ratio(a: list[Row], b: list[Row], choose: Any, floor: Noise | None) -> Ratio | None:
@@ -197,7 +254,7 @@ def _by_round(runs: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
 def _regression(runs_a: list[Row], runs_b: list[Row]) -> str:
     """Return how a configuration that ended well in A fails in B; empty where it does not."""
     failed_a, failed_b = (
-        Counter(run["outcome"] for run in runs if run["outcome"] in _FAILED)
+        Counter(run["outcome"] for run in runs if run["outcome"] in FAILED)
         for runs in (runs_a, runs_b)
     )
     if not _well(runs_a):
@@ -213,12 +270,13 @@ def _regression(runs_a: list[Row], runs_b: list[Row]) -> str:
     return f"was ok, is {next(iter(worse))}" if len(runs_b) == 1 else f"was ok, is {counts} runs"
 
 
-def _totals(a: Row, b: Row) -> dict[str, tuple[float, float]]:
-    found = {
-        metric: (find_figure(a, metric), find_figure(b, metric))
-        for metric in ("train_time", "total_time")
-    }
-    return {metric: (x, y) for metric, (x, y) in found.items() if x and y}
+def _totals(a: list[Row], b: list[Row]) -> dict[str, tuple[float, float]]:
+    found = {}
+    for metric in ("train_time", "total_time"):
+        sides = [[find_figure(run, metric) or 0.0 for run in side] for side in (a, b)]
+        if all(map(all, sides)):
+            found[metric] = (statistics.median(sides[0]), statistics.median(sides[1]))
+    return found
 
 
 def _difference(a: Row, b: Row) -> str:
@@ -233,8 +291,11 @@ def _difference(a: Row, b: Row) -> str:
 
 def format_label(configuration: Row) -> str:
     """Return a short description of a configuration."""
-    return " ".join(
-        f"{name.removesuffix('_id')}={configuration[name]}"
-        for name in _TELLING
-        if name in configuration
+    return (
+        " ".join(
+            f"{name.removesuffix('_id')}={configuration[name]}"
+            for name in _TELLING
+            if name in configuration
+        )
+        or "configuration not stated"
     )

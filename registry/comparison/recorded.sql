@@ -4,6 +4,7 @@ select
     o.source_id,
     o.outcome,
     o.observed_at,
+    o.flags,
     o.provenance,
     c as configuration,
     e as environment,

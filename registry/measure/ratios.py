@@ -81,6 +81,10 @@ class Ratio:
         """
         return self.value > factor and (self.low is None or self.low > 1)
 
+    def stays_within(self, factor: float) -> bool:
+        """Return whether even the upper end of the interval is no more than ``factor``."""
+        return self.high is not None and self.high <= factor
+
 
 def compare(
     a: Sequence[float], b: Sequence[float], *, floor: Noise | None = None, metric: str | None = None

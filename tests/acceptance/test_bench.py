@@ -116,7 +116,7 @@ def test_a_slower_release_is_found_in_turns_whatever_the_load(
         f"A (peft 90.1): {work}/python-90.1",
         f"B (peft 91.0): {work}/python-91.0",
     ]
-    assert done.stderr.splitlines()[-1] == "1 of 1 is worse by more than a factor of 1.05"
+    assert done.stdout.splitlines()[-1] == "1 of 1 is worse by more than a factor of 1.05"
     options = ("label=peft 90.1", "peft=91.0", "-f", "json", "--registry", "mine")
     (compared,) = json.loads(run("compare", *options).stdout)
     assert (len(compared["a"]), len(compared["b"]), compared["worse"]) == (4, 4, True)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     Write = Callable[[str, Any], Path]
 
 
+METRICS = frozenset({"n_steps", "train_time"})
+
+
 @pytest.fixture
 def hand_in(
     run: Run, write: Write, submission: Callable[..., dict[str, Any]]
@@ -30,9 +33,14 @@ def hand_in(
             observation["run_id"] = f"{source}-{number}"
             observation["outcome"] = outcome
             observation["configuration"]["seq_len"] = length
+            if not length:  # it failed before that was known
+                del observation["configuration"]["seq_len"]
             observation["environment"] = {"peft_version": version}
-            observation |= more
-            observation["measurements"] = [{"metric": "step_time", "value": seconds}]
+            observation |= {name: more[name] for name in more if name not in METRICS}
+            figures = {"step_time": seconds} | {name: more[name] for name in METRICS & more.keys()}
+            observation["measurements"] = [
+                {"metric": metric, "value": value} for metric, value in figures.items()
+            ]
             if outcome != "ok":
                 observation["outcome_detail"] = "it failed"
                 del observation["measurements"]
@@ -193,16 +201,145 @@ def test_a_summary_for_a_pull_request(run: Run, hand_in: Callable[..., None]) ->
         "",
         "**1 of 2 is worse by more than a factor of 1.05.**",
         "",
-        "| configuration | outcome | time b / a | memory b / a | runs a, b |",
-        "| --- | --- | --- | --- | --- |",
+        "| configuration | outcome | time b / a | memory b / a | runs a, b | verdict |",
+        "| --- | --- | --- | --- | --- | --- |",
         (
             "| model=llama-2-7b method=lora seq\\_len=128 | **was ok, is oom in 2 of 2 runs** "
-            "|  |  | 2, 0 |"
+            "|  |  | 2, 0 | worse: outcome |"
         ),
-        "| model=llama-2-7b method=lora seq\\_len=64 | ok | 1.000 (0.970 to 1.031) |  | 2, 2 |",
+        (
+            "| model=llama-2-7b method=lora seq\\_len=64 | ok | 1.000 (0.970 to 1.031) |  | 2, 2 "
+            "| not worse |"
+        ),
         "",
         "What differs: peft: 90.1 → 91.0.",
+        "",
+        "- model=llama-2-7b method=lora seq\\_len=128: oom in 2 of 2 runs of b.",
     ]
+
+
+UNTOLD = "cannot be told for 1 of 1 whether it is worse by more than a factor of 1.05; "
+
+
+def test_one_run_a_side_gives_no_verdict(run: Run, hand_in: Callable[..., None]) -> None:
+    hand_in("old-release", "90.1", (64, "ok", 1.0))
+    hand_in("new-release", "91.0", (64, "ok", 1.201))
+    sides = ("compare", "old-release", "new-release", "--fail")
+    done = run(*sides)
+    way_out = "run both sides again: an interval takes two runs on each"
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-2:] == [
+        "  verdict cannot be told: no interval of time",
+        f"{UNTOLD}{way_out}",
+    ]
+    (found,) = json.loads(run(*sides, "-f", "json").stdout)
+    assert found["time"]["value"] == pytest.approx(1.201)
+    assert (found["worse"], found["verdict"]) == (False, "cannot be told")
+    assert found["why"] == ["no interval of time"]
+    summary = run(*sides, "-f", "markdown").stdout
+    assert f"**C{UNTOLD[1:]}{way_out}.**" in summary
+    assert "| 1.201 |  | 1, 1 | cannot be told: no interval of time |" in summary
+
+
+def test_an_interval_across_the_factor_gives_no_verdict(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    hand_in("old-release", "90.1", (64, "ok", 1.0), (64, "ok", 1.3), *WELL[2:])
+    hand_in("new-release", "91.0", (64, "ok", 1.1), (64, "ok", 1.2), *WELL[2:])
+    sides = ("compare", "old-release", "new-release", "--fail")
+    for form in ("text", "markdown"):
+        done = run(*sides, "-f", form)
+        assert done.returncode == 0
+        assert UNTOLD[1:].replace("1 of 1", "1 of 2") + "1 is not worse; more" in done.stdout
+        assert "none of 2" not in done.stdout.lower()
+    verdicts = {each["verdict"] for each in json.loads(run(*sides, "-f", "json").stdout)}
+    assert verdicts == {"cannot be told", "not worse"}
+
+
+def test_what_is_not_worse_says_so_in_the_last_line(run: Run, hand_in: Callable[..., None]) -> None:
+    hand_in("old-release", "90.1", *WELL)
+    hand_in("new-release", "91.0", *WELL)
+    done = run("compare", "old-release", "new-release", "--fail")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == (
+        "not worse: none of 2 is worse by more than a factor of 1.05"
+    )
+
+
+def test_a_failure_is_said_even_where_a_fails_as_well(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    mixed = (*WELL[:2], (64, "error", 0.0))
+    hand_in("old-release", "90.1", *mixed)
+    hand_in("new-release", "91.0", *mixed, (256, "oom", 0.0))
+    done = run("compare", "old-release", "new-release", "--fail")
+    assert done.returncode == 0
+    assert "  note    error in 1 of 3 runs of a\n" in done.stdout
+    assert "  note    error in 1 of 3 runs of b\n" in done.stdout
+    assert "seq_len=256\n  a none that ended well   b none that ended well\n" in done.stdout
+    assert "  verdict cannot be told: no run of b ended well\n" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("cannot be told for 1 of 2 whether it is")
+
+
+def test_a_run_that_dies_before_its_first_step_is_of_the_configuration_that_it_fits(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    hand_in("old-release", "90.1", *WELL[:2])
+    hand_in("new-release", "91.0", *WELL[:2], (0, "error", 0.0))
+    done = run("compare", "old-release", "new-release", "--fail")
+    assert done.returncode == 1
+    assert done.stdout.startswith("WAS OK, IS ERROR IN 1 OF 3 RUNS: ")
+    hand_in("dead", "91.0", (0, "oom", 0.0))
+    done = run("compare", "old-release", "dead", "--fail")
+    assert (done.returncode, done.stdout[:15]) == (1, "WAS OK, IS OOM:")
+    hand_in("several", "90.1", *WELL)  # of which of two is not known
+    done = run("compare", "several", "new-release", "--fail", "-f", "json")
+    notes = [found["remarks"] for found in json.loads(done.stdout)]
+    assert notes == [[], ["error in 1 of 1 run of b"], []]  # missing, failed, compared
+
+
+def test_failures_are_said_where_nothing_is_shared(run: Run, hand_in: Callable[..., None]) -> None:
+    hand_in("old-release", "90.1", *WELL[:2])
+    hand_in("new-release", "91.0", (128, "error", 0.0), (256, "error", 0.0))
+    done = run("compare", "old-release", "new-release", "-f", "markdown")
+    problem = "share no configuration; error in 2 of 2 runs of b; expected the same"
+    assert done.returncode == 2
+    assert problem in done.stderr
+    assert done.stdout.splitlines()[:2] == ["### Training: old-release → new-release", ""]
+    assert done.stdout.splitlines()[2].startswith("**Nothing could be compared:** 2 and 2 obs")
+    assert problem in done.stdout
+
+
+def test_other_commands_steps_and_flags_are_named_beside_the_pair(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    for source, script, n_steps in (("one", "loop.py", 12), ("two", "two.py", 1)):
+        more: dict[str, Any] = {"flags": ["short_run"]} if n_steps == 1 else {}
+        more |= {"provenance": {"label": source, "command": script}}
+        hand_in(source, "90.1", (64, "ok", 1.0), (64, "ok", 1.0), **more, n_steps=n_steps)
+    done = run("compare", "label=one", "label=two")
+    assert [line for line in done.stdout.splitlines() if line.startswith("  note")] == [
+        "  note    differs: command: loop.py → two.py",
+        "  note    differs: n_steps: 12 → 1",
+        "  note    flagged short_run: 2 of 2 runs of b",
+    ]
+    assert (
+        ": differs: command: loop.py → two.py; differs: n\\_steps"
+        in run("compare", "label=one", "label=two", "-f", "markdown").stdout
+    )
+
+
+def test_a_pause_is_seen_in_the_whole_time_and_not_judged(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    hand_in("old-release", "90.1", *WELL[:2], train_time=20.0)
+    hand_in("new-release", "91.0", *WELL[:2], train_time=26.0)
+    done = run("compare", "old-release", "new-release", "--fail")
+    assert done.returncode == 0
+    assert (
+        "  train_time: 20 s and 26 s, b / a = 1.300  [median of each side, not judged]\n"
+    ) in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("not worse: ")
 
 
 def test_what_cannot_be_compared_is_no_regression(run: Run, hand_in: Callable[..., None]) -> None:

@@ -364,7 +364,7 @@ def test_options_of_a_command_are_not_those_of_a_plan(run: Run, write: Write, op
         (["--dry-run", "--", "true"], "found --dry-run with a command after --"),
         (["--cpus", "3", "--", "true"], "found --cpus with a command after --"),
         (["--no-resume", "--", "true"], "found --no-resume with a command after --"),
-        (["--timeout", "9", "--", "true"], "found --timeout with a command after --"),
+        (["--timeout", "9", "--", "true"], "registry run -- timeout SECONDS CMD"),
         (["--parallel", "2", "--", "true"], "found --parallel with a command after --"),
         (["--dataset", "x", "--", "true"], "found --dataset with a command after --"),
         (["--backend", "ray", "--", "true"], "found --backend ray with a command after --"),

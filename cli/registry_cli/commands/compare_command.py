@@ -9,6 +9,7 @@ import click
 from registry.comparison.selections import compare_words
 from registry.errors import QueryError, QueryTimeoutError, SourceError
 from registry.store.snapshot import load_catalogue
+from registry_cli import console
 from registry_cli.comparison_report import (
     factor_option,
     fail_option,
@@ -16,6 +17,7 @@ from registry_cli.comparison_report import (
     report_format_option,
     show_report,
 )
+from registry_cli.comparison_text import format_nothing
 from registry_cli.options import locate, registry_option
 from registry_cli.output import open_reader
 
@@ -43,9 +45,10 @@ def command(
     A and B are labels (label=main), versions of a package (peft=0.21), ids of observations,
     environments or sources (or their first digits), or paths of plans that were run. What ended
     well in A and fails or is missing in B comes first. The interval is over runs: it needs two on
-    each side, or repeats of other configurations. B is worse if it fails, or if the ratio exceeds
-    --factor and the interval lies above 1. Exit status: 0, or 1 where B is worse and --fail is
-    given; 2 where A and B cannot be compared.
+    each side, or repeats of other configurations. B is worse if it fails, or if the ratio of the
+    step time or of the peak exceeds --factor and the interval lies above 1; it is not worse if the
+    interval ends at --factor or below; else it cannot be told. Exit status: 0, or 1 where B is
+    worse and --fail is given; 2 where A and B cannot be compared.
 
     \b
     Examples:
@@ -59,6 +62,8 @@ def command(
     except QueryTimeoutError:
         raise
     except (QueryError, SourceError) as error:
+        if format_name == "markdown":
+            console.answer(format_nothing((a, b), str(error)))
         raise click.UsageError(str(error)) from None
     is_worse = show_report(
         found, sides[0], sides[1], factors=(factor, memory_factor), format_name=format_name

@@ -137,7 +137,8 @@ def command(
     shows all keys of one. Each trial runs in its own process: one by one on CPU, on GPUs side by
     side, or on a cluster (--backend). Those that ended ok or out of memory are not run again;
     failed ones are. After -- comes any command: its output streams through and its exit status is
-    passed on. Processes that it leaves behind are ended.
+    passed on. Processes that it leaves behind are ended. Of the options, --label, --warmup-steps,
+    --no-keep and --registry are for it; to end it after a while, write -- timeout SECONDS CMD.
 
     \b
     Examples:
@@ -192,6 +193,9 @@ _OF_PLANS = (
     *("backend", "address", "partition", "array", "sbatch", "cpus"),
 )
 
+#: What does for a command what an option does for a plan.
+_WAYS_OUT = {"timeout": "; a command is ended by: registry run -- timeout SECONDS CMD"}
+
 
 def _check_command(ctx: click.Context) -> None:
     """Raise UsageError for an option of plans beside a command, which would have no effect."""
@@ -200,7 +204,7 @@ def _check_command(ctx: click.Context) -> None:
             word = f" {ctx.params[name]}" if name == "backend" else ""
             raise click.UsageError(
                 f"found --{name.replace('_', '-')}{word} with a command after --; expected it with "
-                "a plan"
+                f"a plan{_WAYS_OUT.get(name, '')}"
             )
 
 

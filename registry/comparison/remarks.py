@@ -1,0 +1,64 @@
+"""What a reader must know of the runs of one configuration beside their ratios."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from registry.measure.ratios import find_figure
+from registry.measure.releases import Change
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Row = dict[str, Any]
+
+#: Outcomes that a run may have instead of ending well.
+FAILED = ("oom", "error", "interrupted")
+
+
+def is_well(run: Row) -> bool:
+    """Return whether a run ended well."""
+    return bool(run["outcome"] == "ok")
+
+
+def list_remarks(a: Sequence[Row], b: Sequence[Row]) -> Iterator[str]:
+    """Yield failures, other commands and numbers of steps, and flags, of the runs of both sides."""
+    yield from list_failures(a, b)
+    for change in (_find_commands(a, b), _find_steps(a, b)):
+        if len({*change.a, *change.b}) > 1:
+            yield f"differs: {change}"
+    yield from _list_flags(a, b)
+
+
+def _list_flags(a: Sequence[Row], b: Sequence[Row]) -> Iterator[str]:
+    """Yield each flag of runs that ended well, and how many of which side have it."""
+    found: dict[str, list[str]] = {}
+    for name, runs in (("a", a), ("b", b)):
+        well = list(filter(is_well, runs))
+        flags = Counter(flag for run in well for flag in run.get("flags") or ())
+        for flag, n in flags.items():
+            found.setdefault(flag, []).append(_count(n, well, name))
+    yield from (f"flagged {flag}: {', '.join(counts)}" for flag, counts in found.items())
+
+
+def list_failures(a: Sequence[Row], b: Sequence[Row]) -> Iterator[str]:
+    """Yield how many runs of each side ended in which failure."""
+    for name, runs in (("a", a), ("b", b)):
+        failed = Counter(run["outcome"] for run in runs if run["outcome"] in FAILED)
+        yield from (f"{outcome} in {_count(n, runs, name)}" for outcome, n in failed.items())
+
+
+def _count(n: int, runs: Sequence[Row], name: str) -> str:
+    return f"{n} of {len(runs)} {'run' if len(runs) == 1 else 'runs'} of {name}"
+
+
+def _find_commands(a: Sequence[Row], b: Sequence[Row]) -> Change:
+    sides = ({(run.get("provenance") or {}).get("command") for run in side} for side in (a, b))
+    return Change("command", *(tuple(sorted(filter(None, side))) for side in sides))
+
+
+def _find_steps(a: Sequence[Row], b: Sequence[Row]) -> Change:
+    """Return the numbers of steps of runs that ended well: those of the others say nothing."""
+    sides = ({find_figure(run, "n_steps") for run in side if is_well(run)} for side in (a, b))
+    return Change("n_steps", *(tuple(f"{n:.0f}" for n in sorted(filter(None, s))) for s in sides))

@@ -1,0 +1,71 @@
+"""What can be said of B: worse, not worse, or neither."""
+
+from __future__ import annotations
+
+import random
+from itertools import permutations
+
+import pytest
+
+from registry.comparison.configurations import Compared
+from registry.comparison.verdicts import Judgement, judge
+from registry.measure.ratios import Ratio, compare
+
+FACTORS = (1.05, None)
+
+
+def compared(time: Ratio | None = None, memory: Ratio | None = None, **more: object) -> Compared:
+    return Compared("x", ("a",), ("b",), time, memory, **more)  # type: ignore[arg-type] # fields
+
+
+def interval(value: float, low: float, high: float) -> Ratio:
+    return Ratio(value, low, high, 0.95, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"),
+    [
+        (interval(1.2, 1.1, 1.3), "worse"),
+        (interval(1.06, 1.01, 1.11), "worse"),
+        (interval(1.0, 0.96, 1.05), "not worse"),
+        (interval(0.9, 0.8, 1.0), "not worse"),
+        (interval(0.937, 0.405, 2.164), "cannot be told"),
+        (interval(1.2, 0.9, 1.6), "cannot be told"),
+        (interval(1.04, 1.02, 1.06), "cannot be told"),
+        (Ratio(1.0, n_a=1, n_b=1), "cannot be told"),
+        (Ratio(3.0, n_a=1, n_b=1), "cannot be told"),
+    ],
+)
+def test_the_interval_decides(ratio: Ratio, verdict: str) -> None:
+    assert judge(compared(ratio), FACTORS).verdict == verdict
+    fine = interval(1.0, 1.0, 1.0)
+    assert judge(compared(fine, ratio), FACTORS).verdict == verdict
+
+
+def test_equal_single_runs_are_never_worse() -> None:
+    generator = random.Random(1)  # noqa: S311 - no secret
+    runs = [generator.lognormvariate(0, 0.3) for _ in range(17)]
+    ratios = [compare([a], [b]) for a, b in permutations(runs, 2)]
+    assert sum(ratio.value > 1.05 for ratio in ratios) > 100
+    assert {judge(compared(ratio), FACTORS).verdict for ratio in ratios} == {"cannot be told"}
+
+
+def test_each_measure_has_its_factor() -> None:
+    larger = interval(1.2, 1.1, 1.3)
+    fine = interval(1.0, 1.0, 1.0)
+    assert judge(compared(fine, larger), (1.05, None)) == Judgement("worse", ("memory",))
+    assert judge(compared(fine, larger), (1.05, 1.5)) == Judgement("not worse")
+    assert judge(compared(larger, fine), (1.5, 1.05)) == Judgement("not worse")
+
+
+def test_a_failure_is_worse_whatever_the_ratios() -> None:
+    ratio = Ratio(1.0, n_a=1, n_b=1)
+    assert judge(compared(ratio, regression="was ok, is oom"), FACTORS).worse_in == ("outcome",)
+
+
+def test_what_has_no_figure_in_common_cannot_be_told() -> None:
+    fine = interval(1.0, 1.0, 1.0)
+    found = judge(compared(fine, unshared=("memory",)), FACTORS)
+    assert found == Judgement("cannot be told", (), ("no memory in common",))
+    assert judge(Compared("x", (), ()), FACTORS).reasons == ("no run of b ended well",)
+    assert judge(Compared("x", (), ("b",)), FACTORS).verdict == "not worse"
