@@ -26,7 +26,7 @@ FILE_NAME = "trials.csv"
 
 
 @dataclass(frozen=True)
-class Trial:
+class ExecutedTrial:
     """A measured trial with its dry run; bytes that the allocator held."""
 
     model_id: str
@@ -47,17 +47,19 @@ def read_executed() -> Mapping[str, int]:
     return {row["observation_id"]: int(row["peak_reserved_bytes"]) for row in rows}
 
 
-def collect_trials(observations: Iterable[ObservedRun]) -> list[Trial]:
+def collect_trials(observations: Iterable[ObservedRun]) -> list[ExecutedTrial]:
     """Return the trials among observations that a dry run stands beside."""
     executed = read_executed()
     return [
-        Trial(one.question.model.model_id, one.peak_bytes or 0.0, executed[one.observation_id])
+        ExecutedTrial(
+            one.question.model.model_id, one.peak_bytes or 0.0, executed[one.observation_id]
+        )
         for one in observations
         if one.observation_id in executed and one.measured_memory and one.memory_kind == "reserved"
     ]
 
 
-def reach_of(trials: Sequence[Trial]) -> float:
+def reach_of(trials: Sequence[ExecutedTrial]) -> float:
     """Return how far the 90 % interval of a dry run reaches, in logarithms.
 
     As intervals of open questions do (`equal_quantile`); each model counts the same.

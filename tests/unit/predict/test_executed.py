@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from registry.predict.answer.will_it_fit import answer
-from registry.predict.dryrun.beside import Trial, collect_trials, reach_of, read_executed
+from registry.predict.dryrun.beside import ExecutedTrial, collect_trials, reach_of, read_executed
 from registry.predict.dryrun.correction import correct, likeliest
 from registry.predict.formula.peak_memory import GIB
 
@@ -90,8 +90,8 @@ def test_full_training_states_whether_gradients_are_accumulated(
 
 
 def test_each_model_counts_the_same_in_how_far_dry_runs_were_off() -> None:
-    near = [Trial("a", 101.0, 100.0)] * 50
-    far = [Trial("b", 120.0, 100.0)] * 5
+    near = [ExecutedTrial("a", 101.0, 100.0)] * 50
+    far = [ExecutedTrial("b", 120.0, 100.0)] * 5
     assert reach_of(near) == pytest.approx(math.log(1.01))
     assert reach_of([*near, *far]) == pytest.approx(math.log(1.2))
 
