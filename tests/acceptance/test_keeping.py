@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -324,6 +325,13 @@ def test_doctor_tells_what_is_installed_and_which_registry_is_used(
     assert document["registry"]["chosen by"] == "--registry"
     assert document["packages"]["duckdb"]
     assert document["problems"] == []
+
+
+def test_doctor_tells_by_what_the_curated_tables_are_cited(run: Run) -> None:
+    done = run("doctor", "-f", "json", "--registry", str(CHECKOUT / "records"))
+    manifest = (CHECKOUT / "records" / "tables" / "manifest.json").read_bytes()
+    cited = json.loads(done.stdout)["registry"]["curated tables"]
+    assert cited == hashlib.sha256(manifest).hexdigest()
 
 
 def test_doctor_reports_a_missing_registry_as_a_problem(run: Run) -> None:

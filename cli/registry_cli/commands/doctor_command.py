@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import platform
 import shutil
@@ -14,6 +16,7 @@ import click
 from registry import __version__
 from registry.errors import RegistryError
 from registry.query.confine import landlock_abi
+from registry.store.curated import MANIFEST
 from registry.store.folder import ENVIRONMENT_VARIABLE, NO_HOME, Folder, Location
 from registry.store.snapshot import read_snapshot
 from registry_cli import console
@@ -87,6 +90,7 @@ def _describe_registry(path: Path | None, problems: list[str]) -> dict[str, Any]
         "path": "none: this user has no home folder" if own == NO_HOME else location.own.name,
         "chosen by": _reason(path, location),
         "curated records": str(location.curated.path) if location.curated else "none",
+        "curated tables": _hash_curated(location),
         "version": manifest.version,
         "manifest": manifest.content_hash if manifest.version else "none",
         "observations": sum(part.rows("observations") for part in snapshot.parts),
@@ -94,6 +98,15 @@ def _describe_registry(path: Path | None, problems: list[str]) -> dict[str, Any]
     }
     problems += [*snapshot.journal.problems, *_check_disk(location.own)]
     return described
+
+
+def _hash_curated(location: Location) -> str:
+    """Return what the curated tables are cited by: their manifest names the content of each."""
+    folder = location.own if location.own.is_curated else location.curated
+    with contextlib.suppress(FileNotFoundError):  # nothing is built yet
+        if folder is not None:
+            return hashlib.sha256(folder.storage.get(MANIFEST)).hexdigest()
+    return "none"
 
 
 def _reason(path: Path | None, location: Location) -> str:
