@@ -88,5 +88,10 @@ def test_a_second_call_runs_what_a_killed_driver_left(
     driver.communicate()
     n_done = len(sweeps.recorded())
     said = sweeps.run(plan, *ask)
-    assert sweeps.outcomes() == [(2, "ok"), (4, "ok"), (8, "ok")], said
+    well = [row for row in sweeps.outcomes() if row[1] == "ok"]
+    assert well == [(2, "ok"), (4, "ok"), (8, "ok")], said
+    # what ran when its driver was killed may have had the time to say so
+    others = [row for row in sweeps.outcomes() if row[1] != "ok"]
+    assert len(others) <= 3 - n_done, said
+    assert all(row in [(4, "interrupted"), (8, "interrupted")] for row in others), said
     assert f"{n_done} skipped" in said
