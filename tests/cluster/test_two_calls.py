@@ -11,6 +11,7 @@ import pytest
 def test_of_two_calls_at_once_one_is_refused_and_nothing_runs_twice(
     backend: str, sweeps: Any, request: pytest.FixtureRequest
 ) -> None:
+    pytest.importorskip("torch", reason="trials need the extra train")
     plan = sweeps.write_plan(ranks=(2, 4, 8))
     options = ["--backend", backend]
     if backend == "slurm":
