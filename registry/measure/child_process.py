@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.measure.memory_meter import count_oom_kills
+from registry.measure.process_stat import PARENT, read_stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -322,12 +323,12 @@ def _find_descendants(spared: Collection[int]) -> list[int]:
 
 
 def _read_children() -> dict[int, list[int]]:
-    """Return the processes of this machine by their parent (proc(5), field 4 of stat)."""
+    """Return the processes of this machine by their parent."""
     children: dict[int, list[int]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
+    for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            fields = path.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-            children.setdefault(int(fields[1]), []).append(int(path.parent.name))
+            parent = int(read_stat(path.name)[PARENT])
+            children.setdefault(parent, []).append(int(path.name))
     return children
 
 

@@ -34,6 +34,7 @@ from registry.measure.memory_meter import (
     guard_resets,
     return_freed_memory,
 )
+from registry.measure.process_stat import STARTED, read_stat
 from registry.measure.record_files import write_json
 from registry.measure.recording.batches import Batches
 from registry.measure.recording.catalogue_rows import describe_gpu, describe_model
@@ -439,7 +440,6 @@ def _say(text: str) -> None:
 
 
 def _process_age() -> float:
-    """Return the seconds since this process was started, from /proc (proc(5), field 22)."""
-    fields = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace")
-    started = int(fields.rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    """Return the seconds since this process was started."""
+    started = int(read_stat()[STARTED]) / os.sysconf("SC_CLK_TCK")
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started

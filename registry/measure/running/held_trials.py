@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import SourceError
+from registry.measure.process_stat import STARTED, STATE, read_stat
 from registry.measure.record_files import read_json, write_json
 
 if TYPE_CHECKING:
@@ -170,10 +171,9 @@ def _find_machine() -> str | None:
 
 
 def _find_start(process: int) -> int | None:
-    """Return when a process began, in ticks since boot (proc(5), field 22); None for none."""
+    """Return when a process began, in ticks since boot; None for none, and for a dead one."""
     try:
-        text = Path("/proc", str(process), "stat").read_text(encoding="ascii", errors="replace")
+        fields = read_stat(process)
     except OSError:
         return None
-    state, *fields = text.rpartition(")")[2].split()
-    return None if state in "ZX" else int(fields[18])
+    return None if fields[STATE] in "ZX" else int(fields[STARTED])
