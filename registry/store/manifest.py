@@ -17,6 +17,8 @@ from registry.errors import StoreError
 from registry.submission.identity import canonical_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from registry.store.folder import Folder
 
 _FILE = re.compile(r"manifest-([0-9]{6,12})\.json")
@@ -81,8 +83,12 @@ def parse_manifest_name(name: str) -> int | None:
 
 def list_versions(folder: Folder) -> list[int]:
     """Return the versions that are there, oldest first."""
-    names = folder.storage.list("tables")
-    return sorted(v for name in names if (v := parse_manifest_name(name)) is not None)
+    return list_versions_in(folder.storage.list("tables"))
+
+
+def list_versions_in(names: Iterable[str]) -> list[int]:
+    """Return the versions whose manifests are among names in ``tables/``, oldest first."""
+    return sorted({v for name in names if (v := parse_manifest_name(name)) is not None})
 
 
 def read_manifest(folder: Folder, version: int | None = None) -> Manifest:

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from registry.errors import StoreError, show_as
 from registry.store.files import temporary_name
-from registry.store.manifest import manifest_name, parse_manifest_name
+from registry.store.manifest import list_versions_in, manifest_name
 from registry.store.objects import Objects, now, open_objects
 from registry.store.parts import CATALOGUE, DESCRIPTION, part_name
 from registry.store.storage import Batch, LocalStorage
@@ -198,10 +198,9 @@ class Remote:
 
     def _is_readable(self) -> bool:
         """Return whether the newest manifest that is listed is in the copy."""
-        there = {*LocalStorage(self.storage.root).list("tables")}
-        listed = {parse_manifest_name(name): name for name in self._names("tables")}
-        versions = [version for version in listed if version is not None]
-        return not versions or listed[max(versions)] in there
+        listed = list_versions_in(self._names("tables"))
+        there = list_versions_in(LocalStorage(self.storage.root).list("tables"))
+        return not listed or listed[-1] in there
 
     def _drop_unpublished(self) -> None:
         """Remove parts of the copy that a fold made and merged, or that lost."""
@@ -243,7 +242,7 @@ class Remote:
         A listing may be old, so what comes after its last is asked for by name.
         """
         listed = [*self._names("tables"), *LocalStorage(self.storage.root).list("tables")]
-        versions = sorted({v for name in listed if (v := parse_manifest_name(name)) is not None})
+        versions = list_versions_in(listed)
         newest = versions[-1] if versions else 0
         while self._fetch(manifest_name(newest + 1)):
             newest += 1
@@ -263,20 +262,13 @@ class Remote:
         A fold put them under the number of a removed version, and was killed before it withdrew
         them. What cannot be read is kept: its reader says so.
         """
-        after, previous = versions[-1], self._read_link(versions[-1])[1]
-        for version in reversed(versions[:-1]):
-            content_hash, before = self._read_link(version)
+        links = [_read_link(self.storage.get(manifest_name(version))) for version in versions]
+        after, (_, previous) = versions[-1], links[-1]
+        for version, (content_hash, before) in zip(versions[-2::-1], links[-2::-1], strict=True):
             if previous and content_hash and (version + 1, content_hash) != (after, previous):
                 yield version
             else:
                 after, previous = version, before
-
-    def _read_link(self, version: int) -> tuple[str | None, str | None]:
-        """Return the hash of a manifest of the copy, and of the one it was made from."""
-        with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
-            document = json.loads(self.storage.get(manifest_name(version)))
-            return document["sha256"], document["previous"]
-        return None, None
 
     def _pull_manifest(self, version: int) -> list[str]:
         name = manifest_name(version)
@@ -395,12 +387,11 @@ class Remote:
         The newest is never removed, so where a number is free again, a later manifest is listed.
         False also where all that followed at once was removed with it: then it is not needed.
         """
-        listed = map(parse_manifest_name, self._names("tables"))
-        if max((v for v in listed if v is not None), default=0) <= version:
+        if max(list_versions_in(self._names("tables")), default=0) <= version:
             return True
-        with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
-            after = json.loads(self.storage.objects.get(manifest_name(version + 1)))
-            return bool(after["previous"] == content_hash)
+        with contextlib.suppress(FileNotFoundError):
+            _, previous = _read_link(self.storage.objects.get(manifest_name(version + 1)))
+            return previous == content_hash
         return False
 
     def withdraw(self, name: str, parts: Iterable[str]) -> None:
@@ -475,6 +466,14 @@ def remove_copies() -> None:
 def read_part_names(manifest: bytes) -> list[str]:
     """Return the parts that a manifest names; none of a damaged one, which its reader reports."""
     return _read_list(manifest, "parts")
+
+
+def _read_link(manifest: bytes) -> tuple[str | None, str | None]:
+    """Return the hash of a manifest, and of the one it was made from; None of a damaged one."""
+    with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
+        document = json.loads(manifest)
+        return document["sha256"], document["previous"]
+    return None, None
 
 
 def _read_file_names(description: bytes) -> list[str]:

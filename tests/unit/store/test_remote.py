@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from dataclasses import dataclass
@@ -193,20 +194,30 @@ def test_without_the_grace_a_reader_would_see_one_vanish(
     assert run_ids(reader) == ["run-1"]
 
 
-def test_of_two_folds_at_once_one_begins_anew(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, other = open_shared(place), open_shared(place)
-    add_numbers(one, 1)
+def put_late(
+    monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object], *, at: int = 1
+) -> None:
+    """Have other things happen between an upload of parts, by its number, and its manifest."""
     publish = Remote.publish
-    raced: list[bool] = []
+    calls = itertools.count(1)
 
     def be_late(self: Remote, parts: tuple[str, ...]) -> None:
         publish(self, parts)
-        if not raced:
-            raced.append(True)
-            add_numbers(other, 2)
-            other.fold()
+        if next(calls) == at:
+            meanwhile()
 
     monkeypatch.setattr(Remote, "publish", be_late)
+
+
+def test_of_two_folds_at_once_one_begins_anew(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = open_shared(place), open_shared(place)
+    add_numbers(one, 1)
+
+    def overtake() -> None:
+        add_numbers(other, 2)
+        other.fold()
+
+    put_late(monkeypatch, overtake)
     assert one.fold().version == 1  # the other took both
     assert run_ids(open_shared(place)) == ["run-1", "run-2"]
     assert check_registry(open_shared(place).location).problems == ()
@@ -224,20 +235,6 @@ def test_a_fold_that_began_before_a_removal_cannot_commit(place: Path) -> None:
         pass
     with pytest.raises(CommittedError):
         write_manifest(late.location.own, Manifest(2, (), None))
-
-
-def put_late(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> None:
-    """Have other things happen between the upload of parts and the first manifest after it."""
-    publish = Remote.publish
-    raced: list[bool] = []
-
-    def be_late(self: Remote, parts: tuple[str, ...]) -> None:
-        publish(self, parts)
-        if not raced:
-            raced.append(True)
-            meanwhile()
-
-    monkeypatch.setattr(Remote, "publish", be_late)
 
 
 @pytest.mark.parametrize("n_before", [0, 1])
@@ -460,17 +457,12 @@ def test_history_is_removed_though_another_commits_after_the_fold(
     rows = one.query("select observation_id from observations where run_id = 'run-1'").rows()
     monkeypatch.setattr(retract_module, "_erase", lambda _location: None)
     one.retract(rows[0]["observation_id"], reason="private", erase=True)
-    publish = Remote.publish
-    calls: list[bool] = []
 
-    def be_late(self: Remote, parts: tuple[str, ...]) -> None:
-        publish(self, parts)
-        calls.append(True)
-        if len(calls) == 2:  # the first is the fold's own version, this the fence after it
-            add_numbers(other, 3)
-            other.fold()
+    def overtake() -> None:
+        add_numbers(other, 3)
+        other.fold()
 
-    monkeypatch.setattr(Remote, "publish", be_late)
+    put_late(monkeypatch, overtake, at=2)  # the fence after the fold's own version
     assert one.fold().n_submissions == 1
     assert len([name for name in names(place, "tables") if name != "parts"]) == 1
     assert run_ids(open_shared(place)) == ["run-2", "run-3"]
@@ -678,17 +670,12 @@ def test_a_fold_that_lost_does_not_take_its_own_parts_for_the_state(
     add_numbers(one, 1)
     one.fold()
     add_numbers(one, 2)
-    publish = Remote.publish
-    raced: list[bool] = []
 
-    def be_late(self: Remote, parts: tuple[str, ...]) -> None:
-        publish(self, parts)
-        if not raced:
-            raced.append(True)
-            with removal(other.location.own):  # commits a version without the new document
-                pass
+    def overtake() -> None:
+        with removal(other.location.own):  # commits a version without the new document
+            pass
 
-    monkeypatch.setattr(Remote, "publish", be_late)
+    put_late(monkeypatch, overtake)
     assert one.fold().n_submissions == 1
     assert run_ids(one) == run_ids(open_shared(place)) == ["run-1", "run-2"]
 
