@@ -139,9 +139,11 @@ def read_quantized_bits(config: Mapping[str, Any]) -> int | None:
     stored = config.get("quantization_config")
     if not isinstance(stored, dict):
         return None
-    flags = {"load_in_4bit": 4, "load_in_8bit": 8}
-    stated = [bits for flag, bits in flags.items() if stored.get(flag) is True]
-    return stated[0] if stated else stored["bits"] if _is_size(stored.get("bits")) else None
+    for flag, bits in (("load_in_4bit", 4), ("load_in_8bit", 8)):
+        if stored.get(flag) is True:
+            return bits
+    stated = stored.get("bits")
+    return stated if _is_size(stated) else None
 
 
 def format_hf_config(row: Mapping[str, Any]) -> Row:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.contract import vocabulary
+from registry.contract import load_table, vocabulary
 from registry.tables.cell_reader import bare_text, is_absent
 from registry.tables.guess import Guess, guess_columns, guess_metric, guess_setting
 from registry.tables.guess_words import OPEN, read_method, read_settings
@@ -31,13 +31,6 @@ _WORDS: Final[dict[str, dict[str, Any]]] = {
     "offload": {**dict.fromkeys(_NO, "none"), "cpu": "stated", "yes": "stated", "on": "stated"},
     "gradient_checkpointing": {**dict.fromkeys(_NO, False), **_SWITCH},
     "packing": {**dict.fromkeys(_NO, False), **_SWITCH},
-}
-_VOCABULARIES: Final = {
-    "compute_dtype": "dtype",
-    "optimizer": "optimizer",
-    "sharding": "sharding",
-    "offload": "offload",
-    "attention": "attention",
 }
 _IS_METHOD: Final = re.compile(
     r"(?:q-?lora|lora|dora|freez\w*|p-?tuning(?: v2)?|全量|"
@@ -110,7 +103,8 @@ def _values_of_setting(to: str, text: str) -> dict[str, Any]:
     known = _WORDS.get(to, {})
     if word in known:
         return {to: known[word]}
-    if to in _VOCABULARIES and word in vocabulary(_VOCABULARIES[to]):
+    words = load_table("configurations").column(to).vocabulary
+    if words is not None and word in vocabulary(words):
         return {to: word}
     reading = read_settings(text)
     return reading.values() if reading.said else {to: OPEN}

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from registry.contract import vocabulary
+from registry.contract.methods import QUANTIZED
 
 #: What stands for what the drafter has to fill in.
 OPEN: Final = "?"
@@ -21,8 +22,17 @@ _NO: Final = r"(?P<no>\b(?:no|not|without|non|w/o)[ -]+)?"
 
 #: Methods whose adapters have a rank and whose base may be quantized.
 _WITH_RANK: Final = ("lora", "dora", "adalora", "galore", "longlora", "lorafa", "randlora")
-_QLORA: Final = {"value": 4, "because": "QLoRA is 4-bit LoRA"}
-_QDORA: Final = {"value": 4, "because": "QDoRA is 4-bit DoRA"}
+
+
+def _quantized(label: str) -> dict[str, Any]:
+    """Return what the customary name of a method on a quantized base says."""
+    method, bits = QUANTIZED[label.lower()]
+    because = f"{label} is {bits}-bit {label[1:]}"
+    return {"method": method, "quant_bits": {"value": bits, "because": because}}
+
+
+_QLORA: Final = _quantized("QLoRA")
+_QDORA: Final = _quantized("QDoRA")
 
 #: Names that are no method inside of a longer text: ordinary words, and what is said of any.
 _NO_NAMES: Final = {"full", "other", "unknown", "adapter", "freeze", "bone", "miss", "road", "poly"}
@@ -49,8 +59,8 @@ _EIGHT_BIT_ADAM: Final = r"8[ -]?bit[ -]?adamw?\b|\badamw?[ _-]?8[ -]?bit\b"
 
 #: The longer form before the shorter that it holds.
 _METHODS: Final = (
-    _word(r"\bq-?lora\b", {"method": "lora", "quant_bits": _QLORA}),
-    _word(r"\bq-?dora\b", {"method": "dora", "quant_bits": _QDORA}),
+    _word(r"\bq-?lora\b", _QLORA),
+    _word(r"\bq-?dora\b", _QDORA),
     _word(r"\brs-?lora\b", {"method": "lora", "use_rslora": True}),
     # a variant of its own, unlike `LoRA+GC`
     _word(r"\blora\+(?![^\s),])", {"method": "lora", "LoRA+": OPEN}),
@@ -177,7 +187,8 @@ def _fits(values: dict[str, Any], said: dict[str, Any]) -> bool:
     if not is_ranked and values.keys() & {"lora_rank", "lora_alpha", "quant_bits"}:
         return False
     # what QLoRA usually is goes behind the bits that the text states
-    return all(name not in said or said[name] in (_QLORA, _QDORA) for name in values)
+    usual = (_QLORA["quant_bits"], _QDORA["quant_bits"])
+    return all(name not in said or said[name] in usual for name in values)
 
 
 def _left_over(rest: str) -> list[str]:

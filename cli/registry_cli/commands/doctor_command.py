@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import platform
 import shutil
@@ -18,6 +17,7 @@ from registry.errors import RegistryError
 from registry.query.confine import landlock_abi
 from registry.store.curated import MANIFEST
 from registry.store.folder import ENVIRONMENT_VARIABLE, NO_HOME, Folder, Location
+from registry.store.parts import hash_file
 from registry.store.snapshot import read_snapshot
 from registry_cli import console
 from registry_cli.group import HintedChoice
@@ -105,7 +105,7 @@ def _hash_curated(location: Location) -> str:
     folder = location.own if location.own.is_curated else location.curated
     with contextlib.suppress(FileNotFoundError):  # nothing is built yet
         if folder is not None:
-            return hashlib.sha256(folder.storage.get(MANIFEST)).hexdigest()
+            return hash_file(folder.path / MANIFEST)
     return "none"
 
 
