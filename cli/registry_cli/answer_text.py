@@ -9,7 +9,7 @@ import textwrap
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from registry.predict.answer.assumed import narrowest
+from registry.predict.answer.assumed import narrowest, plain_value
 from registry.predict.answer.plain import format_interval, format_question, format_signed
 from registry.units import format_memory
 
@@ -164,6 +164,7 @@ _SETTINGS = {
     "param_dtype": ("precision of the weights", "--param-dtype"),
     "loss_kernel": ("loss", "--loss-kernel"),
     "adapters": ("adapters", "--lora-rank and --targets"),
+    "longest_sample": ("longest sample", "--longest-sample or --lengths"),
 }
 
 
@@ -188,7 +189,7 @@ def _format_setting(value: Any) -> str:
     if isinstance(value, tuple):
         rank, targets = value
         return f"rank {rank} on {' '.join(targets)}"
-    return str(value)
+    return str(plain_value(value))
 
 
 def _room(found: Answer) -> Iterator[str]:

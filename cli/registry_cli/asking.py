@@ -125,7 +125,17 @@ _OPTIONS = (
     click.option(
         "--packing/--no-packing", default=None, help="Whether samples fill sequences together."
     ),
+    click.option(
+        "--longest-sample",
+        type=COUNT,
+        help="Tokens of the data's longest sample, where that is below --seq-len.",
+    ),
     click.option("--mean-tokens", type=float, help="Tokens of a sample on average (for times)."),
+    click.option(
+        "--lengths",
+        metavar="FILE",
+        help="File of the tokens of each sample (text, JSON, CSV), instead of both.",
+    ),
     click.option(
         "--tensor-parallel", type=int, help="Devices that share each layer (full training)."
     ),

@@ -19,6 +19,7 @@ from registry.predict.architecture import (
 )
 from registry.predict.cards import find_family, find_gpu, find_kinds, parse_vram
 from registry.predict.question import LOSS_KERNELS, Question
+from registry.predict.sample_lengths import read_lengths
 from registry.reading.bounded_file import read_bytes
 
 if TYPE_CHECKING:
@@ -78,7 +79,10 @@ class Asked:
     optimizer_in_backward: bool | None = None
     virtual_tokens: int | None = None
     packing: bool | None = None
+    longest_sample: int | None = None
     mean_tokens: float | None = None
+    #: A file of the tokens of each sample, instead of the two before.
+    lengths: str | None = None
     tensor_parallel: int | None = None
     pipeline_parallel: int | None = None
     sharding: str | None = None
@@ -147,7 +151,7 @@ _CHOSEN = (
 )  # fmt: skip
 _WHOLE = (
     "layers", "hidden", "vocab", "gpus", "nodes", "quant_bits", "seq_len", "batch", "accum",
-    "lora_rank", "virtual_tokens", "tensor_parallel", "pipeline_parallel",
+    "lora_rank", "virtual_tokens", "tensor_parallel", "pipeline_parallel", "longest_sample",
 )  # fmt: skip
 
 
@@ -203,6 +207,7 @@ def build_question(asked: Asked, catalogue: Catalogue) -> Question:
         "method": method,
         "quant_bits": stated["quant_bits"] or bits,
         "lora_target_modules": _parse_targets(asked.targets),
+        **_lengths_of(asked, stated["seq_len"]),
     }
     return Question(**settings)
 
@@ -221,6 +226,22 @@ def _checked(asked: Asked) -> dict[str, Any]:
         if stated[name] is not None:
             stated[name] = parse_whole(stated[name], _FIELDS.get(name, name))
     return stated
+
+
+def _lengths_of(asked: Asked, seq_len: int) -> dict[str, Any]:
+    """Return the settings that a file of lengths stands for."""
+    if asked.lengths is None:
+        return {}
+    beside = ("longest_sample", "mean_tokens", "packing")
+    if named := [name for name in beside if getattr(asked, name)]:
+        options = " and ".join(f"--{name.replace('_', '-')}" for name in named)
+        raise QuestionError(f"found --lengths and {options}; expected --lengths alone")
+    found = read_lengths(str(asked.lengths))
+    return {
+        "longest_sample": found.longest,
+        "mean_tokens": found.mean_below(seq_len),
+        "length_distribution": "variable",
+    }
 
 
 def _parse_targets(targets: str | Iterable[str] | None) -> tuple[str, ...] | None:

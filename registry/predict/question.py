@@ -86,6 +86,9 @@ class Question:
     gpu: Accelerator | None = None
     #: Where every sample is filled or cut to seq_len ("full") or not ("variable").
     length_distribution: str | None = None
+    #: Tokens of the data's longest sample, where it is known: the peak is that of a micro-batch of
+    #: such samples, cut to seq_len.
+    longest_sample: int | None = None
     #: Mean tokens of a sample, where it is known; it moves the time, not the peak.
     mean_tokens: float | None = None
     #: Software stack: the source or framework whose measurements the question is like.
@@ -98,6 +101,7 @@ class Question:
             if value is not None and value < 1:
                 raise QuestionError(f"{name}: found {value}; expected a whole number above 0")
         _check_training(self)
+        _check_lengths(self)
         check_method(self.method)
         check_optimizer(self.setting("optimizer"))
         _check_parallel(self)
@@ -118,14 +122,19 @@ class Question:
         return self.method == "full"
 
     @property
+    def longest(self) -> int:
+        """Tokens of the longest sequence that is trained on."""
+        return min(self.seq_len, self.longest_sample or self.seq_len)
+
+    @property
     def tokens(self) -> int:
         """Tokens of the longest micro-batch of one device."""
-        return self.seq_len * self.micro_batch_size
+        return self.longest * self.micro_batch_size
 
     @property
     def mean_sample_tokens(self) -> float:
         """Tokens of a sample on average."""
-        return min(self.mean_tokens or self.seq_len, self.seq_len)
+        return min(self.mean_tokens or self.longest, self.longest)
 
     @property
     def varies(self) -> bool:
@@ -234,7 +243,7 @@ class Question:
 
 _COUNTS = (
     "seq_len", "micro_batch_size", "n_gpus", "grad_accum_steps", "lora_rank", "n_nodes",
-    "virtual_tokens", "tensor_parallel", "pipeline_parallel",
+    "virtual_tokens", "tensor_parallel", "pipeline_parallel", "longest_sample",
 )  # fmt: skip
 
 
@@ -262,6 +271,15 @@ def _check_training(question: Question) -> None:
         raise QuestionError(
             f"optimizer_in_backward with grad_accum_steps {question.grad_accum_steps}: gradients "
             "are used as they come, so nothing is accumulated; expected 1"
+        )
+
+
+def _check_lengths(question: Question) -> None:
+    """Raise QuestionError for samples that are packed and yet shorter than what they fill."""
+    if question.packing and question.longest < question.seq_len:
+        raise QuestionError(
+            f"packing with a longest sample of {question.longest} tokens: packed samples fill "
+            f"sequences of {question.seq_len}; expected one of --packing and --longest-sample"
         )
 
 

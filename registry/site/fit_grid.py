@@ -42,6 +42,7 @@ SETTINGS: Final[dict[str, dict[str, Any]]] = {
         "compute_dtype": "bf16",
         "param_dtype": "bf16",
         "loss_kernel": "whole",
+        "packing": True,
     },
 }
 _USUAL_ADAPTERS: Final = {"lora_rank": 16, "lora_target_modules": ("all-linear",)}

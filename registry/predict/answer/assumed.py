@@ -7,7 +7,7 @@ from math import log
 from typing import TYPE_CHECKING, Any
 
 from registry.predict.calibration.mixture import plain_interval
-from registry.predict.calibration.unstated import fields_of, open_settings
+from registry.predict.calibration.unstated import FILLED, fields_of, open_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -59,6 +59,11 @@ def collect_assumptions(
 def narrowest(assumptions: Sequence[Assumption]) -> Assumption:
     """Return the open setting that narrows the interval most where it is stated."""
     return min(assumptions, key=lambda one: one.width)
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value of a setting as answers have it."""
+    return "as long as seq_len" if value == FILLED else value
 
 
 def _cases(question: Question, found: OpenMixture, usual: Usual, setting: str) -> Iterator[Case]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from registry.predict.answer.assumed import narrowest
+from registry.predict.answer.assumed import narrowest, plain_value
 from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, UNDECIDED, judge
 from registry.predict.calibration.fit_rows import USABLE
 from registry.units import format_memory
@@ -78,7 +78,11 @@ def answer_data(found: Answer) -> dict[str, Any]:
             {
                 "setting": one.setting,
                 "cases": [
-                    {"value": case.value, "share": case.weight, "peak_bytes": case.bytes}
+                    {
+                        "value": plain_value(case.value),
+                        "share": case.weight,
+                        "peak_bytes": case.bytes,
+                    }
                     for case in one.cases
                 ],
             }

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.predict.calibration.fit_rows import memory_row
-from registry.predict.calibration.mixture import Component, Mixture, plain_interval
+from registry.predict.calibration.mixture import Component, Interval, Mixture, plain_interval
 from registry.predict.calibration.unstated import Plausible, complete, complete_like, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
     from registry.predict.calibration.gaussian_process import Fit
-    from registry.predict.calibration.mixture import Interval
     from registry.predict.calibration.runs import ObservedRun
     from registry.predict.calibration.unstated import Usual
     from registry.predict.question import Question
@@ -96,8 +95,18 @@ class OpenMixture:
 
     @property
     def plain(self) -> Interval:
-        """The median and the middle of all answers, from which an interval starts."""
-        return plain_interval(self.mixture, _MIDDLE)
+        """The median and the middle of all answers, from which an interval starts.
+
+        Samples that are shorter than asked for lower the lower end alone: who asks for a length
+        wants to know whether that fits.
+        """
+        found = plain_interval(self.mixture, _MIDDLE)
+        longest = max(one.question.longest for one in self.plausible)
+        filled = [one for one in self.plausible if one.question.longest == longest]
+        if len(filled) == len(self.plausible):
+            return found
+        full = plain_interval(self.given(filled), _MIDDLE)
+        return Interval(full.value, min(full.low, found.low), full.high)
 
     @property
     def mixture(self) -> Mixture:

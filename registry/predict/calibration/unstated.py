@@ -25,13 +25,16 @@ if TYPE_CHECKING:
 #: Values of a setting with their weights, which add up to 1, the likeliest first.
 Choices = tuple[tuple[Any, float], ...]
 
-#: What is plausible before anything is counted: each value as many times as one source.
-_PLAUSIBLE: Final[Mapping[str, tuple[Any, ...]]] = {
+#: Tokens of the longest sample where samples fill a sequence of any length.
+FILLED: Final = 2**30
+#: Tokens that the longest samples of most data reach.
+_SHORT: Final = 1024
+
+#: Settings that are counted: what is plausible, each value as many times as `_START` sources.
+_COUNTED: Final[Mapping[str, tuple[Any, ...]]] = {
     "gradient_checkpointing": (True, False),
-    "attention": ("flash2", "eager"),
     "optimizer": ("adamw", "adamw_8bit"),
     "param_dtype": ("bf16", "fp32"),
-    "loss_kernel": ("whole", "chunked", "liger"),
     "adapters": ((8, ("q_proj", "v_proj")), (16, ("all-linear",)), (64, ("all-linear",))),
 }
 #: Settings that are named mostly where they are not the usual ones, so that counting would mislead:
@@ -39,18 +42,18 @@ _PLAUSIBLE: Final[Mapping[str, tuple[Any, ...]]] = {
 _FIXED: Final[Mapping[str, Choices]] = {
     "attention": (("flash2", 0.93), ("eager", 0.07)),
     "loss_kernel": (("whole", 0.9), ("chunked", 0.05), ("liger", 0.05)),
+    "longest_sample": ((FILLED, 0.8), (_SHORT, 0.2)),
 }
+_SETTINGS: Final = (*_COUNTED, *_FIXED)
 #: What counting starts from, in sources: a value that nobody states is still possible.
 _START: Final = 0.5
 #: Words that mean the same to the formula.
 _SAME: Final[Mapping[str, Mapping[Any, Any]]] = {
-    "attention": {"not_flash": "eager"},
     "optimizer": {"paged_adamw_8bit": "adamw_8bit", "lion_8bit": "adamw_8bit"},
     "param_dtype": {"fp16": "bf16", "tf32": "fp32"},
-    "loss_kernel": {"unsloth": "chunked"},
 }
-#: Words that a value stands for where it is none of the plausible ones.
-_ELSE: Final[Mapping[str, Any]] = {"attention": "flash2", "optimizer": "adamw"}
+#: What any other value of a setting stands for.
+_ELSE: Final[Mapping[str, Any]] = {"optimizer": "adamw"}
 #: From this many ranks on, adapters count as large ones.
 _RANKS: Final = (12, 40)
 #: Weight below which a combination is left out.
@@ -75,7 +78,7 @@ class Usual:
 
     def of(self, question: Question, setting: str) -> Choices:
         """Return the values of a setting for the kind of training that is asked about."""
-        return self.choices[kind_of(question), setting]
+        return _FIXED.get(setting) or self.choices[kind_of(question), setting]
 
 
 KINDS: Final = ("full", "adapters", "quantized")
@@ -95,7 +98,7 @@ def count_usual(observations: Iterable[ObservedRun]) -> Usual:
     )
     for seen in observations:
         stated = seen.asked or seen.question
-        for setting in _PLAUSIBLE:
+        for setting in _COUNTED:
             value = _stated(stated, setting)
             if value is not None:
                 counts[kind_of(stated), setting][seen.source_id][value] += 1
@@ -103,15 +106,13 @@ def count_usual(observations: Iterable[ObservedRun]) -> Usual:
         {
             (kind, setting): _weigh(setting, counts[kind, setting])
             for kind in KINDS
-            for setting in _PLAUSIBLE
+            for setting in _COUNTED
         }
     )
 
 
 def _weigh(setting: str, by_source: Mapping[str, Counter[Any]]) -> Choices:
-    if setting in _FIXED:
-        return _FIXED[setting]
-    weights = dict.fromkeys(_PLAUSIBLE[setting], _START)
+    weights = dict.fromkeys(_COUNTED[setting], _START)
     for counter in by_source.values():
         for value, count in counter.items():
             weights[value] += count / counter.total()
@@ -128,13 +129,13 @@ def _stated(question: Question, setting: str) -> Any:
     if value is None or (setting == "param_dtype" and question.quantized):
         return None
     value = _SAME.get(setting, {}).get(value, value)
-    return value if value in _PLAUSIBLE[setting] else _ELSE.get(setting)
+    return value if value in _COUNTED[setting] else _ELSE.get(setting)
 
 
 def _stated_adapters(question: Question) -> Any:
     if question.full or question.lora_rank is None:
         return None
-    small, middle, large = _PLAUSIBLE["adapters"]
+    small, middle, large = _COUNTED["adapters"]
     if question.lora_rank < _RANKS[0]:
         return small
     return middle if question.lora_rank < _RANKS[1] else large
@@ -142,7 +143,7 @@ def _stated_adapters(question: Question) -> Any:
 
 def open_settings(question: Question) -> tuple[str, ...]:
     """Return the settings that matter to the question and that it does not state."""
-    return tuple(setting for setting in _PLAUSIBLE if _is_open(question, setting))
+    return tuple(setting for setting in _SETTINGS if _is_open(question, setting))
 
 
 def _is_open(question: Question, setting: str) -> bool:
@@ -151,6 +152,9 @@ def _is_open(question: Question, setting: str) -> bool:
         return not question.full and stated is None
     if setting == "param_dtype":
         return question.param_dtype is None and not question.quantized and not question.deepspeed
+    if setting == "longest_sample":
+        filled = question.packing or question.length_distribution == "full"
+        return question.longest_sample is None and not filled and question.seq_len > _SHORT
     if setting == "optimizer":
         return question.optimizer is None and (question.full or question.trains_embeddings)
     return getattr(question, setting) is None
@@ -190,8 +194,13 @@ def complete(question: Question, usual: Usual) -> list[Plausible]:
 
 def complete_like(question: Question, run: Question) -> Question:
     """Return the question with what it leaves open as a run has it."""
-    named = (fields_of(question, each, _PLAUSIBLE[each][0]) for each in open_settings(question))
-    return question.changed(**{name: getattr(run, name) for fields in named for name in fields})
+    return question.changed(**_as_in(run, question))
+
+
+def _as_in(run: Question, question: Question) -> dict[str, Any]:
+    """Return the fields that a question leaves open, as a run has them."""
+    named = (fields_of(question, each, (None, None)) for each in open_settings(question))
+    return {name: getattr(run, name) for fields in named for name in fields}
 
 
 def settle(seen: ObservedRun, usual: Usual) -> dict[str, Any] | None:
@@ -200,15 +209,13 @@ def settle(seen: ObservedRun, usual: Usual) -> dict[str, Any] | None:
     None where all is stated. Only for learning: what is asked about has no peak to read settings
     off.
     """
-    settings = open_settings(seen.question)
-    if not settings:
+    if not open_settings(seen.question):
         return None
     options = complete(seen.question, usual)
     chosen = options[0].question
     if seen.measured_memory:
         chosen = max(options, key=lambda one: _likelihood(one, seen)).question
-    named = (fields_of(seen.question, each, _PLAUSIBLE[each][0]) for each in settings)
-    return {name: getattr(chosen, name) for fields in named for name in fields}
+    return _as_in(chosen, seen.question)
 
 
 def _likelihood(one: Plausible, seen: ObservedRun) -> float:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 #: Parts that a dry run does not see: they are the formula's.
 _UNSEEN = ("context", "fragmentation")
-#: What a job of the Trainer has where nothing is said: the dry run has the same.
-_OF_THE_TRAINER = frozenset({"attention", "loss_kernel"})
+#: What a job of the Trainer has where nothing is said, and samples as long as any: the dry run has
+#: the same.
+_OF_THE_TRAINER = frozenset({"attention", "loss_kernel", "longest_sample"})
 #: Options that state what a question may leave open.
 _OPTIONS = {
     "gradient_checkpointing": "--checkpointing or --no-checkpointing",

@@ -174,7 +174,10 @@ def evaluate(
     memory = fit(thin(memory_rows(seen)), MEMORY)
     wanted = list(sources or _measured_sources(seen))
     stated = _open(hold_out_open(seen, memory, wanted))
-    knowing = [replace(one, asked=replace(one.learned, stack=None)) for one in seen]
+    # lengths are no setting of software: those that the peak makes likely stay open
+    knowing = [
+        replace(one, asked=one.learned.changed(stack=None, longest_sample=None)) for one in seen
+    ]
     informed = _open(hold_out_open(knowing, memory, wanted))
     rows = [one for one in seen if one.source_id in wanted and one.measured_memory]
     return Evaluation(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def _tokens(question: Question) -> int:
     """Tokens that run through the layers, virtual ones included."""
-    return question.micro_batch_size * (question.seq_len + added_tokens(question))
+    return question.micro_batch_size * (question.longest + added_tokens(question))
 
 
 def layer_activation_bytes(question: Question) -> float:
@@ -57,7 +57,7 @@ def activations(question: Question) -> list[Term]:
     if not question.full:
         terms += _of_adapters(question, layers)
     if question.setting("attention") == "eager":
-        matrix = 8.0 * model.n_heads * tokens * (question.seq_len + added_tokens(question)) * layers
+        matrix = 8.0 * model.n_heads * tokens * (question.longest + added_tokens(question)) * layers
         terms.append(Term("attention_matrix", "activations", matrix, 0.5, transient=True))
     return terms
 
@@ -102,6 +102,6 @@ def fragmentation(question: Question) -> list[Term]:
     """
     if not question.varies or question.setting("loss_kernel") != "whole":
         return []
-    beyond = question.micro_batch_size * max(0, question.seq_len - 2048)
+    beyond = question.micro_batch_size * max(0, question.longest - 2048)
     held = 10.0 * beyond * question.model.vocab_size
     return [Term("fragmentation", "fragmentation", held, 1.0, transient=True)]

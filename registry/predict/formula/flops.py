@@ -29,7 +29,7 @@ class Flops:
 
 
 def count_flops(question: Question, tokens: float | None = None) -> Flops:
-    """Return the operations of one micro-batch of samples of ``tokens`` (else seq_len) each.
+    """Return the operations of one micro-batch of samples of ``tokens`` (else the longest) each.
 
     Formula: 2 operations per parameter and token in the forward pass, the output layer included and
     the embedding's look-up not, plus 2 · tokens · hidden per layer and token for causal attention
@@ -39,7 +39,7 @@ def count_flops(question: Question, tokens: float | None = None) -> Flops:
     the forward pass of the layers.
     """
     model = question.model
-    length = tokens or question.seq_len
+    length = tokens or question.longest
     count = length * question.micro_batch_size
     matrices = model.active_params - _looked_up(question)
     attention = 2.0 * model.n_layers * model.n_heads * model.head_dim * length * count

@@ -265,7 +265,7 @@ def kept_per_token(question: Question) -> float:
     if question.method == "prefix_tuning":
         # with a prefix attention has a mask, and transformers repeats keys and values for it
         repeated = 4.0 * model.head_dim * (model.n_heads - model.n_kv_heads)
-        longer = virtual_tokens(question) / question.seq_len
+        longer = virtual_tokens(question) / question.longest
         return repeated + longer * 4.0 * model.head_dim * model.n_heads
     if question.method == "adaption_prompt":
         # scores over the prompt (softmax in fp32, probabilities in 16 bits); two more outputs

@@ -15,11 +15,11 @@ export const title = "Will it fit?";
 
 const SETTINGS = {
   open: "not stated",
-  usual: "checkpointing, FlashAttention, AdamW, bf16, rank 16 on all layers",
+  usual: "checkpointing, FlashAttention, AdamW, bf16, rank 16 on all layers, packed samples",
 };
 const COMMAND = {
   open: "",
-  usual: " --checkpointing --attention flash2 --optimizer adamw --dtype bf16 --param-dtype bf16 --loss-kernel whole",
+  usual: " --checkpointing --attention flash2 --optimizer adamw --dtype bf16 --param-dtype bf16 --loss-kernel whole --packing",
 };
 
 export async function show(main, { choices }) {

@@ -29,6 +29,7 @@ ALL: dict[str, Any] = {
     "lora_target_modules": ("q_proj", "v_proj"),
     "param_dtype": "bf16",
     "loss_kernel": "whole",
+    "packing": True,
 }
 
 

@@ -1,0 +1,104 @@
+"""Lengths of a data set's samples, read from a file that states them in tokens."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from registry.errors import QuestionError, SourceError
+from registry.reading.bounded_file import read_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+#: Columns and keys that hold the tokens of a sample; `input_ids` is counted.
+_NAMES: Final = ("length", "lengths", "n_tokens", "num_tokens", "tokens", "input_ids")
+#: Bytes of the largest file that is read.
+_LARGEST: Final = 2**28
+#: Tokens of the longest sample that anybody trains on.
+_MOST: Final = 10**9
+_EXPECTED: Final = (
+    "expected a number of tokens a line, a JSON list of them, JSON lines, or CSV with a column "
+    f"named {', '.join(_NAMES[:-1])} (JSON also input_ids)"
+)
+
+
+@dataclass(frozen=True)
+class SampleLengths:
+    """Tokens of each sample of a data set, at least one."""
+
+    tokens: Sequence[int]
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sample."""
+        return max(self.tokens)
+
+    def mean_below(self, limit: int) -> float:
+        """Return the mean tokens of a sample, where each is cut at ``limit``."""
+        return sum(min(one, limit) for one in self.tokens) / len(self.tokens)
+
+
+def read_lengths(path: str) -> SampleLengths:
+    """Return the lengths that a file states: text, JSON, JSON lines or CSV.
+
+    Raises QuestionError for a file that cannot be read, and for what is no length in it, with its
+    place.
+    """
+    try:
+        content = read_bytes(Path(path).expanduser(), limit=_LARGEST, what="lengths of samples")
+        text = content.decode("utf-8-sig")
+    except (SourceError, UnicodeDecodeError) as error:
+        raise QuestionError(f"lengths: {error}") from None
+    found = [_parse(value, f"{path}, {where}") for where, value in _values(text, path)]
+    if not found:
+        raise QuestionError(f"lengths: {path}: found nothing; {_EXPECTED}")
+    return SampleLengths(found)
+
+
+def _values(text: str, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield each stated length with its place."""
+    lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
+        return
+    if text.lstrip().startswith("["):
+        yield from ((f"item {n}", one) for n, one in enumerate(_load(text, path), 1))
+    elif text.lstrip().startswith("{") or _is_number(lines[0][1]):
+        yield from ((f"line {n}", _load(line, f"{path}, line {n}")) for n, line in lines)
+    else:
+        yield from _of_columns(text, path)
+
+
+def _is_number(text: str) -> bool:
+    return text.strip().isdigit()
+
+
+def _load(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise QuestionError(f"lengths: {where}: found {text[:40]!r}; {_EXPECTED}") from None
+
+
+def _of_columns(text: str, path: str) -> Iterator[tuple[str, Any]]:
+    rows = csv.DictReader(io.StringIO(text))
+    names = [name for name in rows.fieldnames or () if name.strip().lower() in _NAMES[:-1]]
+    if len(names) != 1:
+        found = ", ".join(map(repr, (rows.fieldnames or ())[:8]))
+        raise QuestionError(f"lengths: {path}: found columns {found}; {_EXPECTED}")
+    yield from ((f"line {rows.line_num}", row[names[0]]) for row in rows)
+
+
+def _parse(value: Any, where: str) -> int:
+    if isinstance(value, dict):
+        value = next((value[name] for name in _NAMES if name in value), value)
+    if isinstance(value, list):
+        return len(value)
+    text = str(value).strip()
+    if not text.isdigit() or not 0 < int(text) <= _MOST:
+        raise QuestionError(f"lengths: {where}: found {text[:40]!r}; {_EXPECTED}")
+    return int(text)
