@@ -158,7 +158,7 @@ _SPENDING = (
         "--price",
         metavar="[GPU=]USD",
         multiple=True,
-        help="USD of a card and hour, such as a100-80gb=1.8; of all cards without GPU=.",
+        help="USD of a card and hour: a100-80gb=1.8, or 1.8 for the cards of --gpu (without: all).",
     ),
     click.option(
         "--price-file",

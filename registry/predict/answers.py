@@ -263,10 +263,11 @@ class Wanted:
             return known
         return replace(known, calibration=self.execute(question, asked, known))
 
-    def spending(self, catalogue: Catalogue) -> Spending:
-        """Return what is paid for."""
+    def spending(self, catalogue: Catalogue, named: Iterable[str] = ()) -> Spending:
+        """Return what is paid for; a price without a card is that of the ``named`` cards."""
         samples = None if self.n_samples is None else self.n_samples * self.n_epochs
-        return Spending(build_prices(self.price, self.price_file, catalogue), samples)
+        prices = build_prices(self.price, self.price_file, catalogue)
+        return Spending(prices.meant_for(named), samples)
 
 
 _SEVERAL = 2
@@ -278,8 +279,8 @@ def answer_fit(asked: Asked, registry: Registry, wanted: Wanted | None = None) -
     known = read_knowledge(registry)
     question, axes = known.question(asked), parse_axes(wanted.sweep)
     known = wanted.corrected(question, asked, known)
-    spending = wanted.spending(known.catalogue)
     named = find_cards(asked, known.catalogue)
+    spending = wanted.spending(known.catalogue, (gpu.gpu_id for gpu in named))
     others = common_gpus(known.catalogue) if len(named) < _SEVERAL else []
     cards = {gpu.gpu_id: gpu for gpu in (*named, *others)}
     frontier = find_frontier(question, known.calibration, axes) if axes else None

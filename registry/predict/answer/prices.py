@@ -35,6 +35,13 @@ class Prices:
         """Return the price of a card; None where none is stated."""
         return self.by_gpu.get(gpu_id, self.otherwise)
 
+    def meant_for(self, gpu_ids: Iterable[str]) -> Prices:
+        """Return them with the price that names no card for these alone, or for all if none is."""
+        price, names = self.otherwise, list(gpu_ids)
+        if price is None or not names:
+            return self
+        return Prices({**dict.fromkeys(names, price), **self.by_gpu})
+
 
 def build_prices(stated: Stated | None, file: Path | str | None, catalogue: Catalogue) -> Prices:
     """Return prices as stated, and those of a file where nothing is stated of a card.

@@ -33,6 +33,14 @@ def test_one_price_is_that_of_all_other_cards(catalogue: Catalogue) -> None:
     assert build_prices(None, None, catalogue).of("l4") is None
 
 
+def test_one_price_is_that_of_the_cards_that_are_asked_about(catalogue: Catalogue) -> None:
+    prices = build_prices(["0.5", "l4=0.7"], None, catalogue)
+    meant = prices.meant_for(["t4", "l4"])
+    assert [meant.of(gpu_id) for gpu_id in ("t4", "l4", "h200")] == [0.5, 0.7, None]
+    assert prices.meant_for([]).of("h200") == 0.5
+    assert build_prices(["l4=0.7"], None, catalogue).meant_for(["t4"]).of("t4") is None
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
