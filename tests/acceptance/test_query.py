@@ -119,8 +119,11 @@ def test_the_schema_tells_columns_with_units_and_meanings(run: Run) -> None:
     done = run("query", "--schema", "results", "-f", "json")
     rows = json.loads(done.stdout)
     assert {row["relation"] for row in rows} == {"results"}
-    assert "n_citations" in {row["column"] for row in rows}
+    by_name = {row["column"]: row for row in rows}
+    assert "n_citations" in by_name
     assert all(row["meaning"] for row in rows)
+    assert "oom" in by_name["outcome"]["values"].split(", ")
+    assert by_name["n_params"]["values"] is None
 
 
 def test_the_schema_of_all_relations_has_no_internal_ones(run: Run) -> None:

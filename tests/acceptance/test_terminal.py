@@ -99,7 +99,7 @@ def test_a_table_in_a_pipe_has_all_columns(run: Run) -> None:
 
 def test_a_schema_has_the_unit_in_a_column_of_its_own(run: Run) -> None:
     rows = json.loads(run("query", "--schema", "-f", "json").stdout)
-    assert [*rows[0]] == ["relation", "column", "type", "unit", "meaning"]
+    assert [*rows[0]] == ["relation", "column", "type", "unit", "meaning", "values"]
     by_place = {(row["relation"], row["column"]): row for row in rows}
     assert by_place["results", "seq_len"]["unit"] == "token"
     assert by_place["results", "seq_len"]["meaning"].startswith("Longest sequence: ")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.contract import TABLES, view_names
+from registry.contract import TABLES, view_names, vocabulary
 from registry.contract.descriptions import describe_column
 from registry.errors import QueryError, UnitError, did_you_mean
 from registry.query.model import Layout, Limits, default_memory_bytes
@@ -120,7 +120,7 @@ def command(
 
 
 def _write_schema(dataset: Dataset, relation: str | None, destination: Destination) -> None:
-    """Write the columns of a table or view, or of all, with their units and meanings."""
+    """Write the columns of a table or view, or of all: units, meanings, and words they may hold."""
     columns = read_query(dataset, read_sql("schema"), {"relation": relation})
     rows = json.dumps([_describe(column) for column in columns])
     sql = read_sql("described_schema")
@@ -129,7 +129,10 @@ def _write_schema(dataset: Dataset, relation: str | None, destination: Destinati
 
 def _describe(column: dict[str, Any]) -> dict[str, Any]:
     found = describe_column(column["relation"], column["column"])
-    return column | ({"unit": found.unit, "meaning": found.meaning} if found else {})
+    if found is None:
+        return column
+    words = ", ".join(vocabulary(found.vocabulary)) if found.vocabulary else None
+    return column | {"unit": found.unit, "meaning": found.meaning, "values": words}
 
 
 def _read_statement(sql: str | None, sql_file: Path | None) -> str:

@@ -4,14 +4,15 @@ select
     r."column",
     r.type,
     r.unit,
-    r.meaning
+    r.meaning,
+    r."values"
 from (
     select
         unnest(
             from_json(
                 $rows,
                 '[{"relation": "VARCHAR", "column": "VARCHAR", "type": "VARCHAR",
-                   "unit": "VARCHAR", "meaning": "VARCHAR"}]'
+                   "unit": "VARCHAR", "meaning": "VARCHAR", "values": "VARCHAR"}]'
             )
         ) as r
 )
