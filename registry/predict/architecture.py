@@ -107,6 +107,7 @@ class Accelerator:
     peak_flops_tf32: float | None = None
     peak_flops_fp16: float | None = None
     peak_flops_bf16: float | None = None
+    peak_flops_fp8: float | None = None
     #: False where nobody read the figures in a source.
     verified: bool | None = None
 
@@ -120,8 +121,10 @@ class Accelerator:
 
 def peak_flops_of(row: Mapping[str, Any], dtype: str | None) -> float | None:
     """Return the dense peak in FLOP/s that a row of ``gpus`` states, as ``Accelerator`` does."""
-    known = {name: row.get(f"peak_flops_{name}") for name in ("fp32", "tf32", "fp16", "bf16")}
+    dtypes = ("fp32", "tf32", "fp16", "bf16", "fp8")
+    known = {name: row.get(f"peak_flops_{name}") for name in dtypes}
     half = known["bf16"] or known["fp16"]
+    known["fp8"] = known["fp8"] or half  # a card without fp8 computes in 16 bits
     return known.get(dtype, half) if dtype else half
 
 

@@ -10,6 +10,7 @@ from registry.predict.formula.term import Term
 from registry.predict.sharding import SHARDS_WEIGHTS
 
 if TYPE_CHECKING:
+    from registry.predict.architecture import Accelerator
     from registry.predict.question import Question
 
 #: Share of the dense peak that large matrix products reach in training.
@@ -57,7 +58,28 @@ def _link(question: Question) -> float:
         return PCI_EXPRESS  # the network between hosts is no faster
     if question.interconnect:
         return NVLINK if question.interconnect in ("nvlink", "nvswitch") else PCI_EXPRESS
-    return NVLINK if question.gpu and "sxm" in question.gpu.gpu_id else PCI_EXPRESS
+    return NVLINK if question.gpu and _is_on_a_board(question.gpu) else PCI_EXPRESS
+
+
+#: Memory bandwidth from which on a card is one of several on a board that links them.
+_BOARD_BANDWIDTH = 2.1e12
+#: Forms of such cards that come alone.
+_ALONE = ("pcie", "nvl")
+#: Memory from which on a card whose bandwidth is not known is taken for one on a board.
+_BOARD_MEMORY = 40 * 2**30 * 0.98
+
+
+def _is_on_a_board(gpu: Accelerator) -> bool:
+    """Return whether a card comes with others on a board (SXM, OAM) that links them.
+
+    Where the form is not stated, as of an A100 80GB, it is taken to: hosts with several mostly do.
+    """
+    if any(form in gpu.gpu_id for form in _ALONE):
+        return False
+    bandwidth = gpu.memory_bandwidth_bytes_per_second
+    if bandwidth is None:
+        return gpu.memory_bytes >= _BOARD_MEMORY
+    return "sxm" in gpu.gpu_id or bandwidth >= _BOARD_BANDWIDTH
 
 
 def _compute(question: Question) -> list[Term]:
@@ -139,17 +161,27 @@ def _update(question: Question) -> list[Term]:
 
 
 def _communicate(question: Question) -> list[Term]:
-    """Gathering sharded weights in each pass; reducing gradients over the ranks."""
+    """Gathering sharded weights in each pass; reducing gradients over the ranks.
+
+    Both run beside the computation: the longer of the two counts (as a smooth maximum).
+    """
     if question.n_gpus == 1 or question.sharding == "device_map":
         return []
     share = (question.n_gpus - 1) / question.n_gpus
     steps = question.setting("grad_accum_steps")
     reduced = 8.0 * question.trained_params * share / _link(question) / steps
-    terms = [Term("reduce", "communication", reduced, 0.8)]
+    gathered = 0.0
     if question.sharding in SHARDS_WEIGHTS and not question.offloads_params:
         gathered = 2.0 * question.model.n_params * (_passes(question) - 1) * share / _link(question)
-        terms.append(Term("gather", "communication", gathered, 0.7))
-    return terms
+    crossing = reduced + gathered
+    if not crossing:
+        return []
+    busy = sum(term.value for term in _compute(question))
+    shown = ((busy**4 + crossing**4) ** 0.25 - busy) / crossing
+    return [
+        Term("reduce", "communication", reduced * shown, 0.8),
+        Term("gather", "communication", gathered * shown, 0.7),
+    ]
 
 
 def _offload(question: Question) -> list[Term]:

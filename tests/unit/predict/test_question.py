@@ -242,3 +242,5 @@ def test_a_dtype_that_is_not_stated_is_the_cards_16_bit_one(ask: Ask) -> None:
     assert card is not None
     assert card.peak_flops(None) == 125e12
     assert card.peak_flops("bf16") is None
+    assert card.peak_flops("fp8") == 125e12  # in 16 bits, as it has no fp8
+    assert replace(card, peak_flops_fp8=250e12).peak_flops("fp8") == 250e12

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from registry.predict.architecture import Accelerator
+from registry.predict.formula import step_time
 from registry.predict.formula.flops import count_flops
 from registry.predict.formula.peak_memory import Term
 from registry.predict.formula.step_time import time_terms
@@ -160,32 +161,70 @@ def test_the_update_is_shared_by_the_micro_batches_of_a_step_and_by_shards() -> 
     assert seconds(full(sharding="zero2", n_gpus=2))["update"] == near(28 * 2000 / 5e3)
 
 
+#: Bytes a second between devices, in tests: NVLink's and PCI Express's.
+FAST_LINK, SLOW_LINK = 8.0, 2.0
+
+
+@pytest.fixture
+def links(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have links as slow as the card, so that what crosses them shows."""
+    monkeypatch.setattr(step_time, "NVLINK", FAST_LINK)
+    monkeypatch.setattr(step_time, "PCI_EXPRESS", SLOW_LINK)
+
+
+def waits(question: Question, crossing: float) -> float:
+    """Return the seconds by which what crosses a link is longer than the computation beside it."""
+    busy = sum(term.value for term in time_terms(question) if term.part in ("compute", "launch"))
+    return float((busy**4 + crossing**4) ** 0.25 - busy)
+
+
+@pytest.mark.usefixtures("links")
 @pytest.mark.parametrize(
-    ("interconnect", "gpu_id", "speed"),
+    ("interconnect", "gpu", "speed"),
     [
-        ("nvlink", "x", 2e11),
-        ("nvswitch", "x", 2e11),
-        ("pcie", "a100-sxm4-80gb", 1.2e10),
-        (None, "a100-sxm4-80gb", 2e11),
-        (None, "rtx-3090", 1.2e10),
+        ("nvlink", {"gpu_id": "x"}, FAST_LINK),
+        ("nvswitch", {"gpu_id": "x"}, FAST_LINK),
+        ("pcie", {"gpu_id": "a100-sxm4-80gb"}, SLOW_LINK),
+        (None, {"gpu_id": "a100-sxm4-80gb"}, FAST_LINK),
+        (None, {"gpu_id": "rtx-3090"}, SLOW_LINK),
+        (None, {"gpu_id": "b200", "memory_bandwidth_bytes_per_second": 8e12}, FAST_LINK),
+        (None, {"gpu_id": "h100-pcie-80gb", "memory_bandwidth_bytes_per_second": 8e12}, SLOW_LINK),
+        (None, {"gpu_id": "h100-nvl", "memory_bandwidth_bytes_per_second": 8e12}, SLOW_LINK),
+        (
+            None,
+            {"gpu_id": "a100-80gb", "memory_bytes": 80 * 2**30}
+            | {"memory_bandwidth_bytes_per_second": None},
+            FAST_LINK,
+        ),
     ],
 )
 def test_gradients_are_reduced_over_the_link(
-    interconnect: str | None, gpu_id: str, speed: float
+    interconnect: str | None, gpu: dict[str, Any], speed: float
 ) -> None:
-    question = full(n_gpus=4, interconnect=interconnect, gpu=replace(SLOW, gpu_id=gpu_id))
-    term = next(term for term in time_terms(question) if term.part == "communication")
-    assert "reduce" in seconds(question.changed(n_gpus=2))
-    reduced = 8 * 2000 * 3 / 4 / speed / 5
+    question = full(n_gpus=4, interconnect=interconnect, gpu=replace(SLOW, **gpu))
+    (term,) = (term for term in time_terms(question) if term.part == "communication")
+    reduced = waits(question, 8 * 2000 * 3 / 4 / speed / 5)
+    assert reduced > 0
     assert term == Term("reduce", "communication", near(reduced), 0.8)
 
 
+@pytest.mark.usefixtures("links")
 def test_sharded_weights_are_gathered_in_each_pass_but_one() -> None:
-    terms = {term.name: term for term in time_terms(full(n_gpus=4, sharding="zero3"))}
-    gathered = near(2 * 2000 * 3 * 3 / 4 / 1.2e10)
-    assert terms["gather"] == Term("gather", "communication", gathered, 0.7)
+    question = full(n_gpus=4, sharding="zero3")
+    terms = {term.name: term for term in time_terms(question)}
+    gathered, reduced = 2 * 2000 * 3 * 3 / 4 / SLOW_LINK, 8 * 2000 * 3 / 4 / SLOW_LINK / 5
+    share = waits(question, gathered + reduced) / (gathered + reduced)
+    assert terms["gather"] == Term("gather", "communication", near(gathered * share), 0.7)
+    assert terms["reduce"] == Term("reduce", "communication", near(reduced * share), 0.8)
     for settings in ({"sharding": "zero2"}, {"sharding": "zero3", "offload": "params"}):
         assert "gather" not in seconds(full(n_gpus=4, **settings))
+
+
+@pytest.mark.usefixtures("links")
+def test_what_crosses_a_fast_link_costs_next_to_nothing_beside_a_long_computation() -> None:
+    question = full(n_gpus=4, sharding="zero3", interconnect="nvlink")
+    longer = question.changed(micro_batch_size=64)
+    assert seconds(longer)["gather"] < 0.02 * seconds(question)["gather"]
 
 
 def test_one_card_and_a_device_map_communicate_nothing() -> None:
@@ -211,6 +250,7 @@ def test_with_the_optimizer_alone_gradients_go_and_weights_come_once_a_step() ->
     assert "update" not in found
 
 
+@pytest.mark.usefixtures("links")
 def test_between_hosts_gradients_cross_the_network() -> None:
     inside = full(n_gpus=4, sharding="zero2", interconnect="nvlink")
     assert seconds(inside.changed(n_nodes=2))["reduce"] > seconds(inside)["reduce"]
