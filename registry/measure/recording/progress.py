@@ -80,7 +80,7 @@ class Progress:
 
     def _flush(self) -> None:
         while not self._stop.wait(_FLUSH_SECONDS):
-            with suppress(OSError):  # closed meanwhile
+            with suppress(OSError, ValueError):  # closed meanwhile: -1 is no descriptor at all
                 os.fdatasync(self._file)
 
 
