@@ -57,8 +57,17 @@ def _format_ratio(ratio: Ratio) -> str:
     return f"{text}  [{details}]" if details else text
 
 
-def format_verdict(found: Sequence[Compared], factors: Factors) -> str:
-    """Return the verdict in a line: how many are worse, are not, and cannot be told."""
+#: How both sides of a comparison get an interval.
+_RUN_AGAIN = "run both sides again: an interval takes two runs on each"
+
+
+def format_verdict(
+    found: Sequence[Compared], factors: Factors, *, for_an_interval: str = _RUN_AGAIN
+) -> str:
+    """Return the verdict in a line: how many are worse, are not, and cannot be told.
+
+    Where an interval is missing, it ends with what to do ``for_an_interval``.
+    """
     judged = [judge(compared, factors) for compared in found]
     n_worse, n_untold, n_fine = (
         sum(each.verdict == verdict for each in judged)
@@ -73,7 +82,7 @@ def format_verdict(found: Sequence[Compared], factors: Factors) -> str:
     they = "it is" if n_untold == 1 else "they are"
     fine = f"; {n_fine} {_be(n_fine)} not worse" if n_fine else ""
     return f"cannot be told for {n_untold} of {len(found)} whether {they} {by}{fine}" + _way_out(
-        judged
+        judged, for_an_interval
     )
 
 
@@ -87,11 +96,11 @@ def _format_factors(factors: Factors) -> str:
     return by if memory in (None, time) else f"{by} in time or {memory:g} in memory"
 
 
-def _way_out(judged: Sequence[Judgement]) -> str:
+def _way_out(judged: Sequence[Judgement], for_an_interval: str) -> str:
     """Return what makes a verdict possible where runs are too few or differ too much."""
     reasons = [reason for each in judged for reason in each.reasons]
     if any("no interval" in reason for reason in reasons):
-        return "; run both sides again: an interval takes two runs on each"
+        return f"; {for_an_interval}"
     if any("may be" in reason for reason in reasons):
         return "; more runs in turns make intervals narrower"
     return ""

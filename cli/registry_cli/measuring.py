@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from registry.errors import RegistryError
 from registry.measure.matching import match_to_catalogue
 from registry.measure.record_files import write_json
-from registry.measure.releases import add_provenance
 from registry.measure.running.kept_commands import keep_command
 from registry.measure.running.records_folder import find_left_over
 from registry.measure.running.wrapped_command import CommandError, run_command
@@ -44,19 +43,18 @@ def measure_command(  # noqa: PLR0913 - the options of the command, by keyword
     for text in describe_left_over():
         console.hint(text)
     try:
-        found = run_command(words, folder=folder, warmup_steps=warmup_steps)
+        found = run_command(words, folder=folder, warmup_steps=warmup_steps, label=label)
     except CommandError as error:
         console.error(str(error))
         return error.status, []
     if found.submission is None:
         console.hint(f"nothing was recorded: {_explain_nothing(found.marks)}")
         return found.returncode, []
-    recorded = add_provenance(found.submission, label=label) if label else found.submission
     try:
-        submission = match_to_catalogue(recorded, catalogue)
+        submission = match_to_catalogue(found.submission, catalogue)
         (added,) = add_submissions(location, [("the measured run", submission)])
     except (RegistryError, LookupError, TypeError, AttributeError) as error:
-        console.error(f"{error}\n{_keep_record(recorded)}")
+        console.error(f"{error}\n{_keep_record(found.submission)}")
         return found.returncode, []
     identities = list(added.observation_ids)
     _show_recorded(identities, submission)
@@ -87,11 +85,17 @@ def _explain_nothing(marks: Marks) -> str:
 
 def describe_left_over() -> list[str]:
     """Return what killed runs left that was not added since, each with the way to add it."""
-    return [
-        f"{left}: records of a run that was killed; add them with: registry add "
-        f"{shlex.quote(str(left))}, or remove the folder"
-        for left in find_left_over()
-    ]
+    return [_describe_left(left.folder, is_growing=left.is_growing) for left in find_left_over()]
+
+
+def _describe_left(folder: Path, *, is_growing: bool) -> str:
+    way = f"registry add {shlex.quote(str(folder))}"
+    if is_growing:
+        return (
+            f"{folder}: a training goes on whose registry run was killed, and is recorded there; "
+            f"when it has ended, add it with: {way}"
+        )
+    return f"{folder}: records of a run that was killed; add them with: {way}, or remove the folder"
 
 
 def _show_recorded(identities: Sequence[str], submission: dict[str, Any]) -> None:

@@ -19,10 +19,11 @@ from registry.measure.ratios import (
     find_figure,
     pool_noise,
 )
+from registry.measure.releases import read_label
 from registry.submission.identity import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Row = dict[str, Any]
 
@@ -55,14 +56,6 @@ class Compared:
     #: What the runs of a or of b have a figure of and not both: ``time``, ``memory``.
     unshared: tuple[str, ...] = ()
 
-    def exceeds(self, factor: float, memory_factor: float | None = None) -> bool:
-        """Return whether b fails, is slower, or is larger than a by more than the factor."""
-        return (
-            bool(self.regression)
-            or (self.time is not None and self.time.exceeds(factor))
-            or (self.memory is not None and self.memory.exceeds(memory_factor or factor))
-        )
-
 
 def compare_sides(side_a: list[Row], side_b: list[Row]) -> list[Compared]:
     """Return the comparison of each configuration that ended well in A or fails in B alone.
@@ -73,8 +66,7 @@ def compare_sides(side_a: list[Row], side_b: list[Row]) -> list[Compared]:
     QueryError where nothing is shared.
     """
     if len(side_a) == 1 and len(side_b) == 1:
-        note = _difference(side_a[0], side_b[0])
-        return [_compare_configuration(side_a, side_b, None, None, note)]
+        return [compare_runs(side_a, side_b)]
     keys = [*map(_told, side_a), *map(_told, side_b)]
     identify = _told if all(keys) else _configured
     runs_a, runs_b = _group(side_a, identify), _group(side_b, identify)
@@ -88,8 +80,7 @@ def compare_sides(side_a: list[Row], side_b: list[Row]) -> list[Compared]:
             "their ids"
         )
     wanted = [key for key, runs in runs_a.items() if _well(runs) or key in runs_b]
-    groups = [_well(runs) for side in (runs_a, runs_b) for runs in side.values()]
-    floors = _floor(groups, choose_time), _floor(groups, choose_memory)
+    floors = _floors(runs for side in (runs_a, runs_b) for runs in side.values())
     wanted += [
         key
         for key, runs in runs_b.items()
@@ -99,6 +90,29 @@ def compare_sides(side_a: list[Row], side_b: list[Row]) -> list[Compared]:
         _compare_configuration(runs_a.get(key, []), runs_b.get(key, []), *floors) for key in wanted
     ]
     return sorted(found, key=_urgency)
+
+
+def compare_runs(runs_a: list[Row], runs_b: list[Row]) -> Compared:
+    """Return the comparison of runs of one thing on both sides, whatever their configurations.
+
+    With one run on a side, the noise is that between the runs of the other.
+    """
+    note = _difference(runs_a[0], runs_b[0])
+    return _compare_configuration(runs_a, runs_b, *_floors((runs_a, runs_b)), note)
+
+
+def find_repeats(run: Row, others: Sequence[Row]) -> list[Row]:
+    """Return those of other runs that were told the same, or are of the same configuration.
+
+    They are of the same release in the same environment as well.
+    """
+    wanted = _repeated(run)
+    return [other for other in others if _repeated(other) == wanted]
+
+
+def _repeated(run: Row) -> tuple[str | None, ...]:
+    environment = run.get("environment") or {}
+    return _told(run) or _configured(run), environment.get("environment_id"), read_label(run)
 
 
 def _urgency(compared: Compared) -> tuple[bool, bool, bool]:
@@ -154,6 +168,12 @@ def _told(row: Row) -> str:
 
 def _well(runs: list[Row]) -> list[Row]:
     return list(filter(is_well, runs))
+
+
+def _floors(groups: Iterable[list[Row]]) -> tuple[Noise | None, Noise | None]:
+    """Return the noise of time and of memory between all repeats in some groups of runs."""
+    well = list(map(_well, groups))
+    return _floor(well, choose_time), _floor(well, choose_memory)
 
 
 def _floor(groups: list[list[Row]], choose: Any) -> Noise | None:

@@ -43,8 +43,11 @@ def read_host_memory() -> dict[str, int]:
 def read_resident() -> int | None:
     """Return the resident bytes of this process (proc(5), field 2 of statm); None without /proc."""
     try:
-        with open("/proc/self/statm", "rb", buffering=0) as file:  # noqa: PTH123 - in every step
-            return int(file.read(64).split()[1]) * _PAGE_BYTES
+        descriptor = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        try:  # in every step: a file object takes twice as long
+            return int(os.read(descriptor, 64).split()[1]) * _PAGE_BYTES
+        finally:
+            os.close(descriptor)
     except (OSError, IndexError, ValueError):
         return None
 

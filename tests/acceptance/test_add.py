@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -429,9 +429,6 @@ def test_a_training_that_ended_before_its_run_was_killed_is_added_beside_the_oth
     growing.write_text(lines(step(1), step(2)))
     assert run("init", "new", "--empty").returncode == 0
     python = ("run", "--registry", "new", "--no-keep", "--", sys.executable, "-c", "")
-    assert "killed" not in run(*python).stderr  # what grew a moment ago may go on
-    for file in folder.iterdir():
-        os.utime(file, (0, 0))
     assert run(*python).stderr.splitlines()[0] == (
         f"{folder}: records of a run that was killed; add them with: registry add {folder}, or "
         "remove the folder"
@@ -444,3 +441,42 @@ def test_a_training_that_ended_before_its_run_was_killed_is_added_beside_the_oth
     assert json.loads(run("doctor", "-f", "json").stdout)["left over"] == []
     found = run("query", "select outcome from results order by all", "--registry", "new")
     assert found.stdout.split() == ["outcome", "interrupted", "ok"]
+
+
+def test_the_folder_of_a_killed_run_says_what_the_run_knew(
+    run: Run, environment: dict[str, str]
+) -> None:
+    folder = Path(environment["TMPDIR"]) / "registry-run-1"
+    folder.mkdir()
+    (folder / "run.json").write_text('{"wrapped": "python train.py", "label": "main"}')
+    done = run("add", str(folder))
+    nothing = f"{folder}: found no training that the killed run recorded; expected one; remove it"
+    assert (done.returncode, done.stderr) == (1, f"error: {nothing}\n")
+    failure = {"outcome": "error", "detail": "ValueError"}
+    for rank in (0, 1):  # each process of a job that fails leaves the record of its own failure
+        (row,) = RECORD["observations"]
+        failed = {**row, "outcome": "error", "outcome_detail": f"ValueError: {rank}"}
+        left = {**RECORD, "observations": [failed]}
+        (folder / f"record-{rank}-{rank}-1.json").write_text(json.dumps(left))
+    growing = folder / "record-0-1-2.jsonl"
+    growing.write_text(lines(step(1), step(2), {"end": {"failure": failure}}))
+    assert run("init", "new", "--empty").returncode == 0
+    with growing.open("ab") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        going_on = run("add", str(folder), "--registry", "new")
+        alone = run("add", str(growing), "--registry", "new")
+        assert f"left over: {folder}: a training goes on whose " in run("doctor").stdout
+    assert (going_on.returncode, going_on.stdout) == (1, "")
+    assert going_on.stderr == alone.stderr
+    assert going_on.stderr == (
+        f"error: {growing}: found a training that goes on; expected one that has ended; wait for "
+        "its end, or end it, and add it then\n"
+    )
+    done = run("add", str(folder), "--registry", "new")
+    assert (done.returncode, done.stderr) == (0, "")
+    sql = (
+        "select outcome, provenance->>'label' as label, provenance->>'wrapped' as wrapped "
+        "from observations"
+    )
+    found = run("query", sql, "--registry", "new")
+    assert found.stdout.splitlines() == ["outcome,label,wrapped", "error,main,python train.py"]

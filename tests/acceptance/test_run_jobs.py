@@ -557,6 +557,50 @@ def test_a_killed_training_is_found_in_its_output_folder(tmp_path: Path) -> None
     assert read_own(tmp_path) == [{"outcome": "interrupted", "n": 6}]
 
 
+#: A loop that says when it trains, and trains on until a file is there.
+PATIENT = """
+import pathlib, sys, torch
+model = torch.nn.Sequential(torch.nn.Embedding(16, 8), torch.nn.Linear(8, 16))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+while not pathlib.Path(sys.argv[1]).exists():
+    for _ in range(5):
+        model(torch.randint(0, 16, (2, 4))).sum().backward()
+        optimizer.step()
+    print("trains", flush=True)
+"""
+
+
+def test_a_training_goes_on_when_its_run_is_killed_and_is_recorded_whole(tmp_path: Path) -> None:
+    create_registry(tmp_path / "own", curated=False)
+    add = Path(sys.executable).parent / "registry"
+    own = ["--registry", str(tmp_path / "own")]
+    stop, temporary = tmp_path / "stop", tmp_path / "tmp"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    job = ["--", sys.executable, "-c", PATIENT, str(stop)]
+    measured = [str(add), "run", *own, "--label", "main", "--no-keep", *job]
+    with subprocess.Popen(measured, env=environment, stdout=subprocess.PIPE) as run:
+        assert run.stdout is not None
+        try:
+            run.stdout.readline()
+            run.kill()
+            run.wait()
+            for _ in range(20):
+                assert run.stdout.readline() == b"trains\n"  # the training goes on
+            (folder,) = temporary.glob("registry-run-*")
+            early = subprocess.run([add, "add", folder, *own], stderr=subprocess.PIPE, check=False)
+        finally:
+            stop.touch()
+        run.stdout.read()  # until the training has ended
+    assert early.returncode == 1
+    assert b"found a training that goes on" in early.stderr
+    subprocess.run([add, "add", folder, *own], check=True)
+    db = open_registry(tmp_path / "own", curated=False)
+    sql = "select outcome, provenance->>'label' as label, count(s.step) > 100 as whole "
+    sql += "from observations left join samples as s using (observation_id) group by all"
+    assert db.query(sql).rows() == [{"outcome": "ok", "label": "main", "whole": True}]
+
+
 def test_report_to_adds_to_the_registry_in_use(tmp_path: Path) -> None:
     create_registry(tmp_path / "own", curated=False)
     done = run_in_code(tmp_path, "report")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.errors import SubmissionError
+from registry.errors import SourceError, SubmissionError
 from registry.reading.json_reader import LARGEST_DOCUMENT, parse_json, read_text
 from registry.store.add import Added, add_submissions
 from registry_cli import console
@@ -183,6 +183,8 @@ def _read_file(name: str, *, is_submission: bool) -> Documents | None:
 
 def _read_folder(path: Path, *, is_submission: bool) -> Documents | None:
     """Return the documents of a folder of submissions, read as they are asked for."""
+    if (recovered := _recover(path)) is not None:
+        return recovered
     growing = [file for name in _RECORDED for file in path.glob(f"{name}*.jsonl")]
     # beside one that grows, a record is what the recorder left too; else any document is called so
     names = _RECORDED if growing else _RECORDED[:1]
@@ -197,14 +199,34 @@ def _read_folder(path: Path, *, is_submission: bool) -> Documents | None:
     return (document for file in files for document in _parse(_read_text(file), str(file)))
 
 
+def _recover(folder: Path) -> Documents | None:
+    """Return the document of a run that was killed, where a folder is one that it left."""
+    from registry.measure.running.records_folder import (  # noqa: PLC0415 - only for folders
+        is_records_folder,
+    )
+
+    if not is_records_folder(folder):
+        return None
+    from registry.measure.running.wrapped_command import recover_run  # noqa: PLC0415 - likewise
+
+    document = recover_run(folder)
+    if document is None:
+        raise SourceError(
+            f"{folder}: found no training that the killed run recorded; expected one; remove it"
+        )
+    return [(str(folder), document)]
+
+
 def _read_growing(name: str, files: list[Path]) -> Documents:
     """Return the documents of trainings that did not come to their end, their ranks united."""
     if not files:
         return []
     from registry.measure.recording.progress import (  # noqa: PLC0415 - only for these
         assemble_files,
+        check_ended,
     )
 
+    check_ended(files)
     return [(name, document) for document in assemble_files(files)]
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.comparison.configurations import compare_sides
-from registry.comparison.recorded import read_observations, read_one
+from registry.comparison.configurations import compare_runs, find_repeats
+from registry.comparison.recorded import read_observations, read_one, read_recorded
 from registry.comparison.selections import RunsOfSide, check_selections, list_differences
+from registry.comparison.verdicts import judge
+from registry.errors import SourceError
 from registry.measure.environment import collect_environment
 from registry.measure.running.backends.local import Local
 from registry.measure.running.kept_commands import KeptCommand, forget_command, read_kept
@@ -27,8 +30,8 @@ from registry.store.renamed import list_ids
 from registry.store.snapshot import load_catalogue
 from registry.text import format_slug
 from registry_cli import console
-from registry_cli.comparison_report import factor_option, fail_option
-from registry_cli.comparison_text import format_compared
+from registry_cli.comparison_report import factor_option, fail_option, memory_factor_option
+from registry_cli.comparison_text import format_compared, format_verdict
 from registry_cli.measuring import measure_command
 from registry_cli.options import locate, registry_option
 from registry_cli.output import open_reader
@@ -36,7 +39,9 @@ from registry_cli.sweeping import dataset_option, format_trials, runs_folder, sw
 
 if TYPE_CHECKING:
     from registry.catalogue import Catalogue
+    from registry.comparison.verdicts import Factors
     from registry.measure.running.rerun import Difference
+    from registry.query.model import Read
     from registry.store.folder import Location
 
 Row = dict[str, Any]
@@ -46,7 +51,15 @@ Row = dict[str, Any]
 @click.argument("observation_id", metavar="ID")
 @click.option("--dry-run", is_flag=True, help="Show what would run, and what differs here.")
 @click.option("--forget", is_flag=True, help="Erase the command that is kept for it; run nothing.")
+@click.option(
+    "--repeats",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Run it N times: a verdict needs the noise between repeats.",
+)
 @factor_option
+@memory_factor_option
 @fail_option
 @dataset_option
 @registry_option
@@ -55,7 +68,9 @@ def command(
     *,
     dry_run: bool,
     forget: bool,
+    repeats: int,
     factor: float,
+    memory_factor: float | None,
     fail: bool,
     dataset: Path | None,
     registry_path: Path | None,
@@ -65,8 +80,10 @@ def command(
     A trial of a plan is run again as it was. A command that you measured on this machine is run
     again in its folder: it is kept in a private file of yours, in no registry. Of all others a
     trial of the same configuration stands in, with random weights and tokens; a data set is read
-    only if --dataset names it. What differs from then is shown: versions, cards, threads. Exit
-    status: that of the command, 1 if a trial failed, or 1 if it is worse now and --fail is given.
+    only if --dataset names it. What differs from then is shown: versions, cards, threads. The
+    verdict is made as in registry compare, from all repeats that are recorded of then and from
+    those of now; one run against one cannot be told. Exit status: that of the command, 1 if a
+    trial failed, or 1 if it is worse now and --fail is given.
 
     \b
     Example:
@@ -77,16 +94,40 @@ def command(
     identities = list_ids(location, old["observation_id"])
     if forget:
         return _forget(identities)
-    again = _Again(location, old, load_catalogue(location), dataset)
+    again = _Again(location, old, load_catalogue(location), dataset, repeats)
     kept = next(filter(None, map(read_kept, identities)), None)
     if kept is not None and dataset is not None:
         raise click.UsageError("found --dataset; expected none: the command reads its own data")
-    status, new_id = again.command(kept, dry_run=dry_run) if kept else again.trial(dry_run=dry_run)
-    if new_id is None:
+    then = _read_then(open_reader(registry_path), old, kept)
+    status, ids = again.command(kept, dry_run=dry_run) if kept else again.trial(dry_run=dry_run)
+    if not ids:
         return status
-    new = read_observations(open_reader(registry_path), [new_id])
-    is_worse = _show_comparison(old, new, again.named, factor)
+    now = read_observations(open_reader(registry_path), ids)
+    is_worse = _show_comparison(then, now, again.named, (factor, memory_factor))
     return status or (1 if is_worse and fail else 0)
+
+
+def _read_then(read: Read, old: Row, kept: KeptCommand | None) -> list[Row]:
+    """Return the recorded repeats of an observation, itself first.
+
+    Those of a command are of the very same one; of what nobody can tell it stands alone.
+    """
+    environment_id = old.get("environment", {}).get("environment_id")
+    if environment_id is None or (kept is None and "spec" not in old.get("provenance", {})):
+        return [old]
+    repeats = find_repeats(old, read_recorded(read, environment_id))
+    return [old] + [
+        run
+        for run in repeats
+        if run["observation_id"] != old["observation_id"]
+        and (kept is None or _read_kept_of(run) == kept)
+    ]
+
+
+def _read_kept_of(run: Row) -> KeptCommand | None:
+    with suppress(SourceError):  # one that others could have written is not looked at
+        return read_kept(run["observation_id"])
+    return None
 
 
 def _forget(identities: list[str]) -> int:
@@ -106,31 +147,41 @@ class _Again:
     old: Row
     catalogue: Catalogue
     dataset: Path | None
+    repeats: int = 1
     named: frozenset[str] = frozenset()
 
-    def command(self, kept: KeptCommand, *, dry_run: bool) -> tuple[int, str | None]:
-        """Run a command of this user's own; return its status and the id of the same training."""
+    def command(self, kept: KeptCommand, *, dry_run: bool) -> tuple[int, list[str]]:
+        """Run a command of this user's own; return its status and the ids of the same training.
+
+        It is not repeated after a run that recorded no such training.
+        """
         here = collect_environment(installed=True)
         then = self.old.get("environment", {})
         self._show_differences([*compare_environments(then, here), *compare_variables(then, here)])
         console.hint(f"runs again: {format_command(kept.command)} (in {kept.folder})")
         if dry_run:
-            return 0, None
+            return 0, []
         folder = Path(kept.folder)
         if not folder.is_dir():
             console.error(f"{folder}: is no folder any more; expected the one of the command")
-            return 1, None
-        status, ids = measure_command(
-            self.location, kept.command, folder=folder, warmup_steps=_warmup_of(self.old)
-        )
-        if len(ids) > kept.training:
-            return status, ids[kept.training]
-        if ids:
-            console.error(f"found {len(ids)} trainings; expected {kept.training + 1}, as before")
-        return status or 1, None
+            return 1, []
+        first = 0
+        found: list[str] = []
+        for _ in range(self.repeats):
+            status, ids = measure_command(
+                self.location, kept.command, folder=folder, warmup_steps=_warmup_of(self.old)
+            )
+            first = first or status
+            if len(ids) <= kept.training:
+                if ids:
+                    wanted = f"expected {kept.training + 1}, as before"
+                    console.error(f"found {len(ids)} trainings; {wanted}")
+                return first or 1, found
+            found.append(ids[kept.training])
+        return first, found
 
-    def trial(self, *, dry_run: bool) -> tuple[int, str | None]:
-        """Run a trial; return the exit status and the id of what was recorded."""
+    def trial(self, *, dry_run: bool) -> tuple[int, list[str]]:
+        """Run a trial; return the exit status and the ids of what was recorded."""
         old, catalogue = self.old, self.catalogue
         models = {old["model"]["model_id"]: old["model"]} if old.get("model") else {}
         rerun = plan_of(old, models=models, catalogue=catalogue, dataset=self.dataset)
@@ -146,9 +197,10 @@ class _Again:
             folder = runs_folder(self.location.own.path)
             for line in format_trials(rerun.plan, catalogue, folder=folder, backend=Local()):
                 console.say(line)
-            return 0, None
-        status, ids = sweep_plan(self.location, rerun.plan, catalogue, resume=False)
-        return (status, ids[-1]) if ids else (status or 1, None)
+            return 0, []
+        plan = replace(rerun.plan, repeats=self.repeats)
+        status, ids = sweep_plan(self.location, plan, catalogue, resume=False)
+        return (status, ids) if ids else (status or 1, [])
 
     def _show_differences(self, found: list[Difference]) -> None:
         names = find_gpu_names()
@@ -168,17 +220,17 @@ def _warmup_of(observation: Row) -> int | None:
     return stated if type(stated) is int and least <= stated <= most else None
 
 
-def _show_comparison(old: Row, new: list[Row], named: frozenset[str], factor: float) -> bool:
-    """Show old and new, and what differs beside what was said; return whether new is worse."""
-    sides = RunsOfSide("then", [old]), RunsOfSide("now", new)
+def _show_comparison(
+    then: list[Row], now: list[Row], named: frozenset[str], factors: Factors
+) -> bool:
+    """Show then and now, and what differs beside what was said; return whether now is worse."""
+    sides = RunsOfSide("then", then), RunsOfSide("now", now)
     for change in list_differences(*sides):
         if change.name not in named:
             console.hint(f"differs: {change}")
     console.warn_all(check_selections(*sides))
-    found = compare_sides([old], new)
-    for compared in found:
-        console.answer(format_compared(compared))
-    is_worse = any(compared.exceeds(factor) for compared in found)
-    if is_worse:
-        console.hint(f"worse by more than a factor of {factor:g}")
-    return is_worse
+    compared = compare_runs(then, now)
+    console.answer(format_compared(compared, factors))
+    again = "give --repeats 4 or more: an interval takes repeats"
+    console.say(format_verdict([compared], factors, for_an_interval=again))
+    return judge(compared, factors).verdict == "worse"

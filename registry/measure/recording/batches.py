@@ -35,8 +35,8 @@ class Batches:
         ids, mask = find_ids(inputs)
         if ids is None:
             return
-        n_rows, width = (int(size) for size in ids.shape[:_BATCH_DIMENSIONS])
-        n_found = n_rows
+        n_rows, width = ids.shape[:_BATCH_DIMENSIONS]
+        n_found, n_positions = n_rows, n_rows * width
         if n_samples is not None and n_samples > 1 and n_rows == 1:
             n_found, self.is_flat = n_samples, True
             width //= n_samples
@@ -44,7 +44,6 @@ class Batches:
             n_found = n_samples
         self.widths.add(width)
         self.sizes[n_found] += 1
-        n_positions = int(ids.shape[0]) * int(ids.shape[1])
         self._waiting.append((n_found, n_positions, None if mask is None else mask.sum()))
 
     def take(self) -> tuple[int | None, int | None]:

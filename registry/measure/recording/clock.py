@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ class Step:
 
     def as_sample(self) -> dict[str, Any]:
         """Return the step as a row of ``samples``."""
-        row = {item.name: getattr(self, item.name) for item in fields(self)}
-        return {name: value for name, value in row.items() if value is not None}
+        row = ((name, getattr(self, name)) for name in self.__slots__)
+        return {name: value for name, value in row if value is not None}
 
 
 @dataclass

@@ -1,11 +1,13 @@
 """A record that grows with the training: one file for each process, a line for each step.
 
 Whatever ends the process, its file says what was measured until then. Lines that were cut short are
-passed over. The first line describes the training, the last one, where there is one, its end.
+passed over. The first line describes the training, the last one, where there is one, its end. A
+lock, which ends with the process however it ends, says that it still writes.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import threading
@@ -13,6 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from registry.errors import SourceError
 from registry.measure.failure import Failure, rank_outcome
 from registry.measure.record_files import LARGEST_RECORD
 from registry.measure.recording.checks import cross_check
@@ -43,6 +46,8 @@ class Progress:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
         self.path = path
         self._file = os.open(path, flags, 0o644)
+        with suppress(OSError):  # a file system without locks
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._stop = threading.Event()
         self._write({"rank": rank, "training": asdict(record)})
         flush = threading.Thread(target=self._flush, name="registry-progress", daemon=True)
@@ -75,8 +80,34 @@ class Progress:
 
     def _flush(self) -> None:
         while not self._stop.wait(_FLUSH_SECONDS):
-            with suppress(OSError):  # closed meanwhile
+            with suppress(OSError, ValueError):  # closed meanwhile: -1 is no descriptor at all
                 os.fdatasync(self._file)
+
+
+def is_growing(path: Path) -> bool:
+    """Return whether a training that goes on writes this file. Not for the process that does."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # gone, or not to be read
+        return False
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def check_ended(paths: Iterable[Path]) -> None:
+    """Raise SourceError for a file that a training which goes on still writes."""
+    for path in filter(is_growing, paths):
+        raise SourceError(
+            f"{path}: found a training that goes on; expected one that has ended; wait for its "
+            "end, or end it, and add it then"
+        )
 
 
 @dataclass

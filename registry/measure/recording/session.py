@@ -56,8 +56,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Seconds between two readings of the host's peak, which takes longer than that of its memory now.
-_PEAK_SECONDS = 0.5
+#: Seconds between two looks at what changes little and takes longer than a step's own figures: the
+#: host's peak, and the lengths and sizes of the batches.
+_KNOWN_SECONDS = 0.5
 
 #: Numbers the trainings of this process, whatever records them.
 _numbers = itertools.count(1)
@@ -137,8 +138,7 @@ class Session:
         self.progress: Progress | None = None
         self.parameters: Parameters | None = None
         self.flags: list[str] = []
-        self._peaks_read = 0.0
-        self._length: dict[str, Any] = {}
+        self._known_at = 0.0
 
     @property
     def is_training(self) -> bool:
@@ -196,6 +196,7 @@ class Session:
             self.flags.append("resumed")
         self.record = self._describe(self.job)
         self.batches = Batches()
+        self._known_at = 0.0
         self.sampler.start()
         if self.options.memory_from == "train" or is_retry:
             self.peaks.restart()
@@ -257,12 +258,13 @@ class Session:
         """Wait for the device and close a step."""
         if self.recording.train_began is None:
             return
+        now: dict[str, int] = {}
         module = cuda()
         if module is not None and module.is_initialized():
             module.synchronize()
+            now = self.peaks.observe_allocator()
         self.recording.count_batch(*self.batches.take())
-        now = self.peaks.observe_allocator()
-        is_time = time.monotonic() - self._peaks_read >= _PEAK_SECONDS
+        is_time = time.monotonic() - self._known_at >= _KNOWN_SECONDS
         memory = {
             "memory_allocated_bytes": now.get("allocated"),
             "memory_reserved_bytes": now.get("reserved"),
@@ -271,12 +273,11 @@ class Session:
         }
         done = self.recording.end_step(step, memory)
         known: dict[str, Any] = {}
-        if is_time:
-            self._peaks_read = time.monotonic()
+        if is_time and self.job is not None:
+            self._known_at = time.monotonic()
             known["peaks"] = self.peaks.rows()
-        if self.progress is not None and self.job is not None:
-            if (length := self.job.read_length(self.batches)) != self._length:
-                self._length = known["configuration"] = length
+            known["configuration"] = self.job.read_length(self.batches)
+        if self.progress is not None:
             self.progress.add_step(done.as_sample(), **known)
 
     @_guarded

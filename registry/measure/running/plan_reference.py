@@ -113,7 +113,11 @@ _AGAIN = """\
 ## Running again
 
 `registry rerun ID` repeats an observation here, shows what differs from then (versions, cards,
-threads) and compares; `--factor` says what is worse, `--fail` makes that exit status 1.
+threads) and compares, with the verdicts of [`registry compare`](comparing.md): `--factor` (and
+`--memory-factor`) says what is worse, `--fail` makes that exit status 1. One run against one
+cannot be told, except where it fails now: `--repeats 4` runs it four times, and the noise between
+these is what the one of then is held against. Repeats of then are taken too: what was told the
+same, or is the same kept command, under the same label in the same environment.
 
 - **A trial** is run again as it was, its settings checked like those of a plan.
 - **A command** that you measured with `registry run -- CMD` on this machine is run again in its

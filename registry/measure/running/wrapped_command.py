@@ -21,9 +21,9 @@ from registry.measure.failure import Failure
 from registry.measure.matching import tell_apart
 from registry.measure.record_files import read_json
 from registry.measure.recording.marks import Marks, read_marks
-from registry.measure.recording.progress import SUFFIX, assemble_files
+from registry.measure.recording.progress import assemble_files, check_ended
 from registry.measure.running.env_prefix import keep_variables
-from registry.measure.running.records_folder import records_folder
+from registry.measure.running.records_folder import growing_files, read_run, records_folder
 from registry.measure.running.trial_run import is_record, rank_of_failure
 from registry.measure.trial_settings import RECORD_FOLDER, WARMUP_STEPS
 
@@ -73,17 +73,19 @@ def run_command(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
     warmup_steps: int | None = None,
+    label: str | None = None,
 ) -> WrappedRun:
     """Run a command with the recorder in it; its input and output stay the caller's.
 
     It runs in ``folder``, the current one if None. ``warmup_steps`` is how many first steps the
-    figures leave out. Several trainings of one command become several observations of one
-    submission. Raises
-    CommandError where the command cannot be started. Ctrl-C reaches the child, whose end is
-    awaited.
+    figures leave out, ``label`` the release that is measured. Several trainings of one command
+    become several observations of one submission. Raises CommandError where the command cannot be
+    started. Ctrl-C reaches the child, whose end is awaited. Where this process is killed, the
+    command goes on, and :func:`recover_run` returns what its processes record.
     """
     environment = dict(environment or os.environ)
-    with records_folder() as own:
+    run = {"wrapped": format_command(command)} | ({"label": label} if label else {})
+    with records_folder(run) as own:
         wrapped = wrapped_environment(environment, str(own))
         if warmup_steps is not None:
             wrapped[WARMUP_STEPS] = str(warmup_steps)
@@ -91,15 +93,19 @@ def run_command(
         records, marks = list(read_folder(own)), read_marks(own)
     returncode = finished.returncode
     status = returncode if returncode >= 0 else _SIGNAL_BASE - returncode
-    submission = None
-    with suppress(AttributeError, IndexError, KeyError, TypeError, ValueError):
-        # anybody in the command may have written the records, and written anything
-        if records:
-            submission = _recorded(records, command, finished)
-            hidden = _words_to_hide(command, environment)
-            observations = submission["observations"]
-            submission["observations"] = [_without(each, hidden) for each in observations]
+    hidden = _words_to_hide(command, environment)
+    submission = _unite(records, run, finished, hidden)
     return WrappedRun(status, finished.seconds, submission, marks)
+
+
+def recover_run(folder: Path) -> Row | None:
+    """Return the trainings of a command whose ``registry run`` was killed, from its folder.
+
+    None where nothing was recorded. Raises SourceError while one of them goes on.
+    """
+    check_ended(growing_files(folder))
+    run = {name: word for name, word in read_run(folder).items() if name in ("wrapped", "label")}
+    return _unite(list(read_folder(folder)), run, None, _words_to_hide((), os.environ))
 
 
 def wrapped_environment(environment: Mapping[str, str], folder: str) -> dict[str, str]:
@@ -126,17 +132,33 @@ def read_folder(folder: Path) -> Iterator[Row]:
     for path in sorted(folder.glob("record-*.json")):
         if is_record(document := read_json(path)):
             yield document
-    yield from assemble_files(folder.glob(f"record-*{SUFFIX}"))
+    yield from assemble_files(growing_files(folder))
 
 
-def _recorded(records: list[Row], command: Sequence[str], finished: Finished) -> Row:
-    """Return one submission with the trainings of the first rank, or the most telling failures."""
-    how = {"wrapped": format_command(command), "exit": format_exit(finished.returncode)}
+def _unite(
+    records: list[Row], run: Mapping[str, str], finished: Finished | None, hidden: Sequence[str]
+) -> Row | None:
+    """Return one submission of a command's records; None where there are none, or none of ours."""
+    # anybody in the command may have written the records, and written anything
+    with suppress(AttributeError, IndexError, KeyError, TypeError, ValueError):
+        if records:
+            submission = _recorded(records, run, finished)
+            observations = submission["observations"]
+            return submission | {"observations": [_without(each, hidden) for each in observations]}
+    return None
+
+
+def _recorded(records: list[Row], run: Mapping[str, str], finished: Finished | None) -> Row:
+    """Return one submission with the trainings of the first rank, or the most telling failures.
+
+    How the command ended is not known where nobody waited for it.
+    """
+    how = {**run} | ({} if finished is None else {"exit": format_exit(finished.returncode)})
     leading = _told_apart(_leading(records))
     observations = []
     for each in (record["observations"][0] for record in leading):
         observation = {**each, "provenance": {**each.get("provenance", {}), **how}}
-        failure = _judge(observation, finished)
+        failure = None if finished is None else _judge(observation, finished)
         if failure is not None:
             observation |= {"outcome": failure.outcome, "outcome_detail": failure.detail}
         observations.append(observation)
@@ -201,7 +223,17 @@ def _distinct(records: list[Row], part: str, key: str) -> list[Row]:
 
 
 #: Entries of provenance that hold names of programs and classes alone.
-_OURS = ("wrapped", "exit", "command", "commit", "trainer", "model_class", "optimizer", "method")
+_OURS = (
+    "wrapped",
+    "label",
+    "exit",
+    "command",
+    "commit",
+    "trainer",
+    "model_class",
+    "optimizer",
+    "method",
+)
 
 #: Shortest value of an argument or a variable that is looked for in texts.
 _SHORTEST_HIDDEN = 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,8 @@ import pytest
 from registry.api import open_registry
 from registry.catalogue import Catalogue
 from registry.measure.recording.batches import Batches, merge_arguments
-from registry.measure.recording.progress import assemble_all, read_progress
+from registry.measure.recording.progress import Progress, assemble_all, read_progress
+from registry.measure.recording.record import Record
 from registry.measure.recording.session import Session
 from registry.measure.trial_settings import RECORD_FOLDER, Options
 from registry.store.folder import create_registry
@@ -182,6 +184,18 @@ def test_a_training_without_an_end_is_on_the_disk(
     left = read_progress(path)
     assert left is not None
     assert only(assemble_all([left])[0])["outcome"] == "ok"
+
+
+def test_a_file_that_is_closed_while_it_is_flushed_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that flushes wakes up, and then the training ends."""
+    growing = Progress(tmp_path / "record-0-1-1.jsonl", 0, Record("0", "", {}, {}, {}, None))
+    growing.close()
+    looks = iter([False, True])
+    monkeypatch.setattr(growing, "_stop", SimpleNamespace(wait=lambda _: next(looks)))
+    growing._flush()
+    assert next(looks, None) is None
 
 
 def test_an_exception_is_the_outcome(tmp_path: Path) -> None:

@@ -3,34 +3,72 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from registry.measure.running.records_folder import find_left_over, note_added, records_folder
+import pytest
+
+from registry.measure.running.records_folder import (
+    LeftOver,
+    find_left_over,
+    note_added,
+    read_run,
+    records_folder,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def test_only_folders_with_records_that_nobody_uses_are_left_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    for name in ("registry-run-a", "registry-run-b", "registry-run-c", "other"):
+    for name in ("registry-run-a", "registry-run-c", "other"):
         (tmp_path / name).mkdir()
     (tmp_path / "registry-run-d").symlink_to(tmp_path / "registry-run-a")
     (tmp_path / "registry-run-e").write_text("")
     for name in ("registry-run-a/record-0-1-1.jsonl", "other/record-0-1-1.jsonl"):
         (tmp_path / name).write_text("")
-        os.utime(tmp_path / name, (0, 0))
-    (tmp_path / "registry-run-b" / "record-0-1-1.jsonl").write_text("")  # grew a moment ago
-    with records_folder() as own:
+    with records_folder({"label": "main"}) as own:
         (own / "record-0-1-1.json").write_text("{}")
-        os.utime(own / "record-0-1-1.json", (0, 0))
-        assert find_left_over() == [tmp_path / "registry-run-a"]
+        assert read_run(own) == {"label": "main"}
+        assert find_left_over() == [LeftOver(tmp_path / "registry-run-a")]
     assert not own.exists()
+
+
+#: A process that writes a record as a recorder does, until its input ends.
+_WRITES = """
+import sys
+from pathlib import Path
+from registry.measure.recording.progress import Progress
+from registry.measure.recording.record import Record
+progress = Progress(Path(sys.argv[1]), 0, Record("0", "", {}, {}, {"model_id": "m"}, None))
+print("writes", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_folder_whose_command_goes_on_is_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = tmp_path / "registry-run-a"
+    command = [sys.executable, "-c", _WRITES, str(folder / "record-0-1-1.jsonl")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"writes\n"
+        assert find_left_over() == [LeftOver(folder, is_growing=True)]
+        writer.kill()  # its lock ends with it
+    assert find_left_over() == [LeftOver(folder)]
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"label": 1}', '{"label": {}}'])
+def test_what_is_no_word_of_a_run_is_passed_over(content: str, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(content)
+    assert read_run(tmp_path) == {}
 
 
 def test_what_was_added_is_left_over_again_only_if_it_grew(
@@ -46,4 +84,4 @@ def test_what_was_added_is_left_over_again_only_if_it_grew(
     assert find_left_over() == []
     assert len(list(other.iterdir())) == 1  # a folder of the user's is left as it is
     os.utime(folder / "added", (50, 50))
-    assert find_left_over() == [folder]
+    assert find_left_over() == [LeftOver(folder)]
