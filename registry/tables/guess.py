@@ -52,8 +52,9 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("micro_batch_size", r"micro\W*(?:batch|bsz)|\bmbs\b|\bbatch|\bbsz?\b|批"),
     (
         "seq_len",
-        r"seq\w*\W*len|\bseq\b|sequence|context|^ctx\b|max\W*(?:\w+\W*)?len|\blength\b|block.size|cut\W?off|长度",
+        r"seq\w*\W*len|(?:\bseq\b|sequence|context)(?!\W*paral)|^ctx\b|max\W*(?:\w+\W*)?len",
     ),
+    ("seq_len", r"\blength\b|block.size|cut\W?off|长度"),
     ("lora_rank", r"\brank\b|lora\W?r\b"),
     ("lora_alpha", r"\balpha\b"),
     ("tensor_parallel", r"^tp\b|tensor\W*(?:model\W*)?parallel"),

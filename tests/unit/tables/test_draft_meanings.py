@@ -429,3 +429,29 @@ def test_figures_of_one_cell_are_parts_without_blanks_around_the_slash(
         "peak_memory",
         "step_time",
     ]
+
+
+ON_ITS_SIDE = """\
+LLaMA 7B,FP16 + LoRA,INT8 + LoRA
+GPU Memory (GB) @ BS=1,14.6,8.85
+Time per Epoch (min) @ BS=1,220,643
+GPU Memory (GB) @ BS=24,24.08,20.4
+Time per Epoch (min) @ BS=24,79.1,168
+"""
+
+
+def test_a_table_whose_rows_name_metrics_lies_on_its_side(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    found = draft(tmp_path, catalogue, ON_ITS_SIDE)
+    assert found["transposed"] is True
+    assert list(found["columns"]) == ["LLaMA 7B"]
+    assert [(pivot["to"], pivot["cell"]["figure"]["unit"]) for pivot in found["pivot"]] == [
+        ("micro_batch_size", "GB"),
+        ("micro_batch_size", "min"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["Sequence Parallel", "seq parallel size", "Context Parallelism"])
+def test_parallelism_over_a_sequence_is_no_length(name: str) -> None:
+    assert guess_column(name, ["2", "4"]).to != "seq_len"
