@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+#: What is shown of an observation beside its outcome, settings and figures.
+_SHOWN = ("evidence", "run_id", "outcome_detail", "flags")
+
+
 def format_observations(submission: dict[str, Any]) -> Iterator[str]:
     """Yield lines that show each observation: its places, settings, outcome, figures and cells."""
     for observation in submission["observations"]:
@@ -23,6 +27,9 @@ def _format_observation(observation: dict[str, Any]) -> Iterator[str]:
     listed = ", ".join(f"{name}={_format(value)}" for name, value in settings.items())
     yield f"{places}: {observation['outcome']}"
     yield f"    {listed}"
+    said = [f"{name}={_format(observation[name])}" for name in _SHOWN if name in observation]
+    if said:
+        yield f"    {', '.join(said)}"
     defaults = part_spec().nested["observations"].part.nested["measurements"].part.defaults
     for figure in observation.get("measurements", ()):
         yield f"    {_format_figure(defaults | figure)}"

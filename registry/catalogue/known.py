@@ -104,13 +104,19 @@ class Catalogue:
             kinds += [key for key, row in self.gpus.items() if row.get("family_id") == kind]
         return kinds
 
-    def unknown_model(self, name: str) -> str:
-        """Return the message about a model that is not in the catalogue, with the nearest id."""
-        return _format_unknown("model", "models", name, self.nearest_model(name))
+    def unknown_model(self, name: str, of: str = "submission") -> str:
+        """Return the message about a model that is not in the catalogue, with the nearest id.
 
-    def unknown_gpu(self, name: str) -> str:
-        """Return the message about a GPU that is not in the catalogue, with the nearest id."""
-        return _format_unknown("gpu", "gpus", name, self.nearest_gpu(name))
+        ``of`` is the document that may describe it.
+        """
+        return _format_unknown("model", name, self.nearest_model(name), of)
+
+    def unknown_gpu(self, name: str, of: str = "submission") -> str:
+        """Return the message about a GPU that is not in the catalogue, with the nearest id.
+
+        ``of`` is the document that may describe it.
+        """
+        return _format_unknown("gpu", name, self.nearest_gpu(name), of)
 
     def nearest_model(self, name: str) -> str:
         """Return ``"; did you mean 'x'?"`` for the nearest model of the same size, or nothing."""
@@ -185,9 +191,9 @@ def _format_meant(nearest: str | None) -> str:
     return f"; did you mean {nearest!r}?" if nearest else ""
 
 
-def _format_unknown(kind: str, part: str, name: str, meant: str) -> str:
+def _format_unknown(kind: str, name: str, meant: str, of: str) -> str:
     return (
         f"unknown {kind} {name!r}{meant}; expected an id of the catalogue "
-        f"(list them with `registry query 'from {part}'`); to add one, describe it under "
-        f"{part!r} of the submission"
+        f"(list them with `registry query 'from {kind}s'`); to add one, describe it under "
+        f"'{kind}s' of the {of}"
     )

@@ -22,6 +22,7 @@ class PatternMatch(Protocol):
     """What a pattern found: groups by number or name, as Python's ``re`` has them."""
 
     def __getitem__(self, group: int | str) -> str | None: ...  # noqa: D105 - as in re
+    def span(self, group: int) -> tuple[int, int]: ...  # noqa: D102 - as in re
     def groupdict(self) -> dict[str, str | None]: ...  # noqa: D102 - as in re
 
 

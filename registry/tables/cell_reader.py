@@ -12,6 +12,7 @@ from registry.tables.column_spec import FORM_PARTS
 from registry.tables.inline import plain_text
 from registry.tables.values import Stated, parse_cell_value, target_column
 from registry.units import (
+    is_cut,
     parse_outcome_word,
     split_card_list,
     split_cell,
@@ -261,7 +262,8 @@ def _apply_form(
 ) -> tuple[str, str | None]:
     """Return the figure and the remark that the first form gives which fits the text."""
     for form in figure.form:
-        match = compile_pattern(form).fullmatch(text)
+        compiled = compile_pattern(form)
+        match = compiled.fullmatch(text)
         if match is None:
             continue
         parts = {name: part for name, part in match.groupdict().items() if part}
@@ -271,9 +273,26 @@ def _apply_form(
             _state(found.values, "gpu_id", Stated(parts["gpu"]), where)
         for name in parts.keys() - set(FORM_PARTS):
             _state(found.values, name, parse_cell_value(name, parts[name], where=where), where)
+        _validate_whole_value(text, match, compiled.groupindex, where=where)
         value = " ".join(filter(None, (parts.get("value", ""), parts.get("unit"))))
         return value, parts.get("remark")
     return text, None
+
+
+def _validate_whole_value(
+    text: str, match: PatternMatch, parts: Mapping[str, int], *, where: str
+) -> None:
+    """Refuse a form that takes one end of a range for the figure, or leaves out what bounds it."""
+    start, end = match.span(parts["value"])
+    others = [match.span(group) for name, group in parts.items() if name not in ("value", "unit")]
+    first = max((stop for _, stop in others if 0 <= stop <= start), default=0)
+    last = min((begin for begin, _ in others if begin >= end), default=len(text))
+    if is_cut(text[first:last], start - first, end - first):
+        raise UnitError(
+            f"{where}: found {text!r}, of which the form takes {match['value']!r} and drops the "
+            "rest of a range, a sum or a bound; expected all of it in the part `value`, such as "
+            "`(?P<value>.+)`"
+        )
 
 
 def _state(values: Values, name: str, stated: Stated, where: str) -> None:

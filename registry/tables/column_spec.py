@@ -74,7 +74,8 @@ class FigureSpec(Spec):
         description=(
             "Regular expressions of the whole text, with named parts: `value` (required), `unit`, "
             "`gpu`, `remark`, `footnote`, or any column of the contract, such as `n_gpus`. The "
-            "first that fits is taken."
+            "first that fits is taken. `value` holds all of the figure: one end of a range, or a "
+            "figure without its `~`, is refused."
         ),
     )
     divide_by: int | float | str | None = Field(

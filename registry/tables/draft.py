@@ -11,6 +11,7 @@ import yaml
 from registry.tables.cell_reader import bare_text, footnote_of, is_absent
 from registry.tables.column_spec import SHARED_METRICS
 from registry.tables.decimal_marks import has_decimal_comma, has_either_comma
+from registry.tables.guess import guess_metric
 from registry.tables.guess_apart import find_untold
 from registry.tables.guess_figures import doubt_of_context
 from registry.tables.guess_settings import (
@@ -152,6 +153,11 @@ class _Look:
         place = self.table.columns.index(name)
         return list(dict.fromkeys(row.cells[place].text for row in self.table.rows))
 
+    def texts_of_first(self) -> list[str]:
+        """Return the different texts of the first column that say something."""
+        texts = map(bare_text, self.texts_of(self.table.columns[0]))
+        return [text for text in texts if not is_absent(text, ())]
+
     @property
     def is_of_one_card(self) -> bool:
         """Whether a column says of every row that it ran on one card."""
@@ -176,15 +182,21 @@ class _Look:
 def _look_at(table: RawTable, catalogue: Catalogue) -> _Look:
     """Return what a table looks like; on its side where its rows, not its columns, are measured.
 
-    They are where the first column says that it names metrics.
+    They are where the first column says that it names metrics, or all of its cells do.
     """
     look = _look_upright(table, catalogue)
-    is_upright = look.is_measured and _METRIC.fullmatch(table.columns[0]) is None
+    names_metrics = _are_metrics(look.texts_of_first())
+    is_upright = look.is_measured and not (names_metrics or _METRIC.fullmatch(table.columns[0]))
     if is_upright or len(table.columns) < _FEWEST_COLUMNS:
         return look
     turned = _look_upright(transpose(table), catalogue)
-    is_better = turned.is_measured and not turned.pivots
+    is_better = turned.is_measured and (names_metrics or not turned.pivots)
     return replace(turned, is_transposed=True) if is_better else look
+
+
+def _are_metrics(texts: list[str]) -> bool:
+    """Return whether texts name what rows measure, such as ``Memory (GB)`` and ``Time (min)``."""
+    return len(texts) > 1 and all(guess_metric(text).metric is not None for text in texts)
 
 
 def _look_upright(table: RawTable, catalogue: Catalogue) -> _Look:

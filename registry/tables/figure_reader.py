@@ -12,8 +12,9 @@ from registry.tables.decimal_marks import has_decimal_comma, read_decimal_commas
 from registry.tables.header import parse_rate_unit
 from registry.tables.header_check import check_scope
 from registry.tables.report import ReportedFigure
-from registry.units import TIME_OF, parse_duration, parse_quantity, parse_totals
+from registry.units import TIME_OF, figures_in, parse_duration, parse_quantity, parse_totals
 from registry.units.number import NUMBER
+from registry.units.rate import IN_THOUSANDS, POWERS, rate_digits
 
 if TYPE_CHECKING:
     from registry.tables.cell_reader import FigureText
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 #: Cards that a figure of all cards is taken to be of at most, where nobody says how many there are.
 _MOST_UNSTATED_CARDS = 256
+_LEAST_THOUSANDS = 1000
 _SEVERAL = re.compile(r"[0-9]\S*\s+[/|;+]\s+[0-9]")
 _TOTAL = re.compile(r"(?P<after>.+?)(?:\s+in\s+|\s*)total|total:?\s*(?P<before>.+)", re.IGNORECASE)
 _COUNT_OF = {"sample": "n_samples", "token": "n_tokens", "step": "n_steps"}
@@ -68,6 +70,7 @@ def read_figure(part: FigureText, hardware: Hardware, values: Values) -> ReadFig
     problem = check_scope(part.column, figure, scope, hardware.n_gpus)
     if problem:
         raise UnitError(f"{part.where}: {problem}")
+    _validate_thousands(part)
     factor = _factor(figure, values, where=part.where)
     evidence, totals = _read_totals(part, factor)
     text = f"{part.text}({part.remark})" if evidence else part.text
@@ -86,7 +89,21 @@ def read_figure(part: FigureText, hardware: Hardware, values: Values) -> ReadFig
 
 
 def _is_bare(text: str) -> bool:
-    return re.search(r"[^\W\d_]|%", text) is None
+    """Return whether figures have no unit of their own; thousands, as in ``2.1k``, are none."""
+    behind = [re.sub(rf"{NUMBER}\s*", "", figure) for figure in figures_in(text)]
+    return not any(re.search(r"[^\W\d_]|%", label) and label not in POWERS for label in behind)
+
+
+def _validate_thousands(part: FigureText) -> None:
+    """Refuse to multiply a figure in thousands: the factor is for those without."""
+    factor, found = part.figure.multiply_by, IN_THOUSANDS.match(part.text)
+    is_factor = isinstance(factor, int | float) and factor >= _LEAST_THOUSANDS
+    if is_factor and found and part.figure.canonical_unit not in ("byte", "second"):
+        raise UnitError(
+            f"{part.where}: found {part.text!r} and `multiply_by: {factor}`, expected one of them "
+            f"to say thousands; leave `multiply_by` out if {found['thousands']} says it, or take "
+            "the number alone with `form`"
+        )
 
 
 def _scope(part: FigureText, hardware: Hardware) -> str:
@@ -225,9 +242,9 @@ def _read_totals(
     if part.remark is None:
         return None, []
     where = f"{part.where}, in parentheses"
-    digits = re.match(NUMBER, part.text)
-    if digits is not None:
-        evidence, _ = parse_totals(part.remark, digits[0], where=where)
+    digits = rate_digits(part.text)
+    if digits:
+        evidence, _ = parse_totals(part.remark, digits, where=where)
         if evidence is not None:
             counted = replace(
                 _total(_COUNT_OF[evidence.what], _scaled(evidence.count, factor)),

@@ -22,7 +22,7 @@ from registry.tables.header import (
     read_header,
     spoken,
 )
-from registry.units import parse_outcome_word, split_bound, split_remark
+from registry.units import figures_in, parse_outcome_word, split_remark, ways_to_split
 from registry.units.known import units_by_spelling
 from registry.units.number import NUMBER
 
@@ -52,8 +52,9 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("micro_batch_size", r"micro\W*(?:batch|bsz)|\bmbs\b|\bbatch|\bbsz?\b|批"),
     (
         "seq_len",
-        r"seq\w*\W*len|\bseq\b|sequence|context|^ctx\b|max\W*(?:\w+\W*)?len|\blength\b|block.size|cut\W?off|长度",
+        r"seq\w*\W*len|(?:\bseq\b|sequence|context)(?!\W*paral)|^ctx\b|max\W*(?:\w+\W*)?len",
     ),
+    ("seq_len", r"\blength\b|block.size|cut\W?off|长度"),
     ("lora_rank", r"\brank\b|lora\W?r\b"),
     ("lora_alpha", r"\balpha\b"),
     ("tensor_parallel", r"^tp\b|tensor\W*(?:model\W*)?parallel"),
@@ -72,7 +73,10 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("attention", r"^attn|^attention|flash\W?att"),
     ("compute_dtype", r"\bd?type\b.*prec|precision|\bdtype\b|mixed"),
     ("model_id", r"^(?:fine\W?tun\w*|train\w*|base)\W*models?$"),
-    ("method", r"method|fine\W?tun|weight update|recipe|training type|训练方式|\bpeft\b|\bmode\b"),
+    (
+        "method",
+        r"method|fine\W?tun|weight update|recipe|training type|训练方|微调方|\bpeft\b|\bmode\b",
+    ),
     ("model_id", r"model(?!\W*(?:flops|parallel|size in))|\bllm\b|checkpoint|模型"),
     ("dataset", r"data\W?set|数据集"),
     ("outcome", r"^(?:run\W*)?(?:status|outcome)$"),
@@ -223,11 +227,10 @@ def _guess_parts(name: str, header: Header, said: Sequence[str]) -> tuple[Guess,
 
 
 def _split_figures(text: str) -> list[str]:
-    """Return the figures of a cell between slashes, first of all those with blanks around them."""
-    for between in (r"\s+/\s+", r"\s*/\s*"):
-        parts = re.split(between, text.strip())
+    """Return the figures of a cell between slashes, as an import splits them."""
+    for parts in ways_to_split(text):
         if len(parts) > 1 and all(_figure_label(part) is not None for part in parts):
-            return parts
+            return list(parts)
     return [text]
 
 
@@ -279,8 +282,7 @@ def guess_metric(text: str) -> Guess:
 
 def _figure_label(text: str) -> str | None:
     """Return the unit behind a number that a text begins with; None where it begins with none."""
-    bare, _ = split_bound(text)
-    found = _LABEL.match(split_remark(bare)[0])
+    found = _LABEL.match(figures_in(split_remark(text)[0])[-1])
     return None if found is None else (found["label"] or "")
 
 

@@ -53,6 +53,9 @@ _STAGES: Final = re.compile(
 #: Fewest tokens of a bare number in a header that is taken for a length, not a batch or cards.
 _LEAST_LENGTH: Final = 128
 
+#: Columns whose cells tell what they are better than a header such as ``Fine-tuning``.
+_BY_CELLS: Final = ("model_id", "gpu_id", "method")
+
 #: Metrics of which several columns are several settings; a run has one such figure.
 _ONE_OF_A_RUN: Final = ("tokens_per_second", "samples_per_second")
 
@@ -148,12 +151,22 @@ def guess_table(table: RawTable, catalogue: Catalogue) -> dict[str, Guess]:
         texts = list(dict.fromkeys(text for text in cells if not is_absent(text, ())))
         if texts and guess.to in (None, "method") and all(map(is_precision, texts)):
             guesses[name] = replace(guess, to=_precision(texts))
+        elif guess.to in _BY_CELLS:
+            guesses[name] = replace(guess, to=_more_likely(guess.to, texts, catalogue))
         elif guess.to is None:
             to = _named_by(texts, catalogue)
             if to is not None and to not in taken:
                 taken.add(to)
                 guesses[name] = replace(guess, to=to)
     return guesses
+
+
+def _more_likely(to: str, texts: Sequence[str], catalogue: Catalogue) -> str:
+    """Return what most texts of a column name where none of them is what its header says."""
+    found = [_names(text, catalogue) for text in texts]
+    most = max(found, key=found.count, default=None)
+    is_other = most in _BY_CELLS and to not in found and 2 * found.count(most) > len(texts)
+    return most if most is not None and is_other else to
 
 
 def _precision(texts: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ from registry.tables.mapping_reader import parse_mapping
 from registry.tables.spec import Spec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from registry.catalogue import Catalogue
     from registry.tables.apply import ImportResult
@@ -122,8 +122,18 @@ def _format_result(result: ImportResult, mapping: SourceMapping) -> Iterator[str
             whose = figure.get("scope", "total") if device is None else f"card {device}"
             words = [figure.get("statistic"), whose, figure.get("kind")]
             named = ", ".join(word for word in words if word and word != "value")
-            yield f"  {figure['metric']} = {figure['value']:.12g} ({named})"
+            yield f"  {figure['metric']} = {figure['value']:.12g} ({named}){_bounds(figure)}"
     yield from (f"note: {note}" for note in result.notes)
+
+
+def _bounds(figure: Mapping[str, Any]) -> str:
+    """Return between what a figure lies, where its text says so."""
+    reason = figure.get("reason", "")
+    if "in the source" not in reason and "bound" not in reason:
+        return ""
+    ends = [f"{figure.get(end, figure['value']):.12g}" for end in ("low", "high")]
+    between = f", {ends[0]} to {ends[1]}" if ends[0] != ends[1] else ""
+    return f"{between}: {reason}"
 
 
 def format_page(examples: dict[str, dict[str, str]]) -> str:

@@ -164,8 +164,20 @@ def _absorb(group: Group, other: Group) -> None:
     for key, figure in other.figures.items():
         known = group.figures.get(key)
         group.figures[key] = figure if known is None else _merge_figures(known, figure)
-    group.citations = sorted([*group.citations, *other.citations], key=lambda entry: entry[0])
+    group.citations = _join_citations([*group.citations, *other.citations])
     group.reports += [report for report in other.reports if _is_new(report, group.reports)]
+
+
+def _join_citations(
+    citations: list[tuple[int, dict[str, Any]]],
+) -> list[tuple[int, dict[str, Any]]]:
+    """Return citations in order, those of one place as one: columns of a row may share a label."""
+    joined: dict[str, tuple[int, dict[str, Any]]] = {}
+    for number, citation in sorted(citations, key=lambda entry: entry[0]):
+        first, known = joined.get(citation["locator"], (number, citation))
+        cells = {**known.get("cells", {}), **citation.get("cells", {})}
+        joined[citation["locator"]] = first, {**known, **({"cells": cells} if cells else {})}
+    return list(joined.values())
 
 
 def _is_new(report: Report, known: Iterable[Report]) -> bool:

@@ -370,7 +370,7 @@ class RowReader:
                 continue
             resolved = resolve(stated.value)
             if resolved is None:
-                self._problems.add(unknown(stated.value), place, path=path)
+                self._problems.add(unknown(stated.value, "mapping"), place, path=path)
             else:
                 values[column] = Stated(resolved, stated.because)
 

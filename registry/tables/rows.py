@@ -207,8 +207,9 @@ def _citation(
     found: FoundTable, number: int, cells: dict[str, str], column: str | None
 ) -> dict[str, Any]:
     if found.spec.transposed:
+        label = "" if column is None else f", row {column}"
         column = next(iter(cells.values()))
-        place, row = f"table {found.number}, column {column}", None
+        place, row = f"table {found.number}, column {column}{label}", None
     else:
         place, row = f"table {found.number}, row {number}", number
         place += "" if column is None else f", column {column}"

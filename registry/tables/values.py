@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -146,7 +147,7 @@ def parse_cell_value(name: str, text: str, *, where: str, k_is: int | None = Non
     column = target_column(name)
     in_k = _LENGTH_IN_K.fullmatch(text.strip()) if column.unit == "token" else None
     if in_k is not None:
-        stated = Stated(_read_length(in_k, text, where, k_is))
+        stated = Stated(_read_length(in_k, name, text, where=where, k_is=k_is))
     else:
         stated = _PARSERS.get(column.type, _parse_text)(text, where)
     problem = check_typed(column, stated.value)
@@ -155,14 +156,23 @@ def parse_cell_value(name: str, text: str, *, where: str, k_is: int | None = Non
     return stated
 
 
-def _read_length(found: re.Match[str], text: str, where: str, k_is: int | None) -> int:
+def _read_length(
+    found: re.Match[str], name: str, text: str, *, where: str, k_is: int | None
+) -> int:
     """Return a length such as ``8K`` or ``1M`` in tokens."""
     number, power = parse_number(found["number"], where=where), 1 if found["unit"] in "kK" else 2
-    readings = {k: int(number * k**power) for k in (1000, 1024)}
+    exact = {k: number * Fraction(k) ** power for k in (1000, 1024)}
+    readings = {k: int(length) for k, length in exact.items()}
     if k_is is None:
         raise UnitError(
             f"{where}: found {text!r} as a length, expected to be told what K stands for; state "
             f"`k_is: 1024` ({readings[1024]:,} tokens) or `k_is: 1000` ({readings[1000]:,} tokens)"
+        )
+    if exact[k_is].denominator != 1:
+        raise UnitError(
+            f"{where}: found {text!r} as a length, with `k_is: {k_is}` {float(exact[k_is]):,.2f} "
+            "tokens, expected a whole number of them; state `k_is: 1000`, or this text's length "
+            f"under `patterns`: `{{pattern: '{re.escape(text.strip())}', set: {{{name}: …}}}}`"
         )
     return readings[k_is]
 

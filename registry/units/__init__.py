@@ -12,12 +12,14 @@ from registry.units.cell import (
     split_cell,
     split_remark,
     strip_markup,
+    ways_to_split,
 )
 from registry.units.count import parse_count
 from registry.units.duration import parse_duration
 from registry.units.figure import TIME_OF, format_figure, parse_figure, parse_quantity
 from registry.units.glued import GLUED_PATTERNS, split_glued
 from registry.units.memory import parse_memory
+from registry.units.range import figures_in, is_cut
 from registry.units.rate import parse_rate, parse_totals
 from registry.units.related import Figure, check_related, figure_of
 from registry.units.text import format_duration, format_memory
@@ -28,9 +30,11 @@ __all__ = [
     "Figure",
     "check_related",
     "figure_of",
+    "figures_in",
     "format_duration",
     "format_figure",
     "format_memory",
+    "is_cut",
     "parse_count",
     "parse_duration",
     "parse_figure",
@@ -45,4 +49,5 @@ __all__ = [
     "split_glued",
     "split_remark",
     "strip_markup",
+    "ways_to_split",
 ]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from registry.contract.resources import read_yaml
 from registry.units.number import MAX_TEXT, unit_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _BOLD = re.compile(r"\*\*(?P<text>.+?)\*\*(?P<marks>\*{0,3})", re.DOTALL)
 _FOOTNOTE = re.compile(
@@ -117,7 +120,8 @@ def _repeat(term: str, text: str, *, where: str) -> list[str]:
 def split_cell(text: str, parts: int, *, where: str, separator: str = "/") -> tuple[str, ...]:
     """Split a cell of several figures, such as ``6.7G / 1.0s/it``, into exactly ``parts`` texts.
 
-    A separator between white space is preferred to a bare one, which may belong to a unit.
+    A separator between white space is preferred to a bare one, which may belong to a unit; so may
+    any that no figure follows.
 
     >>> split_cell("6.7G / 1.0s/it", 2, where="row 1")
     ('6.7G', '1.0s/it')
@@ -125,12 +129,22 @@ def split_cell(text: str, parts: int, *, where: str, separator: str = "/") -> tu
     Raises:
         UnitError: the separator does not give that many parts, or one of them is empty.
     """
-    mark = re.escape(separator)
-    for between in (rf"\s+{mark}\s+", rf"\s*{mark}\s*"):
-        found = tuple(part.strip() for part in re.split(between, text.strip()))
+    for found in ways_to_split(text, separator):
         if len(found) == parts and all(found):
             return found
     raise unit_error(where, text, f"{parts} figures separated by {separator!r}")
+
+
+def ways_to_split(text: str, separator: str = "/") -> Iterator[tuple[str, ...]]:
+    """Yield the parts that a separator gives: between white space, anywhere, before figures only.
+
+    >>> list(ways_to_split("6.7G/1.0s/it"))[2]
+    ('6.7G', '1.0s/it')
+    """
+    mark = re.escape(separator)
+    before_figure = rf"\s*{mark}\s*(?=[^\w\s]?\s*[0-9])"
+    for between in (rf"\s+{mark}\s+", rf"\s*{mark}\s*", before_figure):
+        yield tuple(part.strip() for part in re.split(between, text.strip()))
 
 
 def parse_outcome_word(text: str) -> OutcomeWord:

@@ -13,6 +13,7 @@ from registry.units.known import rate_units_by_spelling
 from registry.units.memory import MemoryOptions, UnitOptions, parse_memory
 from registry.units.number import NUMBER, parse_number, strip_bold, unit_error, validate_reason
 from registry.units.quantity import Quantity
+from registry.units.range import parse_range, split_range
 from registry.units.rate import parse_rate
 
 if TYPE_CHECKING:
@@ -78,16 +79,23 @@ def parse_quantity(
     """Return the quantity that a text says, in a canonical unit.
 
     ``per`` is what a time is the time of, ``step`` or ``sample``; ``2.1s/it`` is read then.
-    ``per_gpu`` says whether one GPU's share of a rate is expected.
+    ``per_gpu`` says whether one GPU's share of a rate is expected. A range is its middle, a figure
+    with a tolerance is itself, and both have bounds.
 
     Raises:
         UnitError: as :func:`parse_figure`.
     """
+
+    def parse_one(figure: str) -> AnyQuantity:
+        return _parse_exact(unit, figure, where=where, per=per, per_gpu=per_gpu, **options)
+
     bare, bound = split_bound(text)
-    if bound is not None:
-        quantity = _parse_exact(unit, bare, where=where, per=per, per_gpu=per_gpu, **options)
-        return with_bound(quantity, bound, text)
-    return _parse_exact(unit, text, where=where, per=per, per_gpu=per_gpu, **options)
+    ends = split_range(bare)
+    if ends is not None and bound in (None, "about"):
+        quantity = parse_range(ends, text, parse_one, where=where)
+    else:
+        quantity = parse_one(text if bound is None else bare)
+    return quantity if bound is None else with_bound(quantity, bound, text)
 
 
 def _parse_exact(  # noqa: PLR0911 - one return for each canonical unit

@@ -19,11 +19,14 @@ from registry.units.number import (
 )
 from registry.units.quantity import Quantity
 
-_EXPECTED = "a speed such as '1.0s/it', '0.45iter/s', '0.653 sample/s' or '1200 tokens/s/gpu'"
+_EXPECTED = "a speed such as '1.0s/it', '0.45iter/s', '0.653 sample/s' or '1.2k tokens/s/gpu'"
 _RATE = re.compile(
-    rf"(?P<number>{NUMBER})\s*(?P<label>[A-Za-z/]+)?"
+    rf"(?P<number>{NUMBER})\s*(?P<thousands>[kKM\u4e07])?\s*(?P<label>[A-Za-z/]+)?"
     r"\s*(?:[(\uff08](?P<remark>[^()\uff08\uff09]*)[)\uff09])?"
 )
+#: Powers of ten by which a rate may be written.
+POWERS = {"k": 3, "K": 3, "M": 6, "\u4e07": 4}
+IN_THOUSANDS = re.compile(rf"(?P<number>{NUMBER})\s*(?P<thousands>[kKM\u4e07])")
 _EVIDENCE = re.compile(
     rf"(?P<count>{NUMBER})\s*(?P<what>sample|token|step|iter)s?\s*/\s*(?P<seconds>{NUMBER}\s*[a-z]+)"
 )
@@ -80,8 +83,9 @@ def parse_rate(
 ) -> Rate:
     """Read one speed.
 
-    ``0.45iter/s(3h total)`` keeps its remark. ``0.95(87543 samples/91974.29 seconds)`` has no unit
-    of its own and gets it from the totals in the remark, if their quotient agrees with it.
+    ``2.1k`` is 2,100; ``0.45iter/s(3h total)`` keeps its remark.
+    ``0.95(87543 samples/91974.29 seconds)`` has no unit of its own and gets it from the totals in
+    the remark, if their quotient agrees with it.
     ``default_unit`` is that of a number alone and needs a ``reason``.
 
     >>> parse_rate("2.5s/it", where="row 1").per_second
@@ -94,22 +98,37 @@ def parse_rate(
     found = _RATE.fullmatch(bare)
     if found is None:
         raise unit_error(where, text, _EXPECTED)
-    number = parse_number(found["number"], where=where)
-    evidence, unit_of_evidence = parse_totals(found["remark"], found["number"], where=where)
+    digits = rate_digits(bare)
+    evidence, unit_of_evidence = parse_totals(found["remark"], digits, where=where)
     label, stated = found["label"], None
     if label is None:
         stated = default_unit
         label = _label_of_bare(text, default_unit, reason, unit_of_evidence, where=where)
     unit = _rate_unit(label, where=where)
+    if found["thousands"] and unit.unit == "second":
+        raise unit_error(where, text, _EXPECTED)
     quantity = Quantity.exact(
-        float(number),
+        float(parse_number(digits, where=where)),
         unit.unit,
         text,
-        found["label"],
-        reading=unit.symbol,
+        "".join(filter(None, (found["thousands"], found["label"]))) or None,
+        reading=" ".join(filter(None, (found["thousands"], unit.symbol))),
         reason=reason if stated else None if found["label"] else f"the totals: {found['remark']}",
     )
     return Rate(quantity, unit.what, unit.per_gpu, found["remark"], evidence)
+
+
+def rate_digits(text: str) -> str:
+    """Return the number that a text begins with; ``2.1k`` is 2.1e3, so that its last digit stays.
+
+    >>> rate_digits("2.1k tokens/s"), rate_digits("950"), rate_digits("none")
+    ('2.1e3', '950', '')
+    """
+    found = IN_THOUSANDS.match(text)
+    if found is not None and "e" not in found["number"].lower():
+        return f"{found['number']}e{POWERS[found['thousands']]}"
+    plain = re.match(NUMBER, text)
+    return plain[0] if plain else ""
 
 
 def _label_of_bare(

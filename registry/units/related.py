@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import inf, prod
 from typing import TYPE_CHECKING
 
-from registry.units.known import Dimension, units_by_symbol
+from registry.units.known import Dimension, units_by_spelling, units_by_symbol
 from registry.units.number import rounding_half_width
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ class Disagreement:
 def figure_of(quantity: Quantity[int] | Quantity[float]) -> Figure:
     """Return a quantity as a figure, its half width taken from the last digit of its raw text.
 
-    A count printed to the last unit is exact; a clock time may be up to a second short.
+    A count printed to the last unit is exact; a clock time may be up to a second short. A range is
+    as wide as it says.
     """
     return Figure(float(quantity.value), _half_width(quantity))
 
@@ -103,7 +104,11 @@ def _half_width(quantity: Quantity[int] | Quantity[float]) -> float:
         return _CLOCK_HALF_WIDTH
     if quantity.unit == "count" and quantity.reading == "1":
         return 0.0
-    return float(_printed_half_width(quantity) * _last_factor(quantity))
+    of_last_digit = float(_printed_half_width(quantity) * _last_factor(quantity))
+    # the bounds of memory are readings of its unit
+    if quantity.unit == "byte" or quantity.high is None:
+        return of_last_digit
+    return max(of_last_digit, (quantity.high - quantity.low) / 2)
 
 
 def _printed_half_width(quantity: Quantity[int] | Quantity[float]) -> Fraction:
@@ -113,7 +118,9 @@ def _printed_half_width(quantity: Quantity[int] | Quantity[float]) -> Fraction:
 
 def _last_factor(quantity: Quantity[int] | Quantity[float]) -> Fraction:
     """Return the canonical units in one unit of the last number of a quantity's text."""
-    symbol = quantity.reading.split()[-1]
+    first, symbol = quantity.reading.split()[0], quantity.reading.split()[-1]
+    if first in units_by_spelling("count") and first != symbol:  # a rate in thousands
+        return units_by_spelling("count")[first].factor
     dimension = _DIMENSIONS.get(quantity.unit)
     if dimension is not None and symbol in units_by_symbol(dimension):
         return units_by_symbol(dimension)[symbol].factor

@@ -295,6 +295,29 @@ def test_a_document_is_imported_with_its_mapping(run: Run) -> None:
     assert run("check", "--registry", "empty").returncode == 0
 
 
+def test_a_dry_run_shows_what_is_said_of_an_observation_beside_its_figures(
+    run: Run, work: Path
+) -> None:
+    rows = "|0.75(87543 samples/91974.29 seconds)|20GiB*|\n|-|No OOM|\n"
+    (work / "f.md").write_text(f"|speed|mem|\n|---|---|\n{rows}", encoding="utf-8")
+    mapping = """
+    source: {source_id: ex}
+    defaults: {model_id: qwen-7b, method: lora, gpu_id: a100-sxm4-80gb, n_gpus: 1}
+    footnotes: {'*': {evidence: extrapolated}}
+    tables:
+      - match: {}
+        columns:
+          speed: {figure: {metric: samples_per_second, unit: sample/s}}
+          mem: {figure: {metric: peak_memory}}
+    """
+    (work / "f.yaml").write_text(mapping, encoding="utf-8")
+    done = run("import", "f.md", "--mapping", "f.yaml", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    said = [line.strip() for line in done.stdout.splitlines() if "=" in line]
+    assert "evidence=extrapolated, flags=figures_disagree" in said
+    assert "outcome_detail=it fits; the source gives no figure" in said
+
+
 def test_a_dry_run_of_packed_logs_shows_their_figures(run: Run, work: Path) -> None:
     log = (CHECKOUT / "tests/fixtures/importers/mlperf/result_1.txt").read_text(encoding="utf-8")
     (work / "logs").mkdir()

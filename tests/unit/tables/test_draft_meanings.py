@@ -10,6 +10,7 @@ import yaml
 from registry.errors import SourceError
 from registry.tables import draft_mapping, import_document, parse_mapping, read_tables
 from registry.tables.guess import guess_column
+from registry.tables.guess_settings import guess_table
 from registry.tables.guess_words import read_method, read_settings
 
 if TYPE_CHECKING:
@@ -393,3 +394,64 @@ def test_a_pivot_of_cells_of_two_figures_imports_once_filled_in(
     first, second = result.submission["observations"]
     assert [figure["value"] for figure in first["measurements"]] == [37_100_000_000, 2.3]
     assert second["configuration"]["seq_len"] == 1024
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "to"),
+    [
+        ("Fine-tuning", ["Qwen2.5-7B", "GLM-4-9B-Chat", "ours"], "model_id"),
+        ("Training mode", ["Llama 3.1 8B", "Mistral 7B"], "model_id"),
+        ("Fine-tuning Model", ["GLM-4-9B-Chat", "GLM-4V-9B"], "model_id"),
+        ("Model", ["LoRA", "QLoRA", "Full"], "method"),
+        ("Mode", ["A100 80GB", "H100 80GB"], "gpu_id"),
+        ("Fine-tuning", ["LoRA", "Qwen2.5-7B", "Qwen2.5-14B"], "method"),
+        ("Model", ["ours", "theirs"], "model_id"),
+        ("微调方案", ["lora (PEFT)", "SFT (Zero3 method)"], "method"),
+    ],
+)
+def test_a_column_is_what_its_cells_name_where_none_is_what_the_header_says(
+    tmp_path: Path, catalogue: Catalogue, header: str, cells: list[str], to: str
+) -> None:
+    rows = "".join(f"{cell},{20 + n} GB\n" for n, cell in enumerate(cells))
+    path = tmp_path / "doc.csv"
+    path.write_text(f"{header},Memory\n{rows}", encoding="utf-8")
+    (table,) = read_tables(path).tables
+    assert guess_table(table, catalogue)[header].to == to
+
+
+def test_figures_of_one_cell_are_parts_without_blanks_around_the_slash(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    bare = draft(tmp_path, catalogue, "length,memory/speed\n256,37.1G/2.3s/it\n512,40G/3s/it\n")
+    spaced = draft(tmp_path, catalogue, "length,memory/speed\n256,37.1G / 2.3s/it\n")
+    assert bare["columns"]["memory/speed"] == spaced["columns"]["memory/speed"]
+    assert [part["metric"] for part in bare["columns"]["memory/speed"]["parts"]] == [
+        "peak_memory",
+        "step_time",
+    ]
+
+
+ON_ITS_SIDE = """\
+LLaMA 7B,FP16 + LoRA,INT8 + LoRA
+GPU Memory (GB) @ BS=1,14.6,8.85
+Time per Epoch (min) @ BS=1,220,643
+GPU Memory (GB) @ BS=24,24.08,20.4
+Time per Epoch (min) @ BS=24,79.1,168
+"""
+
+
+def test_a_table_whose_rows_name_metrics_lies_on_its_side(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    found = draft(tmp_path, catalogue, ON_ITS_SIDE)
+    assert found["transposed"] is True
+    assert list(found["columns"]) == ["LLaMA 7B"]
+    assert [(pivot["to"], pivot["cell"]["figure"]["unit"]) for pivot in found["pivot"]] == [
+        ("micro_batch_size", "GB"),
+        ("micro_batch_size", "min"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["Sequence Parallel", "seq parallel size", "Context Parallelism"])
+def test_parallelism_over_a_sequence_is_no_length(name: str) -> None:
+    assert guess_column(name, ["2", "4"]).to != "seq_len"

@@ -183,6 +183,7 @@ def test_an_unknown_model_names_the_nearest(importer: Importer) -> None:
         "doc.md, table 1, row 1: unknown model 'qwenn-7b'; did you mean 'qwen-7b'?; expected an id "
         "of the catalogue"
     )
+    assert "to add one, describe it under 'models' of the mapping (m.yaml, line " in problem
 
 
 def test_an_unknown_gpu_names_the_nearest(importer: Importer) -> None:

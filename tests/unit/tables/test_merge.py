@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from registry.submission.prepare import prepare_submission
+
 if TYPE_CHECKING:
+    from registry.catalogue import Catalogue
     from registry.tables import ImportResult
 
     class Importer(Protocol):
@@ -140,3 +143,54 @@ def test_glued_runs_that_cannot_be_split_one_way_are_a_problem(importer: Importe
         "doc.md, table 1, row 1, column 'memory': found '123', expected one way to split it into "
         "2 glued figures, each [0-9]+, not 1 + 23; 12 + 3"
     )
+
+
+BY_BATCH = """
+source: {source_id: mine}
+defaults: {model_id: qwen-7b, gpu_id: rtx-4090, n_gpus: 1}
+tables:
+  - match: {}
+    columns: {m: {values: {LoRA: {method: lora}}}}
+    pivot:
+      - {columns: mem at (.+), to: micro_batch_size, cell: {figure: {metric: peak_memory}}}
+      - {columns: time at (.+), to: micro_batch_size, cell: {figure: {metric: total_time}}}
+"""
+
+
+UPRIGHT = """\
+|m|mem at 4|time at 4|mem at 8|time at 8|
+|---|---|---|---|---|
+|LoRA|20 GB|3h|22 GB|4h|
+"""
+ON_ITS_SIDE = """\
+|m|LoRA|
+|---|---|
+|mem at 4|20 GB|
+|time at 4|3h|
+|mem at 8|22 GB|
+|time at 8|4h|
+"""
+
+
+@pytest.mark.parametrize(
+    ("document", "key", "places"),
+    [
+        (UPRIGHT, "", ["table 1, row 1, column 4", "table 1, row 1, column 8"]),
+        (
+            ON_ITS_SIDE,
+            "\n    transposed: true",
+            ["table 1, column LoRA, row 4", "table 1, column LoRA, row 8"],
+        ),
+    ],
+)
+def test_columns_of_one_label_are_one_place(
+    importer: Importer, catalogue: Catalogue, document: str, key: str, places: list[str]
+) -> None:
+    result = importer(document, BY_BATCH.replace("match: {}", f"match: {{}}{key}"))
+    assert result.problems == ()
+    found = result.submission["observations"]
+    citations = [observation["citations"] for observation in found]
+    assert [[c["locator"] for c in of_one] for of_one in citations] == [[p] for p in places]
+    assert citations[0][0]["cells"].keys() == {"m", "mem at 4", "time at 4"}
+    assert [len(observation["measurements"]) for observation in found] == [2, 2]
+    assert prepare_submission(result.submission, catalogue, origin="x").document

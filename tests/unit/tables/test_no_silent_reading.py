@@ -404,3 +404,84 @@ def test_a_unit_of_speed_may_be_said_as_headers_say_it(importer: Importer, unit:
     )
     (measured,) = found["measurements"]
     assert (measured["value"], measured["scope"]) == (3314.0, "mean_gpu")
+
+
+# ranges, bounds and thousands
+
+
+@pytest.mark.parametrize("form", ["", ", form: '(?P<value>.+)'"])
+@pytest.mark.parametrize("text", ["18\u201320 GB", "40+/-2 GB", "~20 GB"])
+def test_a_range_is_recorded_as_one_with_a_form_and_without(
+    importer: Importer, form: str, text: str
+) -> None:
+    columns = f"{{mem: {{figure: {{metric: peak_memory, unit: GB{form}}}}}}}"
+    (figure,) = one(importer(table("|mem|", f"|{text}|"), mapping(columns)))["measurements"]
+    assert figure["raw"] == text
+    assert "in the source" in figure["reason"]
+    assert figure.get("low", figure["value"]) <= figure["value"] < figure["high"]
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "taken"),
+    [
+        ("18\u201320 GB", "(?P<value>[0-9]+).*(?P<unit>GB)", "18"),
+        ("18\u201320 GB", ".*[^0-9](?P<value>[0-9]+) (?P<unit>GB)", "20"),
+        ("40+/-2 GB", "(?P<value>[0-9]+).* (?P<unit>GB)", "40"),
+        ("~20 GB", "~(?P<value>[0-9]+) (?P<unit>GB)", "20"),
+        ("20 GB or more", "(?P<value>[0-9]+) (?P<unit>GB).*", "20"),
+        ("61.3+73.0 GB", "(?P<value>[0-9.]+).* (?P<unit>GB)", "61.3"),
+    ],
+)
+def test_a_form_that_takes_a_part_of_a_figure_is_refused(
+    importer: Importer, text: str, form: str, taken: str
+) -> None:
+    columns = f"{{mem: {{figure: {{metric: peak_memory, form: '{form}'}}}}}}"
+    assert importer(table("|mem|", f"|{text}|"), mapping(columns)).problems == (
+        (
+            f"doc.md, table 1, row 1, column 'mem': found {text!r}, of which the form takes "
+            f"{taken!r} and drops the rest of a range, a sum or a bound; expected all of it in the "
+            "part `value`, such as `(?P<value>.+)` (m.yaml, line 5)"
+        ),
+    )
+
+
+def test_rates_in_thousands_stand_beside_plain_ones(importer: Importer) -> None:
+    columns = (
+        "{n: {to: micro_batch_size}, speed: {figure: {metric: tokens_per_second, unit: token/s}}}"
+    )
+    rows = ("|1|2.1k|", "|2|950|", "|3|1.2K tok/s|", "|4|1.5万|")
+    found = importer(table("|n|speed|", *rows), mapping(columns))
+    assert found.problems == ()
+    assert [o["measurements"][0]["value"] for o in found.submission["observations"]] == [
+        2100,
+        950,
+        1200,
+        15000,
+    ]
+
+
+def test_thousands_are_not_multiplied_twice(importer: Importer) -> None:
+    figure = "metric: tokens_per_second, unit: token/s, multiply_by: 1000, because: the header"
+    columns = f"{{speed (k): {{figure: {{{figure}}}}}}}"
+    assert importer(table("|speed (k)|", "|2.1k|"), mapping(columns)).problems == (
+        (
+            "doc.md, table 1, row 1, column 'speed (k)': found '2.1k' and `multiply_by: 1000`, "
+            "expected one of them to say thousands; leave `multiply_by` out if k says it, or take "
+            "the number alone with `form` (m.yaml, line 5)"
+        ),
+    )
+
+
+def test_a_length_in_k_of_no_whole_number_is_refused_with_a_way_out(importer: Importer) -> None:
+    spec = "to: seq_len, k_is: 1024"
+    columns = f"{{len: {{{spec}}}, mem: {{figure: {{metric: peak_memory}}}}}}"
+    assert importer(table("|len|mem|", "|2.1k|20GiB|"), mapping(columns)).problems == (
+        (
+            "doc.md, table 1, row 1, column 'len': found '2.1k' as a length, with `k_is: 1024` "
+            "2,150.40 tokens, expected a whole number of them; state `k_is: 1000`, or this text's "
+            "length under `patterns`: `{pattern: '2\\.1k', set: {seq_len: …}}` (m.yaml, line 5)"
+        ),
+    )
+    said = columns.replace(spec, spec + r", patterns: [{pattern: '2\.1k', set: {seq_len: 2048}}]")
+    document = table("|len|mem|", "|2.1k|20GiB|")
+    assert one(importer(document, mapping(said)))["configuration"]["seq_len"] == 2048

@@ -70,13 +70,15 @@ def test_marks_are_taken_off_and_reported(
         ("6.7G / 1.0s/it", ("6.7G", "1.0s/it")),
         ("51.2 / 1.7s/it", ("51.2", "1.7s/it")),
         ("6.7G/1.0s", ("6.7G", "1.0s")),
+        ("6.7G/1.0s/it", ("6.7G", "1.0s/it")),
+        ("1.0s/it/~6.7G", ("1.0s/it", "~6.7G")),
     ],
 )
 def test_memory_and_speed_come_apart(text: str, parts: tuple[str, ...]) -> None:
     assert split_cell(text, 2, where=PLACE) == parts
 
 
-@pytest.mark.parametrize("text", ["6.7G", "6.7G/1.0s/it", "/", "", "a / b / c"])
+@pytest.mark.parametrize("text", ["6.7G", "6.7G/1.0s/it/2", "/", "", "a / b / c"])
 def test_a_cell_of_other_parts_is_refused(text: str) -> None:
     with pytest.raises(UnitError) as caught:
         split_cell(text, 2, where=PLACE)

@@ -102,6 +102,6 @@ def test_a_remark_that_is_no_total_or_disagrees_gives_no_unit(remark: str) -> No
         parse_rate(f"2.0({remark})", where="row 1")
     assert str(caught.value) == (
         f"row 1: found '2.0({remark})', expected a speed such as '1.0s/it', '0.45iter/s', "
-        "'0.653 sample/s' or '1200 tokens/s/gpu': a number alone needs a default unit and its "
+        "'0.653 sample/s' or '1.2k tokens/s/gpu': a number alone needs a default unit and its "
         "reason"
     )
