@@ -14,7 +14,7 @@ import pytest
 from registry.api import Registry
 from registry.store.check import check_registry
 from registry.store.fold import fold
-from registry.store.folder import find_registry
+from registry.store.folder import Folder, Location, curated_dir, find_registry
 from registry.store.manifest import Manifest, manifest_name
 from registry.store.parts import PartFile, describe_part, part_name
 from registry.store.prune import prune
@@ -101,6 +101,12 @@ def test_a_sound_registry_has_no_problems(db: Registry) -> None:
 
 def test_an_empty_registry_is_sound(tmp_path: Path) -> None:
     assert check_registry(make_registry(tmp_path / "r").location).problems == ()
+
+
+def test_before_the_first_addition_it_is_told_what_is_read(tmp_path: Path) -> None:
+    report = check_registry(Location(Folder(tmp_path / "own"), Folder(curated_dir())))
+    assert (report.counts, report.problems) == ({}, ())
+    assert report.hints == ("nothing has been added yet; the curated records are in use",)
 
 
 EDITS = [
