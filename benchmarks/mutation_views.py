@@ -1,14 +1,17 @@
 """Break the views' SQL in one place at a time and see whether their cases notice.
 
 Run as ``python -m benchmarks.mutation_views [VIEW ...]`` from the root of a checkout. Every fault
-that `benchmarks.sql_mutants` finds is tried against the cases in ``tests/unit/views/cases``, in
-this process. Those that cannot change any result are in ``mutation_views_equivalent.txt``, as
-patterns under their reason; a pattern that no fault has any more, or that a case contradicts, is
-named. Exits with 1 where fewer than 95 % of the others are found.
+that `benchmarks.sql_mutants` finds, or a seeded sample of them (``--sample N --seed N``), is tried
+against the cases in ``tests/unit/views/cases``, in this process. Those that cannot change any
+result are in ``mutation_views_equivalent.txt``, as patterns under their reason; a pattern that no
+fault has any more, or that a case contradicts, is named. Exits with 1 where fewer than 95 % of the
+others are found.
 """
 
 from __future__ import annotations
 
+import argparse
+import random
 import re
 import sys
 import tempfile
@@ -27,6 +30,8 @@ from tests.unit.views.view_cases import Names, find_problems, load_cases
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from benchmarks.sql_mutants import SqlMutant
 
 LEAST_SHARE = 0.95
 _NOT_YET = ("awaits", "fails")  # cases that the registry does not pass either
@@ -100,30 +105,43 @@ def read_equivalent() -> dict[str, re.Pattern[str]]:
     return {line: re.compile(".*".join(map(re.escape, line.split("…")))) for line in patterns}
 
 
-def main(views: Sequence[str]) -> int:
-    """Try all faults and print those that nobody noticed."""
+def list_faults(bench: Bench, views: Iterable[str]) -> list[tuple[str, SqlMutant]]:
+    """Return the faults of some views, each with its view."""
+    connection = bench.connection
+    return [(view, one) for view in views for one in list_mutants(connection, read_view(view))]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Try the faults and print those that nobody noticed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("views", nargs="*", help="all where none is named")
+    parser.add_argument("--sample", type=int, help="so many faults of all (every one)")
+    parser.add_argument("--seed", type=int, default=7)
+    options = parser.parse_args(arguments)
     begin, bench = time.monotonic(), Bench()
     bench.create_views({})
     if wrong := list(bench.failing(view_names())):
         print(f"{len(wrong)} cases do not hold without any fault: {'; '.join(wrong)}")
         return 1
     equivalent, seen = read_equivalent(), set()
-    counts: dict[str, Counter[Outcome]] = {}
-    for view in views:
-        counts[view] = Counter()
-        for mutant in list(list_mutants(bench.connection, read_view(view))):
-            name = f"{view}: {mutant.name}"
-            listed = {line for line, pattern in equivalent.items() if pattern.fullmatch(name)}
-            seen |= listed
-            outcome = try_mutant(bench, view, mutant.sql)
-            if outcome == "killed" and listed:
-                print(f"listed as equivalent and noticed: {name}")
-            elif listed and outcome == "survived":
-                outcome = "equivalent"
-            counts[view][outcome] += 1
-            if outcome == "survived":
-                print(name)
-    is_whole = set(views) == set(view_names())
+    views = options.views or view_names()
+    faults = list_faults(bench, views)
+    if options.sample is not None and options.sample < len(faults):
+        faults = random.Random(options.seed).sample(faults, options.sample)  # noqa: S311 - a sample
+    counts: dict[str, Counter[Outcome]] = {view: Counter() for view in views}
+    for view, mutant in faults:
+        name = f"{view}: {mutant.name}"
+        listed = {line for line, pattern in equivalent.items() if pattern.fullmatch(name)}
+        seen |= listed
+        outcome = try_mutant(bench, view, mutant.sql)
+        if outcome == "killed" and listed:
+            print(f"listed as equivalent and noticed: {name}")
+        elif listed and outcome == "survived":
+            outcome = "equivalent"
+        counts[view][outcome] += 1
+        if outcome == "survived":
+            print(name, flush=True)
+    is_whole = options.sample is None and not options.views
     return _report(counts, equivalent.keys() - seen if is_whole else (), begin)
 
 
@@ -133,8 +151,9 @@ def _report(counts: Mapping[str, Counter[Outcome]], stale: Iterable[str], begin:
     total: Counter[Outcome] = sum(counts.values(), Counter())
     for view, count in [*counts.items(), ("all", total)]:
         judged = count["killed"] + count["survived"]
+        share = count["killed"] / max(judged, 1)
         print(
-            f"{view:16} {count['killed']:4} of {judged:4} killed ({count['killed'] / judged:.1%}), "
+            f"{view:16} {count['killed']:4} of {judged:4} killed ({share:.1%}), "
             f"{count['equivalent']} equivalent, {count['invalid']} invalid"
         )
     print(f"{time.monotonic() - begin:.0f} s")
@@ -143,4 +162,4 @@ def _report(counts: Mapping[str, Counter[Outcome]], stale: Iterable[str], begin:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or view_names()))
+    sys.exit(main())

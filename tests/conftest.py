@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,10 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# Matrices of the sizes here take several threads longer than one, above all where tests run side by
+# side. Read when numpy is first imported, so it is set before any test is.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # A deadline, and a limit on how long examples take to make, measure the machine: the first example
 # of a run also reads the contract, and other processes may hold every core. Neither finds a fault

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -182,8 +183,9 @@ def test_a_length_beyond_the_positions_is_warned_of(run: Run) -> None:
     assert "warning: seq_len 8192 is beyond the 4096 positions of llama-2-7b" in done.stderr
 
 
-def test_calibrating_a_registry_of_ones_own(run: Run) -> None:
-    run("init", "mine")
+def test_calibrating_a_registry_of_ones_own(run: Run, work: Path, few_records: Path) -> None:
+    shutil.copytree(few_records / "tables", work / "mine" / "tables")
+    (work / "mine" / "journal").mkdir()
     done = run("calibrate", "--registry", "mine")
     assert done.returncode == 0
     assert done.stdout.endswith("mine/calibration.json\n")

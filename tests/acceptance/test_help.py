@@ -46,10 +46,14 @@ def collect_examples() -> Iterator[tuple[str, str]]:
 EXAMPLES = list(collect_examples())
 
 
+#: Commands that fit all records again and again, which takes long: theirs are few.
+FITTING = ("calibrate", "evaluate")
+
+
 @pytest.fixture
-def checkout(work: Path) -> Path:
-    """Return a copy of what the examples name, as it lies in a checkout."""
-    shutil.copytree(CHECKOUT / "records", work / "records")
+def checkout(work: Path, name: str, few_records: Path) -> Path:
+    """Return a copy of what a command's examples name, as it lies in a checkout."""
+    shutil.copytree(few_records if name in FITTING else CHECKOUT / "records", work / "records")
     shutil.copytree(CHECKOUT / "examples", work / "examples")
     shutil.copytree(CHECKOUT / "tests" / "examples", work / "tests" / "examples")
     run = CHECKOUT / "tests" / "fixtures" / "importers" / "hf_trainer"

@@ -174,11 +174,12 @@ def test_documents_are_exported_as_lines_that_can_be_added(
     run: Run, write: Write, submission: Submission, work: Path
 ) -> None:
     run("init", "first", "--empty")
+    names = []
     for number, label in enumerate(("main", "main", "other")):
         document = submission(number)
         document["observations"][0]["provenance"] = {"label": label}
-        write("a.json", document)
-        assert run("add", "a.json", "--registry", "first").returncode == 0
+        names.append(write(f"{number}.json", document).name)
+    assert run("add", *names, "--registry", "first").returncode == 0
     done = run("export", "main.jsonl", "--label", "main", "--registry", "first")
     assert done.stdout == "exported to main.jsonl: 2 observations in 2 documents\n"
     run("init", "second", "--empty")
@@ -347,9 +348,9 @@ def test_build_check_finds_the_curated_tables_as_their_sources_make_them(run: Ru
 
 
 def test_build_check_names_what_differs_and_writes_nothing(
-    run: Run, work: Path, snapshot: Snapshot
+    run: Run, work: Path, few_records: Path, snapshot: Snapshot
 ) -> None:
-    shutil.copytree(CHECKOUT / "records", work / "copy")
+    shutil.copytree(few_records, work / "copy")
     path = next((work / "copy" / "tables").glob("observations.parquet"))
     path.write_bytes(b"other")
     before = snapshot(work / "copy")

@@ -24,29 +24,16 @@ def count(run: Run, *arguments: str, **variables: str) -> int:
     return int(done.stdout.split()[1])
 
 
-@pytest.fixture
-def four(run: Run, work: Path, write: Write, submission: Callable[..., Any]) -> Path:
-    """Return the work folder with registries of 1, 2 and 3 observations: opt, env, records."""
+def test_the_option_goes_first_then_the_variable_then_the_folder_records(
+    run: Run, write: Write, submission: Callable[..., Any]
+) -> None:
     for number, name in enumerate(("opt", "env", "records"), start=1):
         run("init", name, "--empty")
-        for run_number in range(number):
-            write("a.json", submission(run_number))
-            assert run("add", "a.json", "--registry", name).returncode == 0
+        names = [write(f"{one}.json", submission(one)).name for one in range(number)]
+        assert run("add", *names, "--registry", name).returncode == 0
         run("fold", "--registry", name)
-    return work
-
-
-def test_the_option_goes_first(run: Run, four: Path) -> None:
-    assert four.is_dir()
     assert count(run, "--registry", "opt", REGISTRY_PATH="env") == 1
-
-
-def test_then_the_environment_variable(run: Run, four: Path) -> None:
-    assert count(run, REGISTRY_PATH=str(four / "env")) == 2
-
-
-def test_then_the_folder_records(run: Run, four: Path) -> None:
-    assert (four / "records").is_dir()
+    assert count(run, REGISTRY_PATH="env") == 2
     assert count(run) == 3
 
 

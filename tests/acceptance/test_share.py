@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
-CHECKOUT = Path(__file__).parents[2]
 AUTHOR = ("--author", "Ada Example <ada@example.org>")
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
@@ -39,10 +38,10 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 @pytest.fixture
-def clone(work: Path) -> Path:
-    """Return a repository with the records of this checkout."""
+def clone(work: Path, few_records: Path) -> Path:
+    """Return a repository with some of the records of this checkout."""
     path = work / "clone"
-    shutil.copytree(CHECKOUT / "records", path / "records", ignore=shutil.ignore_patterns(".lock"))
+    shutil.copytree(few_records, path / "records", ignore=shutil.ignore_patterns(".lock"))
     git(path, "init", "--quiet", "--initial-branch=main")
     git(path, "add", "--all")
     git(path, "commit", "--quiet", "--message", "records")

@@ -19,18 +19,20 @@ if TYPE_CHECKING:
 pytest.importorskip("altair", reason="needs the extra [plot]")
 
 
-def test_a_site_is_a_folder_with_a_page(run: Run, work: Path) -> None:
-    done = run("site", "-o", "out", "--fit-models", "0")
+def test_a_site_is_a_folder_with_a_page(run: Run, work: Path, few_records: Path) -> None:
+    site = ("site", "-o", "out", "--fit-models", "0", "--registry", str(few_records))
+    done = run(*site)
     assert (done.returncode, done.stdout) == (0, "wrote out\n")
     assert re.fullmatch(r"\d+ files, \d\.\d MB\n", done.stderr)
     assert {path.name for path in (work / "out").iterdir()} == {"index.html", "assets", "data"}
-    again = run("site", "-o", "out", "--fit-models", "0")
+    again = run(*site)
     assert (again.returncode, again.stdout) == (1, "")
     assert again.stderr.startswith("error: out: found something there already; expected no such")
 
 
-def test_a_single_file_holds_everything(run: Run, work: Path) -> None:
-    done = run("site", "--single-file", "-o", "out", "--fit-models", "0")
+def test_a_single_file_holds_everything(run: Run, work: Path, few_records: Path) -> None:
+    site = ("site", "--single-file", "-o", "out", "--fit-models", "0")
+    done = run(*site, "--registry", str(few_records))
     assert (done.returncode, done.stdout) == (0, "open out/index.html\n")
     assert [path.name for path in (work / "out").iterdir()] == ["index.html"]
     text = (work / "out" / "index.html").read_text(encoding="utf-8")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from registry.api import Registry
 from registry.store.check import check_registry
 from registry.store.fold import fold
+from registry.store.folder import Folder, Location, curated_dir, find_registry
 from registry.store.manifest import Manifest, manifest_name
 from registry.store.parts import PartFile, describe_part, part_name
 from registry.store.prune import prune
@@ -22,17 +25,21 @@ from tests.unit.store.registries import add_numbers, make_registry, read_content
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from registry.api import Registry
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a sound registry: two folded observations, one pending. Nobody writes there."""
+    made = make_registry(tmp_path_factory.mktemp("sound") / "registry")
+    add_numbers(made, 0, 1)
+    made.fold()
+    add_numbers(made, 2)
+    return made.path
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Registry:
-    """Return a sound registry: two folded observations, one pending."""
-    db = make_registry(tmp_path / "registry")
-    add_numbers(db, 0, 1)
-    db.fold()
-    add_numbers(db, 2)
-    return db
+def db(sound: Path, tmp_path: Path) -> Registry:
+    """Return a copy of it to edit."""
+    return Registry(find_registry(shutil.copytree(sound, tmp_path / "registry")))
 
 
 def rewrite(db: Registry, name: str, data: bytes, rows: int | None = None) -> None:
@@ -94,6 +101,12 @@ def test_a_sound_registry_has_no_problems(db: Registry) -> None:
 
 def test_an_empty_registry_is_sound(tmp_path: Path) -> None:
     assert check_registry(make_registry(tmp_path / "r").location).problems == ()
+
+
+def test_before_the_first_addition_it_is_told_what_is_read(tmp_path: Path) -> None:
+    report = check_registry(Location(Folder(tmp_path / "own"), Folder(curated_dir())))
+    assert (report.counts, report.problems) == ({}, ())
+    assert report.hints == ("nothing has been added yet; the curated records are in use",)
 
 
 EDITS = [

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,10 +18,6 @@ if TYPE_CHECKING:
 
     class Ask(Protocol):
         def __call__(self, model: str, gpu: str | None = None, **settings: Any) -> Question: ...
-
-
-# Matrices of this size are slower on many threads than on one where tests run in parallel.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session")

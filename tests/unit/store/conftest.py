@@ -29,12 +29,20 @@ def folder(db: Registry) -> Folder:
     return db.location.own
 
 
-@pytest.fixture
-def folded(db: Registry) -> Registry:
-    """Return a registry with three versions of one observation each."""
+@pytest.fixture(scope="session")
+def built_folded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a registry with three versions, built once. Nobody writes there."""
+    made = make_registry(tmp_path_factory.mktemp("folded") / "registry")
     for number in range(3):
-        add_numbers(db, number)
-        db.fold()
+        add_numbers(made, number)
+        made.fold()
+    return made.path
+
+
+@pytest.fixture
+def folded(db: Registry, built_folded: Path) -> Registry:
+    """Return a registry with three versions of one observation each, where ``db`` is."""
+    shutil.copytree(built_folded, db.path, dirs_exist_ok=True)
     return db
 
 

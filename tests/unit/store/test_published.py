@@ -105,6 +105,15 @@ def test_croissant_has_the_context_that_its_specification_prescribes(
     }
 
 
+def test_croissant_says_of_each_part_what_it_is(croissant: dict[str, Any]) -> None:
+    records = croissant["recordSet"]
+    assert croissant["@type"] == "sc:Dataset"
+    assert croissant["creator"]["@type"] == "Organization"
+    assert {each["@type"] for each in croissant["distribution"]} == {"cr:FileObject"}
+    assert {each["@type"] for each in records} == {"cr:RecordSet"}
+    assert {field["@type"] for each in records for field in each["field"]} == {"cr:Field"}
+
+
 def test_croissant_names_every_column_with_its_type_and_no_other(
     out: Path, croissant: dict[str, Any]
 ) -> None:

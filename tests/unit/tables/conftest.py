@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from registry.catalogue import Catalogue
 
 RECORDS = Path(__file__).parents[3] / "records"
+SEEDS = ("llama2-lora-3090", "llm-train-throughput", "qwen-finetune-profile", "swift-benchmark")
 
 
 @pytest.fixture(scope="session")
@@ -28,13 +29,12 @@ def catalogue() -> Catalogue:
 
 @pytest.fixture(scope="session")
 def seeds(catalogue: Catalogue) -> dict[str, list[dict[str, Any]]]:
-    """Observations of the curated sources, with what follows from them."""
+    """Observations of the seed sources, with what follows from them."""
     return {
         document.plain["source"]["source_id"]: [
             complete_observation(observation) for observation in document.plain["observations"]
         ]
-        for document in read_source_documents(RECORDS, catalogue)
-        if "source" in document.plain  # a retraction has none
+        for document in read_source_documents(RECORDS, catalogue, only=SEEDS)
     }
 
 
