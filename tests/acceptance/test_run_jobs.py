@@ -356,6 +356,37 @@ def test_a_loop_that_ends_badly_keeps_its_steps(
     assert total(found, "peak_memory") > 100 << 20
 
 
+#: A Trainer whose settings stand in a YAML file, a token among them, and that fails with its text.
+OF_YAML = """
+import sys
+import torch
+import yaml
+from transformers import AutoModelForCausalLM, LlamaConfig, Trainer, TrainingArguments
+
+torch.set_num_threads(1)
+stated = yaml.safe_load(open(sys.argv[1]))
+config = LlamaConfig(vocab_size=256, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+                     num_attention_heads=4, num_key_value_heads=2)
+rows = [{"input_ids": list(range(16)), "labels": list(range(16))}] * 8
+arguments = TrainingArguments(use_cpu=True, report_to=[], disable_tqdm=True, **stated)
+Trainer(AutoModelForCausalLM.from_config(config), arguments, train_dataset=rows).train()
+raise ValueError(f"could not push with {stated['hub_token']} to {stated['hub_model_id']}")
+"""
+
+
+def test_nothing_of_a_yaml_file_is_recorded_but_settings(tmp_path: Path) -> None:
+    script, stated = tmp_path / "train.py", tmp_path / "run.yaml"
+    script.write_text(OF_YAML)
+    stated.write_text(
+        f"output_dir: {tmp_path}/s3cr3t-folder\nrun_name: s3cr3t-name\nhub_token: s3cr3t-token\n"
+        "hub_model_id: s3cr3t-user/s3cr3t-model\nmax_steps: 3\nper_device_train_batch_size: 2\n"
+    )
+    done = run_command([sys.executable, str(script), str(stated)])
+    assert done.returncode == 1
+    assert [found["configuration"]["micro_batch_size"] for found in observations_of(done)] == [2]
+    assert "s3cr3t" not in json.dumps(done.submission)
+
+
 #: A loop with accelerate, which steps the optimizer every fourth batch.
 ACCELERATED = """
 import torch
