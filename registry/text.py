@@ -25,6 +25,15 @@ def _escape(character: str) -> str:
     return encode_basestring_ascii(character)[1:-1]
 
 
+def format_count(n: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> format_count(1, "table"), format_count(2, "table")
+    ('1 table', '2 tables')
+    """
+    return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
 def format_slug(text: str, otherwise: str = "unknown") -> str:
     """Return a text as a lower-case slug; ``otherwise`` where none of it can stand in one.
 

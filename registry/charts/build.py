@@ -14,6 +14,7 @@ from registry.charts.kinds import CHOICES, COLUMNS, MOST_PANELS
 from registry.charts.layers import Look
 from registry.charts.style import USUAL_METHODS, configure, find_theme
 from registry.errors import ChartError, did_you_mean
+from registry.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -194,7 +195,6 @@ def _heading(kind: str, rows: list[Row] | None, look: Look, options: ChartOption
 
 def _count(rows: list[Row]) -> str:
     sources = {row.get("source_id") for row in rows}
-    n = f"{len(rows)} observation{'' if len(rows) == 1 else 's'}"
     if "source_id" not in rows[0]:
         return f"{len(rows)} comparisons."
-    return f"{n} of {len(sources)} source{'' if len(sources) == 1 else 's'}."
+    return f"{format_count(len(rows), 'observation')} of {format_count(len(sources), 'source')}."

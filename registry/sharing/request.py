@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from registry.sources.review import find_contradictions, format_finding, read_statement
+from registry.text import format_count
 from registry.units import format_memory
 
 if TYPE_CHECKING:
@@ -35,11 +36,9 @@ class Contribution:
     @property
     def title(self) -> str:
         """The title of the pull request and of its commit."""
-        n = len(self.rows)
         cards = ", ".join(sorted({row["gpu_id"] or "an unnamed card" for row in self.rows}))
-        return (
-            f"Add {n} observation{'s' if n > 1 else ''} of {', '.join(self.source_ids)} ({cards})"
-        )
+        n = format_count(len(self.rows), "observation")
+        return f"Add {n} of {', '.join(self.source_ids)} ({cards})"
 
 
 def describe_contribution(

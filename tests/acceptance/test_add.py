@@ -371,7 +371,7 @@ def test_a_draft_imports_once_it_is_filled_in(run: Run, write: Write, mine: Path
     write("filled.yaml", draft.replace("'*': '?'", "'*': {}"))
     done = run("import", "doc.md", "--mapping", "filled.yaml", "--registry", str(mine))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("1 observations from 1 reported places in 1 tables\n")
+    assert done.stdout.endswith("1 observation from 1 reported place in 1 table\n")
 
 
 def test_a_document_without_tables_has_nothing_to_list(run: Run, write: Write) -> None:

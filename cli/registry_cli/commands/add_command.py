@@ -15,6 +15,7 @@ import click
 from registry.errors import SourceError, SubmissionError
 from registry.reading.json_reader import LARGEST_DOCUMENT, parse_json, read_text
 from registry.store.add import Added, add_submissions
+from registry.text import format_count
 from registry_cli import console
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate, registry_option
@@ -279,8 +280,7 @@ def _report(added: Added, *, dry_run: bool, as_json: bool) -> None:
     verb = ("would add" if dry_run else "added") if added.is_new else "already recorded:"
     ids = " ".join(identifier[:_ID_DIGITS] for identifier in added.observation_ids[:3])
     more = " …" if len(added.observation_ids) > 3 else ""  # noqa: PLR2004 - what fits on a line
-    count = len(added.observation_ids)
-    noun = "observation" if count == 1 else "observations"
-    console.say(f"{verb} submission {added.submission_id[:_ID_DIGITS]}: {count} {noun} {ids}{more}")
+    count = format_count(len(added.observation_ids), "observation")
+    console.say(f"{verb} submission {added.submission_id[:_ID_DIGITS]}: {count} {ids}{more}")
     if not added.is_new:
         console.hint(f"{added.origin}: nothing changed")

@@ -18,6 +18,7 @@ from registry.tables import (
     read_mapping,
     read_tables,
 )
+from registry.text import format_count
 from registry_cli import console
 from registry_cli.import_text import format_observations
 from registry_cli.options import locate, registry_option
@@ -107,10 +108,11 @@ def _record(document: Path, location: Location, result: ImportResult, *, dry_run
     documents = [(str(document), result.submission)]
     (added,) = add_submissions(location, documents, dry_run=dry_run)
     verb = ("would add" if dry_run else "added") if added.is_new else "already recorded:"
-    things = f"{result.n_tables} tables" if result.n_tables else f"{result.n_rows} files"
+    tables, files = format_count(result.n_tables, "table"), format_count(result.n_rows, "file")
     console.say(
-        f"{verb} submission {added.submission_id[:12]}: {result.n_observations} observations from "
-        f"{result.n_reports} reported places in {things}"
+        f"{verb} submission {added.submission_id[:12]}: "
+        f"{format_count(result.n_observations, 'observation')} from "
+        f"{format_count(result.n_reports, 'reported place')} in {tables if result.n_tables else files}"
     )
     if dry_run:
         console.answer(format_observations(result.submission))
