@@ -108,12 +108,12 @@ def _record(document: Path, location: Location, result: ImportResult, *, dry_run
     documents = [(str(document), result.submission)]
     (added,) = add_submissions(location, documents, dry_run=dry_run)
     verb = ("would add" if dry_run else "added") if added.is_new else "already recorded:"
-    tables, files = format_count(result.n_tables, "table"), format_count(result.n_rows, "file")
-    console.say(
-        f"{verb} submission {added.submission_id[:12]}: "
-        f"{format_count(result.n_observations, 'observation')} from "
-        f"{format_count(result.n_reports, 'reported place')} in {tables if result.n_tables else files}"
-    )
+    within = format_count(result.n_tables, "table")
+    if not result.n_tables:
+        within = format_count(result.n_rows, "file")
+    found = format_count(result.n_observations, "observation")
+    places = format_count(result.n_reports, "reported place")
+    console.say(f"{verb} submission {added.submission_id[:12]}: {found} from {places} in {within}")
     if dry_run:
         console.answer(format_observations(result.submission))
     for table in result.skipped_tables:
