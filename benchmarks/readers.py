@@ -92,9 +92,9 @@ def _start_spark() -> Iterator[Any]:
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "4g",
+        "spark.driver.memory": "8g",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # else one without a zone
-        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.shuffle.partitions": "32",  # of four, one of a million rows is too large
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
