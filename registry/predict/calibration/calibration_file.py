@@ -107,8 +107,8 @@ def _own_runs(registry: Registry | None) -> list[ObservedRun]:
 def recalibrate(registry: Registry) -> tuple[Path, Calibration]:
     """Fit on a registry's own observations, write the file into its folder and return both.
 
-    Takes tens of seconds. Raises StoreError where no peak or no time was measured, and where the registry
-    cannot be read or written.
+    Takes tens of seconds. Raises StoreError where no peak or no time was measured, and where the
+    registry cannot be read or written.
     """
     own = registry.location.own
     if own.remote:
