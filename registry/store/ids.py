@@ -113,14 +113,15 @@ class IdFile:
 
     def __contains__(self, wanted: bytes) -> bool:
         """Return whether an id is among them."""
-        low, high = 0, len(self)
+        data = self.data  # looked up once: this runs for each id of each part
+        low, high = 0, len(data)
         while low < high:
-            middle = (low + high) // 2
-            if self[middle] < wanted:
-                low = middle + 1
+            middle = (low + high) // (2 * ID_BYTES) * ID_BYTES
+            if data[middle : middle + ID_BYTES] < wanted:
+                low = middle + ID_BYTES
             else:
                 high = middle
-        return low < len(self) and self[low] == wanted
+        return data[low : low + ID_BYTES] == wanted
 
 
 class KnownIds:
