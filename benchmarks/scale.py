@@ -25,7 +25,7 @@ from registry.store.folder import create_registry
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-SIZES = (1_000, 10_000, 100_000)
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
 _PER_DOCUMENT = 100
 _SCRIPT = Path(sys.executable).parent / "registry"
 
