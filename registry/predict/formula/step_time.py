@@ -38,8 +38,10 @@ def time_terms(question: Question) -> list[Term]:
             f"{question.pipeline_parallel or 1}: the time of a split model is not computed; "
             "expected 1; ask with --sharding zero3 or fsdp instead"
         )
-    terms = [*_compute(question), *_dequantize(question), *_update(question)]
-    terms += [*_communicate(question), *_offload(question)]
+    computed = _compute(question)
+    busy = sum(term.value for term in computed)
+    terms = [*computed, *_dequantize(question), *_update(question)]
+    terms += [*_communicate(question, busy), *_offload(question)]
     return [term for term in terms if term.value]
 
 
@@ -94,7 +96,7 @@ def _compute(question: Question) -> list[Term]:
     launched = launch * hooks * _passes(question) * question.model.n_layers
     moved = _elementwise_bytes(question) / _bandwidth(question)
     busy = work + moved
-    waiting = (busy**4 + launched**4) ** 0.25 - busy
+    waiting = _wait(busy, launched)
     terms = [
         Term("compute", "compute", work, 0.3, transient=True),
         Term("elementwise", "compute", moved, 0.5, transient=True),
@@ -103,6 +105,11 @@ def _compute(question: Question) -> list[Term]:
     if question.setting("attention") == "eager":
         terms.append(Term("attention_matrix", "compute", _matrix(question), 0.6, transient=True))
     return terms
+
+
+def _wait(busy: float, beside: float) -> float:
+    """Return the seconds by which two things at a time take longer than the first alone."""
+    return float((busy**4 + beside**4) ** 0.25 - busy)
 
 
 def _elementwise_bytes(question: Question) -> float:
@@ -160,10 +167,11 @@ def _update(question: Question) -> list[Term]:
     return [Term("update", "optimizer", moved / _bandwidth(question) / steps, 0.5)]
 
 
-def _communicate(question: Question) -> list[Term]:
+def _communicate(question: Question, busy: float) -> list[Term]:
     """Gathering sharded weights in each pass; reducing gradients over the ranks.
 
-    Both run beside the computation: the longer of the two counts (as a smooth maximum).
+    Both run beside the computation, which keeps the device ``busy`` for so many seconds: the longer
+    of the two counts (as a smooth maximum).
     """
     if question.n_gpus == 1 or question.sharding == "device_map":
         return []
@@ -176,8 +184,7 @@ def _communicate(question: Question) -> list[Term]:
     crossing = reduced + gathered
     if not crossing:
         return []
-    busy = sum(term.value for term in _compute(question))
-    shown = ((busy**4 + crossing**4) ** 0.25 - busy) / crossing
+    shown = _wait(busy, crossing) / crossing
     return [
         Term("reduce", "communication", reduced * shown, 0.8),
         Term("gather", "communication", gathered * shown, 0.7),
