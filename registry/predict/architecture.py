@@ -89,9 +89,14 @@ class Architecture:
         return 2 * self.hidden_size * self.head_dim * (self.n_heads + self.n_kv_heads)
 
     @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """What makes two models the same to a prediction, whatever they are called."""
-        return (self.n_layers, self.hidden_size, self.intermediate_size, self.vocab_size)
+    def shape(self) -> tuple[int, int, int, int, int]:
+        """What makes two models the same to a prediction, whatever they are called.
+
+        Parameters too: a mixture of experts and a model with a vision tower have the widths of the
+        dense model that they were made from.
+        """
+        widths = (self.hidden_size, self.intermediate_size, self.vocab_size)
+        return (self.n_layers, *widths, self.n_params)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _LIKELY = 0.8
 #: Share of a mixture in its middle that an interval starts from: a setting that is less likely than
 #: what is beside it does not widen the interval.
-_MIDDLE = 0.8
+_MIDDLE = 0.5
 #: Groups of questions that intervals are widened by: the first leaves least to the software.
 GROUPS = ("adapters on one device", "full, sharded or offloaded")
 

@@ -162,12 +162,15 @@ def gradients(question: Question) -> list[Term]:
     """Gradients: in the dtype of what is trained, spread as the sharding spreads them.
 
     With the optimizer in the backward pass, those of the largest module alone. ZeRO-2 and 3 with
-    the optimizer on the host send them there as they come; so does FSDP with parameters there.
+    the optimizer on the host send them there as they come; so does FSDP with parameters there, a
+    unit at a time.
     """
     width, shards = weight_bytes(question), question.shards(SHARDS_GRADIENTS)
     if question.optimizer_in_backward:
         return [Term("module_gradients", "gradients", _largest(question) * width / shards, 0.5)]
-    if question.offloads_params or (question.offloads_optimizer and question.sharding in _SENT):
+    if question.offloads_params:
+        return _unit_gradients(question) if question.full else []
+    if question.offloads_optimizer and question.sharding in _SENT:
         return []
     terms = [
         Term("adapter_gradients", "gradients", question.adapter_params * _FP32_BYTES / shards, 0.3)
@@ -198,13 +201,17 @@ def _largest(question: Question) -> float:
 
 
 def _unit_gradients(question: Question) -> list[Term]:
-    """FSDP's gradients of the units at work, before they are reduced: a layer and the root."""
+    """FSDP's gradients of the units at work, before they are reduced: a layer and the root.
+
+    With parameters on the host, a card has no share of them besides.
+    """
     shards = question.shards(SHARDS_GRADIENTS)
-    if question.sharding not in FSDP or shards == 1:
+    if question.sharding not in FSDP or (shards == 1 and not question.offloads_params):
         return []
     model = question.model
     unit = model.linear_params / model.n_layers + model.embedding_params
-    held = compute_bytes(question) * unit * (1 - 1 / shards)
+    elsewhere = 1.0 if question.offloads_params else 1 - 1 / shards
+    held = compute_bytes(question) * unit * elsewhere
     return [Term("unit_gradients", "gradients", held, 0.6)]
 
 
