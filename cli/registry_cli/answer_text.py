@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.predict.answer.assumed import narrowest, plain_value
 from registry.predict.answer.plain import format_interval, format_question, format_signed
+from registry.predict.calibration.unstated import fields_of
 from registry.units import format_memory
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from registry.predict.answer.switches import Explanation, Switch
     from registry.predict.answer.will_it_fit import Answer
     from registry.predict.answers import FitResult
+    from registry.predict.question import Question
 
 _ID_DIGITS = 12
 #: Columns of what is no terminal: nothing is cut or folded there.
@@ -165,6 +167,7 @@ _SETTINGS = {
     "loss_kernel": ("loss", "--loss-kernel"),
     "adapters": ("adapters", "--lora-rank and --targets"),
     "longest_sample": ("longest sample", "--longest-sample or --lengths"),
+    "vocab_size": ("vocabulary", "--vocab"),
 }
 
 
@@ -180,7 +183,18 @@ def _assumed(found: Answer) -> Iterator[str]:
         yield f"    {_SETTINGS[one.setting][0]}: {cases}"
     if found.assumptions:
         least = narrowest(found.assumptions)
-        yield f"  to narrow it most, state {_SETTINGS[least.setting][1]}"
+        yield f"  to narrow it most, state {_option(least.setting, found.question)}"
+
+
+def _option(setting: str, question: Question) -> str:
+    """Return the option that states a setting: of adapters, those that are not given."""
+    if setting != "adapters":
+        return _SETTINGS[setting][1]
+    open_ones = fields_of(question, setting, (None, None))
+    return " and ".join(_ADAPTER_OPTIONS[name] for name in open_ones)
+
+
+_ADAPTER_OPTIONS = {"lora_rank": "--lora-rank", "lora_target_modules": "--targets"}
 
 
 def _format_setting(value: Any) -> str:
@@ -194,7 +208,9 @@ def _format_setting(value: Any) -> str:
 
 def _room(found: Answer) -> Iterator[str]:
     if found.longest_seq_len is not None:
-        yield f"  longest seq_len that fits: {found.longest_seq_len}"
+        limit = found.question.model.max_positions
+        end = " (as many positions as the model has)" if found.longest_seq_len == limit else ""
+        yield f"  longest seq_len that fits: {found.longest_seq_len}{end}"
     if found.biggest_batch is not None:
         yield f"  biggest batch that fits: {found.biggest_batch}"
 

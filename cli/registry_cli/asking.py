@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.errors import QuestionError
-from registry.predict.asked import choices, parse_whole
+from registry.predict.asked import choices, explain_objective, parse_whole
 from registry_cli.completing import complete_gpu, complete_model
 from registry_cli.group import HintedChoice
 
@@ -17,14 +17,18 @@ if TYPE_CHECKING:
 
 
 class Count(click.ParamType[int]):
-    """A whole number as people write it: 4096, 4k, 1e4; k is 1,024."""
+    """A whole number as people write it: 4096, 4k, 1e4; k is ``thousand``."""
 
     name = "number"
+
+    def __init__(self, thousand: int = 1024) -> None:
+        """Take k for so much: 1,024 of tokens, 1,000 of samples."""
+        self.thousand = thousand
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the number; fail for what is none or not whole."""
         try:
-            number = parse_whole(value, "number")
+            number = parse_whole(value, "number", thousand=self.thousand)
         except QuestionError as error:
             self.fail(str(error).removeprefix("number: "), param, ctx)
         if number < 1:
@@ -33,6 +37,17 @@ class Count(click.ParamType[int]):
 
 
 COUNT = Count()
+
+
+class Method(HintedChoice):
+    """A method of fine-tuning; an objective is refused as one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the method; fail for what is none."""
+        reason = explain_objective(str(value))
+        if reason:
+            self.fail(reason, param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def _chosen(name: str) -> HintedChoice:
@@ -67,7 +82,7 @@ _OPTIONS = (
     click.option("--nodes", type=int, help="Hosts that they are spread over."),
     click.option(
         "--method",
-        type=_chosen("method"),
+        type=Method(choices("method")),
         metavar="METHOD",
         default="lora",
         show_default=True,
@@ -166,7 +181,9 @@ _SPENDING = (
         type=click.Path(path_type=Path),
         help="Prices as CSV (gpu,usd_per_hour) or YAML (gpu: usd_per_hour).",
     ),
-    click.option("--samples", "n_samples", type=COUNT, help="Samples per epoch, such as 1e4."),
+    click.option(
+        "--samples", "n_samples", type=Count(1000), help="Samples per epoch, such as 1e4."
+    ),
     click.option(
         "--epochs", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True
     ),

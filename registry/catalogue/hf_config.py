@@ -134,6 +134,10 @@ def list_unstated(config: Any) -> list[str]:
     return [column for column in filled if column not in stated]
 
 
+#: Bits of quantization methods whose configurations state none.
+_STORED_BITS = {"fp8": 8, "fbgemm_fp8": 8, "mxfp4": 4}
+
+
 def read_quantized_bits(config: Mapping[str, Any]) -> int | None:
     """Return in how many bits the weights are stored; None where they are not quantized."""
     stored = config.get("quantization_config")
@@ -142,7 +146,7 @@ def read_quantized_bits(config: Mapping[str, Any]) -> int | None:
     for flag, bits in (("load_in_4bit", 4), ("load_in_8bit", 8)):
         if stored.get(flag) is True:
             return bits
-    stated = stored.get("bits")
+    stated = stored.get("bits") or _STORED_BITS.get(str(stored.get("quant_method")))
     return stated if _is_size(stated) else None
 
 

@@ -124,11 +124,14 @@ class FitResult:
             **answer_data(self.answer),
             "command": self.asked.command(),
             "remedies": self._remedies(),
-            "cards": [self._card(card) for card in self.cards],
+            "cards": [self._card(card) for card in self._asked_first()],
             "n_samples": self.spending.n_samples,
             "explanation": self._explained(),
             "frontier": self._frontier(),
         }
+
+    def _asked_first(self) -> list[CardVerdict]:
+        return sorted(self.cards, key=lambda card: card.gpu.gpu_id not in self.named)
 
     def _remedies(self) -> list[dict[str, Any]]:
         return [
@@ -192,6 +195,8 @@ class EstimateResult:
     #: None where no card is asked about.
     cost: Cost | None
     warnings: tuple[str, ...] = ()
+    #: Samples of an epoch, where they are given.
+    n_samples: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data: what ``registry estimate -f json`` prints."""
@@ -200,6 +205,7 @@ class EstimateResult:
             "peak_bytes": asdict(self.memory.figure),
             "parts_bytes": dict(self.memory.parts),
             "predictor": self.memory.predictor,
+            "n_samples": self.n_samples,
             "cost": None if self.cost is None else asdict(self.cost),
         }
 
@@ -283,6 +289,8 @@ def answer_fit(asked: Asked, registry: Registry, wanted: Wanted | None = None) -
     spending = wanted.spending(known.catalogue, (gpu.gpu_id for gpu in named))
     others = common_gpus(known.catalogue) if len(named) < _SEVERAL else []
     cards = {gpu.gpu_id: gpu for gpu in (*named, *others)}
+    if wanted.price is not None and all(spending.prices.of(gpu_id) is None for gpu_id in cards):
+        raise QuestionError(_no_price(wanted.price, [gpu.gpu_id for gpu in named] or list(cards)))
     frontier = find_frontier(question, known.calibration, axes) if axes else None
     return FitResult(
         asked=asked,
@@ -308,7 +316,11 @@ def answer_estimate(
     known = wanted.corrected(question, asked, known)
     memory = predict_memory(question, known.calibration)
     return EstimateResult(
-        question, memory, _cost(question, known, wanted), tuple(check_question(question))
+        question=question,
+        memory=memory,
+        cost=_cost(question, known, wanted),
+        warnings=tuple(check_question(question)),
+        n_samples=wanted.n_samples,
     )
 
 
@@ -320,12 +332,23 @@ def _cost(question: Question, known: Knowledge, wanted: Wanted) -> Cost | None:
         if wanted.n_samples or wanted.price is not None or wanted.price_file is not None:
             raise QuestionError("time and cost depend on the card: give --gpu")
         return None
+    price = prices.of(question.gpu.gpu_id)
+    if price is None and wanted.price is not None:
+        raise QuestionError(_no_price(wanted.price, [question.gpu.gpu_id]))
     return estimate_cost(
         question,
         known.calibration,
         n_samples=wanted.n_samples,
         n_epochs=wanted.n_epochs,
-        price_per_gpu_hour=prices.of(question.gpu.gpu_id),
+        price_per_gpu_hour=price,
+    )
+
+
+def _no_price(stated: Stated, gpu_ids: Sequence[str]) -> str:
+    each = [stated] if isinstance(stated, (str, int, float)) else list(stated)
+    return (
+        f"price: found {', '.join(map(str, each))}, none of them of {', '.join(gpu_ids)}; expected "
+        f"one such as {gpu_ids[0]}=1.8"
     )
 
 
@@ -357,7 +380,7 @@ def fit(  # noqa: PLR0913 - the options that most state
     wanted = Wanted(
         price=price,
         price_file=price_file,
-        n_samples=None if samples is None else parse_whole(samples, "samples"),
+        n_samples=None if samples is None else parse_whole(samples, "samples", thousand=1000),
         n_epochs=epochs,
         explain=explain,
         sweep=tuple(sweep.split(",") if isinstance(sweep, str) else sweep),
@@ -388,7 +411,7 @@ def estimate(  # noqa: PLR0913 - as above
     wanted = Wanted(
         price=price,
         price_file=price_file,
-        n_samples=None if samples is None else parse_whole(samples, "samples"),
+        n_samples=None if samples is None else parse_whole(samples, "samples", thousand=1000),
         n_epochs=epochs,
     )
     return answer_estimate(asked, _open(registry), wanted)

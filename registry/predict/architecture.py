@@ -45,8 +45,14 @@ class Architecture:
     verified: bool | None = None
     #: The family, as transformers calls it; None where the figures came by hand.
     model_type: str | None = None
+    #: Whether nobody said how large the vocabulary of a model that is given by figures is.
+    open_vocabulary: bool = False
     #: What was not stated and is taken as something, in words.
     taken: tuple[str, ...] = field(default=(), compare=False)
+
+    def with_vocabulary(self, size: int) -> Architecture:
+        """Return a model of as many parameters with a vocabulary of another size."""
+        return replace(self, vocab_size=size, open_vocabulary=False)
 
     @cached_property
     def embedding_params(self) -> int:
@@ -210,12 +216,14 @@ def _list_taken(config: Mapping[str, Any], found: Architecture) -> Iterator[str]
             for column in _NEEDED_OF_CONFIG
             if column in unstated
         )
-        yield f"does not state its {values}: taken from transformers' class of {found.model_type}"
+        if values:
+            family = found.model_type
+            yield f"does not state its {values}: taken from transformers' class of {family}"
     bits = read_quantized_bits(config)
     if bits is not None:
         yield (
-            f"its weights are stored in {bits} bits (quantization_config), and are taken as "
-            "unquantized unless the question says otherwise (--quant-bits, --method qlora)"
+            f"its weights are stored in {bits} bits (quantization_config); without --quant-bits or "
+            "--method qlora they are taken as unquantized"
         )
 
 
@@ -250,7 +258,8 @@ def architecture_from_figures(
     """Return a decoder of llama's proportions with so many parameters and layers.
 
     A layer of llama holds about 12 hidden² parameters (4 of attention, 8 of the gated MLP), which
-    gives the width where none is given. Raises QuestionError for figures that no decoder has.
+    gives the width where none is given. A vocabulary that is not given stays open: it is llama's
+    until an answer covers others. Raises QuestionError for figures that no decoder has.
     """
     for name, value in (("--params", n_params), ("--layers", n_layers), ("vocab", vocab_size)):
         if value is not None and value < 1:
@@ -259,10 +268,7 @@ def architecture_from_figures(
     width = hidden_size or _width(n_params, n_layers, vocab)
     heads = max(width // 128, 1)
     spare = (n_params - 2 * vocab * width) / n_layers - 4 * width * width
-    taken = [
-        *([] if vocab_size else [f"a vocabulary of {vocab:,} (--vocab)"]),
-        *([] if hidden_size else [f"a width of {width:,} (--hidden)"]),
-    ]
+    taken = f"a width of {width:,} (--hidden): taken as llama's, which moves activations"
     return Architecture(
         model_id=model_id,
         n_params=n_params,
@@ -273,9 +279,8 @@ def architecture_from_figures(
         n_heads=heads,
         n_kv_heads=heads,
         head_dim=width // heads,
-        taken=(f"{' and '.join(taken)}: taken as llama's, which moves logits and activations",)
-        if taken
-        else (),
+        open_vocabulary=vocab_size is None,
+        taken=() if hidden_size else (taken,),
     )
 
 

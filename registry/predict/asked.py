@@ -145,6 +145,18 @@ def choices(name: str) -> list[str]:
     return list(vocabulary({"param_dtype": "dtype"}.get(name, name)))
 
 
+def explain_objective(word: str) -> str | None:
+    """Return why an objective, such as dpo, is no method, and the way out; None for other words."""
+    if word in choices("method") or word not in vocabulary("objective"):
+        return None
+    return (
+        f"found {word!r}, which is an objective: what its other models and passes need is not "
+        "computed; expected a method such as full, lora or qlora, answered for supervised "
+        "fine-tuning; for what was measured: "
+        f"registry query \"from results where objective = '{word}'\""
+    )
+
+
 _CHOSEN = (
     "method", "quant_method", "attention", "dtype", "param_dtype", "loss_kernel", "optimizer",
     "sharding", "offload",
@@ -161,14 +173,14 @@ _WHOLE_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,2})?)\s*(k?)")
 _NUMBER = re.compile(r"([0-9]*\.?[0-9]+(?:e\+?[0-9]{1,2})?)\s*([kmb]?)")
 
 
-def parse_whole(text: object, where: str) -> int:
-    """Return a whole number as people write it; k is 1,024. Raise QuestionError for none.
+def parse_whole(text: object, where: str, *, thousand: int = 1024) -> int:
+    """Return a whole number as people write it; k is ``thousand``. Raise QuestionError for none.
 
     >>> parse_whole("4k", "seq_len"), parse_whole("1e4", "samples")
     (4096, 10000)
     """
     match = _WHOLE_NUMBER.fullmatch(str(text).strip().lower())
-    number = float(match[1]) * (1024 if match[2] else 1) if match else 0.5
+    number = float(match[1]) * (thousand if match[2] else 1) if match else 0.5
     if number > _MOST or number != int(number):
         raise QuestionError(
             f"{where}: found {text!r}; expected a whole number such as 4096, 4k or 1e4, 1e9 at most"
@@ -198,6 +210,12 @@ def build_question(asked: Asked, catalogue: Catalogue) -> Question:
     """
     stated = _checked(asked)
     method, bits = QUANTIZED.get(asked.method, (asked.method, None))
+    bits = stated["quant_bits"] or bits
+    if asked.quant_method is not None and bits is None:
+        raise QuestionError(
+            f"quant_method {asked.quant_method}: found no bits; expected --quant-bits (4, 8) "
+            "beside it, or --method qlora"
+        )
     names = {field.name for field in fields(Question)}
     settings = {_FIELDS.get(name, name): value for name, value in stated.items()}
     settings = {name: value for name, value in settings.items() if name in names}
@@ -205,7 +223,7 @@ def build_question(asked: Asked, catalogue: Catalogue) -> Question:
         "model": find_architecture(asked, catalogue),
         "gpu": find_card(asked, catalogue),
         "method": method,
-        "quant_bits": stated["quant_bits"] or bits,
+        "quant_bits": bits,
         "lora_target_modules": _parse_targets(asked.targets),
         **_lengths_of(asked, stated["seq_len"]),
     }
@@ -218,6 +236,8 @@ def _checked(asked: Asked) -> dict[str, Any]:
     for name in _CHOSEN:
         word, known = stated[name], choices(name)
         if word is not None and word not in known:
+            if name == "method" and (reason := explain_objective(str(word))):
+                raise QuestionError(f"method: {reason}")
             raise QuestionError(
                 f"{name}: found {word!r}{did_you_mean(str(word), known)}; expected one of "
                 f"{', '.join(known)}"
@@ -254,6 +274,12 @@ def _parse_targets(targets: str | Iterable[str] | None) -> tuple[str, ...] | Non
 def find_architecture(asked: Asked, catalogue: Catalogue) -> Architecture:
     """Return the model that is asked about: of the catalogue, a config.json, or figures."""
     ways = [name for name in ("model", "config", "params") if getattr(asked, name) is not None]
+    figures = [f"--{name}" for name in ("layers", "hidden", "vocab") if getattr(asked, name)]
+    if figures and asked.params is None:
+        raise QuestionError(
+            f"found {' and '.join(figures)} without --params; expected them to describe a model "
+            "that is given by its figures: --params 8e9 --layers 32"
+        )
     if len(ways) != 1:
         found = " and ".join(f"--{name}" for name in ways) or "no model"
         raise QuestionError(

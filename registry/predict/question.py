@@ -133,8 +133,18 @@ class Question:
 
     @property
     def mean_sample_tokens(self) -> float:
-        """Tokens of a sample on average."""
+        """Tokens of a sample on average; where samples are packed, of what they fill."""
+        return self.longest if self.packing else self.mean_or_longest
+
+    @property
+    def mean_or_longest(self) -> float:
+        """Tokens of a sample on average, packed or not; those of the longest where none is said."""
         return min(self.mean_tokens or self.longest, self.longest)
+
+    @property
+    def samples_per_sequence(self) -> float:
+        """Samples that fill a sequence: 1 unless they are packed, and their mean is known."""
+        return self.mean_sample_tokens / self.mean_or_longest
 
     @property
     def varies(self) -> bool:
@@ -306,6 +316,11 @@ def check_question(question: Question) -> list[str]:
         warnings.append(
             f"{question.model.model_id} is a mixture of experts: what its routing needs is not in "
             "the formula"
+        )
+    if question.n_gpus > 1 and question.sharding is None and not question.is_split:
+        warnings.append(
+            f"{question.n_gpus} cards without --sharding: each is taken to hold all of the model "
+            "(DDP); --sharding fsdp or zero3 spreads it over them"
         )
     if question.is_split:
         warnings.append("the time of a model split by tensor or pipeline is not computed")

@@ -119,6 +119,10 @@ def test_a_model_can_be_given_by_its_config_or_its_figures(run: Run, work: Path)
     by_name = json.loads(run("estimate", "--model", "llama-2-7b", "--json").stdout)
     assert by_config["parts_bytes"]["weights"] == by_name["parts_bytes"]["weights"]
     figures = json.loads(run("estimate", "--params", "7B", "--layers", "32", "--json").stdout)
+    assert figures["peak_bytes"]["low"] < by_name["peak_bytes"]["value"]
+    assert by_name["peak_bytes"]["value"] < figures["peak_bytes"]["high"]
+    asked = ("--params", "7B", "--layers", "32", "--vocab", "32000")
+    figures = json.loads(run("estimate", *asked, "--json").stdout)
     ratio = figures["peak_bytes"]["value"] / by_name["peak_bytes"]["value"]
     assert 0.9 < ratio < 1.1
 
@@ -135,6 +139,17 @@ def test_time_and_cost_of_a_run(run: Run) -> None:
     cost = json.loads(run("estimate", *asked, "--json").stdout)["cost"]
     assert cost["price"]["value"] == pytest.approx(2 * cost["gpu_hours"]["value"])
     assert cost["gpu_hours"]["value"] == pytest.approx(cost["seconds_per_epoch"]["value"] / 3600)
+
+
+def test_packed_samples_take_the_time_of_the_sequences_that_they_fill(run: Run) -> None:
+    asked = ("--model", "qwen-7b", "--gpu", "a100-sxm4-80gb", "--seq-len", "4096", "--packing")
+    short = json.loads(
+        run("estimate", *asked, "--samples", "10k", "--mean-tokens", "512", "--json").stdout
+    )
+    filled = json.loads(run("estimate", *asked, "--samples", "1250", "--json").stdout)
+    seconds = [one["cost"]["seconds_per_epoch"]["value"] for one in (short, filled)]
+    assert seconds[0] == pytest.approx(seconds[1])
+    assert short["n_samples"] == 10_000
 
 
 def test_the_two_ratios_of_utilization(run: Run) -> None:

@@ -128,7 +128,8 @@ def _lines(found: EstimateResult) -> list[str]:
     lines.append(f"time per optimizer step{of}: {_seconds(step.value, step.low, step.high)}")
     if cost.seconds_per_epoch is not None:
         epoch = cost.seconds_per_epoch
-        lines.append(f"time per epoch: {_seconds(epoch.value, epoch.low, epoch.high)}")
+        of = f" of {found.n_samples:,} samples"
+        lines.append(f"time per epoch{of}: {_seconds(epoch.value, epoch.low, epoch.high)}")
     for name, figure in (("GPU-hours", cost.gpu_hours), ("cost", cost.price)):
         if figure is not None:
             lines.append(f"{name}: {figure.value:.4g} ({figure.low:.3g} to {figure.high:.3g})")

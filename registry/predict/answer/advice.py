@@ -259,9 +259,11 @@ def _more(
 
 
 def _more_cards(question: Question) -> Iterator[Change]:
-    """Shard over more cards, unless the base is quantized: DeepSpeed does not shard that."""
+    """Shard over the cards, then more, unless the base is quantized: DeepSpeed shards none."""
     if question.quantized:
         return
+    if question.n_gpus > 1 and question.sharding not in SHARDS_WEIGHTS:
+        yield f"{question.n_gpus} cards with FSDP", {"sharding": "fsdp"}
     for words, settings in _more(question, "zero3"):
         yield f"{words} with ZeRO-3", settings
 

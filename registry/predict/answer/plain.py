@@ -32,7 +32,10 @@ def format_question(question: Question) -> str:
     """Return a question in a line."""
     model = question.model
     size = f" ({model.n_params / 1e9:.3g} B parameters)"  # so that a wrong model is noticed
-    cards = f" on {question.n_gpus} x {question.gpu.gpu_id}" if question.gpu else ""
+    n_gpus, n_nodes = question.n_gpus, question.n_nodes or 1
+    of = f" x {question.gpu.gpu_id}" if question.gpu else " cards"
+    cards = f" on {n_gpus}{of}" if question.gpu or n_gpus > 1 else ""
+    cards += f" in {n_nodes} hosts" if n_nodes > 1 else ""
     return (
         f"{model.model_id}{size}, {question.label}, seq_len {question.seq_len}, "
         f"batch {question.micro_batch_size}{cards}"

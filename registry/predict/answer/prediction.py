@@ -161,7 +161,8 @@ def estimate_cost(
     if n_samples is None:
         return Cost(step, None, None, None)
     parallel = 1 if question.sharding == "device_map" else question.n_gpus
-    epoch = _scaled(batch, n_samples / (question.micro_batch_size * parallel))
+    n_sequences = n_samples / question.samples_per_sequence
+    epoch = _scaled(batch, n_sequences / (question.micro_batch_size * parallel))
     hours = _scaled(epoch, n_epochs * question.n_gpus / 3600)
     money = None if price_per_gpu_hour is None else _scaled(hours, price_per_gpu_hour)
     return Cost(step, epoch, hours, money)

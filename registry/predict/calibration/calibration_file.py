@@ -53,7 +53,7 @@ def parse_calibration(
 ) -> Calibration:
     """Return the calibration that a JSON text holds; raise QuestionError where it is none.
 
-    Of ``runs``, those that it does not hold count as evidence besides.
+    ``runs`` are the user's own; those that it does not hold count as evidence besides.
     """
     way_out = "write it again with `registry calibrate`"
     try:
@@ -187,7 +187,8 @@ def _unpack(document: dict[str, Any], runs: Iterable[ObservedRun]) -> Calibratio
     known = tuple(_computed(document["observations"], models, gpus))
     usual = unpack_usual(document["usual"])
     ids = {one.observation_id for one in known}
-    new = [one for one in runs if one.observation_id not in ids]
+    own = list(runs)
+    new = [one for one in own if one.observation_id not in ids]
     every = (*known, *(replace(one, settled=settle(one, usual)) for one in new))
     seen = every if len(new) <= _MOST_NEW else known
     return Calibration(
@@ -195,6 +196,7 @@ def _unpack(document: dict[str, Any], runs: Iterable[ObservedRun]) -> Calibratio
         memory=_unpack_fit(document["memory"], lambda: thin(memory_rows(seen)), MEMORY),
         time=_unpack_fit(document["time"], lambda: thin(time_rows(seen)), TIME),
         usual=usual,
+        own_ids=frozenset(one.observation_id for one in own),
         newer=frozenset(one.observation_id for one in new),
     )
 

@@ -244,7 +244,8 @@ class Calibration:
     usual: Usual
     #: What a dry run of the question at hand says, where one was made.
     executed: Executed | None = None
-    #: Ids of the user's own runs that it was not fitted on: they count as evidence.
+    #: Ids of the user's own runs, and of those that it was not fitted on: they count as evidence.
+    own_ids: frozenset[str] = frozenset()
     newer: frozenset[str] = frozenset()
 
     @property
@@ -255,7 +256,7 @@ class Calibration:
     @cached_property
     def stacks(self) -> Stacks:
         """Stacks that have measured a model and kind of training."""
-        return collect_stacks(self.observations, self.newer)
+        return collect_stacks(self.observations, self.own_ids)
 
 
 def calibrate(observations: Iterable[ObservedRun]) -> Calibration:

@@ -73,15 +73,15 @@ class Stacks:
         return [Plausible(1.0, complete_like(question, run))]
 
 
-def collect_stacks(observations: Iterable[ObservedRun], newer: Container[str] = ()) -> Stacks:
-    """Return the stacks that have measured; ``newer`` are the ids of the user's own runs."""
+def collect_stacks(observations: Iterable[ObservedRun], own_ids: Container[str] = ()) -> Stacks:
+    """Return the stacks that have measured; ``own_ids`` are those of the user's own runs."""
     found: dict[Kin, dict[str, None]] = defaultdict(dict)
     own: dict[tuple[Kin, str | None], Question] = {}
     for seen in observations:
         if seen.measured_memory and seen.question.stack:
             kin, stack = kin_of(seen.question), seen.question.stack
             found[kin][stack] = None
-            if seen.observation_id in newer:
+            if seen.observation_id in own_ids:
                 own[kin, stack] = seen.learned
     return Stacks({kin: tuple(sorted(stacks)) for kin, stacks in found.items()}, own)
 
@@ -131,8 +131,11 @@ class OpenMixture:
 
 
 def group_of(question: Question) -> str:
-    """Return the group whose held-out answers say how far an interval reaches."""
-    alone = question.sharding in (None, "none") and question.offload in (None, "none")
+    """Return the group whose held-out answers say how far an interval reaches.
+
+    Under DDP, each device holds what one device alone does.
+    """
+    alone = question.sharding in (None, "none", "ddp") and question.offload in (None, "none")
     return GROUPS[0] if alone and not question.full else GROUPS[1]
 
 

@@ -43,6 +43,7 @@ _FIXED: Final[Mapping[str, Choices]] = {
     "attention": (("flash2", 0.93), ("eager", 0.07)),
     "loss_kernel": (("whole", 0.9), ("chunked", 0.05), ("liger", 0.05)),
     "longest_sample": ((FILLED, 0.8), (_SHORT, 0.2)),
+    "vocab_size": ((151_936, 0.4), (32_000, 0.4), (262_144, 0.2)),
 }
 _SETTINGS: Final = (*_COUNTED, *_FIXED)
 #: What counting starts from, in sources: a value that nobody states is still possible.
@@ -78,7 +79,29 @@ class Usual:
 
     def of(self, question: Question, setting: str) -> Choices:
         """Return the values of a setting for the kind of training that is asked about."""
+        if setting == "adapters":
+            return _adapters_of(question, self.choices[kind_of(question), setting])
+        if setting == "vocab_size":
+            return _vocabularies_of(question)
         return _FIXED.get(setting) or self.choices[kind_of(question), setting]
+
+
+def _adapters_of(question: Question, choices: Choices) -> Choices:
+    """Return ranks and target modules, the one that the question states in place of all others."""
+    weights: dict[Any, float] = defaultdict(float)
+    for (rank, targets), weight in choices:
+        modules = question.lora_target_modules or targets
+        weights[question.lora_rank or rank, modules] += weight
+    return tuple(sorted(weights.items(), key=lambda item: -item[1]))
+
+
+def _vocabularies_of(question: Question) -> Choices:
+    """Return the vocabularies that a model of its size may have: embeddings are not most of it."""
+    choices = _FIXED["vocab_size"]
+    row = question.model.hidden_size
+    kept = [(size, w) for size, w in choices if 4 * size * row <= question.model.n_params]
+    whole = sum(weight for _, weight in kept)
+    return tuple((size, w / whole) for size, w in kept) or ((question.model.vocab_size, 1.0),)
 
 
 KINDS: Final = ("full", "adapters", "quantized")
@@ -148,13 +171,15 @@ def open_settings(question: Question) -> tuple[str, ...]:
 
 def _is_open(question: Question, setting: str) -> bool:
     if setting == "adapters":
-        stated = question.trainable_params or question.lora_rank
-        return not question.full and stated is None
+        stated = question.lora_rank is not None and question.lora_target_modules is not None
+        return not (question.full or question.trainable_params or stated)
     if setting == "param_dtype":
         return question.param_dtype is None and not question.quantized and not question.deepspeed
     if setting == "longest_sample":
         filled = question.packing or question.length_distribution == "full"
         return question.longest_sample is None and not filled and question.seq_len > _SHORT
+    if setting == "vocab_size":
+        return question.model.open_vocabulary
     if setting == "optimizer":
         return question.optimizer is None and (question.full or question.trains_embeddings)
     return getattr(question, setting) is None
@@ -163,13 +188,14 @@ def _is_open(question: Question, setting: str) -> bool:
 def fields_of(question: Question, setting: str, value: Any) -> dict[str, Any]:
     """Return the fields of a question that a value of a setting stands for.
 
-    Target modules that the question states stay as they are.
+    A rank or target modules that the question states stay as they are.
     """
+    if setting == "vocab_size":
+        return {"model": question.model.with_vocabulary(value)} if value else {}
     if setting != "adapters":
         return {setting: value}
-    rank, targets = value
-    stated = question.lora_target_modules is not None
-    return {"lora_rank": rank} if stated else {"lora_rank": rank, "lora_target_modules": targets}
+    named = dict(zip(("lora_rank", "lora_target_modules"), value, strict=True))
+    return {name: each for name, each in named.items() if getattr(question, name) is None}
 
 
 def complete(question: Question, usual: Usual) -> list[Plausible]:

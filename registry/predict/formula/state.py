@@ -260,5 +260,5 @@ def runtime(question: Question) -> list[Term]:
     elif question.n_gpus > 1 and question.sharding in (None, "none", "ddp"):
         rest = question.trained_params - question.adapter_params
         bucket = rest * weight_bytes(question) + question.adapter_params * _FP32_BYTES
-        terms.append(Term("ddp_buckets", "context", float(bucket), 0.5))
+        terms.append(Term("ddp_buckets", "gradients", float(bucket), 0.5))
     return terms

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from registry.errors import QuestionError
 from registry.predict.formula.flops import count_flops
 from registry.predict.formula.term import Term
-from registry.predict.sharding import SHARDS_WEIGHTS
+from registry.predict.sharding import FSDP, SHARDS_WEIGHTS
 
 if TYPE_CHECKING:
     from registry.predict.architecture import Accelerator
@@ -21,6 +21,10 @@ LAUNCH_SECONDS, ADAPTER_LAUNCH_SECONDS = 0.0008, 0.0005
 DEFAULT_PEAK_FLOPS, DEFAULT_BANDWIDTH = 312e12, 2.0e12
 #: Bytes a second between devices: over NVLink (A100's and H100's SXM boards), over PCI Express.
 NVLINK, PCI_EXPRESS = 2e11, 1.2e10
+#: Bytes a second between hosts, for each device: with a port of 400 Gb/s to each (NVIDIA DGX H100
+#: User Guide, table 6: eight ports of ConnectX-7 for eight cards), with one of 200 Gb/s (DGX A100);
+#: else what PCI Express gives.
+NETWORK_400G, NETWORK_200G = 5e10, 2.5e10
 #: Bytes a second to the host, and what a host's memory gives an optimizer.
 HOST_LINK, HOST_MEMORY = 1.2e10, 2.5e10
 #: Times that a quantized weight costs more than the reading and writing of its values.
@@ -56,15 +60,24 @@ def _bandwidth(question: Question) -> float:
 
 
 def _link(question: Question) -> float:
-    if (question.n_nodes or 1) > 1:
-        return PCI_EXPRESS  # the network between hosts is no faster
+    """Return the bytes a second between the devices of one host."""
     if question.interconnect:
         return NVLINK if question.interconnect in ("nvlink", "nvswitch") else PCI_EXPRESS
     return NVLINK if question.gpu and _is_on_a_board(question.gpu) else PCI_EXPRESS
 
 
-#: Memory bandwidth from which on a card is one of several on a board that links them.
-_BOARD_BANDWIDTH = 2.1e12
+def _network(question: Question) -> float:
+    """Return the bytes a second between hosts for each device: boards have a port for each."""
+    gpu = question.gpu
+    if gpu is None or not _is_on_a_board(gpu):
+        return PCI_EXPRESS
+    bandwidth = gpu.memory_bandwidth_bytes_per_second or 0.0
+    return NETWORK_400G if bandwidth >= _FAST_BANDWIDTH else NETWORK_200G
+
+
+#: Memory bandwidth from which on a card is one of several on a board that links them, and from
+#: which on (H100 SXM, MI300X and later) the board has ports of 400 Gb/s.
+_BOARD_BANDWIDTH, _FAST_BANDWIDTH = 2.1e12, 3e12
 #: Forms of such cards that come alone.
 _ALONE = ("pcie", "nvl")
 #: Memory from which on a card whose bandwidth is not known is taken for one on a board.
@@ -92,7 +105,7 @@ def _compute(question: Question) -> list[Term]:
     flops = count_flops(question, question.mean_sample_tokens)
     work = flops.hardware / (EFFICIENCY * _peak(question))
     launch = LAUNCH_SECONDS + ADAPTER_LAUNCH_SECONDS * (not question.full)
-    hooks = 2 if question.sharding in ("zero3", "fsdp") else 1
+    hooks = 2 if question.sharding in ("zero3", *FSDP) else 1
     launched = launch * hooks * _passes(question) * question.model.n_layers
     moved = _elementwise_bytes(question) / _bandwidth(question)
     busy = work + moved
@@ -175,12 +188,11 @@ def _communicate(question: Question, busy: float) -> list[Term]:
     """
     if question.n_gpus == 1 or question.sharding == "device_map":
         return []
-    share = (question.n_gpus - 1) / question.n_gpus
-    steps = question.setting("grad_accum_steps")
-    reduced = 8.0 * question.trained_params * share / _link(question) / steps
+    steps, passes = question.setting("grad_accum_steps"), _passes(question) - 1
+    reduced = 8.0 * question.trained_params * _reduce_seconds(question) / steps
     gathered = 0.0
     if question.sharding in SHARDS_WEIGHTS and not question.offloads_params:
-        gathered = 2.0 * question.model.n_params * (_passes(question) - 1) * share / _link(question)
+        gathered = 2.0 * question.model.n_params * passes * _gather_seconds(question)
     crossing = reduced + gathered
     if not crossing:
         return []
@@ -189,6 +201,31 @@ def _communicate(question: Question, busy: float) -> list[Term]:
         Term("reduce", "communication", reduced * shown, 0.8),
         Term("gather", "communication", gathered * shown, 0.7),
     ]
+
+
+def _gather_seconds(question: Question) -> float:
+    """Seconds that a byte of the weights takes to be gathered: by HSDP within the host."""
+    devices = question.shards(SHARDS_WEIGHTS)
+    return (devices - 1) / devices / _slowest_link(question, devices)
+
+
+def _reduce_seconds(question: Question) -> float:
+    """Seconds that a byte of the gradients takes to be reduced over all devices.
+
+    HSDP reduces it within the host, and then the share of each device over the hosts.
+    """
+    devices = question.n_gpus
+    if question.sharding != "hsdp":
+        return (devices - 1) / devices / _slowest_link(question, devices)
+    hosts, inside = question.n_nodes or 1, question.shards(SHARDS_WEIGHTS)
+    between = (hosts - 1) / hosts / inside / _network(question)
+    return (inside - 1) / inside / _link(question) + between
+
+
+def _slowest_link(question: Question, devices: int) -> float:
+    """Return the bytes a second of the slowest link in a ring of so many devices."""
+    crosses = devices > question.n_gpus // (question.n_nodes or 1)
+    return min(_network(question), _link(question)) if crosses else _link(question)
 
 
 def _offload(question: Question) -> list[Term]:

@@ -12,6 +12,7 @@ from registry.predict.answer.frontier import find_frontier, parse_axes
 from registry.predict.answer.prediction import judge, predict_memory
 from registry.predict.answer.switches import explain
 from registry.predict.formula.peak_memory import GIB
+from registry.predict.question import check_question
 
 if TYPE_CHECKING:
     from registry.predict.architecture import Accelerator
@@ -47,6 +48,16 @@ def test_full_training_that_needs_several_hosts_is_told_so(
     many = [one for one in changed if one.get("sharding") == "zero3"]
     assert many
     assert all(one["n_gpus"] >= 16 and one["n_nodes"] == one["n_gpus"] // 8 for one in many)
+
+
+def test_full_training_on_several_cards_is_told_to_spread_over_them(
+    ask: Ask, calibration: Calibration
+) -> None:
+    stated = {"gradient_checkpointing": True, "attention": "flash2", "loss_kernel": "chunked"}
+    question = ask("qwen2.5-14b", "h100-sxm5-80gb", method="full", n_gpus=8, **stated)
+    assert any("each is taken to hold all of the model" in one for one in check_question(question))
+    remedies = {one.what: dict(one.settings) for one in collect_remedies(question, calibration)}
+    assert remedies["8 cards with FSDP"] == {"sharding": "fsdp"}
 
 
 def test_a_leaner_loss_is_a_remedy_where_the_logits_are_what_is_too_large(

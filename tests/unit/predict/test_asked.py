@@ -19,6 +19,7 @@ from registry.predict.asked import (
     parse_number,
     parse_whole,
 )
+from registry.predict.calibration.unstated import open_settings
 from registry.predict.cards import common_gpus
 from registry.predict.question import check_question
 from registry_cli.commands.fit_command import command
@@ -94,12 +95,13 @@ def test_what_a_config_leaves_to_its_family_is_told(catalogue: Catalogue, tmp_pa
 
 def test_what_figures_by_hand_leave_open_is_told(catalogue: Catalogue) -> None:
     asked = ask(params="2.1B", layers=30)
-    (taken,) = build_question(asked, catalogue).model.taken
-    assert taken.startswith("a vocabulary of 32,000 (--vocab) and a width of 2,304 (--hidden): ")
-    (taken,) = build_question(replace(asked, hidden=2304), catalogue).model.taken
-    assert taken.startswith("a vocabulary of 32,000 (--vocab): taken as llama's")
-    stated = replace(asked, hidden=2304, vocab=151_936)
-    assert build_question(stated, catalogue).model.taken == ()
+    question = build_question(asked, catalogue)
+    (taken,) = question.model.taken
+    assert taken.startswith("a width of 2,304 (--hidden): taken as llama's")
+    assert "vocab_size" in open_settings(question)
+    stated = build_question(replace(asked, hidden=2304, vocab=151_936), catalogue)
+    assert stated.model.taken == ()
+    assert "vocab_size" not in open_settings(stated)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +117,9 @@ def test_what_figures_by_hand_leave_open_is_told(catalogue: Catalogue) -> None:
         ({"model": "qwen-7b", "seq_len": "4q"}, "seq_len: found '4q'; expected a whole number"),
         ({"params": "2.1", "layers": 30}, "params: found '2.1'; expected the parameters of a deco"),
         ({"params": "8e9"}, "--params needs --layers; or give --config config.json"),
+        ({"model": "qwen-7b", "layers": 20}, "found --layers without --params; expected them to"),
+        ({"model": "qwen-7b", "method": "dpo"}, "method: found 'dpo', which is an objective: "),
+        ({"model": "qwen-7b", "quant_method": "awq"}, "quant_method awq: found no bits; expected"),
     ],
 )
 def test_what_is_not_known_is_refused(
@@ -138,6 +143,7 @@ def test_no_whole_number_is_refused(text: str) -> None:
 
 def test_numbers_are_read_as_people_write_them() -> None:
     assert [parse_whole(text, "x") for text in ("4k", "0.5k", "1e4", 7)] == [4096, 512, 10_000, 7]
+    assert parse_whole("10k", "samples", thousand=1000) == 10_000
     assert [parse_number(text, "x") for text in ("8B", "1.5b", "70e9", 3)] == [8e9, 1.5e9, 7e10, 3]
 
 

@@ -256,6 +256,32 @@ def test_between_hosts_gradients_cross_the_network() -> None:
     assert seconds(inside.changed(n_nodes=2))["reduce"] > seconds(inside)["reduce"]
 
 
+@pytest.mark.usefixtures("links")
+def test_hsdp_gathers_within_a_host_and_reduces_shares_between_them() -> None:
+    question = full(n_gpus=4, n_nodes=2, sharding="hsdp", interconnect="nvlink")
+    terms = seconds(question)
+    gathered = 2 * 2000 * 3 / 2 / FAST_LINK
+    reduced = 8 * 2000 * (1 / 2 / FAST_LINK + 1 / 2 / 2 / SLOW_LINK) / 5
+    share = waits(question, gathered + reduced) / (gathered + reduced)
+    assert (terms["gather"], terms["reduce"]) == (near(gathered * share), near(reduced * share))
+
+
+@pytest.mark.usefixtures("links")
+@pytest.mark.parametrize(
+    ("gpu_id", "bandwidth", "times"),
+    [("h100-sxm5-80gb", 3.35e12, 4), ("a100-sxm4-80gb", 2.04e12, 2), ("rtx-4090", 1.0e12, 1)],
+)
+def test_cards_on_boards_have_a_port_each_between_hosts(
+    monkeypatch: pytest.MonkeyPatch, gpu_id: str, bandwidth: float, times: int
+) -> None:
+    monkeypatch.setattr(step_time, "NETWORK_400G", 4 * SLOW_LINK)
+    monkeypatch.setattr(step_time, "NETWORK_200G", 2 * SLOW_LINK)
+    gpu = replace(SLOW, gpu_id=gpu_id, memory_bandwidth_bytes_per_second=bandwidth)
+    question = full(n_gpus=4, n_nodes=2, gpu=gpu)
+    crossing = 8 * 2000 * 3 / 4 / (times * SLOW_LINK) / 5
+    assert seconds(question)["reduce"] == near(waits(question, crossing))
+
+
 def test_samples_that_are_shorter_on_average_take_less_time_and_attention() -> None:
     question = lora(mean_tokens=8)
     shorter = 2 * 1600 * 16 + 2 * 3 * 8 * 8 * 16

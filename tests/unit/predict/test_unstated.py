@@ -9,6 +9,7 @@ import pytest
 
 from registry.predict.answer.assumed import collect_assumptions
 from registry.predict.answer.prediction import predict_memory
+from registry.predict.architecture import architecture_from_figures
 from registry.predict.calibration.unstated import (
     complete,
     count_usual,
@@ -17,6 +18,7 @@ from registry.predict.calibration.unstated import (
     settle,
     unpack_usual,
 )
+from registry.predict.question import Question
 
 if TYPE_CHECKING:
     from registry.predict.calibration.intervals import Calibration
@@ -52,6 +54,28 @@ def test_modules_that_are_stated_stay(ask: Ask, calibration: Calibration) -> Non
     assert {one.question.lora_target_modules for one in complete(question, calibration.usual)} == {
         ("o_proj",)
     }
+
+
+def test_a_rank_that_is_stated_leaves_its_modules_open(ask: Ask, calibration: Calibration) -> None:
+    question = ask("qwen-7b", lora_rank=128)
+    assert "adapters" in open_settings(question)
+    found = complete(question, calibration.usual)
+    assert {one.question.lora_rank for one in found} == {128}
+    modules = {one.question.lora_target_modules for one in found}
+    assert modules == {("q_proj", "v_proj"), ("all-linear",)}
+    assert len(calibration.usual.of(question, "adapters")) == len(modules)
+
+
+def test_a_model_by_its_figures_may_have_any_vocabulary_that_it_has_room_for(
+    calibration: Calibration,
+) -> None:
+    def sizes(n_params: int, n_layers: int) -> set[int]:
+        question = Question(architecture_from_figures(n_params, n_layers))
+        assert predict_memory(question, calibration).meanings is not None
+        return {one.question.model.vocab_size for one in complete(question, calibration.usual)}
+
+    assert sizes(12_000_000_000, 48) == {32_000, 151_936, 262_144}
+    assert sizes(600_000_000, 20) == {32_000}
 
 
 @pytest.mark.parametrize("setting", ["gradient_checkpointing", "attention", "lora_rank"])
