@@ -10,9 +10,9 @@ from registry.errors import QuestionError
 from registry.predict.answer.prediction import (
     DOES_NOT_FIT,
     FITS,
-    estimate_cost,
     judge,
     predict_memory,
+    predict_samples,
 )
 from registry.predict.answer.verdict import decide
 from registry.predict.calibration.fit_rows import USABLE
@@ -291,20 +291,18 @@ def collect_cards(
     """Return the verdict on each card, the smallest first, and how fast it is."""
     figure = predict_memory(question.changed(gpu=None), calibration).figure
     cards = sorted(gpus, key=lambda gpu: (gpu.memory_bytes, gpu.gpu_id))
-    return [_judge_card(question.changed(gpu=gpu), calibration, figure) for gpu in cards]
+    asked = [question.changed(gpu=gpu) for gpu in cards]
+    seconds = predict_samples(asked, calibration)
+    return [
+        _judge_card(one, calibration, figure, each)
+        for one, each in zip(asked, seconds, strict=True)
+    ]
 
 
-def _judge_card(question: Question, calibration: Calibration, figure: Interval) -> CardVerdict:
+def _judge_card(
+    question: Question, calibration: Calibration, figure: Interval, seconds: Interval | None
+) -> CardVerdict:
     verdict, _ = decide(question, figure, calibration.observations)
     if question.gpu is None or verdict is None:
         raise QuestionError("a card's verdict: found no card; expected one")
-    return CardVerdict(question.gpu, verdict, figure, predict_sample(question, calibration))
-
-
-def predict_sample(question: Question, calibration: Calibration) -> Interval | None:
-    """Return the seconds of a sample, all cards together; None where the speed is not known."""
-    if question.is_split:
-        return None
-    if question.gpu is None or question.gpu.peak_flops(question.compute_dtype) is None:
-        return None
-    return estimate_cost(question, calibration, n_samples=1).seconds_per_epoch
+    return CardVerdict(question.gpu, verdict, figure, seconds)

@@ -7,8 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from registry.errors import QuestionError, did_you_mean
-from registry.predict.answer.advice import predict_sample
-from registry.predict.answer.prediction import FITS, judge, predict_memory
+from registry.predict.answer.prediction import FITS, judge, predict_memory, predict_samples
 from registry.predict.formula.methods import METHODS
 
 if TYPE_CHECKING:
@@ -141,4 +140,5 @@ def _undominated(points: Sequence[dict[str, int]]) -> list[dict[str, int]]:
 
 def _point(question: Question, calibration: Calibration, sizes: dict[str, int]) -> FrontierPoint:
     figure = predict_memory(question, calibration).figure
-    return FrontierPoint(tuple(sizes.items()), figure, predict_sample(question, calibration))
+    (seconds,) = predict_samples([question], calibration)
+    return FrontierPoint(tuple(sizes.items()), figure, seconds)

@@ -14,7 +14,7 @@ from registry.predict.calibration.unstated import open_settings
 from registry.predict.formula.peak_memory import PARTS, memory_terms, total
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from registry.predict.calibration.fit_rows import FitRow
     from registry.predict.calibration.intervals import Calibrated, Calibration
@@ -160,12 +160,35 @@ def estimate_cost(
     step = _scaled(batch, question.setting("grad_accum_steps"))
     if n_samples is None:
         return Cost(step, None, None, None)
-    parallel = 1 if question.sharding == "device_map" else question.n_gpus
-    n_sequences = n_samples / question.samples_per_sequence
-    epoch = _scaled(batch, n_sequences / (question.micro_batch_size * parallel))
+    epoch = _scaled(batch, n_samples / _samples_at_a_time(question))
     hours = _scaled(epoch, n_epochs * question.n_gpus / 3600)
     money = None if price_per_gpu_hour is None else _scaled(hours, price_per_gpu_hour)
     return Cost(step, epoch, hours, money)
+
+
+def _samples_at_a_time(question: Question) -> float:
+    """Return how many samples all cards together train on in the time of a micro-batch."""
+    parallel = 1 if question.sharding == "device_map" else question.n_gpus
+    return question.samples_per_sequence * question.micro_batch_size * parallel
+
+
+def predict_samples(
+    questions: Sequence[Question], calibration: Calibration
+) -> list[Interval | None]:
+    """Return the seconds of a sample, all cards together; None where the speed is not known."""
+    known = [one for one in questions if _has_known_speed(one)]
+    batches = calibration.time.predict_many([time_row(one) for one in known]) if known else []
+    found = {
+        id(one): _scaled(batch, 1 / _samples_at_a_time(one))
+        for one, batch in zip(known, batches, strict=True)
+    }
+    return [found.get(id(one)) for one in questions]
+
+
+def _has_known_speed(question: Question) -> bool:
+    gpu = question.gpu
+    known = gpu is not None and gpu.peak_flops(question.compute_dtype) is not None
+    return known and not question.is_split
 
 
 def _scaled(figure: Interval, factor: float) -> Interval:

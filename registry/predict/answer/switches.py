@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QuestionError
-from registry.predict.answer.advice import LEAN_LOSSES, predict_sample
-from registry.predict.answer.prediction import predict_memory
+from registry.predict.answer.advice import LEAN_LOSSES
+from registry.predict.answer.prediction import predict_memory, predict_samples
 from registry.predict.calibration.fit_rows import memory_row
 from registry.predict.question import DEFAULTS
 
@@ -67,10 +67,11 @@ def explain(question: Question, calibration: Calibration) -> Explanation:
     likeliest = question if meanings is None else meanings.plausible[0].question
     base = likeliest.changed(stack=question.stack)
     peak = _likeliest_peak(base, calibration)
-    sample = predict_sample(base, calibration)
+    turned = list(_turned(base))
+    asked = [base, *(changed for _, changed, _ in turned)]
+    sample, *each = predict_samples(asked, calibration)
     switches = []
-    for what, changed, settings in _turned(base):
-        seconds = predict_sample(changed, calibration)
+    for (what, changed, settings), seconds in zip(turned, each, strict=True):
         ratio = seconds.value / sample.value if seconds and sample else None
         more = _likeliest_peak(changed, calibration) - peak
         switches.append(Switch(what, tuple(settings.items()), more, ratio))

@@ -84,11 +84,15 @@ class Design:
         """Logarithms of the tokens."""
         return np.log([row.size for row in self.rows])
 
-    def numbers(self, level: str, nothing: int) -> Floats:
-        """Return each row's group as a number; ``nothing`` for none or one never met."""
-        known = self.codes.get(level, {})
-        groups = [row.groups.get(level) for row in self.rows]
-        return np.array([nothing if g is None else known.get(g, nothing) for g in groups])
+    @cached_property
+    def numbers(self) -> dict[str, Floats]:
+        """Each row's group as a number, by level; -1 for none or one never met."""
+        found = {}
+        for level, known in self.codes.items():
+            groups = [row.groups.get(level) for row in self.rows]
+            numbers = [-1 if group is None else known.get(group, -1) for group in groups]
+            found[level] = np.array(numbers, dtype=float)
+        return found
 
 
 def covariance(left: Design, right: Design, prior: Prior) -> Floats:
@@ -107,8 +111,10 @@ def covariance(left: Design, right: Design, prior: Prior) -> Floats:
 
 def _same(left: Design, right: Design, level: str) -> Floats:
     """Return 1 where two rows share a group of this level."""
-    a, b = left.numbers(level, -1), right.numbers(level, -2)
-    found: Floats = (a[:, None] == b[None, :]).astype(float)
+    if level not in right.codes:
+        return np.zeros((len(left.rows), len(right.rows)))
+    a, b = left.numbers[level][:, None], right.numbers[level][None, :]
+    found: Floats = ((a == b) & (a >= 0)).astype(float)
     return found
 
 

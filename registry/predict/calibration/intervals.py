@@ -82,9 +82,19 @@ class Calibrated:
 
     def predict(self, row: FitRow) -> Interval:
         """Return what to expect of a row, with its 90 % interval."""
-        mean, deviation = self.fit.predict(row)
+        return self.predict_many([row])[0]
+
+    def predict_many(self, rows: Sequence[FitRow]) -> list[Interval]:
+        """Return what to expect of each row, with its 90 % interval."""
+        means, deviations = self.fit.predict_many(rows)
+        return [
+            interval(float(mean), float(deviation), self._reach(row))
+            for row, mean, deviation in zip(rows, means, deviations, strict=True)
+        ]
+
+    def _reach(self, row: FitRow) -> float:
         reach = self.reach[nearness(row, self.known)]
-        return interval(mean, deviation, reach.get(str(row.groups.get("stack")), reach[""]))
+        return reach.get(str(row.groups.get("stack")), reach[""])
 
     def nearness(self, row: FitRow) -> str:
         """Return how near the nearest row is: row, model or source."""

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from registry.predict.calibration.fit_rows import memory_row
+from registry.predict.calibration.fit_rows import groups_of, memory_row
 from registry.predict.calibration.mixture import Component, Interval, Mixture, plain_interval
 from registry.predict.calibration.unstated import Plausible, complete, complete_like, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
+    from registry.predict.calibration.fit_rows import FitRow
     from registry.predict.calibration.gaussian_process import Fit
     from registry.predict.calibration.runs import ObservedRun
     from registry.predict.calibration.unstated import Usual
@@ -65,12 +66,10 @@ class Stacks:
         shares = _LIKELY / len(first), (1 - _LIKELY) / len(others)
         return [(one, shares[0]) for one in first] + [(one, shares[1]) for one in others]
 
-    def meanings(self, question: Question, stack: str | None, usual: Usual) -> list[Plausible]:
-        """Return what a question may mean on a stack: on the user's own, what was run there."""
+    def own_meaning(self, question: Question, stack: str | None) -> Question | None:
+        """Return what a question means on the user's own stack: what was run there; else None."""
         run = self.own.get((kin_of(question), stack))
-        if run is None:
-            return complete(question, usual)
-        return [Plausible(1.0, complete_like(question, run))]
+        return None if run is None else complete_like(question, run)
 
 
 def collect_stacks(observations: Iterable[ObservedRun], own_ids: Container[str] = ()) -> Stacks:
@@ -100,13 +99,13 @@ class OpenMixture:
         Samples that are shorter than asked for lower the lower end alone: who asks for a length
         wants to know whether that fits.
         """
-        found = plain_interval(self.mixture, _MIDDLE)
         longest = max(one.question.longest for one in self.plausible)
         filled = [one for one in self.plausible if one.question.longest == longest]
-        if len(filled) == len(self.plausible):
-            return found
         full = plain_interval(self.given(filled), _MIDDLE)
-        return Interval(full.value, min(full.low, found.low), full.high)
+        if len(filled) == len(self.plausible):
+            return full
+        low = self.mixture.quantile((1 - _MIDDLE) / 2)
+        return Interval(full.value, min(full.low, low), full.high)
 
     @property
     def mixture(self) -> Mixture:
@@ -150,15 +149,25 @@ def mix(
 
     Of the device's memory, unless ``memory_kind`` names what is asked for.
     """
-    plausible = [
-        Plausible(one.weight * share, one.question.changed(stack=stack))
-        for stack, share in stacks.likely(question)
-        for one in stacks.meanings(question, stack, usual)
-    ]
-    rows = [memory_row(one.question, memory_kind=memory_kind) for one in plausible]
+    plausible, rows = [], []
+    usually = _with_rows(complete(question, usual), memory_kind)
+    for stack, share in stacks.likely(question):
+        own = stacks.own_meaning(question, stack)
+        meanings = usually if own is None else _with_rows([Plausible(1.0, own)], memory_kind)
+        for one, row in meanings:
+            asked = one.question.changed(stack=stack)
+            plausible.append(Plausible(one.weight * share, asked))
+            rows.append(replace(row, groups=groups_of(asked)))
     means, deviations = fit.predict_many(rows)
     components = tuple(
         Component(one.weight, float(mean), math.log1p(float(deviation / mean)))
         for one, mean, deviation in zip(plausible, means, deviations, strict=True)
     )
     return OpenMixture(tuple(plausible), components)
+
+
+def _with_rows(
+    meanings: Iterable[Plausible], memory_kind: str | None
+) -> list[tuple[Plausible, FitRow]]:
+    """Return meanings with the rows that ask for their memory, which no stack's name changes."""
+    return [(one, memory_row(one.question, memory_kind=memory_kind)) for one in meanings]
