@@ -68,8 +68,8 @@ MEMORY = Prior(
     local=0.04,
     reach=2.0,
     noise=0.02,
-    # what one stack's peaks are off by says nothing of another's: held out whole, sources were
-    # answered best by the formula alone
+    # what one stack is off by says nothing of another's: held out whole, sources were answered
+    # best by the formula alone
     shared=0.0,
 )
 TIME = Prior(
@@ -84,7 +84,7 @@ TIME = Prior(
     local=0.05,
     reach=2.0,
     noise=0.04,
-    shared=0.5,
+    shared=0.0,
 )
 #: Share of a card's memory that a process can have.
 USABLE = 0.98

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 #: Share of the dense peak that large matrix products reach in training.
 EFFICIENCY = 0.7
-#: Seconds that Python needs to launch a layer's kernels in one pass, and what adapters add.
-LAUNCH_SECONDS, ADAPTER_LAUNCH_SECONDS = 0.0008, 0.0005
+#: Seconds that Python needs to launch a layer's kernels in one pass, and what adapters add: between
+#: what fast hosts take and the three times as much of the host of `gpu-sweep`.
+LAUNCH_SECONDS, ADAPTER_LAUNCH_SECONDS = 0.0012, 0.0005
 #: Dense peak and memory bandwidth taken for a card whose own are not known: an A100's.
 DEFAULT_PEAK_FLOPS, DEFAULT_BANDWIDTH = 312e12, 2.0e12
 #: Bytes a second between devices: over NVLink (A100's and H100's SXM boards), over PCI Express.

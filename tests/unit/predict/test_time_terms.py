@@ -88,12 +88,12 @@ def test_without_checkpointing_there_are_three_passes() -> None:
 @pytest.mark.parametrize(
     ("settings", "launched"),
     [
-        ({}, 0.0013 * 4 * 3),
-        ({"gradient_checkpointing": False}, 0.0013 * 3 * 3),
-        ({"sharding": "zero3"}, 0.0013 * 2 * 4 * 3),
-        ({"sharding": "fsdp"}, 0.0013 * 2 * 4 * 3),
-        ({"sharding": "zero2"}, 0.0013 * 4 * 3),
-        ({"method": "full", "lora_rank": None}, 0.0008 * 4 * 3),
+        ({}, 0.0017 * 4 * 3),
+        ({"gradient_checkpointing": False}, 0.0017 * 3 * 3),
+        ({"sharding": "zero3"}, 0.0017 * 2 * 4 * 3),
+        ({"sharding": "fsdp"}, 0.0017 * 2 * 4 * 3),
+        ({"sharding": "zero2"}, 0.0017 * 4 * 3),
+        ({"method": "full", "lora_rank": None}, 0.0012 * 4 * 3),
     ],
 )
 def test_a_fast_card_waits_for_the_launching_of_kernels(
@@ -106,7 +106,7 @@ def test_a_fast_card_waits_for_the_launching_of_kernels(
 
 
 def test_launching_and_computing_overlap_as_a_smooth_maximum() -> None:
-    launched = 0.0013 * 4 * 3
+    launched = 0.0017 * 4 * 3
     peak = LORA_HARDWARE / 0.7 / (launched / 2)  # computing and moving take half of it each
     bandwidth = (6 * 32 * 4 * 3 * 144 + 40 * 32 * 50) / (launched / 2)
     even = Accelerator(
