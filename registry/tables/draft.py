@@ -429,8 +429,9 @@ def _figure_of(
         figure |= {"unit": guess.unit}
     elif guess.lacks_unit:
         figure |= {"default_unit": OPEN, "default_reason": OPEN}
-    if guess.header.clock == "h:mm":
-        figure |= {"read_as": "h:mm", "reason": "the header says h:mm"}
+    if guess.header.clock is not None:
+        clock = guess.header.clock
+        figure |= {"read_as": clock, "reason": f"the header says {clock}"}
     if guess.divide_by is not None and doubt is None:
         of_steps = f"the header says that it is the time of {guess.divide_by:,} steps"
         figure |= {"divide_by": guess.divide_by, "because": of_steps}

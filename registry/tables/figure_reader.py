@@ -10,7 +10,7 @@ from registry.errors import UnitError
 from registry.tables.column_spec import SHARED_METRICS
 from registry.tables.decimal_marks import has_decimal_comma, read_decimal_commas
 from registry.tables.header import parse_rate_unit
-from registry.tables.header_check import check_scope
+from registry.tables.header_check import check_clock, check_scope
 from registry.tables.report import ReportedFigure
 from registry.units import TIME_OF, figures_in, parse_duration, parse_quantity, parse_totals
 from registry.units.number import NUMBER
@@ -67,7 +67,9 @@ def read_figure(part: FigureText, hardware: Hardware, values: Values) -> ReadFig
     if figure.decimal == ",":
         part = replace(part, text=read_decimal_commas(part.text, where=part.where))
     scope = _scope(part, hardware)
-    problem = check_scope(part.column, figure, scope, hardware.n_gpus)
+    problem = check_scope(part.column, figure, scope, hardware.n_gpus) or check_clock(
+        part.column, figure, part.text
+    )
     if problem:
         raise UnitError(f"{part.where}: {problem}")
     _validate_thousands(part)

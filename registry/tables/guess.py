@@ -275,7 +275,8 @@ def guess_metric(text: str) -> Guess:
     header = read_header(text)
     named = next((m for m, pattern in _METRICS if re.search(pattern, text.lower())), None)
     metric = _RATES.get(header.unit or "") or named
-    is_unit_of_it = metric == "peak_memory" and header.dimension == "memory"
+    dimension = {"peak_memory": "memory", "total_time": "duration", "step_time": "duration"}
+    is_unit_of_it = header.dimension == dimension.get(metric or "", "rate")
     unit = header.unit if is_unit_of_it or header.dimension == "rate" else None
     return Guess(metric=metric, unit=unit if metric else None, header=header, is_figures=True)
 

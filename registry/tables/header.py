@@ -23,7 +23,12 @@ _SECOND: Final = "s|sec|secs|second|seconds|秒"
 _BRACKETED: Final = re.compile(
     r"[(\[{\uff08\u3010]([^()\[\]{}\uff08\uff09\u3010\u3011]{1,60})[)\]}\uff09\u3011]"
 )
-_CLOCK: Final = re.compile(r"\bh{1,2}:mm(?P<seconds>:ss)?\b|\b(?P<minutes>mm?:ss)\b", re.IGNORECASE)
+_CLOCK: Final = re.compile(
+    r"\b(?:d{1,2}:h{1,2}(?::m{1,2}(?::s{1,2})?)?|h{1,2}:m{1,2}(?::s{1,2})?|m{1,2}:s{1,2})\b",
+    re.IGNORECASE,
+)
+_HOURS: Final = re.compile(r"\b(?:h|hrs?|hours?)\b|小时", re.IGNORECASE)
+_DAYS: Final = re.compile(r"\b(?:d|days?)\b|天", re.IGNORECASE)
 _PER_DEVICE: Final = re.compile(
     rf"\b(?:per|each)[ _-]?(?:{_DEVICE})\b|/ ?(?:{_DEVICE})\b|每卡|单卡"
     r"|(?:\bone|\bsingle)[ -]gpu\b",
@@ -67,12 +72,14 @@ class Header:
     """What a header says; None or false for what it does not.
 
     ``unit`` is a symbol of the contract (``GiB``, ``min``, ``token/s``, ``TFLOP/s``) of the
-    ``dimension`` memory, duration, rate or flops.
+    ``dimension`` memory, duration, rate or flops. ``clock`` is a reading of durations,
+    ``long_unit`` the hours or days that it speaks of anywhere, without a clock.
     """
 
     unit: str | None = None
     dimension: str | None = None
     clock: str | None = None
+    long_unit: str | None = None
     per_gpu: bool = False
     all_gpus: bool = False
     thousands: str | None = None
@@ -93,6 +100,7 @@ def read_header(name: str) -> Header:
         unit=unit,
         dimension=dimension,
         clock=_clock(clock) if clock else None,
+        long_unit=None if clock else _long_unit(name),
         per_gpu=bool(_PER_DEVICE.search(name)) or (unit or "").endswith("/gpu"),
         all_gpus=bool(_ALL_DEVICES.search(name)),
         thousands=thousands[0] if thousands else None,
@@ -100,9 +108,14 @@ def read_header(name: str) -> Header:
 
 
 def _clock(found: re.Match[str]) -> str:
-    if found["minutes"]:
-        return "mm:ss"
-    return "h:mm:ss" if found["seconds"] else "h:mm"
+    """Return the reading of durations that a clock such as ``HH:MM`` names."""
+    first, *rest = found[0].lower().split(":")
+    return ":".join(["mm" if first[0] == "m" else first[0], *(field[0] * 2 for field in rest)])
+
+
+def _long_unit(name: str) -> str | None:
+    """Return the unit, hours or days, in which two fields are no minutes and seconds."""
+    return "day" if _DAYS.search(name) else "h" if _HOURS.search(name) else None
 
 
 def _find_unit(name: str) -> tuple[str | None, str | None]:

@@ -258,6 +258,12 @@ def test_a_total_time_in_a_remark_is_a_figure(importer: Importer) -> None:
             "the clock h:mm in the header and no `read_as: h:mm`",
         ),
         (
+            "Time (dd:hh:mm)",
+            "metric: total_time",
+            "1:12:30",
+            "the clock d:hh:mm in the header and no `read_as: d:hh:mm`",
+        ),
+        (
             "tokens/s (K)",
             "metric: tokens_per_second, unit: token/s",
             "20",
@@ -274,6 +280,32 @@ def test_a_header_that_says_otherwise_is_a_problem(
     assert problem.startswith(f"doc.md, table 1, column '{header}': found {found}")
     columns = f"{{'{header}': {{figure: {{{figure}, despite_header: a misprint}}}}}}"
     assert importer(table(f"|{header}|", f"|{cell}|"), mapping(columns)).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("header", "figure", "way_out"),
+    [
+        ("train_hours", "", "`unit: h`, which makes it h:mm, or `read_as` (one of `mm:ss`, `h:mm`"),
+        ("Hours to train", "", "`unit: h`, which makes it h:mm, or `read_as`"),
+        ("Training time (days)", "", "state `read_as` (one of `mm:ss`, `h:mm`, `d:hh`)"),
+        ("Training time (days)", ", unit: day", "`read_as: h:mm` or `read_as: d:hh`"),
+    ],
+)
+def test_a_clock_below_hours_or_days_is_not_taken_for_minutes(
+    importer: Importer, header: str, figure: str, way_out: str
+) -> None:
+    columns = f"{{'{header}': {{figure: {{metric: total_time{figure}%s}}}}}}"
+    document = table(f"|{header}|", "|1:12|")
+    (problem,) = importer(document, mapping(columns % "")).problems
+    assert way_out in problem
+    found = one(importer(document, mapping(columns % ", read_as: h:mm, reason: so")))
+    assert figures(found) == {"total_time": 4320}
+
+
+def test_hours_are_numbers_and_clocks_alike(importer: Importer) -> None:
+    columns = "{'Time (h)': {figure: {metric: total_time, unit: h}}}"
+    result = importer(table("|Time (h)|", "|6.5|", "|2:30|"), mapping(columns))
+    assert [figures(o)["total_time"] for o in result.submission["observations"]] == [23400, 9000]
 
 
 def test_a_count_in_millions_is_read_by_its_unit(importer: Importer) -> None:
