@@ -435,7 +435,27 @@ def _figure_of(
     if guess.divide_by is not None and doubt is None:
         of_steps = f"the header says that it is the time of {guess.divide_by:,} steps"
         figure |= {"divide_by": guess.divide_by, "because": of_steps}
+    figure |= _factor_of_header(guess)
     return figure | ({"decimal": decimal} if decimal else {})
+
+
+def _factor_of_header(guess: Guess) -> dict[str, Any]:
+    """Return the keys that say in which thousands a header counts, and of what period its rates."""
+    header = guess.header
+    if guess.metric in ("trainable_params", "n_params"):
+        return {"unit": header.counted_in.symbol} if header.counted_in else {}
+    if header.dimension != "rate" or guess.unit is None:
+        return {}
+    factor: dict[str, Any] = {}
+    said = []
+    if header.counted_in is not None:
+        factor["multiply_by"] = header.counted_in.factor
+        said.append(f"counts in {header.counted_in.text!r}")
+    if header.period is not None:
+        seconds = header.period.factor
+        factor["divide_by"] = int(seconds) if seconds.denominator == 1 else float(seconds)
+        said.append(f"says per {header.period.symbol}")
+    return factor | ({"because": f"the header {' and '.join(said)}"} if said else {})
 
 
 def _scopes(guess: Guess) -> str:

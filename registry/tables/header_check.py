@@ -35,7 +35,7 @@ def check_header(column: str, figure: FigureSpec) -> Iterator[str]:
             f"found the clock {header.clock} in the header and no `read_as: {header.clock}`, "
             f"expected both the same; {_WAY_OUT}"
         )
-    yield from _check_thousands(header, figure)
+    yield from _check_factor(header, figure)
 
 
 def _check_unit(header: Header, figure: FigureSpec) -> Iterator[str]:
@@ -72,16 +72,21 @@ def check_clock(column: str, figure: FigureSpec, text: str) -> str | None:
     )
 
 
-def _check_thousands(header: Header, figure: FigureSpec) -> Iterator[str]:
-    """Yield a header's thousands or millions that neither a factor nor a unit of counts says."""
+def _check_factor(header: Header, figure: FigureSpec) -> Iterator[str]:
+    """Yield thousands, or a period, of a header that neither a factor nor a unit of counts says."""
     dimension = _DIMENSIONS.get(figure.canonical_unit)
-    if not header.thousands or dimension not in ("rate", None) or figure.multiply_by is not None:
+    if figure.multiply_by is not None or figure.divide_by is not None:
         return
     is_counted_in_them = dimension is None and (figure.unit or figure.default_unit)
-    if not is_counted_in_them:
+    if header.counted_in and dimension in ("rate", None) and not is_counted_in_them:
         yield (
-            f"found {header.thousands} in the header and no `multiply_by` (nor, of a count, `unit: "
-            f"k` or `M`), expected the figures in ones; {_WAY_OUT}"
+            f"found {header.counted_in.text} in the header and no `multiply_by` (nor, of a count, "
+            f"`unit: {header.counted_in.symbol}`), expected the figures in ones; {_WAY_OUT}"
+        )
+    if header.period and dimension == "rate":
+        yield (
+            f"found a rate per {header.period.symbol} in the header and no `divide_by` "
+            f"({header.period.factor} seconds), expected it per second; {_WAY_OUT}"
         )
 
 

@@ -182,6 +182,48 @@ def test_a_time_of_several_steps_is_divided(name: str, n_steps: int | None) -> N
 
 
 @pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("Throughput (k tokens/s)", 3200),
+        ("Throughput (k tok/s)", 3200),
+        ("Throughput [K tokens/sec]", 3200),
+        ("Throughput (thousand tokens/s)", 3200),
+        ("Thousands of tokens per second", 3200),
+        ("ktok/s", 3200),
+        ("ktok_s", 3200),
+        ("throughput_k_tokens_per_s", 3200),
+        ("tokens/s (K)", 3200),
+        ("Throughput (tokens/s x1000)", 3200),
+        ("tokens per ms", 3200),
+        ("MTokens/s", 3_200_000),
+        ("tokens/s (万)", 32_000),
+        ("tokens/min", 3.2 / 60),
+        ("Throughput (M tokens/day)", 3_200_000 / 86400),
+        ("B tokens/day", 3.2e9 / 86400),
+        ("Total tokens/s", 3.2),
+    ],
+)
+def test_rates_in_thousands_and_of_other_periods_are_drafted_as_such(
+    tmp_path: Path, catalogue: Catalogue, name: str, value: float
+) -> None:
+    row = f"model,method,gpu,n_gpus,{name}\nllama-2-7b,lora,a100-80gb,1,3.2\n"
+    mapping = parse_mapping(draft_text(tmp_path, catalogue, row), origin="m.yaml")
+    result = import_document(tmp_path / "doc.csv", mapping, catalogue)
+    assert result.problems == ()
+    (observation,) = result.submission["observations"]
+    (figure,) = observation["measurements"]
+    assert figure["metric"] == "tokens_per_second"
+    assert figure["value"] == pytest.approx(value)
+
+
+def test_columns_of_other_thousands_are_no_settings_of_one_figure(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    text = "model,A100 ktok/s,H100 tok/s\nllama-2-7b,3.2,9000\n"
+    assert "pivot" not in draft(tmp_path, catalogue, text)
+
+
+@pytest.mark.parametrize(
     ("name", "target"),
     [
         ("BS/GPU", "micro_batch_size"),

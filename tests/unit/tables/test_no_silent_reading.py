@@ -269,6 +269,18 @@ def test_a_total_time_in_a_remark_is_a_figure(importer: Importer) -> None:
             "20",
             "(K) in the header and no `multiply_by`",
         ),
+        (
+            "Throughput (k tokens/s)",
+            "metric: tokens_per_second, unit: token/s",
+            "3.2",
+            "k in the header and no `multiply_by`",
+        ),
+        (
+            "tokens per day",
+            "metric: tokens_per_second, unit: token/s",
+            "20",
+            "a rate per day in the header and no `divide_by` (86400 seconds)",
+        ),
         ("Time (min)", "metric: total_time, unit: h", "20", "unit 'h' in the mapping and 'min'"),
     ],
 )
@@ -306,6 +318,12 @@ def test_hours_are_numbers_and_clocks_alike(importer: Importer) -> None:
     columns = "{'Time (h)': {figure: {metric: total_time, unit: h}}}"
     result = importer(table("|Time (h)|", "|6.5|", "|2:30|"), mapping(columns))
     assert [figures(o)["total_time"] for o in result.submission["observations"]] == [23400, 9000]
+
+
+def test_a_unit_in_thousands_is_no_unit_of_a_mapping(importer: Importer) -> None:
+    columns = "{speed: {figure: {metric: tokens_per_second, unit: k tokens/s}}}"
+    (problem,) = importer(table("|speed|", "|3.2|"), mapping(columns)).problems
+    assert "found unit 'k tokens/s', expected a unit of speed" in problem
 
 
 def test_a_count_in_millions_is_read_by_its_unit(importer: Importer) -> None:
