@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import UnitError, did_you_mean, excerpt
@@ -12,6 +12,8 @@ from registry.tables.column_spec import FORM_PARTS
 from registry.tables.inline import plain_text
 from registry.tables.values import Stated, parse_cell_value, target_column
 from registry.units import (
+    OutcomeWord,
+    find_failure,
     is_cut,
     parse_outcome_word,
     split_card_list,
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
 _LONGEST_TEXT = 200
 
 _REFERENCE = re.compile(r"\\([0-9])")
+
+#: What a column called ``is_oom`` says of a run that ran out of memory.
+_TRUE = ("yes", "true", "1", "\u2713", "\u2714", "\u2705", "x")
+_IS = re.compile(r"(?i)^(?:is|was|has|had|did|hit) ")
 
 #: What an observation says that fits and has no figure.
 FITS = {
@@ -152,6 +158,19 @@ def is_absent(cell: str, absent: Collection[str]) -> bool:
     """Return whether a cell says nothing: empty, or a mark that says so."""
     text = bare_text(cell)
     return text in absent or parse_outcome_word(text).kind == "absent"
+
+
+def read_failure(column: str, cell: str) -> OutcomeWord | None:
+    """Return what a cell of any column says of a run that failed, None for nothing.
+
+    The outcome is open where a longer text speaks of a failure: it may be about another run.
+    """
+    text = bare_text(cell)
+    named = parse_outcome_word(_IS.sub("", column.replace("_", " ")).strip(" ?"))
+    word = named if text.lower() in _TRUE else parse_outcome_word(text)
+    if word.outcome in ("oom", "error"):
+        return replace(word, raw=text)
+    return None if find_failure(text) is None else OutcomeWord("other", None, text)
 
 
 def read_outcome(cell: str, spec: ColumnSpec, absent: Collection[str]) -> Values | None:

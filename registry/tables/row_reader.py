@@ -13,6 +13,7 @@ from registry.tables.cell_reader import (
     bare_text,
     footnote_of,
     is_absent,
+    read_failure,
     read_figure_cell,
     read_outcome,
     read_values,
@@ -158,13 +159,14 @@ class RowReader:
         self._state_outcome(report, draft.values, figures, rows)
         if self._problems.has(report.place):
             return None
-        return Report(
-            _drop_nulls(draft.values),
-            tuple(figures),
-            report.citation,
-            report.found.number,
-            *_distinguishing(report),
-        )
+        unread, named = _distinguishing(report)
+        if draft.values.get("outcome", Stated(None)).value in ("ok", "unknown"):
+            for name, text in unread.items():
+                if read_failure(name, text):
+                    self._notes.add_failure(name, text, report.place)
+        values = _drop_nulls(draft.values)
+        number = report.found.number
+        return Report(values, tuple(figures), report.citation, number, unread, named)
 
     def _read_values(self, report: ReportCells, draft: _Draft) -> None:
         """Put what the cells of values state into the draft."""

@@ -137,6 +137,34 @@ def test_a_row_written_twice_is_one_observation(importer: Importer) -> None:
     assert importer(document, mapping(SEED_COLUMNS)).n_observations == 1
 
 
+# failures where the mapping does not look
+
+
+@pytest.mark.parametrize("ignored", ["", "note: {ignore: free text}, "])
+@pytest.mark.parametrize("text", ["OOM", "crashed", "OOM at step 3"])
+def test_a_failure_in_a_column_not_read_is_told_by_row(
+    importer: Importer, ignored: str, text: str
+) -> None:
+    columns = f"{{{ignored}mem: {{figure: {{metric: peak_memory}}}}}}"
+    document = table("|mem|note|", "|20GiB|fits, no OOM|", f"|79GiB|{text}|")
+    result = importer(document, mapping(columns, more="    ignore: rest\n"))
+    told = [note for note in result.notes if "did not fail" in note]
+    assert told == [
+        (
+            "table 1, row 2: recorded as a run that did not fail; 'note', not read, says "
+            f"{text!r}: say under `values` of the column what it means (`outcome: oom`)"
+        )
+    ]
+
+
+def test_a_failure_that_the_row_states_elsewhere_needs_no_word(importer: Importer) -> None:
+    columns = "{mem: {figure: {metric: peak_memory}}}"
+    result = importer(
+        table("|mem|note|", "|OOM|crashed|"), mapping(columns, more="    ignore: rest\n")
+    )
+    assert result.notes == ("table 1: not read: 'note'",)
+
+
 # footnotes
 
 MARKS = table("|mem|", "|20GiB*|", "|21GiB|")
