@@ -173,17 +173,47 @@ def read_failure(column: str, cell: str) -> OutcomeWord | None:
     return None if find_failure(text) is None else OutcomeWord("other", None, text)
 
 
-def read_outcome(cell: str, spec: ColumnSpec, absent: Collection[str]) -> Values | None:
-    """Return what a cell of figures says in the place of figures; None where it holds figures."""
-    for known in texts_of(cell):
+def read_outcome(
+    cell: str, spec: ColumnSpec, absent: Collection[str], *, where: str
+) -> Values | None:
+    """Return what a cell of figures says in the place of figures; None where it holds figures.
+
+    A remark in parentheses behind a word says what it says behind a figure.
+
+    Raises:
+        UnitError: the mapping gives the remark no meaning.
+    """
+    said = _read_word(cell, spec, absent)
+    word, remark = split_remark(bare_text(cell))
+    if said is not None or remark is None or _has_form(bare_text(cell), spec):
+        return said
+    said = _read_word(word, spec, absent)
+    if said is None:
+        return None
+    beside = match_pattern(remark, spec.remarks, where=where, k_is=spec.k_is)
+    if beside is None:
+        raise UnitError(
+            f"{where}: found the remark {remark!r} behind {word!r}, expected its meaning under "
+            "`remarks` of the column; write `set: {}` there if it changes nothing"
+        )
+    return {**said, **beside}
+
+
+def _read_word(text: str, spec: ColumnSpec, absent: Collection[str]) -> Values | None:
+    for known in texts_of(text):
         if known in spec.words:
             return spec.words[known]
-    if is_absent(cell, (*absent, *spec.absent)):
+    if is_absent(text, (*absent, *spec.absent)):
         return {}
-    word = parse_outcome_word(bare_text(cell))
+    word = parse_outcome_word(bare_text(text))
     if word.kind == "no_oom":
         return dict(FITS)
     return None if word.outcome is None else {"outcome": Stated(word.outcome)}
+
+
+def _has_form(text: str, spec: ColumnSpec) -> bool:
+    forms = (form for figure in spec.figures for form in figure.form)
+    return any(compile_pattern(form).fullmatch(text) for form in forms)
 
 
 def read_figure_cell(

@@ -12,7 +12,15 @@ from registry.tables.decimal_marks import has_decimal_comma, read_decimal_commas
 from registry.tables.header import parse_rate_unit
 from registry.tables.header_check import check_clock, check_scope
 from registry.tables.report import ReportedFigure
-from registry.units import TIME_OF, figures_in, parse_duration, parse_quantity, parse_totals
+from registry.units import (
+    TIME_OF,
+    figures_in,
+    find_failure,
+    parse_duration,
+    parse_outcome_word,
+    parse_quantity,
+    parse_totals,
+)
 from registry.units.number import NUMBER
 from registry.units.rate import IN_THOUSANDS, POWERS, rate_digits
 
@@ -160,6 +168,13 @@ def _way_out(part: FigureText) -> str:
     """Return the setting that a figure of another form asks for; nothing where none is known."""
     if part.figure.decimal is None and has_decimal_comma(part.text):
         return "; where the comma is the decimal mark, state `decimal: ','` of the figure"
+    failure = find_failure(part.text)
+    if failure is not None:
+        outcome = parse_outcome_word(failure).outcome
+        return (
+            "; a text in the place of a figure has its meaning under `words` of the column: "
+            f"`words: {{{part.text!r}: {{outcome: {outcome}}}}}`"
+        )
     if _SEVERAL.search(part.text):
         return (
             "; a cell of several figures is read as `parts: [{metric: …}, {metric: …}]` with the "

@@ -206,7 +206,12 @@ class RowReader:
         for name, spec in report.columns.items():
             if not spec.figures or name not in report.cells:
                 continue
-            outcome = read_outcome(report.cells[name], spec, self._mapping.absent)
+            where = f"{report.where}, column {name!r}"
+            try:
+                outcome = read_outcome(report.cells[name], spec, self._mapping.absent, where=where)
+            except UnitError as error:
+                self._add_cell_error(error, where, report, name)
+                continue
             if outcome is None:
                 draft.cells[name] = FigureCell()
             else:

@@ -165,6 +165,48 @@ def test_a_failure_that_the_row_states_elsewhere_needs_no_word(importer: Importe
     assert result.notes == ("table 1: not read: 'note'",)
 
 
+# words with a remark in the place of a figure
+
+
+def test_a_remark_behind_oom_means_what_it_means_behind_a_figure(importer: Importer) -> None:
+    columns = "{mem: {figure: {metric: peak_memory}%s}}"
+    remark = ", remarks: [{pattern: '[0-9.]+ GiB', set: {}}, {pattern: step 3, set: {n_nodes: 1}}]"
+    document = table("|mem|", "|OOM (8.4 GiB)|", "|OOM (step 3)|", "|OOM|")
+    observations = importer(document, mapping(columns % remark)).submission["observations"]
+    assert [observation["outcome"] for observation in observations] == ["oom", "oom"]
+    assert [len(observation["citations"]) for observation in observations] == [2, 1]
+    words = f", words: {{OOM: {{outcome: error}}}}{remark}"
+    named = importer(document, mapping(columns % words)).submission["observations"]
+    assert {observation["outcome"] for observation in named} == {"error"}
+
+
+@pytest.mark.parametrize(
+    ("cell", "found"),
+    [
+        (
+            "OOM (8.4 GiB)",
+            (
+                "found the remark '8.4 GiB' behind 'OOM', expected its meaning under `remarks` of the "
+                "column; write `set: {}` there if it changes nothing"
+            ),
+        ),
+        (
+            "OOM @ 8.4 GiB",
+            (
+                "found 'OOM @ 8.4 GiB', expected an amount of memory such as '36.6G', '20822MiB' or "
+                "'144 GB+'; a text in the place of a figure has its meaning under `words` of the "
+                "column: `words: {'OOM @ 8.4 GiB': {outcome: oom}}`"
+            ),
+        ),
+    ],
+)
+def test_a_word_with_more_beside_it_is_refused_with_what_works(
+    importer: Importer, cell: str, found: str
+) -> None:
+    (problem,) = importer(table("|mem|", f"|{cell}|"), mapping(MEMORY)).problems
+    assert problem == f"doc.md, table 1, row 1, column 'mem': {found} (m.yaml, line 5)"
+
+
 # footnotes
 
 MARKS = table("|mem|", "|20GiB*|", "|21GiB|")
