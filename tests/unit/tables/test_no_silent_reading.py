@@ -186,16 +186,16 @@ def test_a_remark_behind_oom_means_what_it_means_behind_a_figure(importer: Impor
         (
             "OOM (8.4 GiB)",
             (
-                "found the remark '8.4 GiB' behind 'OOM', expected its meaning under `remarks` of the "
-                "column; write `set: {}` there if it changes nothing"
+                "found the remark '8.4 GiB' behind 'OOM', expected its meaning under `remarks` of "
+                "the column; write `set: {}` there if it changes nothing"
             ),
         ),
         (
             "OOM @ 8.4 GiB",
             (
-                "found 'OOM @ 8.4 GiB', expected an amount of memory such as '36.6G', '20822MiB' or "
-                "'144 GB+'; a text in the place of a figure has its meaning under `words` of the "
-                "column: `words: {'OOM @ 8.4 GiB': {outcome: oom}}`"
+                "found 'OOM @ 8.4 GiB', expected an amount of memory such as '36.6G', '20822MiB' "
+                "or '144 GB+'; a text in the place of a figure has its meaning under `words` of "
+                "the column: `words: {'OOM @ 8.4 GiB': {outcome: oom}}`"
             ),
         ),
     ],
