@@ -51,7 +51,8 @@ FITS = {
 class FigureText:
     """The text of one figure before it is read: what it measures, its remark, whose card's it is.
 
-    ``column`` is the header it stands under, ``where`` the place for messages.
+    ``column`` is the header it stands under, ``where`` the place for messages, ``written`` the text
+    as it stands in the document where that has another decimal mark.
     """
 
     figure: FigureSpec
@@ -60,6 +61,7 @@ class FigureText:
     where: str
     remark: str | None = None
     device_index: int | None = None
+    written: str | None = None
 
 
 @dataclass

@@ -73,7 +73,8 @@ def read_figure(part: FigureText, hardware: Hardware, values: Values) -> ReadFig
     """
     figure = part.figure
     if figure.decimal == ",":
-        part = replace(part, text=read_decimal_commas(part.text, where=part.where))
+        point = read_decimal_commas(part.text, where=part.where)
+        part = replace(part, text=point, written=part.text)
     scope = _scope(part, hardware)
     problem = check_scope(part.column, figure, scope, hardware.n_gpus) or check_clock(
         part.column, figure, part.text
@@ -83,8 +84,8 @@ def read_figure(part: FigureText, hardware: Hardware, values: Values) -> ReadFig
     _validate_thousands(part)
     factor = _factor(figure, values, where=part.where)
     evidence, totals = _read_totals(part, factor)
-    text = f"{part.text}({part.remark})" if evidence else part.text
-    quantity = _read_quantity(text, part, scope, hardware)
+    beside = f"({part.remark})" if evidence else ""
+    quantity = _read_quantity(part.text + beside, part, scope, hardware)
     main = ReportedFigure(
         metric=figure.metric,
         statistic=figure.statistic,
@@ -94,6 +95,7 @@ def read_figure(part: FigureText, hardware: Hardware, values: Values) -> ReadFig
         quantity=_scaled(quantity, factor),
         unit_in_header=figure.unit if _is_bare(part.text) else None,
         because=figure.because,
+        written=part.written and part.written + beside,
     )
     return ReadFigures((main, *totals), disagrees=evidence is not None and not evidence.agrees)
 
@@ -159,7 +161,8 @@ def _read_quantity(text: str, part: FigureText, scope: str, hardware: Hardware) 
             **options,
         )
     except UnitError as error:
-        raise UnitError(f"{error}{_way_out(part)}") from None
+        said = f" (the cell says {part.written!r})" if part.written else ""
+        raise UnitError(f"{error}{said}{_way_out(part)}") from None
     _check_plausible(quantity, part, scope, hardware)
     return quantity
 

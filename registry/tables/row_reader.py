@@ -320,8 +320,8 @@ class RowReader:
             known = by_key.setdefault(figure.key, figure)
             if known.quantity.value != figure.quantity.value:
                 self._problems.add(
-                    f"found {figure.metric} twice, {known.quantity.raw!r} and "
-                    f"{figure.quantity.raw!r}; expected one; tell them apart by statistic, scope "
+                    f"found {figure.metric} twice, {known.raw!r} and "
+                    f"{figure.raw!r}; expected one; tell them apart by statistic, scope "
                     "or kind",
                     report.place,
                 )

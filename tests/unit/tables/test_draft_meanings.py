@@ -103,7 +103,7 @@ def test_words_left_over_do_not_import_until_somebody_decides(
     tmp_path: Path, catalogue: Catalogue
 ) -> None:
     text = draft_text(tmp_path, catalogue, METHODS)
-    with pytest.raises(SourceError, match=r"'attn only'.*expected what the draft leaves open"):
+    with pytest.raises(SourceError, match=r"'attn only'.*which the draft left for you to fill in"):
         parse_mapping(text, origin="m.yaml")
     decided = text.replace("attn only: '?'", "lora_target_modules: [q_proj, v_proj]")
     mapping = parse_mapping(decided, origin="m.yaml")
