@@ -1,7 +1,8 @@
 """What LLaMA-Factory and the Trainer print: ``running_log.txt``, or a console saved as text.
 
 The clock of the lines has whole seconds. A training that someone stopped ends with the same
-"Training completed" as one that reached its last step: checkpoints and epochs tell.
+"Training completed" as one that reached its last step: checkpoints and epochs tell. Without a
+clock, as on a plain standard output, the totals at the end are the run.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 from registry.importers.shared.draft import Draft
 from registry.importers.shared.logs import import_logs
 from registry.importers.shared.segments import parse_clock
-from registry.importers.shared.totals import Evaluations, measure_totals
-from registry.importers.trainer_log_progress import STAMP, Progress, read_progress
+from registry.importers.shared.shapes import number_of
+from registry.importers.shared.totals import Evaluations, measure_totals, rate_of
+from registry.importers.trainer_log_progress import STAMP, TOTALS, Progress, read_progress
 from registry.importers.trainer_log_settings import state_trainer_log
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ class TrainerLogImporter:
     is_single_file = False
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
-        """Recognize the lines with which the Trainer begins a training or a prediction."""
+        """Recognize the lines with which the Trainer begins a training, or its totals."""
         return [file for file in files if is_trainer_log(file)]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
@@ -43,9 +45,10 @@ class TrainerLogImporter:
 
 
 def is_trainer_log(file: RunFile) -> bool:
-    """Return whether a text has lines of the Trainer with their time."""
+    """Return whether a text has lines of the Trainer with their time, or its totals."""
     lines = file.document if file.kind == "text" else ()
-    return any("***** Running " in line for line in lines) and any(map(STAMP.search, lines))
+    is_stamped = any("***** Running " in line for line in lines) and any(map(STAMP.search, lines))
+    return is_stamped or any(map(TOTALS.search, lines))
 
 
 def _draft(log: RunFile, options: ImportOptions) -> Draft:
@@ -69,21 +72,39 @@ def _steps_done(draft: Draft, progress: Progress) -> int | None:
     """Return the last step that the log shows: a checkpoint's, or that of the epoch of a loss."""
     planned, epochs = (draft.configuration.get(column) for column in ("n_steps", "n_epochs"))
     if not planned or not epochs:
-        return None
+        return _steps_of_bars(progress)
     by_epoch = round(progress.losses[-1][2] * planned / epochs) if progress.losses else 0
     seen = max(by_epoch, progress.checkpoint)
     return min(seen, planned) or (planned if progress.is_complete else None)
 
 
+def _steps_of_bars(progress: Progress) -> int | None:
+    """Return the length of the progress bar that the steps per second of the totals tell."""
+    rate = rate_of(progress.metrics.get("train_steps_per_second"))
+    seconds = number_of(_totals(progress.metrics).get("train_runtime"))
+    if rate is None or not seconds:
+        return None
+    return max((n for n in progress.bars if rate.agrees(n / seconds)), default=None)
+
+
 def _measure(draft: Draft, progress: Progress, steps: int | None) -> None:
     if progress.n_evaluations:
         draft.flags.add("includes_evaluation")
+    began_later = progress.begun is None and progress.began_later
+    if began_later:
+        draft.flags.add("resumed")
+        draft.missing.append("no rates: it went on from a checkpoint, and they count all steps")
     if progress.resumed_at:
         draft.flags.add("resumed")
         steps = steps - progress.resumed_at if steps else None
     if "train_runtime" in progress.metrics and not progress.resumed_at:
-        evaluations = Evaluations(progress.n_evaluations)
-        measure_totals(draft, _totals(progress.metrics), steps, evaluations)
+        n_evaluations = progress.n_evaluations or len(progress.evaluations)
+        is_timed = progress.begun is None
+        evaluations = Evaluations(n_evaluations, sum(progress.evaluations) if is_timed else 0.0)
+        totals = _totals(progress.metrics)
+        if began_later:
+            totals = {name: text for name, text in totals.items() if "per_second" not in name}
+        measure_totals(draft, totals, None if began_later else steps, evaluations)
     else:
         _measure_clock(draft, progress, steps)
     if progress.losses and not draft.has("train_loss"):

@@ -16,20 +16,31 @@ if TYPE_CHECKING:
 STAMP: Final = re.compile(
     r"\[(?:INFO|WARNING)\|(?:[\w.]+:\d+\] )?(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)"
 )
-_LOSS: Final = re.compile(
-    r"'loss': (?P<loss>\d{1,15}\.?\d{0,30}).*'epoch': (?P<epoch>\d{1,15}\.?\d{0,30})"
-)
+#: The totals that the Trainer prints at the end, beside a loss: some versions print a runtime at
+#: each step. transformers 5 prints texts of four digits.
+TOTALS: Final = re.compile(r"\{(?=.*'train_loss': ).*'train_runtime': '?\d")
+_NUMBER: Final = r"\d{1,15}\.?\d{0,30}(?:e[+-]?\d{1,3})?"
+_LOSS: Final = re.compile(rf"'loss': '?(?P<loss>{_NUMBER}).*'epoch': '?(?P<epoch>{_NUMBER})")
+_EVALUATION: Final = re.compile(rf"'eval_runtime': '?(?P<seconds>{_NUMBER})")
+_BAR: Final = re.compile(r"\| *(?P<done>\d{1,15})/(?P<planned>\d{1,15}) \[")
 _RATE: Final = re.compile(r"'throughput': (?P<tokens>\d{1,15}\.?\d{0,30})")
 _CHECKPOINT: Final = re.compile(r"Saving model checkpoint to .*checkpoint-(?P<step>\d{1,15})")
+#: Intervals of losses after which a first loss is not that of the beginning.
+_RESUMED_AFTER: Final = 1.5
 _RESUMED: Final = re.compile(r"Continuing training from global step (?P<step>\d{1,15})")
 _METRIC: Final = re.compile(
-    r"(?:'(?P<key>train_\w+|epoch)': |^ *(?P<name>train_\w+|epoch) += +)(?P<value>[\d.:]+)"
+    r"(?:'(?P<key>train_\w+|epoch)': |^ *(?P<name>train_\w+|epoch) += +)'?"
+    r"(?P<value>[\d.:]+(?:e[+-]?\d{1,3})?)"
 )
 
 
 @dataclass
 class Progress:
-    """What happened in a log, each with the seconds of the clock."""
+    """What happened in a log, each with the seconds of the clock.
+
+    ``evaluations`` are the seconds of those that print them, ``bars`` the lengths of progress bars
+    that came to their end.
+    """
 
     begun: float | None = None
     ended: float | None = None
@@ -38,8 +49,16 @@ class Progress:
     resumed_at: int = 0
     checkpoint: int = 0
     losses: list[tuple[float, float, float]] = field(default_factory=list)
+    evaluations: list[float] = field(default_factory=list)
+    bars: set[int] = field(default_factory=set)
     tokens_per_second: str | None = None
     metrics: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def began_later(self) -> bool:
+        """Whether the first loss lies further on than one interval of losses: a resumed run."""
+        epochs = [epoch for _, _, epoch in self.losses[:2]]
+        return len(epochs) > 1 and epochs[0] > _RESUMED_AFTER * (epochs[1] - epochs[0])
 
     @property
     def is_complete(self) -> bool:
@@ -48,8 +67,11 @@ class Progress:
 
 
 def read_progress(lines: Sequence[str]) -> Progress:
-    """Return the events of a log; raise SubmissionError unless one training began in it."""
+    """Return the events of a log; raise SubmissionError unless one training is in it."""
     progress = Progress()
+    totals = [line for line in lines if TOTALS.search(line)]
+    if len(totals) > 1:
+        raise SubmissionError("several trainings in one log; split it")
     for line in lines:
         stamp = STAMP.search(line)
         at = parse_stamp(stamp["at"]) if stamp else None
@@ -57,7 +79,7 @@ def read_progress(lines: Sequence[str]) -> Progress:
         if "***** Running training" in line and progress.begun is not None:
             raise SubmissionError("several trainings in one log; split it")
         _take_line(progress, line)
-    if progress.begun is None:
+    if progress.begun is None and not totals:
         raise SubmissionError("evaluation or prediction only; nothing was trained here")
     return progress
 
@@ -77,6 +99,17 @@ def _take_line(progress: Progress, line: str) -> None:
         progress.losses.append((progress.last, float(found["loss"]), float(found["epoch"])))
     if found := _RATE.search(line):
         progress.tokens_per_second = found["tokens"]
+    _take_figures(progress, line)
+
+
+def _take_figures(progress: Progress, line: str) -> None:
+    if (found := _EVALUATION.search(line)) and not progress.is_complete:
+        progress.evaluations.append(float(found["seconds"]))
+    progress.bars |= {
+        int(bar["done"]) for bar in _BAR.finditer(line) if bar["done"] == bar["planned"]
+    }
+    if "'train_runtime'" in line and not TOTALS.search(line):
+        return
     if "train_" in line or progress.ended:
         for found in _METRIC.finditer(line):
             progress.metrics.setdefault(found["key"] or found["name"], found["value"])

@@ -115,7 +115,7 @@ def format_rows(contribution: Contribution) -> Iterator[tuple[str, ...]]:
             row["outcome"],
             _memory(row["peak_memory_bytes"]),
             _seconds(row),
-            _format_nearest(row, contribution.nearest.get(row["observation_id"])),
+            format_nearest(row, contribution.nearest.get(row["observation_id"])),
         )
 
 
@@ -133,22 +133,28 @@ def _memory(value: float | None) -> str:
     return "-" if value is None else format_memory(int(value))
 
 
-#: What may differ from the nearest curated run, and how a reader says it.
+#: What may differ from the nearest curated run: how a reader says a value, and that there is none.
 _SETTINGS = {
-    "model_id": "",
-    "gpu_id": "",
-    "quant_bits": "bits ",
-    "seq_len": "length ",
-    "micro_batch_size": "batch ",
-    "n_gpus": "cards ",
+    "model_id": ("{}", "no model stated"),
+    "gpu_id": ("{}", "no card stated"),
+    "quant_bits": ("bits {}", "no quantization stated"),
+    "seq_len": ("length {}", "no length stated"),
+    "micro_batch_size": ("batch {}", "no batch size stated"),
+    "n_gpus": ("cards {}", "no number of cards stated"),
 }
 
 
-def _format_nearest(ours: Row, nearest: Row | None) -> str:
+def _format_setting(name: str, value: Any) -> str:
+    said, unstated = _SETTINGS[name]
+    return unstated if value is None else said.format(value)
+
+
+def format_nearest(ours: Row, nearest: Row | None) -> str:
+    """Return the figures of the nearest curated run, and what differs from ours."""
     if nearest is None:
         return "none"
     apart = [
-        f"{word}{nearest[name]}" for name, word in _SETTINGS.items() if ours[name] != nearest[name]
+        _format_setting(name, nearest[name]) for name in _SETTINGS if ours[name] != nearest[name]
     ]
     figures = f"{_memory(nearest['peak_memory_bytes'])}, {_seconds(nearest)} s/step"
     setting = f"with {', '.join(apart)}" if apart else "same setting"

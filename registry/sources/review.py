@@ -16,6 +16,7 @@ import pydantic
 from registry.errors import SourceError
 from registry.reading.bounded_file import read_bytes
 from registry.reading.yaml_reader import LARGEST_YAML, parse_yaml
+from registry.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -183,14 +184,15 @@ def format_finding(finding: Finding) -> str:
     found = f"{named}: {_count(finding)}"
     shares = finding.shares
     if shares:
-        found += f", {_format_shares(*shares)} of what it is held against"
+        found += f", {_format_shares(*shares)} times the figure it is compared with"
     return f"{found}; first {' and '.join(one[:12] for one in finding.examples)}"
 
 
 def _count(finding: Finding) -> str:
+    found = format_count(finding.n_observations, "observation")
     if finding.n == finding.n_observations:
-        return f"{finding.n} observations" if finding.n > 1 else "1 observation"
-    return f"{finding.n} pairs of {finding.n_observations} observations"
+        return found
+    return f"{found}, in {format_count(finding.n, 'pair')}"
 
 
 def _format_shares(least: float, most: float) -> str:

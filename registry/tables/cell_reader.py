@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import UnitError, did_you_mean, excerpt
@@ -12,6 +12,8 @@ from registry.tables.column_spec import FORM_PARTS
 from registry.tables.inline import plain_text
 from registry.tables.values import Stated, parse_cell_value, target_column
 from registry.units import (
+    OutcomeWord,
+    find_failure,
     is_cut,
     parse_outcome_word,
     split_card_list,
@@ -34,6 +36,10 @@ _LONGEST_TEXT = 200
 
 _REFERENCE = re.compile(r"\\([0-9])")
 
+#: What a column called ``is_oom`` says of a run that ran out of memory.
+_TRUE = ("yes", "true", "1", "\u2713", "\u2714", "\u2705", "x")
+_IS = re.compile(r"(?i)^(?:is|was|has|had|did|hit) ")
+
 #: What an observation says that fits and has no figure.
 FITS = {
     "outcome": Stated("ok"),
@@ -45,7 +51,8 @@ FITS = {
 class FigureText:
     """The text of one figure before it is read: what it measures, its remark, whose card's it is.
 
-    ``column`` is the header it stands under, ``where`` the place for messages.
+    ``column`` is the header it stands under, ``where`` the place for messages, ``written`` the text
+    as it stands in the document where that has another decimal mark.
     """
 
     figure: FigureSpec
@@ -54,6 +61,7 @@ class FigureText:
     where: str
     remark: str | None = None
     device_index: int | None = None
+    written: str | None = None
 
 
 @dataclass
@@ -154,17 +162,60 @@ def is_absent(cell: str, absent: Collection[str]) -> bool:
     return text in absent or parse_outcome_word(text).kind == "absent"
 
 
-def read_outcome(cell: str, spec: ColumnSpec, absent: Collection[str]) -> Values | None:
-    """Return what a cell of figures says in the place of figures; None where it holds figures."""
-    for known in texts_of(cell):
+def read_failure(column: str, cell: str) -> OutcomeWord | None:
+    """Return what a cell of any column says of a run that failed, None for nothing.
+
+    The outcome is open where a longer text speaks of a failure: it may be about another run.
+    """
+    text = bare_text(cell)
+    named = parse_outcome_word(_IS.sub("", column.replace("_", " ")).strip(" ?"))
+    word = named if text.lower() in _TRUE else parse_outcome_word(text)
+    if word.outcome in ("oom", "error"):
+        return replace(word, raw=text)
+    return None if find_failure(text) is None else OutcomeWord("other", None, text)
+
+
+def read_outcome(
+    cell: str, spec: ColumnSpec, absent: Collection[str], *, where: str
+) -> Values | None:
+    """Return what a cell of figures says in the place of figures; None where it holds figures.
+
+    A remark in parentheses behind a word says what it says behind a figure.
+
+    Raises:
+        UnitError: the mapping gives the remark no meaning.
+    """
+    said = _read_word(cell, spec, absent)
+    word, remark = split_remark(bare_text(cell))
+    if said is not None or remark is None or _has_form(bare_text(cell), spec):
+        return said
+    said = _read_word(word, spec, absent)
+    if said is None:
+        return None
+    beside = match_pattern(remark, spec.remarks, where=where, k_is=spec.k_is)
+    if beside is None:
+        raise UnitError(
+            f"{where}: found the remark {remark!r} behind {word!r}, expected its meaning under "
+            "`remarks` of the column; write `set: {}` there if it changes nothing"
+        )
+    return {**said, **beside}
+
+
+def _read_word(text: str, spec: ColumnSpec, absent: Collection[str]) -> Values | None:
+    for known in texts_of(text):
         if known in spec.words:
             return spec.words[known]
-    if is_absent(cell, (*absent, *spec.absent)):
+    if is_absent(text, (*absent, *spec.absent)):
         return {}
-    word = parse_outcome_word(bare_text(cell))
+    word = parse_outcome_word(bare_text(text))
     if word.kind == "no_oom":
         return dict(FITS)
     return None if word.outcome is None else {"outcome": Stated(word.outcome)}
+
+
+def _has_form(text: str, spec: ColumnSpec) -> bool:
+    forms = (form for figure in spec.figures for form in figure.form)
+    return any(compile_pattern(form).fullmatch(text) for form in forms)
 
 
 def read_figure_cell(

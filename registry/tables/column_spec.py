@@ -12,6 +12,7 @@ from registry.reading.patterns import compile_pattern
 from registry.submission.facts import MEMORY_METRICS
 from registry.tables.spec import Names, Regex, Regexes, Spec, Target, Templates, Values
 from registry.tables.values import Stated, parse_stated, parse_values, target_columns
+from registry.units.duration import CLOCK_READINGS
 
 #: Metrics of which a figure of several cards means nothing without its scope.
 SHARED_METRICS = frozenset(
@@ -54,8 +55,8 @@ class FigureSpec(Spec):
     read_as: str | None = Field(
         default=None,
         description=(
-            "The reading of a label that custom leaves open (`MiB` for `MB`), or of a clock: "
-            "`mm.ss`, `h:mm`."
+            "The reading of a label that custom leaves open (`MiB` for `MB`), or what the fields "
+            f"of a clock are: {', '.join(f'`{reading}`' for reading in CLOCK_READINGS)}."
         ),
     )
     reason: str | None = Field(default=None, description="Why it is read so.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from registry.tables.cell_reader import bare_text, footnote_of, is_absent
+from registry.tables.cell_reader import bare_text, footnote_of, is_absent, read_failure
 from registry.tables.column_spec import SHARED_METRICS
 from registry.tables.decimal_marks import has_decimal_comma, has_either_comma
 from registry.tables.guess import guess_metric
@@ -210,7 +210,22 @@ def _look_upright(table: RawTable, catalogue: Catalogue) -> _Look:
     pivots = guess_pivots(table, guesses, catalogue)
     pivoted = {name for pivot in pivots for name in pivot.names}
     others = {name: guess for name, guess in guesses.items() if name not in pivoted}
-    return _Look(table, others, pivots)
+    return _Look(table, _with_failures(others, table), pivots)
+
+
+def _with_failures(guesses: dict[str, Guess], table: RawTable) -> dict[str, Guess]:
+    """Return what columns look like: one like nothing else that speaks of failures is an outcome's.
+
+    Only one can be; of others that say the same, an import tells.
+    """
+    if any(guess.to == "outcome" for guess in guesses.values()):
+        return guesses
+    for name, guess in guesses.items():
+        place = table.columns.index(name)
+        is_free = guess.to is None and guess.metric is None and guess.doubt is None
+        if is_free and any(read_failure(name, row.cells[place].text) for row in table.rows):
+            return guesses | {name: replace(guess, to="outcome", says_failures=True)}
+    return guesses
 
 
 def slug_of(path: Path) -> str:
@@ -298,7 +313,13 @@ class _Drafter:
                 yield name, [f"      {_yaml(name)}: {_yaml(OPEN)}  # {_TELLS_APART}"]
             elif guess.to is not None and guess.to not in taken:
                 taken.add(guess.to)
-                yield name, list(self._draft_values(name, guess.to, look.texts_of(name)))
+                texts = look.texts_of(name)
+                drafted = (
+                    _draft_failures(name, texts)
+                    if guess.says_failures
+                    else self._draft_values(name, guess.to, texts)
+                )
+                yield name, list(drafted)
 
     def _meanings(self, look: _Look) -> dict[str, dict[str, str]]:
         """Return what each text of a column that is read says, by column."""
@@ -355,6 +376,18 @@ class _Drafter:
             for text in dict.fromkeys(map(plain_text, given)):
                 said = values_of(to, text, self._catalogue)
                 yield f"          {_yaml(text)}: {_yaml(said)}"
+
+
+def _draft_failures(name: str, texts: list[str]) -> Iterator[str]:
+    """Yield what the texts of a column say that speak of failures; the others say nothing."""
+    given = {plain_text(text): read_failure(name, text) for text in texts}
+    yield f"      {_yaml(name)}:"
+    yield "        values:"
+    for text, word in given.items():
+        if word is not None:
+            yield f"          {_yaml(text)}: {_yaml({'outcome': word.outcome or OPEN})}"
+    if any(word is None and not is_absent(text, ()) for text, word in given.items()):
+        yield "        patterns: [{pattern: '(?s).*', set: {}}]  # other texts say nothing"
 
 
 def _unread(look: _Look) -> list[str]:
@@ -429,12 +462,33 @@ def _figure_of(
         figure |= {"unit": guess.unit}
     elif guess.lacks_unit:
         figure |= {"default_unit": OPEN, "default_reason": OPEN}
-    if guess.header.clock == "h:mm":
-        figure |= {"read_as": "h:mm", "reason": "the header says h:mm"}
+    if guess.header.clock is not None:
+        clock = guess.header.clock
+        figure |= {"read_as": clock, "reason": f"the header says {clock}"}
     if guess.divide_by is not None and doubt is None:
         of_steps = f"the header says that it is the time of {guess.divide_by:,} steps"
         figure |= {"divide_by": guess.divide_by, "because": of_steps}
+    figure |= _factor_of_header(guess)
     return figure | ({"decimal": decimal} if decimal else {})
+
+
+def _factor_of_header(guess: Guess) -> dict[str, Any]:
+    """Return the keys that say in which thousands a header counts, and of what period its rates."""
+    header = guess.header
+    if guess.metric in ("trainable_params", "n_params"):
+        return {"unit": header.counted_in.symbol} if header.counted_in else {}
+    if header.dimension != "rate" or guess.unit is None:
+        return {}
+    factor: dict[str, Any] = {}
+    said = []
+    if header.counted_in is not None:
+        factor["multiply_by"] = header.counted_in.factor
+        said.append(f"counts in {header.counted_in.text!r}")
+    if header.period is not None:
+        seconds = header.period.factor
+        factor["divide_by"] = int(seconds) if seconds.denominator == 1 else float(seconds)
+        said.append(f"says per {header.period.symbol}")
+    return factor | ({"because": f"the header {' and '.join(said)}"} if said else {})
 
 
 def _scopes(guess: Guess) -> str:

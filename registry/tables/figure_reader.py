@@ -10,9 +10,17 @@ from registry.errors import UnitError
 from registry.tables.column_spec import SHARED_METRICS
 from registry.tables.decimal_marks import has_decimal_comma, read_decimal_commas
 from registry.tables.header import parse_rate_unit
-from registry.tables.header_check import check_scope
+from registry.tables.header_check import check_clock, check_scope
 from registry.tables.report import ReportedFigure
-from registry.units import TIME_OF, figures_in, parse_duration, parse_quantity, parse_totals
+from registry.units import (
+    TIME_OF,
+    figures_in,
+    find_failure,
+    parse_duration,
+    parse_outcome_word,
+    parse_quantity,
+    parse_totals,
+)
 from registry.units.number import NUMBER
 from registry.units.rate import IN_THOUSANDS, POWERS, rate_digits
 
@@ -65,16 +73,19 @@ def read_figure(part: FigureText, hardware: Hardware, values: Values) -> ReadFig
     """
     figure = part.figure
     if figure.decimal == ",":
-        part = replace(part, text=read_decimal_commas(part.text, where=part.where))
+        point = read_decimal_commas(part.text, where=part.where)
+        part = replace(part, text=point, written=part.text)
     scope = _scope(part, hardware)
-    problem = check_scope(part.column, figure, scope, hardware.n_gpus)
+    problem = check_scope(part.column, figure, scope, hardware.n_gpus) or check_clock(
+        part.column, figure, part.text
+    )
     if problem:
         raise UnitError(f"{part.where}: {problem}")
     _validate_thousands(part)
     factor = _factor(figure, values, where=part.where)
     evidence, totals = _read_totals(part, factor)
-    text = f"{part.text}({part.remark})" if evidence else part.text
-    quantity = _read_quantity(text, part, scope, hardware)
+    beside = f"({part.remark})" if evidence else ""
+    quantity = _read_quantity(part.text + beside, part, scope, hardware)
     main = ReportedFigure(
         metric=figure.metric,
         statistic=figure.statistic,
@@ -84,6 +95,7 @@ def read_figure(part: FigureText, hardware: Hardware, values: Values) -> ReadFig
         quantity=_scaled(quantity, factor),
         unit_in_header=figure.unit if _is_bare(part.text) else None,
         because=figure.because,
+        written=part.written and part.written + beside,
     )
     return ReadFigures((main, *totals), disagrees=evidence is not None and not evidence.agrees)
 
@@ -149,7 +161,8 @@ def _read_quantity(text: str, part: FigureText, scope: str, hardware: Hardware) 
             **options,
         )
     except UnitError as error:
-        raise UnitError(f"{error}{_way_out(part)}") from None
+        said = f" (the cell says {part.written!r})" if part.written else ""
+        raise UnitError(f"{error}{said}{_way_out(part)}") from None
     _check_plausible(quantity, part, scope, hardware)
     return quantity
 
@@ -158,6 +171,13 @@ def _way_out(part: FigureText) -> str:
     """Return the setting that a figure of another form asks for; nothing where none is known."""
     if part.figure.decimal is None and has_decimal_comma(part.text):
         return "; where the comma is the decimal mark, state `decimal: ','` of the figure"
+    failure = find_failure(part.text)
+    if failure is not None:
+        outcome = parse_outcome_word(failure).outcome
+        return (
+            "; a text in the place of a figure has its meaning under `words` of the column: "
+            f"`words: {{{part.text!r}: {{outcome: {outcome}}}}}`"
+        )
     if _SEVERAL.search(part.text):
         return (
             "; a cell of several figures is read as `parts: [{metric: …}, {metric: …}]` with the "

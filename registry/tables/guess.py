@@ -31,6 +31,14 @@ if TYPE_CHECKING:
 
     from registry.tables.raw_table import RawTable
 
+#: Batches of all cards together, as ``Total train batch size`` and ``Batch size (global)``.
+_OF_ALL: Final = r"(?:global|total|overall|effective|aggregate|combined)"
+_GLOBAL_BATCH: Final = (
+    rf"\b{_OF_ALL}\W*(?:(?!micro)\w+\W+)?(?:batch|bsz?\b)|\bgbs\b|(?:全局|总)批"
+    rf"|\b(?:batch\w*(?:\W*size)?|bsz?)\b\W+(?:(?!per\b|each\b)\w+\W+)?"
+    rf"(?:{_OF_ALL}|all|across)\b"
+)
+
 #: Columns of the contract by what their names look like, the most telling first.
 _NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("n_nodes", r"(?:#|num(?:ber)?\W*(?:of\W*)?|n_)?\W*nodes?\b|\bnodes?[_ ]?(?:num|count)"),
@@ -39,15 +47,12 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("n_gpus", r"world\W?size|卡数|\b(?:gpus?|cards?|devices?|npus?)[_ ]?(?:num|count)"),
     ("micro_batch_size", r"per\W*(?:gpu|device|card)\W*(?:train\w*\W*)?(?:batch|bsz?\b)"),
     ("micro_batch_size", r"(?:batch\w*(?:\W*size)?|\bbsz?)\W*(?:per|/|each)\W*(?:gpu|device|card)"),
+    ("global_batch_size", _GLOBAL_BATCH),
     (
         "gpu_id",
         r"\bgpus?\b(?!\W*(?:mem|ram|util))|hardware|runnable on|\bdevice|accelerator|\binstance",
     ),
     ("gpu_id", r"显卡|\bcard\b|GPU型号"),
-    (
-        "global_batch_size",
-        r"global\W*(?:mini\W*)?(?:batch|bsz)|\bgbs\b|total batch|effective batch",
-    ),
     ("grad_accum_steps", r"accum|\bgas\b|^g\.?a\.?$|\bgrad\w*\W*acc\b|micro\W*num"),
     ("micro_batch_size", r"micro\W*(?:batch|bsz)|\bmbs\b|\bbatch|\bbsz?\b|批"),
     (
@@ -134,7 +139,8 @@ class Guess:
     header says a figure to be of: 1,000 steps. ``doubt`` is why the metric is not sure. ``parts``
     are the figures of a cell of several, of which the guess itself is the first.
     ``is_figures`` says whether its cells are figures, of whatever; ``is_words`` whether they are
-    nothing but outcomes such as OOM.
+    nothing but outcomes such as OOM. ``says_failures`` says that only some of its cells tell how a
+    run ended.
     """
 
     to: str | None = None
@@ -149,6 +155,7 @@ class Guess:
     parts: tuple[Guess, ...] = ()
     is_figures: bool = False
     is_words: bool = False
+    says_failures: bool = False
 
     def __str__(self) -> str:
         """Return the guess in words."""
@@ -275,7 +282,8 @@ def guess_metric(text: str) -> Guess:
     header = read_header(text)
     named = next((m for m, pattern in _METRICS if re.search(pattern, text.lower())), None)
     metric = _RATES.get(header.unit or "") or named
-    is_unit_of_it = metric == "peak_memory" and header.dimension == "memory"
+    dimension = {"peak_memory": "memory", "total_time": "duration", "step_time": "duration"}
+    is_unit_of_it = header.dimension == dimension.get(metric or "", "rate")
     unit = header.unit if is_unit_of_it or header.dimension == "rate" else None
     return Guess(metric=metric, unit=unit if metric else None, header=header, is_figures=True)
 

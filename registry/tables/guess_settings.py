@@ -223,11 +223,12 @@ def guess_pivots(
 
 def _alike(guesses: Mapping[str, Guess]) -> Iterator[list[str]]:
     """Yield the names of columns whose figures may be of one pivot."""
-    by_figure: dict[tuple[str | None, ...], list[str]] = {}
+    by_figure: dict[tuple[object, ...], list[str]] = {}
     for name, guess in guesses.items():
         if guess.is_figures:
             doubt = guess.doubt.reason if guess.doubt and guess.doubt.is_by_name else None
-            key = (guess.metric, guess.unit, guess.kind, guess.statistic, doubt)
+            counted = (guess.header.counted_in, guess.header.period)
+            key = (guess.metric, guess.unit, guess.kind, guess.statistic, doubt, *counted)
             by_figure.setdefault(key, []).append(name)
     yield from by_figure.values()
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from registry.units.cell import strip_markup
-from registry.units.known import rate_units_by_spelling, units_by_spelling, units_by_symbol
+from registry.units.known import Unit, rate_units_by_spelling, units_by_spelling, units_by_symbol
 
 #: What people write for one device, one item and one second; compared in lower case.
 _DEVICE: Final = "gpu|gpus|card|cards|device|accelerator|chip|npu|p|卡"
@@ -23,7 +23,12 @@ _SECOND: Final = "s|sec|secs|second|seconds|秒"
 _BRACKETED: Final = re.compile(
     r"[(\[{\uff08\u3010]([^()\[\]{}\uff08\uff09\u3010\u3011]{1,60})[)\]}\uff09\u3011]"
 )
-_CLOCK: Final = re.compile(r"\bh{1,2}:mm(?P<seconds>:ss)?\b|\b(?P<minutes>mm?:ss)\b", re.IGNORECASE)
+_CLOCK: Final = re.compile(
+    r"\b(?:d{1,2}:h{1,2}(?::m{1,2}(?::s{1,2})?)?|h{1,2}:m{1,2}(?::s{1,2})?|m{1,2}:s{1,2})\b",
+    re.IGNORECASE,
+)
+_HOURS: Final = re.compile(r"\b(?:h|hrs?|hours?)\b|小时", re.IGNORECASE)
+_DAYS: Final = re.compile(r"\b(?:d|days?)\b|天", re.IGNORECASE)
 _PER_DEVICE: Final = re.compile(
     rf"\b(?:per|each)[ _-]?(?:{_DEVICE})\b|/ ?(?:{_DEVICE})\b|每卡|单卡"
     r"|(?:\bone|\bsingle)[ -]gpu\b",
@@ -33,8 +38,38 @@ _ALL_DEVICES: Final = re.compile(
     rf"\b(?:total|all|sum|combined|aggregate)\b.{{0,12}}\b(?:{_DEVICE}|memory|vram)\b",
     re.IGNORECASE,
 )
-_THOUSANDS: Final = re.compile(
-    r"[(\[\uff08](?:in )?(?:k|thousands?|x? ?1e3|x ?1,?000|m|millions?)[)\]\uff09]", re.IGNORECASE
+#: What headers may count in: the unit of counts, how many ones it is, its words and its numbers.
+_POWERS: Final = (
+    ("M", 10**6, "m|mn|mega|millions?|百万", r"1,?000,?000|1e6|10\^6|10\u2076"),
+    ("B", 10**9, "(?-i:B)|bn|giga|billions?|十亿", r"1e9|10\^9|10\u2079"),
+    ("k", 10**3, "1 ?k|k|kilo|thousands?|千", r"1,?000|1e3|10\^3|10\u00b3"),
+    ("万", 10**4, "万", "10,?000|1e4"),
+    ("亿", 10**8, "亿", "1e8"),
+)
+_ITEM: Final = "|".join(_ITEMS.values())
+_PER: Final = r" ?(?:/|\b(?:per|a)\b) ?"
+
+
+def _power_form(words: str, numbers: str) -> re.Pattern[str]:
+    """Return the form of thousands: in brackets, last, as a factor, or before what is counted."""
+    both = f"{words}|{numbers}"
+    return re.compile(
+        rf"[(\[\uff08](?:in )?(?:[x\u00d7] ?)?(?:{both})[)\]\uff09]"
+        rf"|(?:, ?|\bin )(?:{both})(?=[)\]\uff09]|$)"
+        rf"|(?<![0-9])[x\u00d7] ?(?:{numbers})(?!\w)"
+        rf"|(?<![^\W_])(?:{both})(?: of |[ -])?(?=(?:{_ITEM}){_PER}|tps\b|tgs\b)",
+        re.IGNORECASE,
+    )
+
+
+_POWER_FORMS: Final = tuple(
+    (symbol, factor, _power_form(words, numbers)) for symbol, factor, words, numbers in _POWERS
+)
+_PERIOD: Final = re.compile(
+    rf"(?P<before>(?<![A-Za-z])(?:{_ITEM}){_PER}(?:(?:{_DEVICE}){_PER})?)"
+    r"(?P<period>ms|msec|milliseconds?|mins?|minutes?|h|hrs?|hours?|d|days?|分钟|小时|天)"
+    r"(?![^\W_])",
+    re.IGNORECASE,
 )
 _FLOPS: Final = re.compile(
     r"\b([kMGTP])(?:FLOPS|FLOPs|FLOP/s|FLOPs/s|flops|flop/s)\b|\b([TP])flops?\b"
@@ -57,9 +92,19 @@ def spoken(name: str) -> str:
     words = name.split("_")
     said = words[0]
     for before, word in pairwise(words):
-        is_rate = word in ("s", "sec") and before.lower().removesuffix("s") in _COUNTED
+        counted = before.lower().removesuffix("s")
+        is_rate = word in ("s", "sec") and (counted in _COUNTED or counted[1:] in _COUNTED)
         said += f"{'/' if is_rate else ' '}{word}"
     return said
+
+
+@dataclass(frozen=True)
+class Power:
+    """What things are counted in: the unit of counts, its number of ones, and the text for it."""
+
+    symbol: str
+    factor: int
+    text: str
 
 
 @dataclass(frozen=True)
@@ -67,15 +112,19 @@ class Header:
     """What a header says; None or false for what it does not.
 
     ``unit`` is a symbol of the contract (``GiB``, ``min``, ``token/s``, ``TFLOP/s``) of the
-    ``dimension`` memory, duration, rate or flops.
+    ``dimension`` memory, duration, rate or flops. ``clock`` is a reading of durations,
+    ``long_unit`` the hours or days that it speaks of anywhere, without a clock. What it counts is
+    ``counted_in`` thousands or more, and a rate that is not of a second is of a ``period``.
     """
 
     unit: str | None = None
     dimension: str | None = None
     clock: str | None = None
+    long_unit: str | None = None
     per_gpu: bool = False
     all_gpus: bool = False
-    thousands: str | None = None
+    counted_in: Power | None = None
+    period: Unit | None = None
 
 
 @lru_cache(maxsize=4096)
@@ -87,22 +136,49 @@ def read_header(name: str) -> Header:
     """
     name = spoken(strip_markup(name).text)
     clock = _CLOCK.search(name)
-    thousands = _THOUSANDS.search(name)
-    unit, dimension = _find_unit(name)
+    counted_in, plain = _take_power(name)
+    period, plain = _take_period(plain)
+    unit, dimension = _find_unit(plain)
     return Header(
         unit=unit,
         dimension=dimension,
         clock=_clock(clock) if clock else None,
+        long_unit=None if clock else _long_unit(name),
         per_gpu=bool(_PER_DEVICE.search(name)) or (unit or "").endswith("/gpu"),
         all_gpus=bool(_ALL_DEVICES.search(name)),
-        thousands=thousands[0] if thousands else None,
+        counted_in=counted_in,
+        period=period,
     )
 
 
+def _take_power(name: str) -> tuple[Power | None, str]:
+    """Return what a name counts in, and the name without it."""
+    for symbol, factor, form in _POWER_FORMS:
+        found = form.search(name)
+        if found is not None:
+            rest = f"{name[: found.start()]}{name[found.end() :]}"
+            return Power(symbol, factor, found[0].strip(" ,-")), rest.strip()
+    return None, name
+
+
+def _take_period(name: str) -> tuple[Unit | None, str]:
+    """Return of what period a rate is where not of a second, and its name as of a second."""
+    found = _PERIOD.search(name)
+    if found is None:
+        return None, name
+    unit = units_by_spelling("duration")[found["period"].lower()]
+    return unit, _PERIOD.sub(r"\g<before>s", name)
+
+
 def _clock(found: re.Match[str]) -> str:
-    if found["minutes"]:
-        return "mm:ss"
-    return "h:mm:ss" if found["seconds"] else "h:mm"
+    """Return the reading of durations that a clock such as ``HH:MM`` names."""
+    first, *rest = found[0].lower().split(":")
+    return ":".join(["mm" if first[0] == "m" else first[0], *(field[0] * 2 for field in rest)])
+
+
+def _long_unit(name: str) -> str | None:
+    """Return the unit, hours or days, in which two fields are no minutes and seconds."""
+    return "day" if _DAYS.search(name) else "h" if _HOURS.search(name) else None
 
 
 def _find_unit(name: str) -> tuple[str | None, str | None]:
@@ -141,7 +217,7 @@ def parse_rate_unit(text: str) -> str | None:
             rf"(?:{_SECOND})(?P<after>/(?:{_DEVICE}))?|(?P<before>(?:{_DEVICE})/)(?:{_SECOND}))",
             plain,
         )
-        if shared:
+        if shared and _take_power(plain)[0] is None:
             has_device = shared["after"] or shared["before"]
             symbol = f"{what}/s/gpu" if has_device else f"{what}/s"
             return symbol if symbol in {unit.symbol for unit in known.values()} else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from registry.tables.header import Header, read_header, same_unit
+from registry.units.duration import READ_UNASKED, clock_readings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +20,7 @@ _DIMENSIONS = {
     "token/second": "rate",
     "step/second": "rate",
 }
+_IN_WORDS = {"h": "hours", "day": "days"}
 _WAY_OUT = "correct the mapping, or say under `despite_header` why the header is wrong"
 
 
@@ -28,12 +30,12 @@ def check_header(column: str, figure: FigureSpec) -> Iterator[str]:
         return
     header = read_header(column)
     yield from _check_unit(header, figure)
-    if header.clock == "h:mm" and figure.read_as != "h:mm":
+    if header.clock not in (None, *READ_UNASKED, figure.read_as):
         yield (
-            "found the clock h:mm in the header and no `read_as: h:mm`, expected both the same: "
-            f"1:30 would be read as 90 s; {_WAY_OUT}"
+            f"found the clock {header.clock} in the header and no `read_as: {header.clock}`, "
+            f"expected both the same; {_WAY_OUT}"
         )
-    yield from _check_thousands(header, figure)
+    yield from _check_factor(header, figure)
 
 
 def _check_unit(header: Header, figure: FigureSpec) -> Iterator[str]:
@@ -53,16 +55,38 @@ def _check_unit(header: Header, figure: FigureSpec) -> Iterator[str]:
         )
 
 
-def _check_thousands(header: Header, figure: FigureSpec) -> Iterator[str]:
-    """Yield a header's thousands or millions that neither a factor nor a unit of counts says."""
+def check_clock(column: str, figure: FigureSpec, text: str) -> str | None:
+    """Return how a clock such as ``2:30`` is unclear below a header in hours or days, or None."""
+    is_told = figure.unit or figure.default_unit or figure.read_as or figure.despite_header
+    long_unit = None if is_told else read_header(column).long_unit
+    if long_unit is None or figure.canonical_unit != "second":
+        return None
+    readings = clock_readings(text)
+    if not readings or (long_unit == "h" and "h:mm:ss" in readings):
+        return None
+    unit = "`unit: h`, which makes it h:mm, or " if long_unit == "h" else ""
+    listed = ", ".join(f"`{reading}`" for reading in readings)
+    return (
+        f"found the clock {text!r} below a header in {_IN_WORDS[long_unit]}, expected to be told "
+        f"what its fields are; state {unit}`read_as` (one of {listed}) and the `reason`"
+    )
+
+
+def _check_factor(header: Header, figure: FigureSpec) -> Iterator[str]:
+    """Yield thousands, or a period, of a header that neither a factor nor a unit of counts says."""
     dimension = _DIMENSIONS.get(figure.canonical_unit)
-    if not header.thousands or dimension not in ("rate", None) or figure.multiply_by is not None:
+    if figure.multiply_by is not None or figure.divide_by is not None:
         return
     is_counted_in_them = dimension is None and (figure.unit or figure.default_unit)
-    if not is_counted_in_them:
+    if header.counted_in and dimension in ("rate", None) and not is_counted_in_them:
         yield (
-            f"found {header.thousands} in the header and no `multiply_by` (nor, of a count, `unit: "
-            f"k` or `M`), expected the figures in ones; {_WAY_OUT}"
+            f"found {header.counted_in.text} in the header and no `multiply_by` (nor, of a count, "
+            f"`unit: {header.counted_in.symbol}`), expected the figures in ones; {_WAY_OUT}"
+        )
+    if header.period and dimension == "rate":
+        yield (
+            f"found a rate per {header.period.symbol} in the header and no `divide_by` "
+            f"({header.period.factor} seconds), expected it per second; {_WAY_OUT}"
         )
 
 

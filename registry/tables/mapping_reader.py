@@ -56,7 +56,7 @@ def _validate_filled_in(document: Any, origin: str, data: bytes | str) -> None:
         raise SourceError(
             "\n".join(
                 f"{origin}, line {nearest_line(lines, place)}: {_format_place(place)}: found "
-                f"{OPEN!r}, expected what the draft leaves open"
+                f"{OPEN!r}, which the draft left for you to fill in; expected a value"
                 for place in places
             )
         )

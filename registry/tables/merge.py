@@ -208,7 +208,7 @@ def _merge_figures(known: ReportedFigure, other: ReportedFigure) -> ReportedFigu
     kept, dropped = (known, other) if known.quantity.reason is None else (other, known)
     if kept.quantity.reason is not None:
         return known
-    also = f"also written {dropped.quantity.raw!r}: {dropped.quantity.reason}"
+    also = f"also written {dropped.raw!r}: {dropped.quantity.reason}"
     return replace(kept, because=_join(kept.because, also))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from registry.errors import excerpt
 from registry.tables.problems import Place, format_places
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Notes:
     _marks: dict[tuple[str, str], list[Place]] = field(default_factory=dict)
     _scopes: dict[str, list[Place]] = field(default_factory=dict)
     _unknown: list[Place] = field(default_factory=list)
+    _failures: dict[tuple[str, str], list[Place]] = field(default_factory=dict)
     _rows: list[str] = field(default_factory=list)
     _runs: list[str] = field(default_factory=list)
     _rules: list[str] = field(default_factory=list)
@@ -53,6 +55,10 @@ class Notes:
     def add_unknown(self, place: Place) -> None:
         """Note a row whose figures do not show that anything ran."""
         self._unknown.append(place)
+
+    def add_failure(self, column: str, text: str, place: Place) -> None:
+        """Note a row whose run is not recorded as failed, as a column not read says."""
+        self._failures.setdefault((column, text), []).append(place)
 
     def add_rule(self, mapping: SourceMapping, path: Path, when: Mapping[str, Any]) -> None:
         """Note a rule that matched no row: most likely its condition is misspelt."""
@@ -99,6 +105,12 @@ class Notes:
             yield (
                 f"{format_places(places)}, column {column!r}: taken as the figure of all cards; "
                 "their number is not stated; state `n_gpus`, or `scope`"
+            )
+        for (column, text), places in self._failures.items():
+            yield (
+                f"{format_places(places)}: recorded as a run that did not fail; {column!r}, not "
+                f"read, says {excerpt(text)}: say under `values` of the column what it means "
+                "(`outcome: oom`)"
             )
         if self._unknown:
             yield (

@@ -18,7 +18,10 @@ FigureKey = tuple[str, str, str, int | None, str | None]
 
 @dataclass(frozen=True)
 class ReportedFigure:
-    """One figure of a cell: what it measures, and the quantity with its text."""
+    """One figure of a cell: what it measures, and the quantity with its text.
+
+    ``written`` is the text as it stands in the document where it was read as another.
+    """
 
     metric: str
     statistic: str
@@ -28,6 +31,12 @@ class ReportedFigure:
     quantity: AnyQuantity
     unit_in_header: str | None = None
     because: str | None = None
+    written: str | None = None
+
+    @property
+    def raw(self) -> str:
+        """The text as it stands in the document."""
+        return self.written or self.quantity.raw
 
     @property
     def key(self) -> FigureKey:
@@ -42,7 +51,7 @@ class ReportedFigure:
         reasons = [self.because, columns.get("reason")]
         columns["reason"] = "; ".join(dict.fromkeys(filter(None, reasons))) or None
         columns.setdefault("unit_reported", self.unit_in_header)
-        filled = {**identity, **columns, "value": float(columns["value"])}
+        filled = {**identity, **columns, "value": float(columns["value"]), "raw": self.raw}
         return {name: value for name, value in filled.items() if value is not None}
 
 

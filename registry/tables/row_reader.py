@@ -13,6 +13,7 @@ from registry.tables.cell_reader import (
     bare_text,
     footnote_of,
     is_absent,
+    read_failure,
     read_figure_cell,
     read_outcome,
     read_values,
@@ -158,13 +159,14 @@ class RowReader:
         self._state_outcome(report, draft.values, figures, rows)
         if self._problems.has(report.place):
             return None
-        return Report(
-            _drop_nulls(draft.values),
-            tuple(figures),
-            report.citation,
-            report.found.number,
-            *_distinguishing(report),
-        )
+        unread, named = _distinguishing(report)
+        if draft.values.get("outcome", Stated(None)).value in ("ok", "unknown"):
+            for name, text in unread.items():
+                if read_failure(name, text):
+                    self._notes.add_failure(name, text, report.place)
+        values = _drop_nulls(draft.values)
+        number = report.found.number
+        return Report(values, tuple(figures), report.citation, number, unread, named)
 
     def _read_values(self, report: ReportCells, draft: _Draft) -> None:
         """Put what the cells of values state into the draft."""
@@ -204,7 +206,12 @@ class RowReader:
         for name, spec in report.columns.items():
             if not spec.figures or name not in report.cells:
                 continue
-            outcome = read_outcome(report.cells[name], spec, self._mapping.absent)
+            where = f"{report.where}, column {name!r}"
+            try:
+                outcome = read_outcome(report.cells[name], spec, self._mapping.absent, where=where)
+            except UnitError as error:
+                self._add_cell_error(error, where, report, name)
+                continue
             if outcome is None:
                 draft.cells[name] = FigureCell()
             else:
@@ -313,8 +320,8 @@ class RowReader:
             known = by_key.setdefault(figure.key, figure)
             if known.quantity.value != figure.quantity.value:
                 self._problems.add(
-                    f"found {figure.metric} twice, {known.quantity.raw!r} and "
-                    f"{figure.quantity.raw!r}; expected one; tell them apart by statistic, scope "
+                    f"found {figure.metric} twice, {known.raw!r} and "
+                    f"{figure.raw!r}; expected one; tell them apart by statistic, scope "
                     "or kind",
                     report.place,
                 )

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from registry.units.bound import split_bound
 from registry.units.cell import (
+    OutcomeWord,
+    find_failure,
     parse_outcome_word,
     split_card_list,
     split_cell,
@@ -28,9 +30,11 @@ __all__ = [
     "GLUED_PATTERNS",
     "TIME_OF",
     "Figure",
+    "OutcomeWord",
     "check_related",
     "figure_of",
     "figures_in",
+    "find_failure",
     "format_duration",
     "format_figure",
     "format_memory",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from registry.contract.resources import read_yaml
@@ -145,6 +146,28 @@ def ways_to_split(text: str, separator: str = "/") -> Iterator[tuple[str, ...]]:
     before_figure = rf"\s*{mark}\s*(?=[^\w\s]?\s*[0-9])"
     for between in (rf"\s+{mark}\s+", rf"\s*{mark}\s*", before_figure):
         yield tuple(part.strip() for part in re.split(between, text.strip()))
+
+
+def find_failure(text: str) -> str | None:
+    """Return the words of a text that say that a run failed, wherever they stand; None for none.
+
+    >>> find_failure("OOM at step 3"), find_failure("fits, without any OOM")
+    ('OOM', None)
+    """
+    return next((found["said"] for found in _failures().finditer(text) if found["said"]), None)
+
+
+@lru_cache(maxsize=1)
+def _failures() -> re.Pattern[str]:
+    """Return the form of words of failures, denied or, as the group ``said``, not."""
+    known = read_yaml("units.yaml")["outcome_words"]
+    words = sorted((*known["oom"], *known["error"]), key=len, reverse=True)
+    listed = "|".join(map(re.escape, words))
+    return re.compile(
+        r"(?:(?:\b(?:no|not|never|without|w/o|avoid\w*|prevent\w*)|n't)\W+(?:(?:an?|any|the)\W+)?"
+        rf"|[未无非没])(?:{listed})|(?<![A-Za-z0-9])(?P<said>{listed})(?![A-Za-z0-9])",
+        re.IGNORECASE,
+    )
 
 
 def parse_outcome_word(text: str) -> OutcomeWord:

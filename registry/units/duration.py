@@ -11,11 +11,13 @@ from registry.units.known import Unit, parse_unit, units_by_spelling, units_by_s
 from registry.units.number import NUMBER, parse_number, strip_bold, unit_error, validate_reason
 from registry.units.quantity import Quantity
 
-# Readings of a figure that looks like something else; each needs a reason.
-CLOCK_READINGS = {
-    "mm.ss": re.compile(r"(?P<first>[0-9]{1,4})\.(?P<second>[0-9]{2})"),
-    "h:mm": re.compile(r"(?P<first>[0-9]{1,4}):(?P<second>[0-9]{2})"),
-}
+#: What the fields of a clock may be stated to be; each needs a reason.
+CLOCK_READINGS = ("mm.ss", "mm:ss", "h:mm", "h:mm:ss", "d:hh", "d:hh:mm", "d:hh:mm:ss")
+#: What they are where nothing is stated.
+READ_UNASKED = ("mm:ss", "h:mm:ss")
+#: Seconds in one of a clock's field, and how many of it make one of the field before.
+_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_BELOW = {"h": 24, "m": 60, "s": 60}
 _EXPECTED = "a duration such as '7.01min', '5h35min', '3:35:20' or '07:01'"
 _CLOCK = re.compile(
     r"(?:(?P<days>[0-9]{1,6}) days?, *)?"
@@ -24,6 +26,8 @@ _CLOCK = re.compile(
 #: Hours and minutes with an h between them: the minutes have two digits and no unit.
 _HOURS_MINUTES = re.compile(r"(?P<hours>[0-9]{1,6})(?P<label>[hH])(?P<minutes>[0-9]{2})")
 _PART = re.compile(rf"(?P<number>{NUMBER})\s*(?P<label>[^\W\d_]+)[\s,\uff0c]*(?:and\s+)?")
+#: Units in which two fields of a clock are minutes and seconds.
+_OF_SHORT_CLOCKS = ("min", "s")
 _HOURS_PER_DAY = 24
 _SIXTY = 60
 
@@ -49,10 +53,11 @@ def parse_duration(
     """Read one duration, in seconds.
 
     Two fields of a clock are minutes and seconds (``07:01``), three are hours, minutes and seconds;
-    an ``h`` between two fields makes them hours and minutes (``1h05``).
-    A number alone needs ``default_unit``; ``read_as`` is ``mm.ss`` for a ``18.37`` that means
-    18:37, or ``h:mm``, and touches no text of another form; both need a ``reason``. The sum is
-    exact, the result the nearest float.
+    an ``h`` between two fields makes them hours and minutes (``1h05``), and so does the
+    ``default_unit`` hours; a clock in days says nothing without ``read_as``.
+    A number alone needs ``default_unit``; ``read_as`` is one of ``CLOCK_READINGS``, such as
+    ``mm.ss`` for a ``18.37`` that means 18:37, and touches no text of another form; both need a
+    ``reason``. The sum is exact, the result the nearest float.
 
     >>> parse_duration("5h35min", where="row 1").value
     20100.0
@@ -68,7 +73,7 @@ def parse_duration(
         validate_reason(reason, f"the reading {default_unit or read_as!r}", where=where)
     found = (
         _parse_as(bare, read_as, reason, where=where)
-        or _parse_clock(bare, where=where)
+        or _parse_clock(bare, default_unit, reason, where=where)
         or _parse_hours_minutes(bare, where=where)
         or _parse_bare(bare, default_unit, reason, where=where)
         or _parse_parts(bare, where=where)
@@ -83,23 +88,62 @@ def parse_duration(
     )
 
 
+def clock_readings(text: str) -> list[str]:
+    """Return what the fields of a clock with colons may be; none of another text.
+
+    >>> clock_readings("1:12")
+    ['mm:ss', 'h:mm', 'd:hh']
+    """
+    return [name for name in CLOCK_READINGS if ":" in name and _split_fields(text, name)]
+
+
 def _parse_as(text: str, read_as: str | None, reason: str | None, *, where: str) -> _Reading | None:
-    match = CLOCK_READINGS[read_as].fullmatch(text) if read_as else None
-    if match is None or read_as is None:
+    fields = _split_fields(text, read_as) if read_as else None
+    if fields is None or read_as is None:
         return None
-    first, second = int(match["first"]), int(match["second"])
-    if second >= _SIXTY:
-        raise unit_error(where, text, f"a clock time read as {read_as}, its last field below 60")
-    unit_seconds = _SIXTY if read_as == "h:mm" else 1
-    return _Reading(
-        Fraction((first * _SIXTY + second) * unit_seconds), None, read_as, reason=reason
-    )
+    seconds = Fraction()
+    for place, (name, digits) in enumerate(fields):
+        field = name[0]
+        if place and Fraction(digits) >= _BELOW[field]:
+            raise unit_error(
+                where, text, f"a clock time read as {read_as}, with {name} below {_BELOW[field]}"
+            )
+        seconds += Fraction(digits) * _SECONDS[field]
+    return _Reading(seconds, None, read_as, reason=reason)
 
 
-def _parse_clock(text: str, *, where: str) -> _Reading | None:
+def _split_fields(text: str, read_as: str) -> list[tuple[str, str]] | None:
+    """Return the names and digits of a clock's fields; None for a text of another form."""
+    names = re.split(r"[.:]", read_as)
+    mark = "." if "." in read_as else ":"
+    last = r"[0-9]{2}(?:\.[0-9]{1,9})?" if read_as.endswith(":ss") else "[0-9]{2}"
+    form = ["[0-9]{1,6}", *["[0-9]{1,2}"] * (len(names) - 2), last]
+    match = re.fullmatch(re.escape(mark).join(f"({field})" for field in form), text)
+    return list(zip(names, match.groups(), strict=True)) if match else None
+
+
+def _parse_clock(
+    text: str, default_unit: str | None, reason: str | None, *, where: str
+) -> _Reading | None:
+    """Read a clock of which nobody states what its fields are."""
+    unit = parse_unit(default_unit, "duration", where=where).symbol if default_unit else "s"
+    in_hours = _parse_as(text, "h:mm", reason, where=where) if unit == "h" else None
     match = _CLOCK.fullmatch(text)
-    if match is None:
-        return None
+    if in_hours is not None or match is None:
+        return in_hours
+    is_plain = bool(match["days"]) or unit in _OF_SHORT_CLOCKS
+    if not is_plain and not (unit == "h" and match["hours"]):
+        readings = [f"`read_as: {name}`" for name in clock_readings(text)]
+        raise unit_error(
+            where,
+            text,
+            f"to be told what the fields of a clock are where the unit is {unit}; state "
+            f"{' or '.join(readings)}, and the `reason`",
+        )
+    return _sum_clock(match, text, where=where)
+
+
+def _sum_clock(match: re.Match[str], text: str, *, where: str) -> _Reading:
     days, hours, minutes = (int(match[name] or 0) for name in ("days", "hours", "minutes"))
     seconds = Fraction(match["seconds"])
     if minutes >= _SIXTY or seconds >= _SIXTY or (match["days"] and hours >= _HOURS_PER_DAY):

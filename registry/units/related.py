@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 # Clocks such as tqdm's cut the fraction of a second off, so they may be a whole second short.
 _CLOCK_HALF_WIDTH = 1.0
-_CLOCKS = frozenset({"h:mm:ss", "mm:ss", "mm.ss"})
+#: Seconds in the last field of a clock without seconds.
+_OF_LAST_FIELD = {"hh": 3600, "mm": 60}
 _DIMENSIONS: dict[str, Dimension] = {"byte": "memory", "second": "duration", "count": "count"}
 # Floats of exact figures differ in the last bits only.
 _FLOAT_SLACK = 1e-9
@@ -100,7 +101,7 @@ def _compare(
 
 
 def _half_width(quantity: Quantity[int] | Quantity[float]) -> float:
-    if quantity.reading in _CLOCKS:
+    if quantity.reading.endswith("ss"):
         return _CLOCK_HALF_WIDTH
     if quantity.unit == "count" and quantity.reading == "1":
         return 0.0
@@ -124,4 +125,4 @@ def _last_factor(quantity: Quantity[int] | Quantity[float]) -> Fraction:
     dimension = _DIMENSIONS.get(quantity.unit)
     if dimension is not None and symbol in units_by_symbol(dimension):
         return units_by_symbol(dimension)[symbol].factor
-    return Fraction(60 if symbol == "h:mm" else 1)
+    return Fraction(_OF_LAST_FIELD.get(symbol.rpartition(":")[2], 1))

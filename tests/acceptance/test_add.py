@@ -364,7 +364,7 @@ def test_a_draft_imports_once_it_is_filled_in(run: Run, write: Write, mine: Path
     write("open.yaml", draft)
     refused = run("import", "doc.md", "--mapping", "open.yaml")
     assert refused.returncode == 1
-    assert refused.stderr.count("found '?', expected what the draft leaves open") == 5
+    assert refused.stderr.count("found '?', which the draft left for you to fill in") == 5
     filled = {"method": "lora", "gpu_id": "rtx-4090", "n_gpus": "1", "scope": "total"}
     for name, value in filled.items():
         draft = draft.replace(f"{name}: '?'", f"{name}: {value}")

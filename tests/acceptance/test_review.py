@@ -83,7 +83,7 @@ def test_the_build_writes_both_pages_and_its_check_finds_a_changed_one(
 def test_the_check_of_a_source_shows_what_contradicts(run: Run, records: Path) -> None:
     shown = run("source", "check", "odd", "--registry", records)
     assert shown.returncode == 0
-    assert "less memory at a larger batch (peak_memory): 1 observation, 0.5 of" in shown.stdout
+    assert "less memory at a larger batch (peak_memory): 1 observation, 0.5 times" in shown.stdout
 
 
 def test_sources_lists_one_line_each(run: Run, records: Path) -> None:

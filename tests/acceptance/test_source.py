@@ -150,7 +150,7 @@ def test_the_check_names_all_that_is_open(run: Run, clone: Path) -> None:
     done = run("source", "check", "notes", cwd=clone)
     assert (done.returncode, done.stdout) == (1, "")
     for name in ("url", "publisher", "published_on", "licence"):
-        assert f"source.{name}: found '?', expected what the draft leaves open" in done.stderr
+        assert f"source.{name}: found '?', which the draft left for you to fill in" in done.stderr
 
 
 def test_the_check_shows_what_was_read_and_what_looks_wrong(run: Run, clone: Path) -> None:

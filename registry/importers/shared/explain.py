@@ -15,6 +15,11 @@ _DIFFUSION = frozenset(
     {"unet", "vae", "noise_scheduler", "noise_offset", "snr_gamma", "unet_lr", "timestep"}
 )
 _UNKNOWN = "not recognized as a training log or result of any known framework"
+_NO_TOTALS = (
+    "losses of the Trainer without a time: found no line `{'train_runtime': …, 'train_loss': …}`, "
+    "which it prints where a training ends; expected one, or trainer_state.json of a "
+    "checkpoint"
+)
 _MODEL = frozenset({"architectures", "hidden_size", "num_hidden_layers"})
 
 
@@ -27,6 +32,8 @@ def explain_refusal(file: RunFile) -> str:
             f"`registry import {path} --draft > mapping.yaml` drafts one; fill in what is '?', "
             f"then `registry import {path} --mapping mapping.yaml` adds the rows"
         )
+    if file.kind == "text" and any("{'loss': " in line for line in file.document):
+        return _NO_TOTALS
     return _explain_other_kind(file) or _explain_settings(file) or _UNKNOWN
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.shared.shapes import number_of
+from registry.units.number import rounding_half_width
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,12 +52,10 @@ class Totals:
 def half_width(written: Any) -> float:
     """Return half of the last decimal of a figure: that of the text, or the Trainer's own.
 
-    >>> half_width("26.2")
-    0.05
+    >>> half_width("26.2"), half_width("1.235e+04")
+    (0.05, 5.0)
     """
-    if not isinstance(written, str) or "e" in written.lower():
-        return HALF_RATE
-    return float(0.5 / 10 ** len(written.strip().partition(".")[2]))
+    return float(rounding_half_width(written)) if isinstance(written, str) else HALF_RATE
 
 
 def sum_evaluations(entries: Sequence[Mapping[str, Any]]) -> Evaluations:

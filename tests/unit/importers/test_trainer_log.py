@@ -88,3 +88,82 @@ def test_beside_a_progress_log_it_says_what_was_trained(
     (run,) = observe(tmp_path)
     assert run["configuration"]["model_id"] == "deepseek-llm-7b"
     assert set(run["provenance"]["files"]) == {"trainer_log.jsonl", "running_log.txt"}
+
+
+PLAIN = """trainable params: 4,194,304 || all params: 6,742,609,920 || trainable%: 0.0622
+{'loss': 1.4122, 'grad_norm': 0.51, 'learning_rate': 0.0002, 'epoch': 0.1}
+{'loss': 1.2122, 'grad_norm': 0.51, 'learning_rate': 0.0001, 'epoch': 0.2}
+{'eval_loss': 1.2, 'eval_runtime': 12.5, 'eval_steps_per_second': 0.8, 'epoch': 0.2}
+100%|##########| 10/10 [00:12<00:00,  1.02s/it]
+100%|##########| 500/500 [12:34<00:00,  1.51s/it]
+{'train_runtime': 754.2, 'train_samples_per_second': 10.607, 'train_steps_per_second': 0.663, \
+'train_loss': 1.1, 'epoch': 1.0}
+"""
+SAID = {"model_id": "llama-2-7b", "method": "lora", "gpu_id": "rtx-4090", "n_gpus": "1"}
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    path = tmp_path / "train.log"
+    path.write_text(PLAIN, encoding="utf-8")
+    return path
+
+
+def test_a_plain_output_of_the_trainer_is_read_by_its_totals(
+    plain: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (run,) = observe(plain, **SAID)
+    assert run["outcome"] == "ok"
+    assert run["flags"] == ["includes_evaluation"]
+    assert run["configuration"]["global_batch_size"] == 16
+    assert figure(run, "total_time")["value"] == 754.2
+    assert figure(run, "samples_per_second")["value"] == 10.607
+    assert figure(run, "n_steps")["value"] == 500
+    assert figure(run, "step_time")["value"] == pytest.approx((754.2 - 12.5) / 500)
+    assert figure(run, "trainable_params")["value"] == 4_194_304
+
+
+def test_totals_that_are_texts_of_four_digits_keep_their_power_of_ten(
+    plain: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    totals = "'train_runtime': '1.235e+04', 'train_samples_per_second': '0.648', "
+    plain.write_text(
+        f"{{'loss': '1.4', 'epoch': '0.1'}}\n{{{totals}'train_loss': '1.1', 'epoch': '1'}}\n",
+        encoding="utf-8",
+    )
+    (run,) = observe(plain, **SAID)
+    time = figure(run, "total_time")
+    assert (time["low"], time["value"], time["high"]) == (12345, 12350, 12355)
+    assert figure(run, "samples_per_second")["value"] == 0.648
+
+
+def test_a_plain_output_that_begins_in_the_middle_gives_no_rates(
+    plain: Path, observe: Observe
+) -> None:
+    plain.write_text(
+        PLAIN.replace("'epoch': 0.1", "'epoch': 0.5").replace("'epoch': 0.2", "'epoch': 0.6"),
+        encoding="utf-8",
+    )
+    (run,) = observe(plain, **SAID)
+    metrics = {one["metric"] for one in run["measurements"]}
+    assert "resumed" in run["flags"]
+    assert not metrics & {"samples_per_second", "steps_per_second", "step_time"}
+
+
+def test_two_plain_outputs_in_one_file_are_refused(
+    plain: Path, read: Callable[..., Imported]
+) -> None:
+    plain.write_text(PLAIN + PLAIN, encoding="utf-8")
+    (refusal,) = read(plain, **SAID).refused
+    assert refusal.reason == "several trainings in one log; split it"
+
+
+def test_losses_without_totals_are_refused_with_what_is_missing(
+    plain: Path, read: Callable[..., Imported]
+) -> None:
+    plain.write_text("\n".join(PLAIN.splitlines()[:4]), encoding="utf-8")
+    (refusal,) = read(plain, **SAID).refused
+    assert refusal.reason.startswith(
+        "losses of the Trainer without a time: found no line `{'train_runtime': "
+    )
+    assert "trainer_state.json" in refusal.reason

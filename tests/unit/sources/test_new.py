@@ -94,7 +94,7 @@ def test_what_is_open_is_named_with_its_line(draft: Callable[..., Path]) -> None
     number = lines.index("  licence: '?'") + 1
     with pytest.raises(SourceError) as caught:
         read_mapping(path)
-    assert f"{path}, line {number}: source.licence: found '?', expected" in str(caught.value)
+    assert f"{path}, line {number}: source.licence: found '?', which" in str(caught.value)
 
 
 def test_a_source_that_is_there_is_not_written_over(draft: Callable[..., Path]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,9 +59,14 @@ def test_what_was_mended_is_told_and_need_not_be_found() -> None:
 
 def test_a_finding_says_how_many_how_far_and_where() -> None:
     assert format_finding(FINDING) == (
-        "less memory at a larger batch (peak_memory): 2 observations, 0.5 to 0.9 of what it is "
-        "held against; first abababababab"
+        "less memory at a larger batch (peak_memory): 2 observations, 0.5 to 0.9 times the figure "
+        "it is compared with; first abababababab"
     )
+
+
+def test_a_finding_of_several_pairs_says_of_how_many_observations() -> None:
+    found = format_finding(replace(FINDING, n_observations=1))
+    assert "(peak_memory): 1 observation, in 2 pairs, 0.5 to 0.9 times" in found
 
 
 @pytest.mark.parametrize(

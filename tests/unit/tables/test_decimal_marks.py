@@ -133,3 +133,18 @@ def test_a_draft_states_the_marks_that_show_and_asks_for_others(
     marks = {name: spec["figure"].get("decimal") for name, spec in found.items() if "/" in name}
     assert found["Peak VRAM (GB)"]["figure"]["decimal"] == ","
     assert marks == {"tok/s": "?", "it/s": None}
+
+
+def test_a_figure_keeps_its_text_as_the_document_has_it(importer: Importer) -> None:
+    mapping = ONE_CARD + columns(mem=f"{MEMORY}, decimal: ','", speed=f"{SPEED}, decimal: ','")
+    result = importer("| mem | speed |\n|---|---|\n| 9,75 | 1.024,5 |\n", mapping)
+    assert result.problems == ()
+    (observation,) = result.submission["observations"]
+    figures = [(figure["value"], figure["raw"]) for figure in observation["measurements"]]
+    assert figures == [(9_750_000_000, "9,75"), (1024.5, "1.024,5")]
+
+
+def test_a_message_names_the_cell_as_the_document_has_it(importer: Importer) -> None:
+    mapping = ONE_CARD + columns(mem=f"{MEMORY}, decimal: ','")
+    (problem,) = importer("| mem |\n|---|\n| 99,75 |\n", mapping).problems
+    assert "(the cell says '99,75')" in problem

@@ -103,7 +103,7 @@ def test_words_left_over_do_not_import_until_somebody_decides(
     tmp_path: Path, catalogue: Catalogue
 ) -> None:
     text = draft_text(tmp_path, catalogue, METHODS)
-    with pytest.raises(SourceError, match=r"'attn only'.*expected what the draft leaves open"):
+    with pytest.raises(SourceError, match=r"'attn only'.*which the draft left for you to fill in"):
         parse_mapping(text, origin="m.yaml")
     decided = text.replace("attn only: '?'", "lora_target_modules: [q_proj, v_proj]")
     mapping = parse_mapping(decided, origin="m.yaml")
@@ -182,12 +182,108 @@ def test_a_time_of_several_steps_is_divided(name: str, n_steps: int | None) -> N
 
 
 @pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("Throughput (k tokens/s)", 3200),
+        ("Throughput (k tok/s)", 3200),
+        ("Throughput [K tokens/sec]", 3200),
+        ("Throughput (thousand tokens/s)", 3200),
+        ("Thousands of tokens per second", 3200),
+        ("ktok/s", 3200),
+        ("ktok_s", 3200),
+        ("throughput_k_tokens_per_s", 3200),
+        ("tokens/s (K)", 3200),
+        ("Throughput (tokens/s x1000)", 3200),
+        ("tokens per ms", 3200),
+        ("MTokens/s", 3_200_000),
+        ("tokens/s (万)", 32_000),
+        ("tokens/min", 3.2 / 60),
+        ("Throughput (M tokens/day)", 3_200_000 / 86400),
+        ("B tokens/day", 3.2e9 / 86400),
+        ("Total tokens/s", 3.2),
+    ],
+)
+def test_rates_in_thousands_and_of_other_periods_are_drafted_as_such(
+    tmp_path: Path, catalogue: Catalogue, name: str, value: float
+) -> None:
+    row = f"model,method,gpu,n_gpus,{name}\nllama-2-7b,lora,a100-80gb,1,3.2\n"
+    mapping = parse_mapping(draft_text(tmp_path, catalogue, row), origin="m.yaml")
+    result = import_document(tmp_path / "doc.csv", mapping, catalogue)
+    assert result.problems == ()
+    (observation,) = result.submission["observations"]
+    (figure,) = observation["measurements"]
+    assert figure["metric"] == "tokens_per_second"
+    assert figure["value"] == pytest.approx(value)
+
+
+@pytest.mark.parametrize("name", ["error", "note", "Comments", "remarks", "run.message"])
+def test_a_column_that_speaks_of_failures_is_the_outcomes(
+    tmp_path: Path, catalogue: Catalogue, name: str
+) -> None:
+    head = f"model,method,gpu,n_gpus,Peak memory (GiB),{name}\n"
+    rows = ("30.1,fine", "79.0,OOM", "40,", "50,RuntimeError: NCCL")
+    text = head + "".join(f"llama-2-7b,lora,a100-80gb,1,{row}\n" for row in rows)
+    mapping = parse_mapping(draft_text(tmp_path, catalogue, text), origin="m.yaml")
+    result = import_document(tmp_path / "doc.csv", mapping, catalogue)
+    outcomes = [observation["outcome"] for observation in result.submission["observations"]]
+    assert outcomes == ["ok", "oom", "ok", "error"]
+
+
+def test_a_switch_called_oom_is_the_outcomes(tmp_path: Path, catalogue: Catalogue) -> None:
+    runs = '[{"peak_memory_gib": 30, "oom": false}, {"peak_memory_gib": 79, "oom": true}]'
+    assert draft(tmp_path, catalogue, runs, ".json")["columns"]["oom"] == {
+        "values": {"true": {"outcome": "oom"}},
+        "patterns": [{"pattern": "(?s).*", "set": {}}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("OOM at 4096", {"values": {"OOM at 4096": {"outcome": "?"}}}),
+        ("no OOM", None),
+        ("never crashed", None),
+        ("oomph", None),
+    ],
+)
+def test_a_longer_text_of_a_failure_is_left_open(
+    tmp_path: Path, catalogue: Catalogue, text: str, column: dict[str, Any] | None
+) -> None:
+    table = draft(tmp_path, catalogue, f"Peak memory (GiB),note\n30.1,{text}\n")
+    assert table["columns"].get("note") == column
+
+
+def test_columns_of_other_thousands_are_no_settings_of_one_figure(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    text = "model,A100 ktok/s,H100 tok/s\nllama-2-7b,3.2,9000\n"
+    assert "pivot" not in draft(tmp_path, catalogue, text)
+
+
+@pytest.mark.parametrize(
     ("name", "target"),
     [
         ("BS/GPU", "micro_batch_size"),
         ("Batch per GPU", "micro_batch_size"),
         ("Batch size / device", "micro_batch_size"),
         ("Per-GPU batch", "micro_batch_size"),
+        ("Batch size (global)", "global_batch_size"),
+        ("Batch size (total)", "global_batch_size"),
+        ("batch_size_total", "global_batch_size"),
+        ("Batch size (all GPUs)", "global_batch_size"),
+        ("Batch size, across devices", "global_batch_size"),
+        ("Batch (effective)", "global_batch_size"),
+        ("BS (samples, total)", "global_batch_size"),
+        ("Overall batch", "global_batch_size"),
+        ("Aggregate batch size", "global_batch_size"),
+        ("total_train_batch_size", "global_batch_size"),
+        ("Global batch size", "global_batch_size"),
+        ("Global mini-batch", "global_batch_size"),
+        ("Effective BS", "global_batch_size"),
+        ("全局批大小", "global_batch_size"),
+        ("Total batch size per GPU", "micro_batch_size"),
+        ("Batch size", "micro_batch_size"),
+        ("Total micro batch size", "micro_batch_size"),
         ("GPUs", "n_gpus"),
         ("GPU count", "n_gpus"),
         ("Num GPUs used", "n_gpus"),

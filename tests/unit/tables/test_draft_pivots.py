@@ -97,6 +97,16 @@ def test_a_column_of_outcomes_belongs_to_the_settings_beside_it(
     assert pivot["columns"] == "(512|1024)"
 
 
+def test_the_heading_says_in_what_clocks_are(tmp_path: Path, catalogue: Catalogue) -> None:
+    rows = "# Training time (hours)\n\n" + table("| model | A100 | H100 |", "| a | 2:30 | 1:10 |")
+    (pivot,) = draft_table(tmp_path, catalogue, rows)["pivot"]
+    assert pivot["cell"]["figure"] == {
+        "metric": "total_time",
+        "default_unit": "h",
+        "default_reason": "'Training time (hours)' says so",
+    }
+
+
 def test_the_heading_says_what_bare_figures_are(tmp_path: Path, catalogue: Catalogue) -> None:
     rows = "# Memory usage (GiB)\n\n" + table("| Method | 512 | 1024 |", "| QLoRA | 10 | 12 |")
     (pivot,) = draft_table(tmp_path, catalogue, rows)["pivot"]

@@ -137,6 +137,76 @@ def test_a_row_written_twice_is_one_observation(importer: Importer) -> None:
     assert importer(document, mapping(SEED_COLUMNS)).n_observations == 1
 
 
+# failures where the mapping does not look
+
+
+@pytest.mark.parametrize("ignored", ["", "note: {ignore: free text}, "])
+@pytest.mark.parametrize("text", ["OOM", "crashed", "OOM at step 3"])
+def test_a_failure_in_a_column_not_read_is_told_by_row(
+    importer: Importer, ignored: str, text: str
+) -> None:
+    columns = f"{{{ignored}mem: {{figure: {{metric: peak_memory}}}}}}"
+    document = table("|mem|note|", "|20GiB|fits, no OOM|", f"|79GiB|{text}|")
+    result = importer(document, mapping(columns, more="    ignore: rest\n"))
+    told = [note for note in result.notes if "did not fail" in note]
+    assert told == [
+        (
+            "table 1, row 2: recorded as a run that did not fail; 'note', not read, says "
+            f"{text!r}: say under `values` of the column what it means (`outcome: oom`)"
+        )
+    ]
+
+
+def test_a_failure_that_the_row_states_elsewhere_needs_no_word(importer: Importer) -> None:
+    columns = "{mem: {figure: {metric: peak_memory}}}"
+    result = importer(
+        table("|mem|note|", "|OOM|crashed|"), mapping(columns, more="    ignore: rest\n")
+    )
+    assert result.notes == ("table 1: not read: 'note'",)
+
+
+# words with a remark in the place of a figure
+
+
+def test_a_remark_behind_oom_means_what_it_means_behind_a_figure(importer: Importer) -> None:
+    columns = "{mem: {figure: {metric: peak_memory}%s}}"
+    remark = ", remarks: [{pattern: '[0-9.]+ GiB', set: {}}, {pattern: step 3, set: {n_nodes: 1}}]"
+    document = table("|mem|", "|OOM (8.4 GiB)|", "|OOM (step 3)|", "|OOM|")
+    observations = importer(document, mapping(columns % remark)).submission["observations"]
+    assert [observation["outcome"] for observation in observations] == ["oom", "oom"]
+    assert [len(observation["citations"]) for observation in observations] == [2, 1]
+    words = f", words: {{OOM: {{outcome: error}}}}{remark}"
+    named = importer(document, mapping(columns % words)).submission["observations"]
+    assert {observation["outcome"] for observation in named} == {"error"}
+
+
+@pytest.mark.parametrize(
+    ("cell", "found"),
+    [
+        (
+            "OOM (8.4 GiB)",
+            (
+                "found the remark '8.4 GiB' behind 'OOM', expected its meaning under `remarks` of "
+                "the column; write `set: {}` there if it changes nothing"
+            ),
+        ),
+        (
+            "OOM @ 8.4 GiB",
+            (
+                "found 'OOM @ 8.4 GiB', expected an amount of memory such as '36.6G', '20822MiB' "
+                "or '144 GB+'; a text in the place of a figure has its meaning under `words` of "
+                "the column: `words: {'OOM @ 8.4 GiB': {outcome: oom}}`"
+            ),
+        ),
+    ],
+)
+def test_a_word_with_more_beside_it_is_refused_with_what_works(
+    importer: Importer, cell: str, found: str
+) -> None:
+    (problem,) = importer(table("|mem|", f"|{cell}|"), mapping(MEMORY)).problems
+    assert problem == f"doc.md, table 1, row 1, column 'mem': {found} (m.yaml, line 5)"
+
+
 # footnotes
 
 MARKS = table("|mem|", "|20GiB*|", "|21GiB|")
@@ -258,10 +328,28 @@ def test_a_total_time_in_a_remark_is_a_figure(importer: Importer) -> None:
             "the clock h:mm in the header and no `read_as: h:mm`",
         ),
         (
+            "Time (dd:hh:mm)",
+            "metric: total_time",
+            "1:12:30",
+            "the clock d:hh:mm in the header and no `read_as: d:hh:mm`",
+        ),
+        (
             "tokens/s (K)",
             "metric: tokens_per_second, unit: token/s",
             "20",
             "(K) in the header and no `multiply_by`",
+        ),
+        (
+            "Throughput (k tokens/s)",
+            "metric: tokens_per_second, unit: token/s",
+            "3.2",
+            "k in the header and no `multiply_by`",
+        ),
+        (
+            "tokens per day",
+            "metric: tokens_per_second, unit: token/s",
+            "20",
+            "a rate per day in the header and no `divide_by` (86400 seconds)",
         ),
         ("Time (min)", "metric: total_time, unit: h", "20", "unit 'h' in the mapping and 'min'"),
     ],
@@ -274,6 +362,38 @@ def test_a_header_that_says_otherwise_is_a_problem(
     assert problem.startswith(f"doc.md, table 1, column '{header}': found {found}")
     columns = f"{{'{header}': {{figure: {{{figure}, despite_header: a misprint}}}}}}"
     assert importer(table(f"|{header}|", f"|{cell}|"), mapping(columns)).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("header", "figure", "way_out"),
+    [
+        ("train_hours", "", "`unit: h`, which makes it h:mm, or `read_as` (one of `mm:ss`, `h:mm`"),
+        ("Hours to train", "", "`unit: h`, which makes it h:mm, or `read_as`"),
+        ("Training time (days)", "", "state `read_as` (one of `mm:ss`, `h:mm`, `d:hh`)"),
+        ("Training time (days)", ", unit: day", "`read_as: h:mm` or `read_as: d:hh`"),
+    ],
+)
+def test_a_clock_below_hours_or_days_is_not_taken_for_minutes(
+    importer: Importer, header: str, figure: str, way_out: str
+) -> None:
+    columns = f"{{'{header}': {{figure: {{metric: total_time{figure}%s}}}}}}"
+    document = table(f"|{header}|", "|1:12|")
+    (problem,) = importer(document, mapping(columns % "")).problems
+    assert way_out in problem
+    found = one(importer(document, mapping(columns % ", read_as: h:mm, reason: so")))
+    assert figures(found) == {"total_time": 4320}
+
+
+def test_hours_are_numbers_and_clocks_alike(importer: Importer) -> None:
+    columns = "{'Time (h)': {figure: {metric: total_time, unit: h}}}"
+    result = importer(table("|Time (h)|", "|6.5|", "|2:30|"), mapping(columns))
+    assert [figures(o)["total_time"] for o in result.submission["observations"]] == [23400, 9000]
+
+
+def test_a_unit_in_thousands_is_no_unit_of_a_mapping(importer: Importer) -> None:
+    columns = "{speed: {figure: {metric: tokens_per_second, unit: k tokens/s}}}"
+    (problem,) = importer(table("|speed|", "|3.2|"), mapping(columns)).problems
+    assert "found unit 'k tokens/s', expected a unit of speed" in problem
 
 
 def test_a_count_in_millions_is_read_by_its_unit(importer: Importer) -> None:

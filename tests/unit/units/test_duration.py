@@ -61,6 +61,60 @@ def test_hours_and_minutes_can_be_stated() -> None:
     assert parse_duration("07:01", where=PLACE, read_as="h:mm", reason="header").value == 25260
 
 
+@pytest.mark.parametrize(
+    ("text", "unit", "seconds"),
+    [
+        ("2:30", "h", 9000),
+        ("120:30", "hours", 433800),
+        ("2:30:15", "h", 9015),
+        ("1 day, 2:30:00", "day", 95400),
+        ("2:30", "min", 150),
+        ("2:30", "s", 150),
+    ],
+)
+def test_a_clock_is_read_in_the_unit_of_its_column(text: str, unit: str, seconds: int) -> None:
+    found = parse_duration(text, where=PLACE, default_unit=unit, reason="header")
+    assert found.value == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "readings"),
+    [
+        ("1:12", "day", "`read_as: mm:ss` or `read_as: h:mm` or `read_as: d:hh`"),
+        ("1:12:30", "day", "`read_as: h:mm:ss` or `read_as: d:hh:mm`"),
+        ("2:30.5", "h", "`read_as: mm:ss`"),
+        ("2:30", "ms", "`read_as: mm:ss` or `read_as: h:mm` or `read_as: d:hh`"),
+    ],
+)
+def test_a_clock_that_its_unit_leaves_open_is_refused(text: str, unit: str, readings: str) -> None:
+    with pytest.raises(UnitError) as caught:
+        parse_duration(text, where=PLACE, default_unit=unit, reason="header")
+    assert str(caught.value) == (
+        f"{PLACE}: found {text!r}, expected to be told what the fields of a clock are where the "
+        f"unit is {unit}; state {readings}, and the `reason`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "read_as", "seconds"),
+    [
+        ("1:12", "d:hh", 129_600),
+        ("1:12:30", "d:hh:mm", 131_400),
+        ("1:12:30:05", "d:hh:mm:ss", 131_405),
+        ("1:12:30", "h:mm:ss", 4_350),
+        ("2:30.5", "mm:ss", 150.5),
+    ],
+)
+def test_the_fields_of_a_clock_can_be_stated(text: str, read_as: str, seconds: float) -> None:
+    found = parse_duration(text, where=PLACE, default_unit="day", read_as=read_as, reason="header")
+    assert (found.value, found.reading) == (seconds, read_as)
+
+
+def test_a_field_of_a_day_of_24_hours_is_refused() -> None:
+    with pytest.raises(UnitError, match="read as d:hh, with hh below 24"):
+        parse_duration("1:24", where=PLACE, read_as="d:hh", reason="header")
+
+
 def test_a_bare_number_takes_the_stated_unit() -> None:
     quantity = parse_duration("11.73", where=PLACE, default_unit="min", reason="other tables: min")
     assert (quantity.value, quantity.unit_as_written) == (703.8, None)
@@ -176,8 +230,8 @@ def test_an_unknown_clock_reading_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UnitError) as caught:
         parse_duration("18.37", where="row 1", read_as="mm,ss", reason="the text")
     assert str(caught.value) == (
-        "row 1: found unit 'mm,ss', expected a unit of clock reading (mm.ss, h:mm); did you mean "
-        "'mm.ss'?"
+        "row 1: found unit 'mm,ss', expected a unit of clock reading (mm.ss, mm:ss, h:mm, h:mm:ss, "
+        "d:hh, d:hh:mm, d:hh:mm:ss); did you mean 'mm:ss'?"
     )
 
 

@@ -202,6 +202,7 @@ def test_a_figure_that_may_be_zero_has_no_highest_ratio() -> None:
         (figure_of(parse_duration("3:35:20", where=PLACE)), 1.0),
         (figure_of(parse_duration("18.37", where=PLACE, read_as="mm.ss", reason="so")), 1.0),
         (figure_of(parse_duration("3:35", where=PLACE, read_as="h:mm", reason="so")), 30.0),
+        (figure_of(parse_duration("3:05", where=PLACE, read_as="d:hh", reason="so")), 1800.0),
         (figure_of(parse_duration("7.0min", where=PLACE)), 3.0),
         (_rate("0.95 sample/s (87.5 samples)"), 0.005),
         (_rate("0.95 sample/s\uff0887.5 samples\uff09"), 0.005),
