@@ -33,7 +33,7 @@ class _StrictConstructor(SafeConstructor):
     _n_merged = 0
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Write out what `<<` brings; what that comes to in the document is bounded before it is."""
+        """Write out what `<<` brings, after a look at how much that is in the document."""
         for key, value in node.value:
             if key.tag == _MERGE:
                 for part in value.value if isinstance(value, yaml.SequenceNode) else [value]:
