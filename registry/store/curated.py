@@ -131,7 +131,7 @@ def _read_manifest(folder: Folder) -> dict[str, Any]:
             raise TypeError("no sources or files")  # noqa: TRY301 - one message for all of them
     except FileNotFoundError:
         return {"contract": "", "catalogue": "", "files": {}, "sources": {CATALOGUE: ""}}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(
             f"{path}: damaged manifest ({error}); expected it as `registry build` writes it; "
             f"{REINSTALL}"

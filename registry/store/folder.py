@@ -275,7 +275,7 @@ def reads_curated(folder: Folder) -> bool:
         return bool(settings.get("curated", True))
     except FileNotFoundError:
         return True
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, RecursionError) as error:
         raise StoreError(
             f"{folder.path / SETTINGS}: found no valid settings ({error}); expected a JSON object "
             'such as {"format": 2, "curated": true}; write that'
