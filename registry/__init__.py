@@ -83,8 +83,9 @@ def open(  # noqa: A001 - `registry.open()` reads well
 ) -> Registry:
     """Open a registry: ``path``, else REGISTRY_PATH, else ./records, else the user's own.
 
-    The curated records are read alongside it, unless ``curated`` is false. With ``at``, queries see
-    the folded state of that version. Raises StoreError where a named folder holds no registry.
+    Curated ./records, those of a checkout, are passed over. The curated records are read alongside
+    it, unless ``curated`` is false. With ``at``, queries see the folded state of
+    that version. Raises StoreError where a named folder holds no registry.
     """
     from registry.api import open_registry  # noqa: PLC0415 - importing the package stays light
 

@@ -199,7 +199,7 @@ def open_registry(
 ) -> Registry:
     """Open a registry: ``path``, else REGISTRY_PATH, else ./records, else the user's own.
 
-    The curated records are read alongside it, unless ``curated`` is false. Raises StoreError where
-    a named folder holds no registry.
+    Curated ./records, those of a checkout, are passed over. The curated records are read alongside
+    it, unless ``curated`` is false. Raises StoreError where a named folder holds no registry.
     """
     return Registry(find_registry(path, curated=curated), at)

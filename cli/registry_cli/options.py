@@ -70,7 +70,7 @@ def registry_option(function: Callable[..., Any]) -> Callable[..., Any]:
         metavar="PATH|URL",
         type=click.Path(path_type=Path),
         callback=keep_path,
-        help="Registry to use (else REGISTRY_PATH, else ./records, else your own).",
+        help="Registry to use (else REGISTRY_PATH, else ./records unless curated, else your own).",
     )(function)
 
 

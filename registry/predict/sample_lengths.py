@@ -74,7 +74,7 @@ def _values(text: str, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _is_number(text: str) -> bool:
-    return text.strip().isdigit()
+    return text.strip().isdecimal()
 
 
 def _load(text: str, where: str) -> Any:
@@ -99,6 +99,6 @@ def _parse(value: Any, where: str) -> int:
     if isinstance(value, list):
         return len(value)
     text = str(value).strip()
-    if not text.isdigit() or not 0 < int(text) <= _MOST:
+    if not text.isdecimal() or not 0 < int(text) <= _MOST:
         raise QuestionError(f"lengths: {where}: found {text[:40]!r}; {_EXPECTED}")
     return int(text)

@@ -24,8 +24,31 @@ _MOST_VALUES: Final = 100_000
 _LONGEST_NUMBER: Final = 64
 
 
+_MERGE: Final = "tag:yaml.org,2002:merge"
+
+
 class _StrictConstructor(SafeConstructor):
-    """A safe constructor that refuses repeated keys and endless numbers."""
+    """A safe constructor that refuses repeated keys, endless numbers and merges that multiply."""
+
+    _n_merged = 0
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Write out what `<<` brings, after a look at how much that is in the document."""
+        for key, value in node.value:
+            if key.tag == _MERGE:
+                for part in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    self._add_merged(part, key)
+        super().flatten_mapping(node)
+
+    def _add_merged(self, part: yaml.Node, key: yaml.Node) -> None:
+        if isinstance(part, yaml.MappingNode):
+            self.flatten_mapping(part)
+            self._n_merged += 1 + len(part.value)
+        if self._n_merged > _MOST_VALUES:
+            problem = f"found more than {_MOST_VALUES} values with merges written out"
+            raise yaml.constructor.ConstructorError(
+                None, None, f"{problem}, expected fewer", key.start_mark
+            )
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's signature
         seen = set()
@@ -169,7 +192,9 @@ def find_lines(data: bytes | str) -> dict[Path, int]:
     lines: dict[Path, int] = {}
     root = yaml.compose(data, Loader=_TEXT_KEYS[0])
     todo: list[tuple[Path, yaml.Node]] = [((), root)] if root else []
-    while todo and len(lines) <= _MOST_VALUES:
+    for _ in range(_MOST_VALUES):  # aliases may make it endless
+        if not todo:
+            break
         path, node = todo.pop()
         lines.setdefault(path, node.start_mark.line + 1)
         if isinstance(node, yaml.SequenceNode):

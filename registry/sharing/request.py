@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from registry.sharing.offer import LICENCE
+from registry.sharing.selection import format_source
 from registry.sources.review import find_contradictions, format_finding, read_statement
 from registry.text import format_count
 from registry.units import format_memory
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 _DIGITS = 12
+_MEASURED = "measured"
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class Contribution:
     nearest: dict[str, Row]
     #: What a reviewer will ask about, one line each.
     doubts: tuple[str, ...]
+    #: Licences under which the sources are given.
+    licences: tuple[str, ...]
 
     @property
     def title(self) -> str:
@@ -56,6 +61,7 @@ def describe_contribution(
         rows,
         {row["of_observation_id"]: row for row in nearest},
         tuple(_collect_doubts(registry, chosen, rows)),
+        tuple(sorted({source.get("licence", LICENCE) for source in chosen.sources})),
     )
 
 
@@ -69,6 +75,11 @@ def _collect_doubts(
     for row in rows:
         for flag in row["flags"] or ():
             yield f"{row['observation_id'][:_DIGITS]}: flag {flag}"
+        if row["evidence"] != _MEASURED:
+            yield f"{row['observation_id'][:_DIGITS]}: not measured, but {row['evidence']}"
+    for source in chosen.sources:
+        if source.get("url") or source.get("kind") == "benchmark":
+            yield f"{format_source(source)}: did the person who sends this measure it?"
     yield from _find_disturbed(chosen)
     for finding in find_contradictions(registry, observation_ids=chosen.observation_ids):
         yield format_finding(finding)
@@ -177,7 +188,16 @@ def format_request(contribution: Contribution) -> Iterator[str]:
     yield "What a reviewer may ask about:"
     yield from (f"- {line}" for line in contribution.doubts or ("nothing was found.",))
     yield ""
-    yield "Measured by the person who sends this, and given under LICENSE-DATA (CC-BY-4.0)."
+    is_measured = all(row["evidence"] == _MEASURED for row in contribution.rows)
+    given = ", ".join(map(_format_licence, contribution.licences))
+    yield (
+        f"{'Measured' if is_measured else 'Reported'} by the person who sends this, and given "
+        f"under {given}."
+    )
+
+
+def _format_licence(name: str) -> str:
+    return f"LICENSE-DATA ({name})" if name == LICENCE else name
 
 
 def _escape(cell: str) -> str:

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import StoreError, did_you_mean
-from registry.store.derive_tables import derive_tables, without_observations
+from registry.store.derive_tables import content_keys, derive_tables, without_observations
 from registry.store.documents import read_documents
 from registry.store.snapshot import curated_ids, read_snapshot
+from registry.submission.identity import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from registry.store.derive_tables import Document
     from registry.store.folder import Location
     from registry.store.snapshot import Snapshot
 
 Row = dict[str, Any]
+
+#: What a source states of where it comes from, as it is told.
+_PROVENANCE = ("kind", "publisher", "licence", "url")
+
+PUBLISHED_WAY_OUT = (
+    "expected measurements of your own; a published document is given to the curated records as a "
+    "source of its own: in a clone of them, `registry source new DOC`; what you measured yourself, "
+    "hand in again with `kind: person` and no publisher but you under `source`"
+)
 
 
 @dataclass(frozen=True)
@@ -28,20 +39,31 @@ class ChosenRecords:
     observation_ids: tuple[str, ...]
     #: Chosen observations that the curated records hold already.
     n_curated: int = 0
+    #: Sources that others published, and how many of the chosen observations are theirs.
+    published: tuple[tuple[str, int], ...] = ()
 
     @property
     def source_ids(self) -> tuple[str, ...]:
         """The sources of the observations."""
-        return tuple(sorted({one.plain["source"]["source_id"] for one in self.documents}))
+        return tuple(sorted({source["source_id"] for source in self.sources}))
+
+    @property
+    def sources(self) -> tuple[Row, ...]:
+        """What each document states of its source, alike ones once."""
+        sources = (document.plain["source"] for document in self.documents)
+        stated = {canonical_json(source): source for source in sources}
+        return tuple(stated[text] for text in sorted(stated))
 
 
 @dataclass(frozen=True)
 class OwnRecords:
-    """What a user added and did not withdraw: documents, and their observations."""
+    """What a user added and did not withdraw: documents of their own, and all observations."""
 
     documents: tuple[Document, ...]
     observations: tuple[Row, ...]
     curated: frozenset[str]
+    #: What others published, by observation: its source, and what says so.
+    published: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def observation_ids(self) -> frozenset[str]:
@@ -76,7 +98,8 @@ class OwnRecords:
 
     def choose_last(self) -> ChosenRecords:
         """Return the observation that was measured last. Raises StoreError where there is none."""
-        dated = [row for row in self.observations if row.get("observed_at")]
+        own = (row for row in self.observations if row["observation_id"] not in self.published)
+        dated = [row for row in own if row.get("observed_at")]
         if not dated:
             raise StoreError(
                 "found no dated observation of your own; expected one that was measured here; "
@@ -89,8 +112,14 @@ class OwnRecords:
         return {row["observation_id"] for row in self.observations if wanted(row)}
 
     def _select(self, chosen: Collection[str]) -> ChosenRecords:
-        """Return what of the chosen the curated records lack. Raises StoreError for nothing."""
-        new = set(chosen) - self.curated
+        """Return what of the chosen is the user's own and new. Raises StoreError for nothing."""
+        left = set(chosen) - self.curated
+        published = Counter(self.published[one] for one in left & self.published.keys())
+        new = left - self.published.keys()
+        if left and not new:
+            raise StoreError(
+                f"found what others published: {'; '.join(sorted(published))}; {PUBLISHED_WAY_OUT}"
+            )
         if not new:
             raise StoreError(
                 f"the curated records hold all {len(chosen)} of these observations already; "
@@ -100,18 +129,51 @@ class OwnRecords:
         kept = without_observations(self.documents, others - new, set())
         documents = tuple(one for one in kept if one.plain.get("observations"))
         ids = tuple(row["observation_id"] for row in derive_tables(documents)["observations"])
-        return ChosenRecords(documents, ids, len(chosen) - len(new))
+        return ChosenRecords(
+            documents, ids, len(chosen) - len(left), tuple(sorted(published.items()))
+        )
 
 
-def read_own(location: Location) -> OwnRecords:
-    """Return what the user's own registry holds. Raises StoreError."""
+def read_own(location: Location, giver: str) -> OwnRecords:
+    """Return what the user's own registry holds. Raises StoreError.
+
+    ``giver`` is the name of who shares: what states another publisher is not theirs to give.
+    """
     snapshot = read_snapshot(location)
     documents = _own_documents(snapshot)
     rows = derive_tables(documents)
     retracted = {row["observation_id"] for row in rows["retractions"]}
     observations = [r for r in rows["observations"] if r["observation_id"] not in retracted]
-    without = without_observations(documents, retracted, set())
-    return OwnRecords(tuple(without), tuple(observations), curated_ids(snapshot))
+    without = list(without_observations(documents, retracted, set()))
+    said = [_find_publisher(document.plain.get("source", {}), giver) for document in without]
+    own = tuple(one for one, text in zip(without, said, strict=True) if not text)
+    others = zip(without, said, strict=True)
+    published = {one: text for document, text in others if text for one in _ids_of(document)}
+    for document in own:  # handed in again as their own
+        for one in _ids_of(document):
+            published.pop(one, None)
+    return OwnRecords(own, tuple(observations), curated_ids(snapshot), published)
+
+
+def _ids_of(document: Document) -> Iterator[str]:
+    """Yield the ids of a document's observations."""
+    for table, key in content_keys(document):
+        if table == "observations":
+            yield key.hex()
+
+
+def _find_publisher(source: Mapping[str, Any], giver: str) -> str:
+    """Return the source and what says that others published it; nothing where nothing does."""
+    publisher = source.get("publisher", giver)
+    if source.get("kind") != "document" and publisher.casefold() == giver.casefold():
+        return ""
+    return format_source(source)
+
+
+def format_source(source: Mapping[str, Any]) -> str:
+    """Return a source's id and what it states of where it comes from."""
+    stated = [f"{name} {source[name]}" for name in _PROVENANCE if source.get(name)]
+    return f"{source['source_id']} ({', '.join(stated)})"
 
 
 def _own_documents(snapshot: Snapshot) -> Sequence[Document]:

@@ -10,6 +10,7 @@ select
     seq_len,
     micro_batch_size,
     outcome,
+    evidence,
     flags,
     peak_memory_bytes,
     seconds_per_step

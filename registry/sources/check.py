@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.api import Registry
+from registry.catalogue import Catalogue
 from registry.errors import SourceError, did_you_mean
 from registry.predict.answer.prediction import predict_memory
 from registry.predict.calibration.calibration_file import read_calibration
@@ -15,7 +16,9 @@ from registry.sources.described import find_described_twice
 from registry.sources.logs import import_source
 from registry.sources.new import ASKED
 from registry.sources.review import find_contradictions, format_finding, read_statement
+from registry.store.derive_tables import with_described
 from registry.store.folder import Location
+from registry.store.snapshot import load_catalogue
 from registry.tables.curated import MAPPING_NAME, load_curated_catalogue, read_source_documents
 from registry.tables.mapping_reader import read_mapping
 from registry.units import format_memory
@@ -23,7 +26,6 @@ from registry.units import format_memory
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from registry.catalogue import Catalogue
     from registry.predict.calibration.mixture import Interval
     from registry.predict.calibration.runs import ObservedRun
     from registry.store.derive_tables import Document
@@ -49,8 +51,11 @@ def check_source(folder: Folder, source_id: str) -> tuple[Section, ...]:
     """
     _validate_there(folder, source_id)
     catalogue = load_curated_catalogue(folder.path)
-    read = _read_tables(folder, source_id, catalogue)
-    documents = list(read_source_documents(folder.path, catalogue, only=[source_id]))
+    known = load_catalogue(Location(folder))
+    read = _read_tables(folder, source_id, catalogue, known)
+    documents = list(
+        read_source_documents(folder.path, catalogue, only=[source_id], described=known)
+    )
     observations = [seen for document in documents for seen in document.plain["observations"]]
     registry = Registry(Location(folder))
     return (
@@ -78,12 +83,19 @@ def _validate_there(folder: Folder, source_id: str) -> None:
         )
 
 
-def _read_tables(folder: Folder, source_id: str, catalogue: Catalogue) -> ImportResult | None:
-    """Return what a source's tables or logs say; None where it holds submissions alone."""
+def _read_tables(
+    folder: Folder, source_id: str, catalogue: Catalogue, known: Catalogue
+) -> ImportResult | None:
+    """Return what a source's tables or logs say; None where it holds submissions alone.
+
+    ``known`` is the catalogue with what other sources describe, which a source may name.
+    """
     path = folder.path / "sources" / source_id
     if not (path / MAPPING_NAME).is_file():
         return None
-    return import_source(path, read_mapping(path / MAPPING_NAME), catalogue)
+    mapping = read_mapping(path / MAPPING_NAME)
+    read = import_source(path, mapping, catalogue)
+    return import_source(path, mapping, known) if read.problems else read
 
 
 def _format_read(
@@ -136,14 +148,17 @@ def _find_gaps(
         if stated.get(name) is None:
             yield f"the source does not state its {name}"
     settings = [observation["configuration"] for observation in observations]
+    described = with_described(Catalogue(), documents)
     for table, key in (("models", "model_id"), ("gpus", "gpu_id")):
         named = Counter(setting.get(key) for setting in settings)
         if named[None]:
             yield f"{named[None]} observations name no {key}"
         rows = {row[key]: row for row in catalogue.rows(table)}
+        own = {row[key] for row in described.rows(table)}
         for name in sorted(filter(None, named)):
             if name not in rows:
-                yield f"{name}: described by the source itself; the catalogue has no such {key}"
+                who = "the source itself" if name in own else "another source"
+                yield f"{name}: described by {who}; the catalogue has no such {key}"
             elif rows[name].get("verified") is False:
                 yield f"{name}: the catalogue's figures were not read in a source (verified: false)"
 

@@ -1,4 +1,4 @@
-"""Models and cards that more than one place describes; each belongs in the catalogue, once."""
+"""Models and cards that more than one place describes; each belongs in one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def find_described_twice(
         if len(rows) > 1 and (source_id is None or source_id in rows):
             yield (
                 f"{key}: described by {' and '.join(rows)}{_format_difference(rows)}; describe it "
-                f"once, in records/catalogue/{table}.yaml"
+                f"once, in one mapping or in records/catalogue/{table}.yaml, and leave it out of "
+                "the others, which may name it all the same"
             )
 
 

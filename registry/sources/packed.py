@@ -28,6 +28,13 @@ _LARGEST: Final = 1_900_000
 _MOST_LINES: Final = 5_000_000
 
 
+#: Most characters of a source's files once unpacked: six times those of the largest of the records.
+_MOST_UNPACKED: Final = 16 * 2**20
+
+#: What a file counts beside its text, so that empty ones come to an end too.
+_FILE_COSTS: Final = 64
+
+
 def pack_files(
     named: Mapping[str, str], *, keep: str | None = None, cut: str | None = None
 ) -> Iterator[str]:
@@ -71,9 +78,11 @@ def unpack_files(folder: Path, into: Path) -> list[Path]:
     Lines that were left out are empty, so that the others keep their numbers.
 
     Raises:
-        SourceError: a packed file is not as it must be, or names no place inside ``into``.
+        SourceError: a packed file is not as it must be, names no place inside ``into``, or is too
+            large once unpacked.
     """
-    written = []
+    written: list[Path] = []
+    size = 0
     for packed in sorted(folder.glob(PACKED)):
         text = read_text(packed, origin=str(packed))
         for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
@@ -81,8 +90,16 @@ def unpack_files(folder: Path, into: Path) -> list[Path]:
             path = into / _read_name(parsed := parse_json(line, origin=origin), origin)
             if path.exists():
                 raise SourceError(f"{origin}: found {parsed['name']!r} again, expected it once")
+            unpacked = _unpack(parsed, origin)
+            size += len(unpacked) + _FILE_COSTS
+            if size > _MOST_UNPACKED:
+                raise SourceError(
+                    f"{origin}: found more than {_MOST_UNPACKED} characters in the files so far; "
+                    "expected fewer; keep only the lines that are read (`registry source new DOC "
+                    "--keep REGEX`), or make two sources of it"
+                )
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(_unpack(parsed, origin), encoding="utf-8", newline="")
+            path.write_text(unpacked, encoding="utf-8", newline="")
             written.append(path)
     return written
 

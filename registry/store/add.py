@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import SubmissionError
 from registry.store.catalogue_files import with_parts
-from registry.store.curated import read_curated, with_described
+from registry.store.curated import read_curated
+from registry.store.derive_tables import with_described
 from registry.store.folder import ensure_writable
 from registry.store.ids import ERASED, KnownIds
 from registry.store.journal import entry_name, is_recorded, read_entries, validate_entries

@@ -16,9 +16,8 @@ from registry.store.curated import (
     MANIFEST,
     find_pending_sources,
     hash_sources,
-    with_described,
 )
-from registry.store.derive_tables import CATALOGUE_TABLES, derive_tables
+from registry.store.derive_tables import CATALOGUE_TABLES, derive_tables, with_described
 from registry.store.documents import PLACES, match_ids, sign_observations
 from registry.store.folder import Folder
 from registry.store.lock import table_lock

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from registry.contract import TABLES, load_table
 from registry.contract.fingerprint import is_current
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 Found = tuple[str, str]
 
+#: Rows beyond what the documents give that are still compared one by one.
+_MOST_SURPLUS = 10_000
+
 _EXPECTED = "expected what the documents give"
 
 
@@ -34,7 +38,6 @@ def check_rows(parts: Sequence[Part], snapshot: Snapshot) -> Iterator[Found]:
     Parts that another contract wrote may differ from what would be written today: of these only
     the documents are checked, and the hashes of their files.
     """
-    stored = {name: read_table(name, _files(parts, name)) for name in TABLES}
     try:
         documents = [document for part in parts for document in read_documents(part)]
     except StoreError as error:
@@ -42,11 +45,36 @@ def check_rows(parts: Sequence[Part], snapshot: Snapshot) -> Iterator[Found]:
         return
     if not all(is_current(part.contract) for part in parts):
         return
-    found = [*_check_contract(stored), *_check_derived(stored, derive_tables(documents))]
+    try:
+        yield from _check_tables(parts, derive_tables(documents), snapshot)
+    except (pa.ArrowException, KeyError) as error:
+        reason = str(error).splitlines()[0]
+        yield "rows", f"found a table that cannot be read as its columns say: {reason}; {_EXPECTED}"
+
+
+def _check_tables(
+    parts: Sequence[Part], rows: dict[str, list[Any]], snapshot: Snapshot
+) -> Iterator[Found]:
+    surplus = [*_find_surplus(parts, rows)]
+    if surplus:  # so many that reading them may take all memory
+        yield from surplus
+        return
+    stored = {name: read_table(name, _files(parts, name)) for name in TABLES}
+    found = [*_check_contract(stored), *_check_derived(stored, rows)]
     yield from found
     if not found:
         yield from _check_computed(parts, stored, snapshot)
         yield from _check_ids(parts)
+
+
+def _find_surplus(parts: Sequence[Part], rows: dict[str, list[Any]]) -> Iterator[Found]:
+    """Yield the tables that say to hold many more rows than the documents give."""
+    n_observations = len(rows["observations"])
+    expected = {name: len(rows[name]) for name in TABLES} | {"results": n_observations}
+    for name, wanted in expected.items():
+        counted = [pq.read_metadata(file).num_rows for file in _files(parts, name)]
+        if sum(counted) > _MOST_SURPLUS + wanted:
+            yield "rows", f"table {name}: found {sum(counted)} rows; {_EXPECTED}: {wanted}"
 
 
 def _files(parts: Sequence[Part], name: str) -> list:  # type: ignore[type-arg]

@@ -15,13 +15,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from registry.catalogue import Catalogue
-from registry.errors import SourceError, StoreError, SubmissionError
+from registry.errors import StoreError
 from registry.store.catalogue_files import catalogue_text, hash_catalogue, read_catalogue
-from registry.store.derive_tables import Document
+from registry.store.derive_tables import with_described
 from registry.store.parts import CATALOGUE, CURATED, REINSTALL, Part, parse_part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from registry.store.derive_tables import Document
@@ -107,33 +106,21 @@ def _with_pending(
     """Return the records of a part, with its models and GPUs, and of sources beside it."""
     from registry.tables.curated import (  # noqa: PLC0415 - only where a source is pending
         load_curated_catalogue,
-        read_source_documents,
+        read_what_can_be,
     )
 
     catalogue = load_curated_catalogue(folder.path)
     wanted = names if part else hash_sources(folder.path).keys() - {CATALOGUE}
-    pending: list[Document] = []
-    problems = []
-    for name in sorted(wanted):
-        try:
-            pending += read_source_documents(folder.path, catalogue, only=[name])
-        except (SourceError, SubmissionError) as error:
-            reason = str(error).splitlines()[0]
-            problems.append(f"source {name}: {reason}; it is left out of all answers until then")
+    pending, refused = read_what_can_be(folder.path, catalogue, only=wanted, described=of_part)
+    problems = [
+        f"source {name}: {str(error).splitlines()[0]}; it is left out of all answers until then"
+        for name, error in refused.items()
+    ]
     known = catalogue.extended(of_part.rows("models"), of_part.rows("gpus"))
     catalogue = with_described(known, pending)
     catalogue_hash = hash_catalogue(catalogue_text(catalogue))
     named = tuple(sorted(names))
     return Curated(catalogue, catalogue_hash, part, tuple(pending), named, tuple(problems))
-
-
-def with_described(catalogue: Catalogue, documents: Iterable[Document]) -> Catalogue:
-    """Return a catalogue with the models and GPUs that documents describe."""
-    for document in documents:
-        models, gpus = document.plain.get("models", ()), document.plain.get("gpus", ())
-        if models or gpus:
-            catalogue = catalogue.extended(models, gpus)
-    return catalogue
 
 
 def _read_manifest(folder: Folder) -> dict[str, Any]:
@@ -144,7 +131,7 @@ def _read_manifest(folder: Folder) -> dict[str, Any]:
             raise TypeError("no sources or files")  # noqa: TRY301 - one message for all of them
     except FileNotFoundError:
         return {"contract": "", "catalogue": "", "files": {}, "sources": {CATALOGUE: ""}}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(
             f"{path}: damaged manifest ({error}); expected it as `registry build` writes it; "
             f"{REINSTALL}"

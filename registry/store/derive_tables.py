@@ -27,6 +27,8 @@ from registry.tracking import track
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from registry.catalogue import Catalogue
+
 Row = dict[str, Any]
 Rows = dict[str, list[Row]]
 
@@ -104,6 +106,15 @@ def without_observations(
             rest |= {"observations": kept} if kept else {}
             text = canonical_json(rest)
             yield Document(document_id(text), text, rest)
+
+
+def with_described(catalogue: Catalogue, documents: Iterable[Document]) -> Catalogue:
+    """Return a catalogue with the models and GPUs that documents describe."""
+    for document in documents:
+        models, gpus = document.plain.get("models", ()), document.plain.get("gpus", ())
+        if models or gpus:
+            catalogue = catalogue.extended(models, gpus)
+    return catalogue
 
 
 class _Tables:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from registry.errors import StoreError
 from registry.store.catalogue_files import with_parts
-from registry.store.curated import read_curated, with_described
+from registry.store.curated import read_curated
 from registry.store.derive_tables import (
     derive_tables,
     erased_ids,
     select_new,
+    with_described,
     without_observations,
 )
 from registry.store.ids import ERASED, KnownIds

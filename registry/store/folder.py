@@ -153,8 +153,9 @@ def find_registry(path: Path | str | None = None, *, curated: bool = True) -> Lo
     """Return the registry in use: ``path``, else REGISTRY_PATH, else ./records, else the user's.
 
     The curated records are read alongside it: those of ./records in a checkout, else those of the
-    installed package; with ``curated`` false they are left out. A checkout's records are written
-    only where they are named. The user's own folder is created by the first write. Raises
+    installed package; with ``curated`` false they are left out. A checkout's records are passed
+    over as the registry in use: they are written and checked only where they are named. The user's
+    own folder is created by the first write. Raises
     MissingRegistryError where a named folder holds no registry.
     """
     named = path or os.environ.get(ENVIRONMENT_VARIABLE)
@@ -274,7 +275,7 @@ def reads_curated(folder: Folder) -> bool:
         return bool(settings.get("curated", True))
     except FileNotFoundError:
         return True
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, RecursionError) as error:
         raise StoreError(
             f"{folder.path / SETTINGS}: found no valid settings ({error}); expected a JSON object "
             'such as {"format": 2, "curated": true}; write that'

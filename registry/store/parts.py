@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,9 @@ CATALOGUE = "catalogue.json"
 REINSTALL = "install the package again, or in a checkout run `registry build`"
 
 _NAME_DIGITS = 24
+
+#: Names of a part's files.
+_FILE = re.compile(r"[a-z_]+\.(parquet|ids|json)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +129,35 @@ def read_part(folder: Folder, name: str) -> Part:
             f"{path}: its content does not match the part's name; expected it as "
             f"`registry fold` wrote it; {REPAIR}"
         )
-    return parse_part(name, path.parent, json.loads(description))
+    try:
+        document = json.loads(description)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{path}: found no JSON ({error}); expected a part's; {REPAIR}") from None
+    return parse_part(name, path.parent, document)
 
 
 def parse_part(name: str, path: Path, document: Mapping[str, Any]) -> Part:
-    """Return a part from its description."""
-    files = {key: PartFile(**entry) for key, entry in document["files"].items()}
-    return Part(name, path, document["contract"], document["catalogue"], files)
+    """Return a part from its description; raise StoreError where that is none.
+
+    A file is named as one of the part's own folder, so that a part reaches nothing outside.
+    """
+    try:
+        files = {key: PartFile(**entry) for key, entry in document["files"].items()}
+        part = Part(name, path, str(document["contract"]), str(document["catalogue"]), files)
+    except (AttributeError, KeyError, TypeError):
+        part = None
+    if part is None or not all(_is_described(*item) for item in part.files.items()):
+        raise StoreError(
+            f"{path}: found a description that names no files of the part with their size, hash "
+            f"and rows; expected one; {REINSTALL if name == CURATED else REPAIR}"
+        )
+    return part
+
+
+def _is_described(name: str, file: PartFile) -> bool:
+    counts = (file.size, 0 if file.rows is None else file.rows)
+    is_counted = all(type(count) is int and count >= 0 for count in counts)
+    return bool(_FILE.fullmatch(name)) and is_counted and isinstance(file.sha256, str)
 
 
 def write_part(folder: Folder, tables: Mapping[str, pa.Table], catalogue: str) -> Part:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from registry.contract.fingerprint import is_current
 from registry.errors import StoreError, SubmissionError
-from registry.store.curated import with_described
-from registry.store.derive_tables import Document
+from registry.store.derive_tables import Document, with_described
 from registry.store.fold import Folding, map_ids, remove_history
 from registry.store.ids import KnownIds
 from registry.store.journal import QUARANTINE, list_entries, validate_document

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from registry.store.catalogue_files import with_parts
-from registry.store.curated import Curated, read_curated, with_described
-from registry.store.derive_tables import derive_tables
+from registry.store.curated import Curated, read_curated
+from registry.store.derive_tables import derive_tables, with_described
 from registry.store.ids import KnownIds
 from registry.store.journal import Journal, RawJournal, read_entries, validate_entries
 from registry.store.legacy import read_legacy

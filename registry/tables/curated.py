@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from registry.catalogue import Catalogue
 from registry.contract import load_table
-from registry.errors import SourceError
+from registry.errors import SourceError, SubmissionError
 from registry.reading.bounded_file import read_bytes
 from registry.reading.json_reader import parse_json, read_json_file, read_text
 from registry.reading.yaml_reader import LARGEST_YAML, parse_yaml
 from registry.sources.logs import import_source
-from registry.store.derive_tables import Document
+from registry.store.derive_tables import Document, with_described
 from registry.submission.messages import check_row
 from registry.submission.prepare import Prepared, prepare_submission
 from registry.tables.mapping_reader import read_mapping
@@ -69,30 +69,70 @@ def stated_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_source_documents(
-    records: Path, catalogue: Catalogue, *, only: Collection[str] | None = None
+    records: Path,
+    catalogue: Catalogue,
+    *,
+    only: Collection[str] | None = None,
+    described: Catalogue | None = None,
 ) -> Iterator[Document]:
     """Yield the documents of ``records/sources``, or of some sources, by their folders' names.
 
     A folder holds ``mapping.yaml`` beside its tables as CSV or its packed logs,
     ``submissions.jsonl`` with one submission on each line, or recorded submissions, each in a file
-    named by its id.
+    named by its id. ``described`` is what sources that are not read describe.
 
     Raises:
         SourceError: a folder holds none of these, or its tables cannot be read as the mapping
             says; all problems of a source together.
         SubmissionError: a submission is not valid.
     """
+    documents, refused = read_what_can_be(records, catalogue, only=only, described=described)
+    for error in refused.values():
+        raise error
+    yield from documents
+
+
+def read_what_can_be(
+    records: Path,
+    catalogue: Catalogue,
+    *,
+    only: Collection[str] | None = None,
+    described: Catalogue | None = None,
+) -> tuple[list[Document], dict[str, SourceError | SubmissionError]]:
+    """Return the documents of sources, by their folders' names, and why others cannot be read.
+
+    What one source describes, the others may name: those that are refused are read again with the
+    models and GPUs of the rest, and with those in ``described``.
+    """
+    others = described or Catalogue()
     folders = _source_folders(records / "sources")
-    wanted = [folder for folder in folders if only is None or folder.name in only]
-    for folder in track(wanted, "reading sources", len(wanted)):
-        found = list(_read_folder(folder, catalogue))
-        if not found:
-            raise SourceError(
-                f"{folder}: found neither {MAPPING_NAME} nor {SUBMISSIONS_NAME} nor a recorded "
-                "submission, expected one"
-            )
-        for prepared in found:
-            yield Document(prepared.submission_id, prepared.text, prepared.document)
+    waiting = [folder for folder in folders if only is None or folder.name in only]
+    found: dict[str, list[Document]] = {}
+    while True:
+        refused: dict[str, SourceError | SubmissionError] = {}
+        for folder in track(waiting, "reading sources", len(waiting)):
+            try:
+                found[folder.name] = list(_read_documents(folder, catalogue))
+            except (SourceError, SubmissionError) as error:
+                refused[folder.name] = error
+        documents = [document for name in sorted(found) for document in found[name]]
+        known = with_described(catalogue, documents)
+        known = known.extended(others.rows("models"), others.rows("gpus"))
+        if not refused or known == catalogue:
+            return documents, refused
+        catalogue = known
+        waiting = [folder for folder in waiting if folder.name in refused]
+
+
+def _read_documents(folder: Path, catalogue: Catalogue) -> Iterator[Document]:
+    found = list(_read_folder(folder, catalogue))
+    if not found:
+        raise SourceError(
+            f"{folder}: found neither {MAPPING_NAME} nor {SUBMISSIONS_NAME} nor a recorded "
+            "submission, expected one"
+        )
+    for prepared in found:
+        yield Document(prepared.submission_id, prepared.text, prepared.document)
 
 
 def _read_folder(folder: Path, catalogue: Catalogue) -> Iterator[Prepared]:

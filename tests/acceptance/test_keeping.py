@@ -159,6 +159,24 @@ def test_check_calls_a_sound_registry_sound(run: Run, pending: Path) -> None:
     assert pending.is_dir()
 
 
+def test_check_in_a_checkout_says_how_the_curated_records_are_checked(
+    run: Run, few_records: Path
+) -> None:
+    checkout = few_records.parent
+    hint = "`registry check --registry records`"
+    done = run("check", cwd=checkout)
+    assert done.returncode == 0
+    assert done.stdout.endswith("/peft-registry/records: sound\n")
+    assert hint in done.stderr
+    machine = run("check", "-f", "json", cwd=checkout)
+    assert json.loads(machine.stdout)["problems"] == []
+    assert hint in machine.stderr
+    done = run("check", "--registry", "records", cwd=checkout)
+    assert done.stdout.startswith("records: ")
+    assert hint not in done.stderr
+    assert hint not in run("check").stderr
+
+
 def test_check_names_a_damaged_file(run: Run, registry: Path) -> None:
     path = next(registry.glob("tables/parts/*/observations.parquet"))
     data = bytearray(path.read_bytes())

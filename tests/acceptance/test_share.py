@@ -150,6 +150,83 @@ def test_withdrawn_and_curated_observations_stay_at_home(run: Run, add: Callable
     assert "did you mean 'my-runs'?" in done.stderr
 
 
+@pytest.fixture
+def add_from(run: Run, work: Path, submission: Callable[..., dict[str, Any]]) -> Callable[..., str]:
+    """Return a function that adds a run of a source that states more, and returns its id."""
+
+    def add_one(number: int, *, evidence: str = "measured", **source: str) -> str:
+        document = submission(number)
+        document["source"].update(source)
+        document["observations"][0]["evidence"] = evidence
+        path = work / "submission.json"
+        path.write_text(json.dumps(document), encoding="utf-8")
+        added = run("add", str(path))
+        assert added.returncode == 0, added.stderr
+        statement = "select observation_id from observations where run_id = $run"
+        found = run("query", statement, "--param", f"run=run-{number}", "-f", "csv")
+        return found.stdout.split()[1]
+
+    return add_one
+
+
+PUBLISHED: list[dict[str, str]] = [
+    {"kind": "document", "publisher": "hiyouga", "licence": "Apache-2.0"},
+    {"kind": "document"},
+    {"kind": "document", "publisher": "Ada Example"},
+    {"kind": "log", "publisher": "hiyouga"},
+    {"kind": "benchmark", "publisher": "hiyouga"},
+    {"publisher": "hiyouga"},
+]
+
+
+@pytest.mark.parametrize("source", PUBLISHED)
+def test_what_others_published_is_not_given_as_ones_own(
+    run: Run, work: Path, add_from: Callable[..., str], source: dict[str, str]
+) -> None:
+    theirs = add_from(1, source_id="theirs", **source)
+    for chosen in (("--plan", "theirs"), (theirs,)):
+        done = run("share", *chosen, *AUTHOR)
+        assert done.returncode == 1
+        assert f"theirs ({', '.join(f'{name} {text}' for name, text in source.items())})" in (
+            done.stderr
+        )
+        assert "registry source new DOC" in done.stderr
+    assert not list(work.glob("share-*"))
+    ours = add_from(2)
+    done = run("share", theirs, ours, *AUTHOR)
+    assert done.returncode == 0, done.stderr
+    assert "left out: 1, which others published: theirs (" in done.stderr
+    patch = (work / "share-my-runs.patch").read_text(encoding="utf-8")
+    assert "run-2" in patch
+    assert "run-1" not in patch
+    again = add_from(1, source_id="theirs", kind="person")  # the way out that the refusal names
+    assert again == theirs
+    done = run("share", "--plan", "theirs", "-o", "out", *AUTHOR)
+    assert done.returncode == 0, done.stderr
+    assert "Measured by the person" in (work / "out" / "share-theirs.md").read_text("utf-8")
+    assert "hiyouga" not in (work / "out" / "share-theirs.patch").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ({"kind": "log", "publisher": "ada example"}, "given under LICENSE-DATA (CC-BY-4.0)."),
+        ({"kind": "person", "licence": "MIT"}, "sends this, and given under MIT."),
+        ({"kind": "benchmark"}, "my-runs (kind benchmark): did the person who sends this"),
+        ({"url": "https://example.org/a"}, "url https://example.org/a): did the person"),
+        ({"evidence": "claimed"}, "not measured, but claimed"),
+        ({"evidence": "claimed"}, "Reported by the person who sends this"),
+    ],
+)
+def test_a_request_says_where_figures_come_from(
+    run: Run, work: Path, add_from: Callable[..., str], stated: dict[str, str], said: str
+) -> None:
+    add_from(1, **stated)
+    done = run("share", "--plan", "my-runs", *AUTHOR)
+    assert done.returncode == 0, done.stderr
+    assert said in (work / "share-my-runs.md").read_text(encoding="utf-8")
+
+
 def test_nothing_is_pushed_without_a_yes(
     clone: Path,
     work: Path,

@@ -171,6 +171,27 @@ def test_the_check_shows_what_was_read_and_what_looks_wrong(run: Run, clone: Pat
     assert repeated.startswith("  ada has 1 of them: the same model, card, length and batch, and")
 
 
+def test_a_model_that_another_source_describes_is_known(run: Run, clone: Path) -> None:
+    mapping = draft(run, clone, "ada")
+    text = mapping.read_text(encoding="utf-8")
+    assert "llama-2-7b" in text
+    # chatglm-6b stands in the mapping of cogvlm2-chatglm-memory, not in records/catalogue
+    mapping.write_text(text.replace("llama-2-7b", "chatglm-6b"), encoding="utf-8")
+    done = run("source", "check", "ada", cwd=clone)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "  observations: 2 (2 ok)" in done.stdout
+    assert "  chatglm-6b: described by another source; the catalogue has no" in done.stdout
+    done = run("query", "from results where source_id = 'ada'", "-f", "jsonl", cwd=clone)
+    assert done.stdout.count('"model_id":"chatglm-6b"') == 2
+    assert done.stderr == ""
+    with mapping.open("a", encoding="utf-8") as file:
+        file.write("\nmodels: [{model_id: chatglm-6b, n_params: 6000000000}]\n")
+    done = run("source", "check", "ada", cwd=clone)
+    assert done.returncode == 0, done.stderr
+    assert "  chatglm-6b: described by ada and cogvlm2-chatglm-memory" in done.stdout
+    assert "and leave it out of the others, which may name it" in done.stdout
+
+
 def test_the_check_is_ready_for_a_pull_request(run: Run, clone: Path) -> None:
     draft(run, clone, "ada")
     done = run("source", "check", "ada", "-f", "markdown", cwd=clone)

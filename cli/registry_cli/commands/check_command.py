@@ -21,11 +21,13 @@ def command(*, format_name: str, registry_path: Path | None) -> int:
 
     It covers manifests, files and their hashes; every row, against the contract and its document;
     the computed tables; and the pending submissions. Of curated records it also reviews the
-    figures: what contradicts itself, the card or its neighbours must be settled in review.yaml.
+    figures: what contradicts itself, the card or its neighbours must be settled in review.yaml. In
+    a checkout they are checked where they are named.
 
     \b
-    Example:
+    Examples:
       registry check
+      registry check --registry records
     """  # noqa: D301 - \b keeps the example's lines
     from registry.store.check import check_registry  # noqa: PLC0415 - heavy
 
@@ -51,4 +53,9 @@ def command(*, format_name: str, registry_path: Path | None) -> int:
         console.say(f"{location.own.name}: {verdict}{f' ({counts})' if counts else ''}")
         for text in report.hints:
             console.hint(text)
+    if registry_path is None and location.curated and location.curated.path == Path("records"):
+        console.hint(
+            "this was your own registry; the curated records of this checkout are checked with "
+            "`registry check --registry records`"
+        )
     return 0 if report.is_sound else 1

@@ -99,7 +99,7 @@ def command(
 
     location = locate(registry_path)
     giver = find_author(author)
-    own = read_own(location)
+    own = read_own(location, giver.name)
     chosen = _choose(own, ids, plan, last=last)
     documents = offer_documents(chosen, giver)
     _show_content(documents, allow)
@@ -172,6 +172,7 @@ def _show_content(documents: Sequence[Document], allow: Iterable[str]) -> None:
 def _show_contribution(contribution: Contribution, chosen: ChosenRecords) -> None:
     from registry.query.table import format_table  # noqa: PLC0415 - heavy
     from registry.sharing.request import format_rows  # noqa: PLC0415 - likewise
+    from registry.sharing.selection import PUBLISHED_WAY_OUT  # noqa: PLC0415 - likewise
 
     heading, *rows = format_rows(contribution)
     layout = Layout(
@@ -187,6 +188,10 @@ def _show_contribution(contribution: Contribution, chosen: ChosenRecords) -> Non
     console.answer(f"  {line}" for line in contribution.doubts or ("nothing was found",))
     if chosen.n_curated:
         console.hint(f"left out: {chosen.n_curated}, which the curated records hold already")
+    for source, count in chosen.published:
+        console.hint(f"left out: {count}, which others published: {source}")
+    if chosen.published:
+        console.hint(PUBLISHED_WAY_OUT)
 
 
 def _name_files(location: Location, folder: Path, contribution: Contribution) -> tuple[Path, Path]:

@@ -56,6 +56,7 @@ def test_token_ids_are_counted(tmp_path: Path) -> None:
         ('{"text": "a"}\n', "line 1: found"),
         ("id,size\na,120\n", "found columns 'id', 'size'"),
         ("n_tokens\n120\nlong\n", "line 3: found 'long'"),
+        ("n_tokens\n\u00b2\n", "line 2: found '\u00b2'"),
         ("[1, ", "found '[1, '"),
         ("99999999999\n", "line 1: found '99999999999'"),
     ],

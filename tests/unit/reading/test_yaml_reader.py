@@ -12,6 +12,14 @@ from registry.reading.yaml_reader import LARGEST_YAML, find_lines, parse_yaml
 RECORDS = Path(__file__).parents[3] / "records"
 
 #: Each list holds the one before nine times: 490 million values in 200 characters.
+
+
+def _merging(first: str, form: str, n_levels: int) -> str:
+    """Return mappings each of which merges the one before several times."""
+    levels = (f"m{level}: &m{level} {form.format(level - 1)}" for level in range(1, n_levels))
+    return "\n".join((first, *levels))
+
+
 _LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n"
     for before, name in zip("abcdefgh", "bcdefghi", strict=True)
@@ -82,6 +90,14 @@ def test_what_libyaml_refuses_is_refused_in_the_words_of_pyyaml() -> None:
             _LAUGHS,
             ": found 490329055 values with aliases written out, expected at most 100000",
         ),
+        (
+            _merging("m0: &m0 {k: 1}", "{{<<: [*m{0}, *m{0}, *m{0}, *m{0}]}}", 30),
+            (
+                ", line 10, column 10: found more than 100000 values with merges written out, "
+                "expected fewer; expected YAML"
+            ),
+        ),
+        ("a: &a {<<: *a}", ": nested too deeply; expected a few levels"),
         ("&a [*a]", ": found 100002 values with aliases written out, expected at most 100000"),
         (
             "x" * (LARGEST_YAML + 1),
@@ -110,3 +126,9 @@ def test_hostile_yaml_is_refused(text: str, message: str) -> None:
     with pytest.raises(ReadingError) as caught:
         parse_yaml(text, origin="a.yaml")
     assert str(caught.value) == f"a.yaml{message}"
+
+
+def test_lines_of_merges_that_multiply_are_found_in_time() -> None:
+    text = _merging("m0: &m0 {}", "{{<<: *m{0}, <<: *m{0}, <<: *m{0}}}", 40)
+    assert parse_yaml(text, origin="a.yaml")["m39"] == {}
+    assert find_lines(text)["m0",] == 1

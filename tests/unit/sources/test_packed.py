@@ -73,6 +73,17 @@ def test_content_that_is_none_is_refused(content: dict[str, object], tmp_path: P
         unpack_files(tmp_path, tmp_path / "out")
 
 
+@pytest.mark.parametrize("content", [{"lines": {"5000000": "x"}}, {"text": "x" * 2_000_000}])
+def test_files_that_are_too_large_once_unpacked_are_refused(
+    content: dict[str, object], tmp_path: Path
+) -> None:
+    lines = [json.dumps({"name": f"{number}.log", **content}) for number in range(9)]
+    (tmp_path / "files.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(SourceError, match="found more than 16777216 characters"):
+        unpack_files(tmp_path, tmp_path / "out")
+    assert sum(path.stat().st_size for path in (tmp_path / "out").iterdir()) < 2**24
+
+
 def test_a_name_may_stand_once(tmp_path: Path) -> None:
     line = json.dumps({"name": "a", "text": "x"})
     (tmp_path / "files.jsonl").write_text(f"{line}\n{line}\n", encoding="utf-8")

@@ -6,6 +6,8 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from registry.store.check import check_registry
@@ -76,3 +78,38 @@ def test_missing_ids_are_named(cited: Registry) -> None:
     found = list(check_rows([*others, replace(last, files=files)], snapshot))
     message = f"{last.path / 'observations'}.ids: found ids that differ from those of the rows"
     assert found == [("ids", message)]
+
+
+def with_table(part: Part, table: str, rows: pa.Table) -> Part:
+    """Return a part with other rows, as if they had been written so."""
+    path = part.path / f"{table}.parquet"
+    pq.write_table(rows, path)
+    data = path.read_bytes()
+    file = PartFile(len(data), hashlib.sha256(data).hexdigest(), rows.num_rows)
+    return replace(part, files={**part.files, path.name: file})
+
+
+def test_many_more_rows_than_documents_give_are_named_without_reading_them(
+    cited: Registry,
+) -> None:
+    snapshot = read_snapshot(cited.location)
+    *others, last = snapshot.state.parts
+    rows = pq.read_table(last.path / "measurements.parquet").slice(0, 1)
+    damaged = with_table(last, "measurements", pa.concat_tables([rows] * 20_000))
+    ((kind, message),) = check_rows([*others, damaged], snapshot)
+    assert kind == "rows"
+    assert message.startswith("table measurements: found 200")
+    assert "expected what the documents give" in message
+
+
+@pytest.mark.parametrize("table", ["observations", "results"])
+def test_a_column_of_another_type_is_named(cited: Registry, table: str) -> None:
+    snapshot = read_snapshot(cited.location)
+    *others, last = snapshot.state.parts
+    rows = pq.read_table(last.path / f"{table}.parquet")
+    place = rows.schema.get_field_index("source_id")
+    numbers = pa.array([7] * rows.num_rows)
+    damaged = with_table(last, table, rows.set_column(place, "source_id", numbers))
+    found = list(check_rows([*others, damaged], snapshot))
+    assert found
+    assert {kind for kind, _ in found} <= {"rows", "results", "contract"}

@@ -157,3 +157,31 @@ def test_a_catalogue_is_stored_sorted_by_id() -> None:
     assert text == json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
     expected = hashlib.sha256(text.encode()).hexdigest()[:16]
     assert hash_catalogue(text) == hash_catalogue(text.encode()) == expected
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        [],
+        {"../../../x.parquet": {"size": 1, "sha256": "0", "rows": 1}},
+        {"/x.parquet": {"size": 1, "sha256": "0", "rows": 1}},
+        {"observations.parquet": {"size": 1, "sha256": "0", "rows": "many"}},
+        {"observations.parquet": {"size": -1, "sha256": "0"}},
+        {"observations.parquet": {"size": 1, "sha256": "0", "more": 1}},
+        {"observations.parquet": []},
+    ],
+)
+def test_a_description_reaches_nothing_outside_of_its_part(
+    folder: Folder, part: Part, files: object
+) -> None:
+    document = json.loads((part.path / "part.json").read_bytes())
+    description = json.dumps({**document, "files": files}).encode()
+    name = part_name(description)
+    path = part.path.rename(part.path.with_name(name))
+    (path / "part.json").write_bytes(description)
+    with pytest.raises(StoreError) as caught:
+        read_part(folder, name)
+    assert str(caught.value) == (
+        f"{path}: found a description that names no files of the part with their size, hash and "
+        f"rows; expected one; {WAY_OUT}"
+    )

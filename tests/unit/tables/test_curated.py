@@ -73,6 +73,39 @@ def test_a_cell_that_cannot_be_read_stops_the_build(
     )
 
 
+_MAPPING = """
+source: {{source_id: {name}}}
+{models}
+tables:
+  - match: {{table: 1}}
+    defaults: {{model_id: new-7b, method: lora, gpu_id: rtx-3090, n_gpus: 1}}
+    columns: {{peak: {{figure: {{metric: peak_memory, kind: reserved, scope: total, unit: GiB}}}}}}
+"""
+
+
+def _write_source(records: Path, name: str, models: str = "") -> None:
+    folder = records / "sources" / name
+    folder.mkdir(parents=True)
+    (folder / "01-notes.csv").write_text("peak\n17\n", encoding="utf-8")
+    text = _MAPPING.format(name=name, models=models)
+    (folder / "mapping.yaml").write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("names", [("a-describes", "b-names"), ("b-describes", "a-names")])
+def test_what_one_source_describes_the_others_may_name(
+    tmp_path: Path, catalogue: Catalogue, names: tuple[str, str]
+) -> None:
+    describes, says = names
+    _write_source(tmp_path, describes, "models: [{model_id: new-7b, n_params: 7000000000}]")
+    _write_source(tmp_path, says)
+    documents = list(read_source_documents(tmp_path, catalogue))
+    assert [one.plain["source"]["source_id"] for one in documents] == sorted(names)
+    with pytest.raises(SourceError, match="unknown model 'new-7b'"):
+        list(read_source_documents(tmp_path, catalogue, only=[says]))
+    known = catalogue.extended([{"model_id": "new-7b"}], [])
+    assert list(read_source_documents(tmp_path, catalogue, only=[says], described=known))
+
+
 def test_an_empty_folder_is_refused(tmp_path: Path, catalogue: Catalogue) -> None:
     (tmp_path / "sources" / "empty").mkdir(parents=True)
     with pytest.raises(SourceError) as raised:
