@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.comparison.configurations import compare_sides, follow_each_other
+from registry.comparison.matching import match_sides
 from registry.comparison.recorded import read_recorded
 from registry.errors import QueryError
 from registry.measure.releases import (
@@ -19,9 +20,11 @@ from registry.measure.releases import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from registry.catalogue import Catalogue
     from registry.comparison.configurations import Compared
+    from registry.comparison.matching import Groups
     from registry.measure.releases import Change
     from registry.query.model import Read
 
@@ -104,17 +107,13 @@ def _distinct(values: Iterable[str | None]) -> list[str]:
 
 def narrow_to_shared(a: RunsOfSide, b: RunsOfSide) -> tuple[RunsOfSide, RunsOfSide]:
     """Return the runs of the configurations that both have; all of them where they share none."""
-    shared = _configurations(a.rows) & _configurations(b.rows)
-    return (_narrow(a, shared), _narrow(b, shared)) if shared else (a, b)
+    groups_a, groups_b = match_sides(a.rows, b.rows)
+    shared = groups_a.keys() & groups_b.keys()
+    return (_narrow(a, groups_a, shared), _narrow(b, groups_b, shared)) if shared else (a, b)
 
 
-def _narrow(side: RunsOfSide, wanted: set[str]) -> RunsOfSide:
-    rows = [row for row in side.rows if row["configuration"]["configuration_id"] in wanted]
-    return RunsOfSide(side.word, rows)
-
-
-def _configurations(rows: Sequence[Row]) -> set[str]:
-    return {row["configuration"]["configuration_id"] for row in rows}
+def _narrow(side: RunsOfSide, groups: Groups, wanted: AbstractSet[str]) -> RunsOfSide:
+    return RunsOfSide(side.word, [row for key in groups if key in wanted for row in groups[key]])
 
 
 def list_differences(a: RunsOfSide, b: RunsOfSide) -> list[Change]:
@@ -140,9 +139,7 @@ def check_selections(a: RunsOfSide, b: RunsOfSide) -> Iterator[str]:
 
 def _find_pooled_within(rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
     """Return what is pooled in any configuration."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(row["configuration"]["configuration_id"], []).append(row)
+    groups, _ = match_sides(rows, ())
     found: dict[str, set[str]] = {}
     for group in groups.values():
         for name, values in find_pooled(group).items():
