@@ -38,6 +38,9 @@ _TELLING = ("model_id", "method", "quant_bits", "lora_rank", "seq_len", "micro_b
 
 _ID_DIGITS = 12
 
+#: What is said of a configuration of A that B has no run of.
+MISSING = "was ok, is missing"
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -235,7 +238,7 @@ def _regression(runs_a: list[Row], runs_b: list[Row]) -> str:
     if not _well(runs_a):
         return ""
     if not runs_b:
-        return "was ok, is missing"
+        return MISSING
     worse = {
         outcome: n for outcome, n in failed_b.items() if not failed_a[outcome] or not _well(runs_b)
     }

@@ -205,7 +205,7 @@ def test_a_summary_for_a_pull_request(run: Run, hand_in: Callable[..., None]) ->
     assert done.stdout.splitlines() == [
         "### Training: old-release → new-release",
         "",
-        "**1 of 2 is worse by more than a factor of 1.05.**",
+        "**1 of 2 is worse: it fails.**",
         "",
         "| configuration | outcome | time b / a | memory b / a | runs a, b | verdict |",
         "| --- | --- | --- | --- | --- | --- |",
