@@ -135,7 +135,8 @@ def test_labels_are_compared(run: Run, hand_in: Callable[..., None]) -> None:
     assert unknown.returncode == 2
     assert unknown.stderr.splitlines()[-1] == (
         "error: label=my-branch: selects no observation; did you mean 'my branch'?; expected one "
-        "of main, my branch; a run gets one with: registry run PLAN --label NAME"
+        "of main, my branch; a run gets one with: registry run --label NAME -- CMD, or registry "
+        "run PLAN --label NAME"
     )
 
 
@@ -149,6 +150,32 @@ def test_the_same_runs_on_both_sides_are_no_comparison(
     hand_in("others", "91.0", *WELL)
     done = run("compare", "peft=90.1", "runs")
     assert "peft=90.1 and runs: 4 runs stand on both sides; expected" in done.stderr
+
+
+def test_the_way_out_of_sides_that_overlap_works(run: Run, hand_in: Callable[..., None]) -> None:
+    same = {"peft_version": "90.1"}
+    hand_in("runs", "90.1", *WELL)
+    done = run("compare", "peft=90.1", "runs")
+    assert "run each release under a label of its own (registry run --label NAME" in done.stderr
+    assert done.stderr.endswith("compare with: registry compare label=NAME label=OTHER\n")
+    hand_in("first", "", *WELL, environment=same, **labelled("A"))
+    way_out = run("compare", "label=A", "label=A").stderr.strip().rpartition("with: registry ")[2]
+    assert way_out == "compare label=A label=NAME"
+    hand_in("second", "", *WELL, environment=same, **labelled("NAME"))  # what it asks for
+    assert run(*way_out.split()).returncode == 0
+    way_out = run("compare", "peft=90.1", "label=A").stderr.strip().rpartition("with: registry ")[2]
+    assert set(way_out.split()) == {"compare", "label=A", "label=NAME"}
+    assert run(*way_out.split()).returncode == 0
+
+
+def test_the_way_out_of_versions_of_which_one_selects_the_other(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    for version in ("90.1", "90.1.2", "90.2"):
+        hand_in("runs", version, *WELL)
+    way_out = run("compare", "peft=90", "runs").stderr.strip().rpartition("with: registry ")[2]
+    assert way_out == "compare peft=90.1 peft=90.2"
+    assert run(*way_out.split()).returncode == 0
 
 
 def test_two_releases_in_one_selection_are_named_with_the_way_to_compare_them(
@@ -192,9 +219,21 @@ def test_other_threads_kernel_and_memory_are_named_and_no_hindrance(
         "differs: OMP_NUM_THREADS: 1 → 2",
         (
             "warning: the runs of A and B did not take turns: what changed on the machine between "
-            "them is in the ratio as well; registry bench takes turns"
+            "them is in the ratio as well; registry bench takes turns with a plan; a command takes "
+            "turns by registry run --label A -- CMD and registry run --label B -- CMD, one after "
+            "the other, several times"
         ),
     ]
+
+
+def test_a_command_is_not_sent_to_bench(run: Run, hand_in: Callable[..., None]) -> None:
+    for day, name in enumerate(("old", "new"), start=1):
+        more = {"provenance": {"label": name, **LOOP}, "observed_at": f"2026-05-0{day}T10:00:00Z"}
+        hand_in(name, "90.1", *WELL, **more)
+    said = run("compare", "label=old", "label=new").stderr
+    assert "did not take turns" in said
+    assert "a command takes turns by registry run --label A -- CMD and" in said
+    assert "bench" not in said
 
 
 def test_a_summary_for_a_pull_request(run: Run, hand_in: Callable[..., None]) -> None:
