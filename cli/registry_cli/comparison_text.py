@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from registry.comparison.configurations import MISSING
 from registry.comparison.verdicts import judge
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ def format_verdict(
     by = f"worse by more than {_format_factors(factors)}"
     if n_worse:
         untold = f"; {n_untold} cannot be told" if n_untold else ""
-        return f"{n_worse} of {len(found)} {_be(n_worse)} {by}{untold}"
+        worse = _format_worse(found, judged, by)
+        return f"{n_worse} of {len(found)} {_be(n_worse)} {worse}{untold}"
     if not n_untold:
         return f"not worse: none of {len(found)} is {by}"
     they = "it is" if n_untold == 1 else "they are"
@@ -84,6 +86,23 @@ def format_verdict(
     return f"cannot be told for {n_untold} of {len(found)} whether {they} {by}{fine}" + _way_out(
         judged, for_an_interval
     )
+
+
+def _format_worse(found: Sequence[Compared], judged: Sequence[Judgement], by: str) -> str:
+    """Return in what they are worse; each counts once, by its failure where it has one."""
+    worse = [one for one, each in zip(found, judged, strict=True) if each.verdict == "worse"]
+    n_missing = sum(compared.regression == MISSING for compared in worse)
+    n_by = sum(not compared.regression for compared in worse)
+    n_failed = len(worse) - n_missing - n_by
+    if n_by == len(worse):
+        return by
+    kinds = (
+        (n_failed, "fails" if n_failed == 1 else "fail"),
+        (n_missing, f"{_be(n_missing)} missing"),
+        (n_by, f"{_be(n_by)} {by}"),
+    )
+    told = [f"{'it' if len(worse) == 1 else n} {what}" for n, what in kinds if n]
+    return f"worse: {', '.join(told)}"
 
 
 def _be(n: int) -> str:

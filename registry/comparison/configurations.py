@@ -7,7 +7,15 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from registry.comparison.remarks import FAILED, is_well, list_failures, list_remarks
+from registry.comparison.matching import find_nearest, list_different, match_sides
+from registry.comparison.remarks import (
+    FAILED,
+    has_seen_length,
+    is_well,
+    list_failures,
+    list_remarks,
+    span_lengths,
+)
 from registry.errors import QueryError
 from registry.measure.ratios import (
     Noise,
@@ -19,11 +27,9 @@ from registry.measure.ratios import (
     find_figure,
     pool_noise,
 )
-from registry.measure.releases import read_label
-from registry.submission.identity import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 Row = dict[str, Any]
 
@@ -32,8 +38,8 @@ _TELLING = ("model_id", "method", "quant_bits", "lora_rank", "seq_len", "micro_b
 
 _ID_DIGITS = 12
 
-#: Settings of a trial that do not change what is measured.
-_OF_ONE_RUN = ("repeat", "timeout_seconds")
+#: What is said of a configuration of A that B has no run of.
+MISSING = "was ok, is missing"
 
 
 @dataclass(frozen=True)
@@ -58,38 +64,50 @@ class Compared:
 
 
 def compare_sides(side_a: list[Row], side_b: list[Row]) -> list[Compared]:
-    """Return the comparison of each configuration that ended well in A or fails in B alone.
+    """Return the comparison of each configuration that ended well in A or fails on one side alone.
 
-    Those that fail in B come first.
-    Trials of plans are of the same configuration where they were told the same, whatever their
-    releases made of it. Two single observations are compared whatever their configurations. Raises
-    QueryError where nothing is shared.
+    Those that fail in B come first. Two single observations are compared whatever their
+    configurations. Raises QueryError where nothing is shared.
     """
     if len(side_a) == 1 and len(side_b) == 1:
         return [compare_runs(side_a, side_b)]
-    keys = [*map(_told, side_a), *map(_told, side_b)]
-    identify = _told if all(keys) else _configured
-    runs_a, runs_b = _group(side_a, identify), _group(side_b, identify)
-    if identify is _configured:
-        runs_b = _place_early_failures(runs_a, runs_b)
+    runs_a, runs_b = match_sides(side_a, side_b)
     if not runs_a.keys() & runs_b.keys():
-        failed = "".join(f"; {each}" for each in list_failures(side_a, side_b))
         raise QueryError(
-            f"{len(side_a)} and {len(side_b)} observations share no configuration{failed}; "
-            "expected the same configuration on both sides; compare two single observations by "
-            "their ids"
+            f"{len(side_a)} and {len(side_b)} observations share no configuration"
+            f"{''.join(f'; {each}' for each in list_failures(side_a, side_b))}; "
+            f"{_describe_nearest(*find_nearest(runs_a, runs_b))}"
         )
-    wanted = [key for key, runs in runs_a.items() if _well(runs) or key in runs_b]
     floors = _floors(runs for side in (runs_a, runs_b) for runs in side.values())
-    wanted += [
-        key
-        for key, runs in runs_b.items()
-        if key not in runs_a and any(run["outcome"] in FAILED for run in runs)
-    ]
     found = [
-        _compare_configuration(runs_a.get(key, []), runs_b.get(key, []), *floors) for key in wanted
+        _compare_configuration(runs_a.get(key, []), runs_b.get(key, []), *floors)
+        for key in dict.fromkeys((*runs_a, *runs_b))
+        if _is_wanted(runs_a.get(key, []), runs_b.get(key, []))
     ]
     return sorted(found, key=_urgency)
+
+
+def _is_wanted(runs_a: list[Row], runs_b: list[Row]) -> bool:
+    """Return whether both sides ran it, it ended well in A, or it failed: all of that is named."""
+    if runs_a and runs_b:
+        return True
+    return bool(_well(runs_a)) or any(run["outcome"] in FAILED for run in (*runs_a, *runs_b))
+
+
+def _describe_nearest(a: Row, b: Row) -> str:
+    one, other = (row["observation_id"][:_ID_DIGITS] for row in (a, b))
+    difference = _difference(a, b) or f"settings of trials differ in {_list_told_apart(a, b)}"
+    return (
+        f"of the nearest two, {one} and {other}, the {difference}; expected the same configuration "
+        "on both sides; compare two single observations by their ids: registry compare "
+        f"{one} {other}"
+    )
+
+
+def _list_told_apart(a: Row, b: Row) -> str:
+    first, second = (row["provenance"]["spec"]["settings"] for row in (a, b))
+    names = sorted(n for n in first.keys() | second.keys() if first.get(n) != second.get(n))
+    return ", ".join(names) or "the model"
 
 
 def compare_runs(runs_a: list[Row], runs_b: list[Row]) -> Compared:
@@ -101,69 +119,9 @@ def compare_runs(runs_a: list[Row], runs_b: list[Row]) -> Compared:
     return _compare_configuration(runs_a, runs_b, *_floors((runs_a, runs_b)), note)
 
 
-def find_repeats(run: Row, others: Sequence[Row]) -> list[Row]:
-    """Return those of other runs that were told the same, or are of the same configuration.
-
-    They are of the same release in the same environment as well.
-    """
-    wanted = _repeated(run)
-    return [other for other in others if _repeated(other) == wanted]
-
-
-def _repeated(run: Row) -> tuple[str | None, ...]:
-    environment = run.get("environment") or {}
-    return _told(run) or _configured(run), environment.get("environment_id"), read_label(run)
-
-
 def _urgency(compared: Compared) -> tuple[bool, bool, bool]:
     """Return what sorts comparisons: what fails in B first, and of that what runs out of memory."""
     return not compared.regression, "oom" not in compared.regression, bool(compared.b)
-
-
-def _group(side: list[Row], identify: Callable[[Row], str]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in side:
-        found.setdefault(identify(row), []).append(row)
-    return found
-
-
-def _place_early_failures(
-    runs_a: dict[str, list[Row]], runs_b: dict[str, list[Row]]
-) -> dict[str, list[Row]]:
-    """Return B's runs, failed ones under the one configuration of A that they do not contradict.
-
-    A run that ended before its first step states less than one that went on, and is of the same
-    configuration all the same.
-    """
-    placed: dict[str, list[Row]] = {}
-    for key, runs in runs_b.items():
-        fitting = [key]
-        if key not in runs_a and all(run["outcome"] in FAILED for run in runs):
-            fitting = [other for other, those in runs_a.items() if _states_less(runs[0], those[0])]
-        place = fitting[0] if len(fitting) == 1 else key
-        placed.setdefault(place, []).extend(runs)
-    return placed
-
-
-def _states_less(run: Row, other: Row) -> bool:
-    return all(
-        other["configuration"].get(name) == value
-        for name, value in run["configuration"].items()
-        if name != "configuration_id"
-    )
-
-
-def _configured(row: Row) -> str:
-    return str(row["configuration"]["configuration_id"])
-
-
-def _told(row: Row) -> str:
-    """Return what a trial was told, its repeat and its time-out left out; empty where unknown."""
-    spec = (row.get("provenance") or {}).get("spec")
-    if not isinstance(spec, dict) or not isinstance(settings := spec.get("settings"), dict):
-        return ""
-    told = {name: value for name, value in settings.items() if name not in _OF_ONE_RUN}
-    return canonical_json([told, spec.get("model")])
 
 
 def _well(runs: list[Row]) -> list[Row]:
@@ -202,7 +160,7 @@ def _compare_configuration(
     if "time" in unshared:
         note = f"{note}; they share no time and no rate".removeprefix("; ")
     return Compared(
-        label=format_label((runs_a or runs_b)[0]["configuration"]),
+        label=_label(runs_a, runs_b),
         a=tuple(run["observation_id"][:_ID_DIGITS] for run in a),
         b=tuple(run["observation_id"][:_ID_DIGITS] for run in b),
         time=time,
@@ -280,7 +238,7 @@ def _regression(runs_a: list[Row], runs_b: list[Row]) -> str:
     if not _well(runs_a):
         return ""
     if not runs_b:
-        return "was ok, is missing"
+        return MISSING
     worse = {
         outcome: n for outcome, n in failed_b.items() if not failed_a[outcome] or not _well(runs_b)
     }
@@ -300,13 +258,28 @@ def _totals(a: list[Row], b: list[Row]) -> dict[str, tuple[float, float]]:
 
 
 def _difference(a: Row, b: Row) -> str:
-    first, second = a["configuration"], b["configuration"]
-    names = sorted(
-        name
-        for name in first.keys() | second.keys()
-        if name != "configuration_id" and first.get(name) != second.get(name)
-    )
-    return f"configurations differ in {', '.join(names)}" if names else ""
+    """Return in which columns two configurations differ, lengths that were only seen left out."""
+    configurations = a["configuration"], b["configuration"]
+    is_seen = has_seen_length(a) and has_seen_length(b)
+    names = [name for name in list_different(a, b) if not (is_seen and name == "seq_len")]
+    texts = [_format_difference(name, *configurations) for name in names]
+    return f"configurations differ in {', '.join(texts)}" if texts else ""
+
+
+def _format_difference(name: str, a: Row, b: Row) -> str:
+    values = a.get(name), b.get(name)
+    if any(isinstance(value, list | dict) for value in values):
+        return name
+    before, after = ("not stated" if value is None else value for value in values)
+    return f"{name} ({before} → {after})"
+
+
+def _label(runs_a: Sequence[Row], runs_b: Sequence[Row]) -> str:
+    """Return what people know a configuration by; its length is the span of what was seen."""
+    runs = [*runs_a, *runs_b]
+    stated = (_well(runs) or runs)[0]["configuration"]
+    length = span_lengths(runs)
+    return format_label({**stated, "seq_len": length} if length else stated)
 
 
 def format_label(configuration: Row) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError, did_you_mean
+from registry.measure.releases import HOW_TO_LABEL
 from registry.measure.running.plan import read_plan
 from registry.measure.running.trials import expand_trials
 from registry.store.ids import SHORTEST_PREFIX
@@ -73,7 +74,7 @@ def _read_label(read: Read, label: str) -> list[Row]:
         known = f"one of {', '.join(labels)}" if labels else "a label, which no run has yet"
         raise QueryError(
             f"{_LABEL}{label}: selects no observation{did_you_mean(label, labels)}; expected "
-            f"{known}; a run gets one with: registry run PLAN --label NAME"
+            f"{known}; a run gets one with: {HOW_TO_LABEL}"
         )
     return found
 
@@ -86,12 +87,18 @@ def _select(read: Read, **chosen: str | None) -> list[Row]:
 
 def read_one(read: Read, observation_id: str) -> Row:
     """Return the one observation with this prefix; raise QueryError for none or several."""
+    is_long = len(observation_id) >= SHORTEST_PREFIX
     found = [
         row
-        for row in read_recorded(read, observation_id)
+        for row in (_select(read, prefix=observation_id) if is_long else [])
         if row["observation_id"].startswith(observation_id)
     ]
-    if len(found) != 1:
+    if not found:
+        raise QueryError(
+            f"{observation_id}: found no observation whose id begins like this; expected the id "
+            f"of one, or at least {SHORTEST_PREFIX} digits of it; registry ls lists them"
+        )
+    if len(found) > 1:
         raise QueryError(
             f"{observation_id}: {len(found)} observation ids begin like this; expected one; give "
             "more digits"

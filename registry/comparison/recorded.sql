@@ -5,6 +5,7 @@ select
     o.outcome,
     o.observed_at,
     o.flags,
+    o.inferences,
     o.provenance,
     c as configuration,
     e as environment,

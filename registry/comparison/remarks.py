@@ -22,10 +22,37 @@ def is_well(run: Row) -> bool:
     return bool(run["outcome"] == "ok")
 
 
+def has_seen_length(run: Row) -> bool:
+    """Return whether a run's length is that of the longest of varying sequences that it saw.
+
+    A loop never says how long its sequences may be, and of other jobs the record tells.
+    """
+    provenance = run.get("provenance") or {}
+    is_seen = provenance.get("trainer") == "loop" or (
+        "recorder" in provenance and "seq_len" in (run.get("inferences") or {})
+    )
+    return is_seen and run["configuration"].get("length_distribution") == "variable"
+
+
+def span_lengths(runs: Sequence[Row]) -> str:
+    """Return the least and the largest of the lengths that runs saw; empty where they saw none.
+
+    A run that failed has not seen all of its own.
+    """
+    seen = [
+        run["configuration"]["seq_len"]
+        for run in runs
+        if is_well(run) and has_seen_length(run) and "seq_len" in run["configuration"]
+    ]
+    if not seen:
+        return ""
+    return str(min(seen)) if min(seen) == max(seen) else f"{min(seen)}-{max(seen)}"
+
+
 def list_remarks(a: Sequence[Row], b: Sequence[Row]) -> Iterator[str]:
-    """Yield failures, other commands and numbers of steps, and flags, of the runs of both sides."""
+    """Yield failures, other commands, steps and lengths, and flags, of the runs of both sides."""
     yield from list_failures(a, b)
-    for change in (_find_commands(a, b), _find_steps(a, b)):
+    for change in (_find_commands(a, b), _find_steps(a, b), _find_lengths(a, b)):
         if len({*change.a, *change.b}) > 1:
             yield f"differs: {change}"
     yield from _list_flags(a, b)
@@ -62,3 +89,8 @@ def _find_steps(a: Sequence[Row], b: Sequence[Row]) -> Change:
     """Return the numbers of steps of runs that ended well: those of the others say nothing."""
     sides = ({find_figure(run, "n_steps") for run in side if is_well(run)} for side in (a, b))
     return Change("n_steps", *(tuple(f"{n:.0f}" for n in sorted(filter(None, s))) for s in sides))
+
+
+def _find_lengths(a: Sequence[Row], b: Sequence[Row]) -> Change:
+    sides = (tuple(filter(None, (span_lengths(side),))) for side in (a, b))
+    return Change("longest sequence seen", *sides)

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.comparison.configurations import compare_sides, follow_each_other
+from registry.comparison.matching import is_trial, match_sides
 from registry.comparison.recorded import read_recorded
 from registry.errors import QueryError
 from registry.measure.releases import (
     DECISIVE,
+    HOW_TO_LABEL,
     UNLABELLED,
     find_differences,
     find_pooled,
@@ -19,15 +21,24 @@ from registry.measure.releases import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from registry.catalogue import Catalogue
     from registry.comparison.configurations import Compared
+    from registry.comparison.matching import Groups
     from registry.measure.releases import Change
     from registry.query.model import Read
 
 Row = dict[str, Any]
 
 _ID_DIGITS = 12
+
+#: How both sides of a comparison meet whatever else the machine does.
+IN_TURNS_OF_PLANS = "registry bench takes turns with a plan"
+IN_TURNS_OF_COMMANDS = (
+    "a command takes turns by registry run --label A -- CMD and registry run --label B -- CMD, one "
+    "after the other, several times"
+)
 
 
 @dataclass(frozen=True)
@@ -61,37 +72,54 @@ def validate_selections(a: RunsOfSide, b: RunsOfSide) -> None:
     of_several = f", and they are of several releases ({pooled})" if pooled else ""
     raise QueryError(
         f"{a.word} and {b.word}: {runs} on both sides{of_several}; expected two sets of runs; "
-        f"{_way_out(shared)}"
+        f"{_way_out([*a.rows, *b.rows])}"
     )
 
 
 def _way_out(rows: Sequence[Row]) -> str:
     """Return the command that compares the oldest release in the runs with the newest."""
     rows = sorted(rows, key=lambda row: (row.get("observed_at") or "", _versions(row)))
-    words = next(filter(None, (find(rows) for find in (_by_label, _by_version, _by_environment))))
-    if len(words) > 1:
-        return f"compare them with: registry compare {shlex.join((words[0], words[-1]))}"
+    words = [f"label={label}" for label in _distinct(map(read_label, rows))]
+    pairs = [_ends(words), *map(_apart, _by_version(rows)), _ends(_by_environment(rows))]
+    pair = next(filter(None, pairs), None)
+    if pair is not None:
+        return f"compare them with: registry compare {shlex.join(pair)}"
+    if words:
+        new = "label=NAME"
+        return (
+            f"all are of one release; run the other one under a label of its own "
+            f"({HOW_TO_LABEL}) and compare with: registry compare {shlex.join((*words, new))}"
+        )
     return (
-        "all are of one release; run the other one with --label NAME and compare with: registry "
-        f"compare {shlex.join(words)} label=NAME"
+        "all are of one release, and without a label; run each release under a label of its own "
+        f"({HOW_TO_LABEL}) and compare with: registry compare label=NAME label=OTHER"
     )
+
+
+def _ends(words: Sequence[str]) -> tuple[str, str] | None:
+    return (words[0], words[-1]) if len(words) > 1 else None
+
+
+def _apart(words: Sequence[str]) -> tuple[str, str] | None:
+    """Return the first and the last version that do not select each other, as 0.21 does 0.21.1."""
+    dotted = [(word, f"{word}.") for word in words]
+    pairs = (
+        (first, last)
+        for first, begin in dotted
+        for last, end in reversed(dotted)
+        if not begin.startswith(end) and not end.startswith(begin)
+    )
+    return next(pairs, None)
 
 
 def _versions(row: Row) -> list[str]:
     return [row["environment"].get(f"{name}_version") or "" for name in DECISIVE]
 
 
-def _by_label(rows: Sequence[Row]) -> list[str]:
-    labels = _distinct(read_label(row) for row in rows)
-    return [f"label={label}" for label in labels] if len(labels) > 1 else []
-
-
-def _by_version(rows: Sequence[Row]) -> list[str]:
+def _by_version(rows: Sequence[Row]) -> Iterator[list[str]]:
     for name in DECISIVE:
         versions = _distinct(row["environment"].get(f"{name}_version") for row in rows)
-        if len(versions) > 1:
-            return [f"{name}={version}" for version in versions]
-    return []
+        yield [f"{name}={version}" for version in versions]
 
 
 def _by_environment(rows: Sequence[Row]) -> list[str]:
@@ -104,17 +132,13 @@ def _distinct(values: Iterable[str | None]) -> list[str]:
 
 def narrow_to_shared(a: RunsOfSide, b: RunsOfSide) -> tuple[RunsOfSide, RunsOfSide]:
     """Return the runs of the configurations that both have; all of them where they share none."""
-    shared = _configurations(a.rows) & _configurations(b.rows)
-    return (_narrow(a, shared), _narrow(b, shared)) if shared else (a, b)
+    groups_a, groups_b = match_sides(a.rows, b.rows)
+    shared = groups_a.keys() & groups_b.keys()
+    return (_narrow(a, groups_a, shared), _narrow(b, groups_b, shared)) if shared else (a, b)
 
 
-def _narrow(side: RunsOfSide, wanted: set[str]) -> RunsOfSide:
-    rows = [row for row in side.rows if row["configuration"]["configuration_id"] in wanted]
-    return RunsOfSide(side.word, rows)
-
-
-def _configurations(rows: Sequence[Row]) -> set[str]:
-    return {row["configuration"]["configuration_id"] for row in rows}
+def _narrow(side: RunsOfSide, groups: Groups, wanted: AbstractSet[str]) -> RunsOfSide:
+    return RunsOfSide(side.word, [row for key in groups if key in wanted for row in groups[key]])
 
 
 def list_differences(a: RunsOfSide, b: RunsOfSide) -> list[Change]:
@@ -134,15 +158,24 @@ def check_selections(a: RunsOfSide, b: RunsOfSide) -> Iterator[str]:
     if follow_each_other(a.rows, b.rows):
         yield (
             "the runs of A and B did not take turns: what changed on the machine between them "
-            "is in the ratio as well; registry bench takes turns"
+            f"is in the ratio as well; {_take_turns([*a.rows, *b.rows])}"
         )
+
+
+def _take_turns(rows: Sequence[Row]) -> str:
+    """Return what has plans take turns, or commands, whichever was run; both where nobody knows."""
+    are_trials = [is_trial(row) for row in rows]
+    if all(are_trials):
+        return IN_TURNS_OF_PLANS
+    is_measured = all("recorder" in (row.get("provenance") or {}) for row in rows)
+    if is_measured and not any(are_trials):
+        return IN_TURNS_OF_COMMANDS
+    return f"{IN_TURNS_OF_PLANS}; {IN_TURNS_OF_COMMANDS}"
 
 
 def _find_pooled_within(rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
     """Return what is pooled in any configuration."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(row["configuration"]["configuration_id"], []).append(row)
+    groups, _ = match_sides(rows, ())
     found: dict[str, set[str]] = {}
     for group in groups.values():
         for name, values in find_pooled(group).items():

@@ -15,6 +15,9 @@ Row = dict[str, Any]
 #: What stands for a label where a run has none.
 UNLABELLED = "no label"
 
+#: How a run gets a label.
+HOW_TO_LABEL = "registry run --label NAME -- CMD, or registry run PLAN --label NAME"
+
 #: Packages that make a release, the one first that tells the most.
 DECISIVE = ("peft", "transformers", "trl", "accelerate", "bitsandbytes", "torch")
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 METRICS = frozenset({"n_steps", "train_time"})
 
+#: What a loop's recording says of itself.
+LOOP = {"recorder": "0.1.0", "trainer": "loop"}
+
 
 @pytest.fixture
 def hand_in(
@@ -36,8 +39,10 @@ def hand_in(
             observation["configuration"]["seq_len"] = length
             if not length:  # it failed before that was known
                 del observation["configuration"]["seq_len"]
+            observation["configuration"] |= more.get("configured", {})
             observation["environment"] = {"peft_version": version}
-            observation |= {name: more[name] for name in more if name not in METRICS}
+            apart = (*METRICS, "configured")
+            observation |= {name: more[name] for name in more if name not in apart}
             figures = {"step_time": seconds} | {name: more[name] for name in METRICS & more.keys()}
             observation["measurements"] = [
                 {"metric": metric, "value": value} for metric, value in figures.items()
@@ -130,7 +135,8 @@ def test_labels_are_compared(run: Run, hand_in: Callable[..., None]) -> None:
     assert unknown.returncode == 2
     assert unknown.stderr.splitlines()[-1] == (
         "error: label=my-branch: selects no observation; did you mean 'my branch'?; expected one "
-        "of main, my branch; a run gets one with: registry run PLAN --label NAME"
+        "of main, my branch; a run gets one with: registry run --label NAME -- CMD, or registry "
+        "run PLAN --label NAME"
     )
 
 
@@ -144,6 +150,32 @@ def test_the_same_runs_on_both_sides_are_no_comparison(
     hand_in("others", "91.0", *WELL)
     done = run("compare", "peft=90.1", "runs")
     assert "peft=90.1 and runs: 4 runs stand on both sides; expected" in done.stderr
+
+
+def test_the_way_out_of_sides_that_overlap_works(run: Run, hand_in: Callable[..., None]) -> None:
+    same = {"peft_version": "90.1"}
+    hand_in("runs", "90.1", *WELL)
+    done = run("compare", "peft=90.1", "runs")
+    assert "run each release under a label of its own (registry run --label NAME" in done.stderr
+    assert done.stderr.endswith("compare with: registry compare label=NAME label=OTHER\n")
+    hand_in("first", "", *WELL, environment=same, **labelled("A"))
+    way_out = run("compare", "label=A", "label=A").stderr.strip().rpartition("with: registry ")[2]
+    assert way_out == "compare label=A label=NAME"
+    hand_in("second", "", *WELL, environment=same, **labelled("NAME"))  # what it asks for
+    assert run(*way_out.split()).returncode == 0
+    way_out = run("compare", "peft=90.1", "label=A").stderr.strip().rpartition("with: registry ")[2]
+    assert set(way_out.split()) == {"compare", "label=A", "label=NAME"}
+    assert run(*way_out.split()).returncode == 0
+
+
+def test_the_way_out_of_versions_of_which_one_selects_the_other(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    for version in ("90.1", "90.1.2", "90.2"):
+        hand_in("runs", version, *WELL)
+    way_out = run("compare", "peft=90", "runs").stderr.strip().rpartition("with: registry ")[2]
+    assert way_out == "compare peft=90.1 peft=90.2"
+    assert run(*way_out.split()).returncode == 0
 
 
 def test_two_releases_in_one_selection_are_named_with_the_way_to_compare_them(
@@ -187,9 +219,21 @@ def test_other_threads_kernel_and_memory_are_named_and_no_hindrance(
         "differs: OMP_NUM_THREADS: 1 → 2",
         (
             "warning: the runs of A and B did not take turns: what changed on the machine between "
-            "them is in the ratio as well; registry bench takes turns"
+            "them is in the ratio as well; registry bench takes turns with a plan; a command takes "
+            "turns by registry run --label A -- CMD and registry run --label B -- CMD, one after "
+            "the other, several times"
         ),
     ]
+
+
+def test_a_command_is_not_sent_to_bench(run: Run, hand_in: Callable[..., None]) -> None:
+    for day, name in enumerate(("old", "new"), start=1):
+        more = {"provenance": {"label": name, **LOOP}, "observed_at": f"2026-05-0{day}T10:00:00Z"}
+        hand_in(name, "90.1", *WELL, **more)
+    said = run("compare", "label=old", "label=new").stderr
+    assert "did not take turns" in said
+    assert "a command takes turns by registry run --label A -- CMD and" in said
+    assert "bench" not in said
 
 
 def test_a_summary_for_a_pull_request(run: Run, hand_in: Callable[..., None]) -> None:
@@ -200,7 +244,7 @@ def test_a_summary_for_a_pull_request(run: Run, hand_in: Callable[..., None]) ->
     assert done.stdout.splitlines() == [
         "### Training: old-release → new-release",
         "",
-        "**1 of 2 is worse by more than a factor of 1.05.**",
+        "**1 of 2 is worse: it fails.**",
         "",
         "| configuration | outcome | time b / a | memory b / a | runs a, b | verdict |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -299,11 +343,101 @@ def test_a_run_that_dies_before_its_first_step_is_of_the_configuration_that_it_f
     assert notes == [[], ["error in 1 of 1 run of b"], []]  # missing, failed, compared
 
 
+def test_an_early_failure_of_a_counts_as_much_as_a_late_one_of_b(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    early, late = (0, "error", 0.0), (64, "error", 0.0)
+    for name, failed in (("old", early), ("new", late), ("newer", early)):
+        hand_in(name, "90.1", *WELL[:2], failed)
+    for sides in (("old", "new"), ("new", "old"), ("old", "newer")):
+        done = run("compare", *sides, "--fail", "-f", "json")
+        (found,) = json.loads(done.stdout)
+        assert (done.returncode, found["verdict"]) == (0, "not worse")
+        assert found["remarks"] == [f"error in 1 of 3 runs of {side}" for side in "ab"]
+
+
+def test_a_failure_of_a_that_fits_two_configurations_is_named_by_itself(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    hand_in("old", "90.1", *WELL, (0, "oom", 0.0))
+    hand_in("new", "91.0", *WELL)
+    done = run("compare", "old", "new", "--fail")
+    assert done.returncode == 0
+    assert "  note    oom in 1 of 1 run of a\n" in done.stdout
+
+
+def test_lengths_that_a_loop_has_only_seen_tell_no_configurations_apart(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    varied = {"configured": {"length_distribution": "variable"}}
+    for name, lengths in (("v1", (96, 95, 96)), ("v2", (94, 95))):
+        runs = [(length, "ok", 1.0 + n / 100) for n, length in enumerate(lengths)]
+        hand_in(name, "90.1", *runs, provenance={"label": name, **LOOP}, **varied)
+    hand_in(
+        "crashed",  # in its first step: all that it saw had one length
+        "90.1",
+        (53, "error", 0.0),
+        provenance={"label": "v1", **LOOP},
+        configured={"length_distribution": "full"},
+    )
+    sides = ("compare", "label=v1", "label=v2", "--fail")
+    done = run(*sides)
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[0].endswith(" seq_len=94-96")
+    assert "  note    differs: longest sequence seen: 95-96 → 94-95\n" in done.stdout
+    assert "  note    error in 1 of 4 runs of a\n" in done.stdout
+    assert "longest sequence seen: 95-96 → 94-95" in run(*sides, "-f", "markdown").stdout
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        {"provenance": {"recorder": "0.1.0", "trainer": "SFTTrainer"}},  # its own limit
+        {"provenance": LOOP, "configured": {"length_distribution": "full"}},
+        {},
+    ],
+)
+def test_lengths_that_were_chosen_tell_configurations_apart(
+    run: Run, hand_in: Callable[..., None], why: dict[str, Any]
+) -> None:
+    why = {"configured": {"length_distribution": "variable"}, **why}
+    hand_in("old-release", "90.1", *WELL, **why)
+    hand_in("new-release", "91.0", *WELL[:2], **why)
+    done = run("compare", "old-release", "new-release", "--fail")
+    assert (done.returncode, done.stdout[:20]) == (1, "WAS OK, IS MISSING: ")
+
+
+def test_a_trainer_without_a_limit_has_only_seen_its_length(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    said = {"inferences": {"seq_len": "the longest sequence that was seen"}}
+    varied = {"configured": {"length_distribution": "variable"}}
+    recorded = {"provenance": {"recorder": "0.1.0", "trainer": "Trainer"}}
+    hand_in("old-release", "90.1", *WELL, **varied, **recorded, **said)
+    hand_in("new-release", "91.0", *WELL[:2], **varied, **recorded)  # by an older recorder
+    done = run("compare", "old-release", "new-release", "--fail", "-f", "json")
+    assert [len(found["a"]) for found in json.loads(done.stdout)] == [4]
+
+
+def test_where_nothing_is_shared_the_nearest_two_are_named_with_what_differs(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    for name, batch, alpha in (("old", 2, 8), ("new", 3, 8), ("newer", 4, 16)):
+        chosen = {"micro_batch_size": batch, "lora_alpha": alpha}
+        hand_in(name, "90.1", *WELL[:2], configured=chosen, **labelled(name))
+    hand_in("newer", "90.1", *WELL[:2], configured={"micro_batch_size": 3}, **labelled("new"))
+    done = run("compare", "label=old", "label=new")
+    assert done.returncode == 2
+    assert "the configurations differ in micro_batch_size (2 → 3); expected" in done.stderr
+    way_out = done.stderr.strip().rpartition("by their ids: registry ")[2]
+    assert "differ in micro_batch_size (2 → 3)" in run(*way_out.split()).stdout
+
+
 def test_failures_are_said_where_nothing_is_shared(run: Run, hand_in: Callable[..., None]) -> None:
     hand_in("old-release", "90.1", *WELL[:2])
     hand_in("new-release", "91.0", (128, "error", 0.0), (256, "error", 0.0))
     done = run("compare", "old-release", "new-release", "-f", "markdown")
-    problem = "share no configuration; error in 2 of 2 runs of b; expected the same"
+    problem = "share no configuration; error in 2 of 2 runs of b; of the nearest two, "
     assert done.returncode == 2
     assert problem in done.stderr
     assert done.stdout.splitlines()[:2] == ["### Training: old-release → new-release", ""]

@@ -43,6 +43,45 @@ def test_the_template_is_a_plan_that_runs_as_it_is(run: Run, work: Path) -> None
     assert "expected a plan (PLAN.toml), or -- and" in both.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "written"),
+    [
+        ("run train.py", "-- python train.py"),
+        ("run --label x nowhere.py", "--label x -- python nowhere.py"),
+        (
+            "run nowhere.py --lr 3 --label x --no-keep",
+            "--label x --no-keep -- python nowhere.py --lr 3",
+        ),
+        ("run python3 train.py", "-- python3 train.py"),
+        ("run torchrun --nproc-per-node 2 train.py", "-- torchrun --nproc-per-node 2 train.py"),
+        ("run start.sh", "-- bash start.sh"),
+        ("bench train.py", None),
+        ("bench -- python train.py", None),
+        ("bench python train.py --python a --python b", None),
+    ],
+)
+def test_a_command_in_the_place_of_a_plan_is_told_how_it_is_measured(
+    run: Run, write: Write, words: str, written: str | None
+) -> None:
+    write("train.py", "import torch\n")
+    done = run(*words.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    if written is not None:
+        assert done.stderr.endswith(f"to measure a command, write: registry run {written}\n")
+    else:
+        assert (
+            "takes turns by registry run --label A -- CMD and registry run --label B" in done.stderr
+        )
+
+
+def test_a_rerun_of_what_is_no_observation_asks_for_one(run: Run) -> None:
+    for word in ("nope", "label=main", "abc"):
+        done = run("rerun", word)
+        assert done.returncode in (1, 2)
+        assert f"{word}: found no observation whose id begins like this" in done.stderr
+        assert "label (" not in done.stderr
+
+
 def test_plans_of_the_package_are_found_by_their_name(run: Run, work: Path) -> None:
     assert run("run", "plans/cpu-smoke.toml", "--dry-run").stdout.count("command") == 13
     run("init", "mine")

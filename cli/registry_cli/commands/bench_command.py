@@ -9,7 +9,7 @@ import click
 
 from registry.comparison.configurations import compare_sides
 from registry.comparison.recorded import read_observations
-from registry.comparison.selections import RunsOfSide
+from registry.comparison.selections import IN_TURNS_OF_COMMANDS, RunsOfSide
 from registry.errors import SourceError
 from registry.measure.running.bench import NAMES, Side, name_sides, order_turns, run_bench
 from registry.measure.running.interpreter import probe_interpreter
@@ -22,6 +22,7 @@ from registry.store.folder import RUNS, ensure_writable
 from registry.store.snapshot import load_catalogue
 from registry.units import format_duration
 from registry_cli import console
+from registry_cli.command_words import find_command
 from registry_cli.comparison_report import (
     factor_option,
     fail_option,
@@ -58,7 +59,20 @@ def _take_two(_: click.Context, parameter: click.Parameter, values: tuple[str, .
     return values
 
 
-@click.command(name="bench")
+class BenchCommand(click.Command):
+    """A command that says to whoever gives it a script how scripts take turns."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse a command in the place of a plan."""
+        if not ctx.resilient_parsing and ("--" in args or find_command(self, args)):
+            raise click.UsageError(
+                "found a command; expected a plan (PLAN.toml), which registry bench runs in turns; "
+                f"{IN_TURNS_OF_COMMANDS}; then: registry compare label=A label=B"
+            )
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=BenchCommand, name="bench")
 @click.argument("plan", metavar="PLAN.toml", type=click.Path(path_type=Path, dir_okay=False))
 @click.option(
     "--python",

@@ -10,7 +10,7 @@ import click
 
 from registry.comparison.recorded import read_labels
 from registry.errors import FilterError
-from registry.measure.releases import find_telling, list_machine, list_versions
+from registry.measure.releases import HOW_TO_LABEL, find_telling, list_machine, list_versions
 from registry.query.filters import find_source, find_word
 from registry.store.observation_documents import as_document
 from registry.store.snapshot import read_snapshot
@@ -86,8 +86,7 @@ def _validate_label(label: str | None, dataset: Dataset) -> str | None:
     labels = read_labels(reader_of(dataset))
     if not labels:
         raise FilterError(
-            f"label {label!r} is not known: no run has one yet; a run gets one with: registry run "
-            "PLAN --label NAME"
+            f"label {label!r} is not known: no run has one yet; a run gets one with: {HOW_TO_LABEL}"
         )
     return label if label in labels else find_word("label", label, labels)
 

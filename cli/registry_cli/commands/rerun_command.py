@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.comparison.configurations import compare_runs, find_repeats
+from registry.comparison.configurations import compare_runs
+from registry.comparison.matching import find_repeats
 from registry.comparison.recorded import read_observations, read_one, read_recorded
 from registry.comparison.selections import RunsOfSide, check_selections, list_differences
 from registry.comparison.verdicts import judge

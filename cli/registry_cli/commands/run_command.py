@@ -14,6 +14,7 @@ from registry.measure.running.plan_template import format_template
 from registry.measure.trial_settings import BOUNDS
 from registry.store.snapshot import load_catalogue
 from registry_cli import console
+from registry_cli.command_words import find_command
 from registry_cli.measuring import measure_command
 from registry_cli.options import locate, registry_option
 from registry_cli.sweeping import (
@@ -41,6 +42,11 @@ class RunCommand(click.Command):
             place = args.index("--")
             ctx.meta[_COMMAND] = args[place + 1 :]
             args = args[:place]
+        elif not ctx.resilient_parsing and (forgotten := find_command(self, args)):
+            raise click.UsageError(
+                "found a command in the place of a plan (PLAN.toml); to measure a command, write: "
+                f"{forgotten}"
+            )
         return super().parse_args(ctx, args)
 
 

@@ -112,8 +112,24 @@ class Recording:
         """Return the seconds from the begin of the training to its end, or to now."""
         if self.train_began is None:
             return None
-        ended = self.train_ended if self.train_ended is not None else self.clock()
-        return ended - self.train_began
+        return self._now() - self.train_began
+
+    def train_seconds(self, *, failed: bool = False) -> float | None:
+        """Return the seconds of training alone: those of the steps, and of one that failed.
+
+        What follows the last step is not training: a last evaluation, saving, whatever else the
+        process does.
+        """
+        if self.train_began is None:
+            return None
+        seconds = sum(step.seconds for step in self.steps)
+        last = self.steps[-1].step if self.steps else 0
+        if failed and (not self.steps or self.step_begun > last):
+            seconds += max(self._now() - self._border - self._apart_in_step, 0.0)
+        return seconds
+
+    def _now(self) -> float:
+        return self.train_ended if self.train_ended is not None else self.clock()
 
 
 def count_warmup(n_steps: int, warmup_steps: int) -> int:

@@ -68,13 +68,22 @@ def build_observation(record: Record) -> Row:
         "model_reported": record.model_reported,
         "flags": sorted(set(record.flags) | _flags(record)),
         "provenance": {"recorder": RECORDER_VERSION, **record.provenance},
+        "inferences": _inferences(record),
         "configuration": configuration,
         "environment": record.environment,
         "measurements": build_measurements(record),
         "samples": record.steps,
         **_outcome(record),
     }
-    return {name: value for name, value in observation.items() if value not in (None, [])}
+    return {name: value for name, value in observation.items() if value not in (None, [], {})}
+
+
+def _inferences(record: Record) -> Row:
+    """Return why a length is known that nobody stated; a trial's plan states its own."""
+    stated = record.provenance.get("length_limit") or "spec" in record.provenance
+    if stated or "seq_len" not in record.configuration:
+        return {}
+    return {"seq_len": "the longest sequence that was seen"}
 
 
 def _outcome(record: Record) -> Row:

@@ -322,7 +322,7 @@ class Session:
         if self.progress is not None and self.job is not None:
             part = self._part()
             self.progress.end(
-                seconds=self._seconds(),
+                seconds=self._seconds(failed=failure is not None),
                 peaks=part["peaks"],
                 configuration=self.job.read_length(self.batches),
                 failure=asdict(failure) if failure else None,
@@ -363,7 +363,7 @@ class Session:
         record = self.record
         record.parts = parts or [self._part()]
         record.steps = merge_steps(record.parts)
-        record.seconds = self._seconds()
+        record.seconds = self._seconds(failed=failure is not None)
         record.failure = failure
         record.failed_step = (self.recording.step_begun or None) if failure else None
         record.configuration |= self.job.read_length(self.batches)
@@ -375,13 +375,12 @@ class Session:
             cross_check(record)
         return build_submission(record)
 
-    def _seconds(self) -> dict[str, float]:
+    def _seconds(self, *, failed: bool) -> dict[str, float]:
         recording = self.recording
-        total = recording.total_seconds()
         seconds = {f"{kind}_time": value for kind, value in recording.seconds_apart.items()}
-        if total is not None:
-            seconds["train_time"] = max(total - sum(seconds.values()), 0.0)
-            seconds["total_time"] = total
+        train, total = recording.train_seconds(failed=failed), recording.total_seconds()
+        if train is not None and total is not None:
+            seconds |= {"train_time": train, "total_time": total}
         is_first = self.number == 1 and "ipykernel" not in sys.modules
         if recording.first_step_began is not None and is_first:
             age_at_first_step = _process_age() - (recording.clock() - recording.first_step_began)

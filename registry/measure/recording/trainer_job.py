@@ -39,15 +39,19 @@ class TrainerJob:
         args = self._trainer.args
         optimizer = str(getattr(args.optim, "value", args.optim))
         configuration = read_configuration(self._trainer, self.model, parameters)
-        return configuration, {"optimizer": optimizer}
+        limit = self._read_limit()
+        return configuration, {"optimizer": optimizer} | ({"length_limit": limit} if limit else {})
 
     def read_length(self, batches: Batches) -> dict[str, Any]:
         """Return the length of the sequences; the trainer's own limit is the longest."""
+        return batches.read_length(self._read_limit())
+
+    def _read_limit(self) -> int | None:
         args = self._trainer.args
         template = getattr(self._trainer, "template", None)  # where ms-swift has it
         places = ((args, "max_length"), (args, "max_seq_length"), (template, "max_length"))
         limits = (getattr(place, name, None) for place, name in places)
-        return batches.read_length(next((n for n in limits if isinstance(n, int) and n), None))
+        return next((n for n in limits if isinstance(n, int) and n), None)
 
     def output_folder(self) -> Path:
         """Return the trainer's output folder."""

@@ -7,9 +7,10 @@ from itertools import permutations
 
 import pytest
 
-from registry.comparison.configurations import Compared
+from registry.comparison.configurations import MISSING, Compared
 from registry.comparison.verdicts import Judgement, judge
 from registry.measure.ratios import Ratio, compare
+from registry_cli.comparison_text import format_verdict
 
 FACTORS = (1.05, None)
 
@@ -69,3 +70,22 @@ def test_what_has_no_figure_in_common_cannot_be_told() -> None:
     assert found == Judgement("cannot be told", (), ("no memory in common",))
     assert judge(Compared("x", (), ()), FACTORS).reasons == ("no run of b ended well",)
     assert judge(Compared("x", (), ("b",)), FACTORS).verdict == "not worse"
+
+
+@pytest.mark.parametrize(
+    ("regressions", "line"),
+    [
+        ([""], "1 of 1 is worse by more than a factor of 1.05"),
+        (["was ok, is oom"], "1 of 1 is worse: it fails"),
+        ([MISSING], "1 of 1 is worse: it is missing"),
+        (["was ok, is oom", "was ok, is error"], "2 of 2 are worse: 2 fail"),
+        (
+            ["was ok, is oom", MISSING, ""],
+            "3 of 3 are worse: 1 fails, 1 is missing, 1 is worse by more than a factor of 1.05",
+        ),
+    ],
+)
+def test_the_line_says_in_what_it_is_worse(regressions: list[str], line: str) -> None:
+    times = [interval(1.0 if said else 1.2, 0.9 if said else 1.1, 1.3) for said in regressions]
+    found = [compared(time, regression=said) for time, said in zip(times, regressions, strict=True)]
+    assert format_verdict(found, FACTORS) == line

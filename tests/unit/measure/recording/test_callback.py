@@ -169,7 +169,8 @@ def test_evaluation_and_checkpoints_are_kept_apart(tmp_path: Path) -> None:
     assert figure(observation, "eval_time") > 4 * 8 * 0.01
     assert figure(observation, "save_time") > 0
     parts = sum(figure(observation, f"{part}_time") for part in ("train", "eval", "save"))
-    assert parts == pytest.approx(figure(observation, "total_time"))
+    total = figure(observation, "total_time")
+    assert total - 0.1 < parts < total  # what follows the last step is none of them
     for row, seconds in zip(observation["samples"], watch.seconds, strict=True):
         if row["step"] in (3, 5, 7):  # the evaluation lies between this step and the one before
             assert seconds - row["seconds"] > 8 * 0.01

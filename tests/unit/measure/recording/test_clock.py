@@ -38,6 +38,26 @@ def test_evaluation_and_checkpoints_are_no_step_time() -> None:
     assert recording.seconds_apart == {"eval": 10.0, "save": 5.0}
 
 
+def test_what_follows_the_last_step_is_no_training_unless_it_is_a_step_that_fails() -> None:
+    clock = _Clock()
+    recording = Recording(clock)
+    assert recording.train_seconds() is None
+    recording.begin_train()
+    recording.begin_step(1)
+    clock.now += 1.0
+    assert (recording.train_seconds(), recording.train_seconds(failed=True)) == (0.0, 1.0)
+    recording.end_step(1)
+    with recording.apart("eval"):
+        clock.now += 10.0
+    clock.now += 4.0  # saving by hand, or whatever the script does
+    assert (recording.train_seconds(), recording.train_seconds(failed=True)) == (1.0, 1.0)
+    recording.begin_step(2)
+    recording.end_train()
+    clock.now += 8.0
+    assert (recording.train_seconds(), recording.train_seconds(failed=True)) == (1.0, 5.0)
+    assert recording.total_seconds() == 15.0
+
+
 def test_an_evaluation_inside_a_checkpoint_counts_once() -> None:
     clock = _Clock()
     recording = Recording(clock)

@@ -62,6 +62,21 @@ def test_a_recorded_run_is_a_valid_submission() -> None:
     assert len(observation["samples"]) == 4
 
 
+@pytest.mark.parametrize(
+    ("said", "is_seen"),
+    [({"trainer": "loop"}, True), ({"length_limit": 512}, False), ({"spec": {}}, False)],
+)
+def test_a_length_that_nobody_stated_says_that_it_was_seen(
+    said: dict[str, Any],
+    is_seen: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    record = make_record(provenance=said)
+    assert "inferences" not in build_observation(record)  # no length at all
+    record.configuration["seq_len"] = 96
+    document = prepare_submission(build_submission(record), CATALOGUE, origin="run").document
+    assert ("seq_len" in document["observations"][0].get("inferences", {})) == is_seen
+
+
 def test_an_early_oom_is_a_valid_submission_without_step_times() -> None:
     failure = Failure("oom", "OutOfMemoryError: CUDA out of memory", "forward")
     part = {"rank": 0, "steps": [], "peaks": [["host_rss", 0, 4_096_000]]}
