@@ -16,8 +16,9 @@ HAS_LEGEND = True
 SCALES = {"x": "shared", "y": "independent"}
 #: What tells settings apart in the view `scaling`.
 _SETTING = (
-    *("source_id", "objective", "method_label", "quant_bits", "offload", "seq_len"),
-    *("micro_batch_size", "grad_accum_steps", "gradient_checkpointing", "attention", "lora_rank"),
+    *("source_id", "objective", "method_label", "quant_bits", "compute_dtype", "offload"),
+    *("seq_len", "micro_batch_size", "grad_accum_steps", "gradient_checkpointing", "attention"),
+    "lora_rank",
 )
 #: Sizes that do not follow from the width.
 SIZE: dict[str, Any] = {}

@@ -1,4 +1,4 @@
--- What has been observed: per model, GPU and method.
+-- What has been observed, of pretraining and made-up data too: per model, GPU and method.
 select
     model_id,
     gpu_id,
@@ -13,5 +13,5 @@ select
     min(n_gpus) as min_n_gpus,
     max(n_gpus) as max_n_gpus,
     count(distinct source_id) as n_sources
-from finetuning
+from results
 group by model_id, gpu_id, method_label

@@ -4,6 +4,7 @@ select
     r.objective,
     r.method_label,
     r.quant_bits,
+    r.compute_dtype,
     r.gpu_id,
     r.n_gpus,
     r.sharding,
@@ -23,5 +24,5 @@ where r.outcome in ('ok', 'oom') and r.seq_len is not null
     -- a run that was allowed less of its card says nothing of what the card can do
     and coalesce(r.gpu_memory_bytes, 0) = coalesce(g.memory_bytes, 0)
 group by
-    r.model_id, r.objective, r.method_label, r.quant_bits, r.gpu_id, r.n_gpus, r.sharding, r.offload,
-    r.micro_batch_size, r.gradient_checkpointing, r.attention, r.lora_rank
+    r.model_id, r.objective, r.method_label, r.quant_bits, r.compute_dtype, r.gpu_id, r.n_gpus,
+    r.sharding, r.offload, r.micro_batch_size, r.gradient_checkpointing, r.attention, r.lora_rank

@@ -6,6 +6,7 @@ with settings as (
         objective,
         method_label,
         quant_bits,
+        compute_dtype,
         gpu_id,
         sharding,
         offload,
@@ -23,29 +24,32 @@ with settings as (
     from finetuning
     where outcome = 'ok' and n_gpus is not null and samples_per_second is not null
     group by
-        source_id, model_id, objective, method_label, quant_bits, gpu_id, sharding, offload, seq_len,
-        micro_batch_size, grad_accum_steps, gradient_checkpointing, attention, lora_rank, n_gpus,
-        interconnect
+        source_id, model_id, objective, method_label, quant_bits, compute_dtype, gpu_id, sharding,
+        offload, seq_len, micro_batch_size, grad_accum_steps, gradient_checkpointing, attention,
+        lora_rank, n_gpus, interconnect
 ),
 compared as (
     select
         *,
         min(n_gpus) over (
             partition by
-                source_id, model_id, objective, method_label, quant_bits, gpu_id, offload, seq_len,
-                micro_batch_size, grad_accum_steps, gradient_checkpointing, attention, lora_rank
+                source_id, model_id, objective, method_label, quant_bits, compute_dtype, gpu_id,
+                offload, seq_len, micro_batch_size, grad_accum_steps, gradient_checkpointing,
+                attention, lora_rank
         ) as base_n_gpus,
         -- of several rows of the smallest number (shardings, links) the fastest is the base
         first_value(samples_per_second) over (
             partition by
-                source_id, model_id, objective, method_label, quant_bits, gpu_id, offload, seq_len,
-                micro_batch_size, grad_accum_steps, gradient_checkpointing, attention, lora_rank
+                source_id, model_id, objective, method_label, quant_bits, compute_dtype, gpu_id,
+                offload, seq_len, micro_batch_size, grad_accum_steps, gradient_checkpointing,
+                attention, lora_rank
             order by n_gpus, samples_per_second desc
         ) as base_samples_per_second,
         max(n_gpus) over (
             partition by
-                source_id, model_id, objective, method_label, quant_bits, gpu_id, offload, seq_len,
-                micro_batch_size, grad_accum_steps, gradient_checkpointing, attention, lora_rank
+                source_id, model_id, objective, method_label, quant_bits, compute_dtype, gpu_id,
+                offload, seq_len, micro_batch_size, grad_accum_steps, gradient_checkpointing,
+                attention, lora_rank
         ) as most_n_gpus
     from settings
 )
@@ -55,6 +59,7 @@ select
     objective,
     method_label,
     quant_bits,
+    compute_dtype,
     gpu_id,
     sharding,
     offload,

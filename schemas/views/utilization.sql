@@ -105,7 +105,8 @@ select
     model_flops_utilization,
     (forward_flops_per_token + backward_flops_per_token + recompute_flops_per_token)
     * tokens_per_second_per_gpu / nullif(peak_flops_per_second, 0) as hardware_flops_utilization,
-    full_length_assumed
+    full_length_assumed,
+    compute_dtype is null as dtype_assumed
 from counted
 where
     model_flops_utilization is not null

@@ -222,7 +222,10 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
 
 
 #: What only the whole validation says: beginnings of problems that are no matter of the schema.
-_BEYOND = ("expected that", "the same as", "unknown model", "unknown gpu", "found unit")
+_BEYOND = (
+    "expected that", "the same as", "unknown model", "unknown gpu", "found unit",
+    "expected bytes, at least",
+)  # fmt: skip
 
 
 def _structure_is_valid(document: Any) -> bool:
