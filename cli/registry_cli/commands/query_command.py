@@ -53,7 +53,8 @@ _LAYOUT = Layout(
     "params",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Value bound to $NAME; repeatable.",
+    help="Value bound to $NAME; repeatable. Figures, true, false and null are not text, unless "
+    "quoted: -p 'v=\"12.1\"'.",
 )
 @click.option(
     "--file",
