@@ -97,6 +97,16 @@ def test_the_statement_comes_from_standard_input(run: Run) -> None:
     assert run("query", "-", stdin="select 4 as d").stdout.split() == ["d", "4"]
 
 
+@pytest.mark.parametrize("comment", ["-- a comment", "--a comment", "--longest", "--"])
+def test_a_statement_may_begin_with_a_comment(run: Run, comment: str) -> None:
+    done = run("query", f"{comment}\nselect $a as e", "-p", "a=5", "--format=csv")
+    assert (done.stdout.split(), done.stderr) == (["e", "5"], "")
+
+
+def test_an_unknown_option_is_no_statement(run: Run) -> None:
+    assert "No such option: --longest" in run("query", "--longest", "select 1").stderr
+
+
 @pytest.mark.parametrize("arguments", [[], ["select 1", "--file", "q.sql"]])
 def test_one_statement_is_expected(
     run: Run, write: Callable[[str, Any], Path], arguments: list[str]
