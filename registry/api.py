@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from registry.store.add import add_submissions
@@ -132,11 +132,16 @@ class Registry:
         be drawn, FilterError for a name that is not known, MissingExtraError without the extra
         ``[plot]``.
         """
-        from registry.charts import build_chart, require_altair  # noqa: PLC0415 - not needed to add
+        from registry.charts import (  # noqa: PLC0415 - not needed to add
+            build_chart,
+            require_altair,
+            validate_call,
+        )
         from registry.charts.rows import select_rows  # noqa: PLC0415 - as above
-        from registry.query.filters import split_filters  # noqa: PLC0415 - as above
+        from registry.query.filters import Filters, split_filters  # noqa: PLC0415 - as above
 
         require_altair()
+        validate_call(kind, options, (field.name for field in fields(Filters)))
         chosen, options = split_filters(options)
         rows = select_rows(self, kind, chosen, sides)
         heading = " against ".join(reversed(sides)) or str(chosen)

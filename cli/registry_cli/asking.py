@@ -39,7 +39,7 @@ class Count(click.ParamType[int]):
 COUNT = Count()
 
 
-class Method(HintedChoice):
+class MethodChoice(HintedChoice):
     """A method of fine-tuning; an objective is refused as one."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -82,7 +82,7 @@ _OPTIONS = (
     click.option("--nodes", type=int, help="Hosts that they are spread over."),
     click.option(
         "--method",
-        type=Method(choices("method")),
+        type=MethodChoice(choices("method")),
         metavar="METHOD",
         default="lora",
         show_default=True,

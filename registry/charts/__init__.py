@@ -28,13 +28,14 @@ Models and cards are never pooled: each pair has a panel, and rows of more pairs
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from registry.charts.kinds import CHOICES, COLUMNS, KINDS, MOST_PANELS
 from registry.errors import ChartError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 __all__ = ["CHOICES", "COLUMNS", "KINDS", "MOST_PANELS", "build_chart"]
 
@@ -45,19 +46,32 @@ INSTALL = "pip install 'peft-registry[plot]'"
 def build_chart(kind: str, rows: Sequence[dict[str, Any]] | None = None, **options: Any) -> Any:
     """Return the Altair chart of a kind over some rows; without rows, for a page that has them.
 
-    Raises ChartError for a kind, column or theme that there is none of, for rows of which nothing
-    can be drawn, and for rows of more models and cards than a picture holds; MissingExtraError
-    where Altair is not installed.
+    Raises ChartError for a kind, option, column or theme that there is none of, for rows of which
+    nothing can be drawn, and for rows of more models and cards than a picture holds;
+    MissingExtraError where Altair is not installed.
     """
+    require_altair()
+    validate_call(kind, options)
+    from registry.charts.build import ChartOptions, build  # noqa: PLC0415 - loads Altair
+
+    return build(kind, rows, ChartOptions(**options))
+
+
+def validate_call(kind: str, options: Iterable[str], others: Iterable[str] = ()) -> None:
+    """Raise ChartError for a kind, or an option that is none of a chart's or of ``others``."""
+    from registry.charts.build import ChartOptions  # noqa: PLC0415 - loads Altair
+
     if kind not in KINDS:
         raise ChartError(
             f"no picture of kind {kind!r}{did_you_mean(kind, KINDS)}; expected one of "
             f"{', '.join(KINDS)}"
         )
-    require_altair()
-    from registry.charts.build import ChartOptions, build  # noqa: PLC0415 - loads Altair
-
-    return build(kind, rows, ChartOptions(**options))
+    taken = {*(field.name for field in fields(ChartOptions)), *others}
+    for name in sorted(set(options) - taken):
+        raise ChartError(
+            f"{kind}: no option {name!r}{did_you_mean(name, taken)}; expected some of "
+            f"{', '.join(sorted(taken - {'chosen'}))}"
+        )
 
 
 def require_altair() -> None:

@@ -141,7 +141,7 @@ def _choose_usable(kind: str, rows: list[Row], look: Look) -> list[Row]:
     other = _find_other_axes(kind, rows, look)
     way_out = f"; these do: {', '.join(other)}" if other else "; choose others"
     raise ChartError(
-        f"{kind}: none of the {len(rows)} observations has what it shows "
+        f"{kind}: none of the {_count_runs(rows)} observations has what it shows "
         f"({_DRAWN[kind].shown(look)}){way_out}"
     )
 
@@ -166,7 +166,8 @@ def _count_panels(rows: list[Row] | None) -> int:
         return MOST_PANELS
     pairs = Counter(map(_pair, rows))
     if len(pairs) > MOST_PANELS:
-        (model, gpu), n = pairs.most_common(1)[0]
+        (model, gpu), _ = pairs.most_common(1)[0]
+        n = _count_runs([row for row in rows if _pair(row) == (model, gpu)])
         raise ChartError(
             f"found {len(pairs)} pairs of a model and a card, which are never drawn as one; "
             f"expected at most {MOST_PANELS}; choose with --model and --gpu, such as "
@@ -197,4 +198,12 @@ def _count(rows: list[Row]) -> str:
     sources = {row.get("source_id") for row in rows}
     if "source_id" not in rows[0]:
         return f"{len(rows)} comparisons."
-    return f"{format_count(len(rows), 'observation')} of {format_count(len(sources), 'source')}."
+    n_runs = _count_runs(rows)
+    medians = "" if n_runs == len(rows) else f"{format_count(len(rows), 'median')} of "
+    counted = format_count(n_runs, "observation")
+    return f"{medians}{counted} of {format_count(len(sources), 'source')}."
+
+
+def _count_runs(rows: Sequence[Row]) -> int:
+    """Return how many observations rows stand for: one of the view `scaling` is a median."""
+    return sum(row.get("n_observations") or 1 for row in rows)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +23,12 @@ _NAMES: Final = ("length", "lengths", "n_tokens", "num_tokens", "tokens", "input
 _LARGEST: Final = 2**28
 #: Tokens of the longest sample that anybody trains on.
 _MOST: Final = 10**9
+#: Samples of the largest file that is read; a random part of more tells as much.
+_MOST_SAMPLES: Final = 5_000_000
+#: What stands between two items of a JSON list, by how its first one begins; else a comma.
+_BETWEEN: Final = {"{": re.compile(r"\}\s*,\s*\{"), "[": re.compile(r"\]\s*,\s*\[")}
+#: What ends lines for `str.splitlines`; those that are empty are no samples.
+_LINE_ENDS: Final = re.compile("[\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]+")
 _EXPECTED: Final = (
     "expected a number of tokens a line, a JSON list of them, JSON lines, or CSV with a column "
     f"named {', '.join(_NAMES[:-1])} (JSON also input_ids)"
@@ -46,18 +54,48 @@ class SampleLengths:
 def read_lengths(path: str) -> SampleLengths:
     """Return the lengths that a file states: text, JSON, JSON lines or CSV.
 
-    Raises QuestionError for a file that cannot be read, and for what is no length in it, with its
-    place.
+    Raises QuestionError for a file that cannot be read, for one of more samples than are needed,
+    and for what is no length in it, with its place.
     """
     try:
         content = read_bytes(Path(path).expanduser(), limit=_LARGEST, what="lengths of samples")
         text = content.decode("utf-8-sig")
     except (SourceError, UnicodeDecodeError) as error:
         raise QuestionError(f"lengths: {error}") from None
-    found = [_parse(value, f"{path}, {where}") for where, value in _values(text, path)]
+    _limit_samples(_count_ends(text), path)
+    values = islice(_values(text, path), _MOST_SAMPLES + 1)
+    found = [_parse(value, f"{path}, {where}") for where, value in values]
+    _limit_samples(len(found), path)
     if not found:
         raise QuestionError(f"lengths: {path}: found nothing; {_EXPECTED}")
     return SampleLengths(found)
+
+
+def _limit_samples(count: int, path: str) -> None:
+    if count > _MOST_SAMPLES:
+        raise QuestionError(
+            f"lengths: {path}: found more than {_MOST_SAMPLES:,} samples; expected at most that "
+            "many; a random part of them is enough, with the longest among them"
+        )
+
+
+def _count_ends(text: str) -> int:
+    """Return how many samples end before another, before any is parsed; 0 where none can tell.
+
+    >>> _count_ends("120, 900"), _count_ends("[120, 900]"), _count_ends('[{"a": 1}, {"a": 2}]')
+    (0, 1, 1)
+    """
+    text = text.strip()
+    if text.startswith("["):
+        between = _BETWEEN.get(text[1:].lstrip()[:1])
+        return _count_matches(between, text) if between else text.count(",")
+    if '"' in text and not text.startswith("{"):
+        return 0  # a cell of CSV in quotes may have several lines
+    return _count_matches(_LINE_ENDS, text)
+
+
+def _count_matches(pattern: re.Pattern[str], text: str) -> int:
+    return sum(1 for _ in islice(pattern.finditer(text), _MOST_SAMPLES + 1))
 
 
 def _values(text: str, path: str) -> Iterator[tuple[str, Any]]:

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from registry.errors import QueryError
 from registry.query.cells import (
     format_for_people,
     format_json,
@@ -149,24 +150,53 @@ def with_metadata(schema: Any, column_metadata: Any) -> Any:
 
 
 def write_arrow(schema: Any, batches: Iterator[Any], output: Output) -> None:
-    """Write an Arrow IPC stream of record batches."""
+    """Write Arrow IPC: the file form to a file, a stream of record batches to a pipe."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, only this format needs it
 
-    with pa.ipc.new_stream(output, schema) as writer:
+    new = pa.ipc.new_file if output.is_file else pa.ipc.new_stream
+    with new(output, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
 
 
 def write_parquet(schema: Any, batches: Iterator[Any], output: Output) -> None:
-    """Write one Parquet file of record batches, zstd compressed."""
+    """Write one Parquet file of record batches, zstd compressed.
+
+    Raises:
+        QueryError: Parquet has no type for a column.
+    """
     import pyarrow as pa  # noqa: PLC0415 - heavy, only this format needs it
-    from pyarrow import parquet  # noqa: PLC0415 - as above
 
-    sink = pa.PythonFile(output, mode="w")
-
-    with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
+    try:
+        writer = _open_parquet(pa.PythonFile(output, mode="w"), schema)
+    except pa.ArrowNotImplementedError:
+        raise _explain_parquet(schema) from None
+    with writer:
         for batch in batches:
             writer.write_batch(batch)
+
+
+def _open_parquet(sink: Any, schema: Any) -> Any:
+    from pyarrow import parquet  # noqa: PLC0415 - heavy, only this format needs it
+
+    return parquet.ParquetWriter(sink, schema, compression="zstd")
+
+
+def _explain_parquet(schema: Any) -> QueryError:
+    """Return the error for the columns of a schema that Parquet has no type for."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy, only this format needs it
+
+    refused = []
+    for field in schema:
+        try:
+            _open_parquet(pa.BufferOutputStream(), pa.schema([field])).close()
+        except pa.ArrowNotImplementedError:
+            refused.append(field)
+    found = ", ".join(f"{field.name!r} ({field.type})" for field in refused)
+    return QueryError(
+        f"query: Parquet has no type for {found}; expected another, such as epoch(…), the seconds "
+        "of an interval, or cast(… as varchar); csv, json and arrow take any"
+    )
 
 
 ROW_FORMATS: dict[str, RowWriter] = {

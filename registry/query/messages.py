@@ -13,6 +13,9 @@ _PATH_AS_TABLE = re.compile(r'Table with name "?([^"\n]*[/\\][^"\n]*?)"? does no
 _BUILT_IN = re.compile(r'"?(pg_|sqlite_|duckdb_|pragma_)')
 _EXTENSION = re.compile(r"exists in the (\w+) extension")
 
+_TEXT_AND_NUMBER = re.compile(
+    r"(?i)could not convert string|\bVARCHAR\b.*\b(?:\w*INT\w*|DOUBLE|DECIMAL|BOOL\w*)\b"
+)
 _FILE_OF_OTHER_TYPES = re.compile(
     r'Error while reading file "([^"]*)": failed to cast column "([^"]*)" from type (.+?) to (.+?):'
 )
@@ -93,6 +96,13 @@ def format_engine_error(error: Exception, memory_bytes: int) -> str:
     body = _KIND.sub("", text[: place.start()] if place else text).strip()
     message = _format_reach(text) or f"query: {_format_body(body)}"
     return f"{message}\n{place[1].rstrip()}" if place else message
+
+
+def is_number_for_text(error: Exception) -> bool:
+    """Return whether an error may come from a number where the statement needs text."""
+    return type(error).__name__ in ("BinderException", "ConversionException") and bool(
+        _TEXT_AND_NUMBER.search(str(error))
+    )
 
 
 def _format_body(body: str) -> str:

@@ -19,14 +19,17 @@ _PIPE_CHUNK_BYTES = 4096  # a pipe that polls writable takes PIPE_BUF bytes with
 
 
 class Output(io.RawIOBase):
-    """A binary file to write to, one that pyarrow takes too; it owns no descriptor."""
+    """A binary file to write to, one that pyarrow takes too; it owns no descriptor.
+
+    ``is_file`` says that it goes to a regular file, not to a pipe or a device.
+    """
 
     def __init__(self, number: int, notify: Callable[[str], None], limit: int | None) -> None:
         self._number = number
         self._notify = notify
         self._limit = limit
         self._written = 0
-        self._is_file = stat.S_ISREG(os.fstat(number).st_mode)
+        self.is_file = stat.S_ISREG(os.fstat(number).st_mode)
         self._is_terminal = os.isatty(number)
 
     def write_text(self, text: str) -> None:
@@ -46,7 +49,7 @@ class Output(io.RawIOBase):
                 f"query: its result is larger than {format_bytes(self._limit)};"
                 " select less, or write it to a Parquet file"
             )
-        step = max(1, len(view)) if self._is_file else _PIPE_CHUNK_BYTES
+        step = max(1, len(view)) if self.is_file else _PIPE_CHUNK_BYTES
         for start in range(0, len(view), step):
             self._write_chunk(view[start : start + step])
         self._written += len(view)
@@ -54,7 +57,7 @@ class Output(io.RawIOBase):
 
     def _write_chunk(self, chunk: memoryview) -> None:
         while chunk:
-            if not self._is_file:
+            if not self.is_file:
                 self._wait_for_reader()
             try:
                 chunk = chunk[os.write(self._number, chunk) :]

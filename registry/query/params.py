@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError, did_you_mean, excerpt
@@ -10,10 +12,14 @@ from registry.errors import QueryError, did_you_mean, excerpt
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]+)?")
+_INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]{0,38})")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]{1,4})?")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 _QUOTED_LENGTH = 2
+#: Zeros that a number does not keep, and a version or an id needs.
+_IDLE_ZEROS = re.compile(r"^[+-]?0[0-9]|\.[0-9]+0$")
+#: Whole numbers of the engine are smaller.
+_LARGEST_INTEGER = 2**127
 
 Value = int | float | bool | str | None
 
@@ -21,32 +27,72 @@ Value = int | float | bool | str | None
 def parse_parameter(text: str) -> Value:
     """Return the value that a text of the command line means; quotes keep a number a string.
 
+    Raises:
+        QueryError: as a number, the text would lose figures: ``2.10`` may be a version.
+
     >>> parse_parameter("8192"), parse_parameter("1e-4"), parse_parameter("true")
     (8192, 0.0001, True)
     >>> parse_parameter("qwen-7b"), parse_parameter("'8192'"), parse_parameter("007")
     ('qwen-7b', '8192', '007')
+    >>> parse_parameter("'2.10'"), parse_parameter("2.1")
+    ('2.10', 2.1)
     """
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     if _INTEGER.fullmatch(text):
-        return int(text)
+        return _keep_figures(text, int(text))
     if _NUMBER.fullmatch(text):
-        return float(text)
+        return _keep_figures(text, float(text))
     if len(text) >= _QUOTED_LENGTH and text[0] == text[-1] and text[0] in "'\"":
         return text[1:-1]
     return text
+
+
+def _keep_figures(text: str, value: float) -> float:
+    """Return a number that has all figures of its text."""
+    kept = abs(value) < _LARGEST_INTEGER if isinstance(value, int) else math.isfinite(value)
+    if kept and Decimal(text) == Decimal(repr(value)) and not _IDLE_ZEROS.search(text):
+        return value
+    number = f"{value!r} for the number, or " if kept else ""
+    raise QueryError(
+        f"found {excerpt(text)}, which as a number would lose figures; expected {number}"
+        f"{_quote(text)} for the text"
+    )
+
+
+def _quote(text: str) -> str:
+    """Return a text as `parse_parameter` takes it, in what a shell leaves as it is."""
+    return f"""'"{text}"'"""
 
 
 def parse_assignment(text: str) -> tuple[str, Value]:
     """Return the name and the value of ``name=value``.
 
     Raises:
-        QueryError: the text has no name or no equals sign.
+        QueryError: the text has no name or no equals sign, or its value may be number or text.
     """
     name, equals, value = text.partition("=")
     if not equals or not name.lstrip("$"):
         raise QueryError(f"parameter {text!r}: expected name=value, such as model=qwen-7b")
-    return name.lstrip("$"), parse_parameter(value)
+    try:
+        return name.lstrip("$"), parse_parameter(value)
+    except QueryError as error:
+        raise QueryError(f"parameter {name}: {error}") from None
+
+
+def explain_numbers(params: Mapping[str, Any]) -> str:
+    """Return how the numbers among the values can be passed as text, empty without any."""
+    numbers = {name: value for name, value in params.items() if isinstance(value, int | float)}
+    if not numbers:
+        return ""
+    name, value = next(iter(numbers.items()))
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    names = ", ".join(f"${name}" for name in numbers)
+    passed = "was passed as a number" if len(numbers) == 1 else "were passed as numbers"
+    return (
+        f"{names} {passed}; to compare with text, pass text: -p {name}={_quote(text)}, in Python "
+        f'{name}="{text}"'
+    )
 
 
 def validate_text(sql: str, params: Mapping[str, Any]) -> None:

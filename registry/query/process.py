@@ -218,4 +218,4 @@ def query_arrow(
     limits = replace(limits, output_bytes=limits.output_bytes or limits.memory_bytes)
     query = Query(sql, params or {}, "arrow", limits, landlock)
     with start_worker() as worker:
-        return pa.ipc.open_stream(worker.fetch(dataset, query)).read_all()
+        return pa.ipc.open_file(worker.fetch(dataset, query)).read_all()

@@ -20,9 +20,14 @@ from typing import TYPE_CHECKING, Any
 from registry.errors import QueryError
 from registry.query import confine, database
 from registry.query.formats import ARROW_FORMATS, ROW_FORMATS, choose_writer, with_metadata
-from registry.query.messages import format_engine_error, format_memory_error, is_unknown_name
+from registry.query.messages import (
+    format_engine_error,
+    format_memory_error,
+    is_number_for_text,
+    is_unknown_name,
+)
 from registry.query.output import Output
-from registry.query.params import bind_parameters
+from registry.query.params import bind_parameters, explain_numbers
 from registry.query.statements import parse_statement
 
 if TYPE_CHECKING:
@@ -187,6 +192,8 @@ def run_job(engine: Any, connection: Any, job: Job, output: Output) -> dict[str,
         message = format_memory_error(query.limits.memory_bytes)
     except engine.Error as error:
         message = format_engine_error(error, query.limits.memory_bytes)
+        if is_number_for_text(error) and (way_out := explain_numbers(query.params)):
+            message = f"{message}\n{way_out}"
     except OSError as error:
         place = f": {str(error.filename)!r}" if error.filename else ""
         message = f"query: {error.strerror or error}{place}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +82,35 @@ def test_arrow_goes_through_a_pipe(command: Path, environment: dict[str, str]) -
     assert pa.ipc.open_stream(done.stdout).read_all().column("n").to_pylist() == [1, 2]
 
 
+def test_arrow_in_a_file_has_the_form_that_other_tools_read(run: Run, work: Path) -> None:
+    assert run("query", PAIRS, "-o", "x.arrow").returncode == 0
+    assert feather.read_table(work / "x.arrow").column("n").to_pylist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("interval 1 month", "month_day_nano_interval"),
+        ("[interval 1 day]", "list<l: month_day_nano_interval>"),
+        ("union_value(a := 1)", "sparse_union<a: int32=0>"),
+    ],
+)
+def test_a_type_that_parquet_lacks_is_refused_with_the_way_out(
+    run: Run, work: Path, value: str, kind: str
+) -> None:
+    refused = run("query", f"select 1 as n, {value} as span", "-o", "x.parquet")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == (
+        f"error: query: Parquet has no type for 'span' ({kind}); expected another, such as "
+        "epoch(…), the seconds of an interval, or cast(… as varchar); csv, json and arrow take "
+        "any\n"
+    )
+    assert list(work.iterdir()) == []
+    sql = f"select 1 as n, cast({value} as varchar) as span"
+    assert run("query", sql, "-o", "x.parquet").returncode == 0
+    assert run("query", f"select {value} as span", "-o", "x.arrow").returncode == 0
+
+
 def test_a_pipe_gets_csv_without_being_asked(run: Run) -> None:
     assert run("query", "select 1 as a").stdout.split() == ["a", "1"]
 
@@ -135,6 +165,7 @@ def test_figures_in_a_pipe_are_not_rounded(run: Run) -> None:
         ("x.ndjson", b"{"),
         ("x.md", b"|"),
         ("x.markdown", b"|"),
+        ("x.arrow", b"ARROW1"),
         ("x.parquet", b"PAR1"),
         ("x.PQ", b"PAR1"),
     ],

@@ -115,6 +115,10 @@ def test_a_notebook_gets_the_chart() -> None:
     assert chart.to_dict()["data"]["name"] == "rows"
     with pytest.raises(ChartError, match="compare: expected two selections of runs"):
         db.plot("compare")
+    with pytest.raises(ChartError, match="no picture of kind 'paretto'; did you mean 'pareto'"):
+        db.plot("paretto")
+    with pytest.raises(ChartError, match="memory: no option 'modell'; did you mean 'model'"):
+        db.plot("memory", modell="qwen-7b")
 
 
 def test_a_notebook_compares_two_releases_as_the_command_does(run: Run) -> None:

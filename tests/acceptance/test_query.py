@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import time
@@ -62,6 +63,32 @@ def test_a_value_that_does_not_fit_is_refused(
     assert done.stderr.endswith(f"error: {message}\n")
 
 
+@pytest.mark.parametrize(
+    ("condition", "value"),
+    [
+        ("cuda_version = $v", "12.1"),
+        ("cuda_version > $v", "12"),
+        ("cuda_version between $v and $v", "12"),
+        ("starts_with(observation_id, $v)", "40014530"),
+        ("observation_id like $v", "true"),
+    ],
+)
+def test_a_number_where_text_is_needed_is_refused_with_the_way_out(
+    run: Run, condition: str, value: str
+) -> None:
+    sql = f"select count(*) as n from results where {condition}"  # noqa: S608 - our own
+    refused = run("query", sql, "-p", f"v={value}")
+    way_out = f"""$v was passed as a number; to compare with text, pass text: -p v='"{value}"'"""
+    assert refused.returncode == 1
+    assert way_out in refused.stderr
+    assert run("query", sql, "-p", f'v="{value}"').returncode == 0
+
+
+def test_a_number_is_compared_with_numbers(run: Run) -> None:
+    sql = "select count(*) > 0 as found from results where seq_len > $v"
+    assert run("query", sql, "-p", "v=5").stdout.split() == ["found", "true"]
+
+
 def test_the_statement_comes_from_a_file(run: Run, write: Callable[[str, Any], Path]) -> None:
     write("q.sql", "-- a comment\nselect 3 as c;\n")
     assert run("query", "--file", "q.sql").stdout.split() == ["c", "3"]
@@ -69,6 +96,18 @@ def test_the_statement_comes_from_a_file(run: Run, write: Callable[[str, Any], P
 
 def test_the_statement_comes_from_standard_input(run: Run) -> None:
     assert run("query", "-", stdin="select 4 as d").stdout.split() == ["d", "4"]
+
+
+@pytest.mark.parametrize("comment", ["-- a comment", "--a comment", "--longest", "--"])
+def test_a_statement_may_begin_with_a_comment(run: Run, comment: str) -> None:
+    done = run("query", f"{comment}\nselect $a as e", "-p", "a=5", "--format=csv")
+    assert (done.stdout.split(), done.stderr) == (["e", "5"], "")
+
+
+def test_an_unknown_option_is_no_statement(run: Run) -> None:
+    done = run("query", "--longest", "select 1")
+    assert done.returncode == 2
+    assert re.search("No such option.*--longest", done.stderr)
 
 
 @pytest.mark.parametrize("arguments", [[], ["select 1", "--file", "q.sql"]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,7 +46,20 @@ _LAYOUT = Layout(
 )
 
 
-@click.command(name="query")
+#: A statement that begins with a comment; an option has no space before its ``=``.
+_COMMENT = re.compile(r"--[^=\s]*\s")
+
+
+class _QueryCommand(click.Command):
+    """Takes a statement that begins with a comment, which click would take for an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; a space makes such a statement an argument and means nothing."""
+        args = [f" {text}" if _COMMENT.match(text) else text for text in args]
+        return super().parse_args(ctx, args)
+
+
+@click.command(name="query", cls=_QueryCommand)
 @click.argument("sql", required=False)
 @click.option(
     "-p",
@@ -53,7 +67,8 @@ _LAYOUT = Layout(
     "params",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Value bound to $NAME; repeatable.",
+    help="Value bound to $NAME; repeatable. Figures, true, false and null are not text, unless "
+    "quoted: -p 'v=\"12.1\"'.",
 )
 @click.option(
     "--file",

@@ -83,6 +83,23 @@ def test_a_page_gives_its_rows_to_the_specification_without_any(kind: str) -> No
     assert specification["transform"] == given["transform"]
 
 
+def test_a_heading_counts_observations_not_their_medians() -> None:
+    rows = [{**row, "n_observations": 20} for row in SCALING]
+    heading = build_chart("scaling", rows).to_dict()["title"]["subtitle"]
+    assert heading[0].startswith("3 medians of 60 observations of 1 source.")
+    heading = build_chart("scaling", SCALING).to_dict()["title"]["subtitle"]
+    assert heading[0].startswith("3 observations of 1 source.")
+
+
+def test_an_unknown_option_is_an_error_with_a_hint() -> None:
+    with pytest.raises(ChartError) as caught:
+        build_chart("memory", [RUN], them="dark")
+    assert str(caught.value) == (
+        "memory: no option 'them'; did you mean 'theme'?; expected some of methods, theme, title, "
+        "width, x, y"
+    )
+
+
 def test_a_peak_is_in_gib_on_an_axis_that_says_so() -> None:
     (dot,) = [mark for mark in points("memory", [RUN]) if mark["fill"] != "transparent"]
     assert float(read_words(dot)["peak memory of the fullest card (GiB)"]) == 20

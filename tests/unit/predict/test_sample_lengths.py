@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from registry.errors import QuestionError
+from registry.predict import sample_lengths
 from registry.predict.answer.prediction import predict_memory
 from registry.predict.asked import Asked, build_question
 from registry.predict.calibration.unstated import FILLED, complete, open_settings
@@ -68,6 +69,43 @@ def test_what_is_no_length_is_named_with_its_place(tmp_path: Path, text: str, fo
         read_lengths(str(path))
     assert found in str(refused.value)
     assert "expected" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "120\n" * 5_000_002,
+        "n_tokens\n" + "120\n" * 5_000_002,
+        "[" + "1," * 5_000_001 + "1]",
+        "[" + '{"n_tokens":9},\n' * 5_000_001 + '{"n_tokens":9}]',
+    ],
+    ids=["lines", "csv", "list", "objects"],
+)
+def test_more_samples_than_are_needed_are_refused_before_they_are_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    path = tmp_path / "lengths.txt"
+    path.write_text(text)
+    monkeypatch.setattr(sample_lengths, "_values", None)
+    with pytest.raises(QuestionError) as refused:
+        read_lengths(str(path))
+    assert str(refused.value) == (
+        f"lengths: {path}: found more than 5,000,000 samples; expected at most that many; a random "
+        "part of them is enough, with the longest among them"
+    )
+
+
+@pytest.mark.parametrize("text", ["1\n2\n3\n4\n", "n_tokens\n1\n2\n3\n4\n", "[1, 2, 3, 4]"])
+def test_as_many_samples_as_are_taken_are_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    path = tmp_path / "lengths.txt"
+    path.write_text(text)
+    monkeypatch.setattr(sample_lengths, "_MOST_SAMPLES", 4)
+    assert list(read_lengths(str(path)).tokens) == [1, 2, 3, 4]
+    monkeypatch.setattr(sample_lengths, "_MOST_SAMPLES", 3)
+    with pytest.raises(QuestionError, match="more than 3 samples"):
+        read_lengths(str(path))
 
 
 def test_a_file_states_the_longest_and_the_mean(tmp_path: Path, catalogue: Catalogue) -> None:

@@ -22,6 +22,12 @@ from registry.query.params import bind_parameters, parse_assignment, parse_param
         ("true", True),
         ("False", False),
         ("null", None),
+        ("12.0", 12.0),
+        ("1.50e3", 1500.0),
+        ("0.1", 0.1),
+        ("'2.10'", "2.10"),
+        ("1e-99999999", "1e-99999999"),
+        ("9" * 5000, "9" * 5000),
         ("", ""),
         ("qwen-7b", "qwen-7b"),
         ("007", "007"),
@@ -43,6 +49,27 @@ def test_a_text_is_a_number_only_where_it_reads_as_one(text: str, value: Any) ->
 def test_an_assignment_splits_at_the_first_equals_sign() -> None:
     assert parse_assignment("model=a=b") == ("model", "a=b")
     assert parse_assignment("$n=3") == ("n", 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("2.10", "2.1 for the number, or "),
+        ("-0.500", "-0.5 for the number, or "),
+        ("007.5", "7.5 for the number, or "),
+        ("0.12345678901234567890", "0.12345678901234568 for the number, or "),
+        ("12e456", ""),
+        ("9" * 39, ""),
+    ],
+)
+def test_a_text_that_a_number_would_change_is_refused(text: str, number: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        parse_assignment(f"v={text}")
+    assert str(caught.value) == (
+        f"parameter v: found '{text}', which as a number would lose figures; expected {number}"
+        f"""'"{text}"' for the text"""
+    )
+    assert parse_assignment(f'v="{text}"') == ("v", text)
 
 
 @pytest.mark.parametrize("text", ["model", "=x", "$=x"])
