@@ -120,14 +120,14 @@ def test_a_quantized_trial_without_weights_is_measured(tmp_path: Path) -> None:
 def test_out_of_memory_on_cpu_is_an_honest_outcome(tmp_path: Path) -> None:
     shape = {**TINY, "vocab_size": 32_000, "hidden_size": 1024, "intermediate_size": 2816}
     found = run_one(
-        tmp_path, models={"tiny": shape}, method="full", memory_limit="0.9 GiB", steps=3
+        tmp_path, models={"tiny": shape}, method="full", memory_limit="1.2 GiB", steps=3
     )
     assert found["outcome"] == "oom"
-    assert found["configuration"]["memory_limit_bytes"] == round(0.9 * 2**30)
+    assert found["configuration"]["memory_limit_bytes"] == round(1.2 * 2**30)
     assert "can't allocate memory" in found["outcome_detail"]
     assert "step_time" not in {row["metric"] for row in found["measurements"]}
     # What it held when it failed, within the limit: the libraries' own memory is part of it.
-    assert 0.3 * 2**30 < total(found, "peak_memory") < 1.0 * 2**30
+    assert 0.3 * 2**30 < total(found, "peak_memory") < 1.3 * 2**30
 
 
 def test_whatever_says_so_a_limit_below_the_libraries_own_memory_is_met(tmp_path: Path) -> None:
