@@ -76,6 +76,6 @@ def test_live_storage_is_what_the_kernel_counts() -> None:
     for name, child in children.items():
         family, stated = CASES[name]
         found = dry_run(Settings("small", **BATCH, **stated), source(family), recipe=recipe)
-        output, _ = child.communicate(timeout=300)
+        output, _ = child.communicate(timeout=1_500)
         errors[name] = found.peak_allocated_bytes / json.loads(output)["peak"] - 1
     assert all(abs(error) < BOUND for error in errors.values()), errors
