@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.predict.answer.assumed import narrowest, plain_value
 from registry.predict.answer.plain import format_interval, format_question, format_signed
-from registry.predict.calibration.unstated import fields_of
+from registry.predict.calibration.unstated import open_fields
 from registry.units import format_memory
 
 if TYPE_CHECKING:
@@ -190,8 +190,7 @@ def _option(setting: str, question: Question) -> str:
     """Return the option that states a setting: of adapters, those that are not given."""
     if setting != "adapters":
         return _SETTINGS[setting][1]
-    open_ones = fields_of(question, setting, (None, None))
-    return " and ".join(_ADAPTER_OPTIONS[name] for name in open_ones)
+    return " and ".join(_ADAPTER_OPTIONS[name] for name in open_fields(question, setting))
 
 
 _ADAPTER_OPTIONS = {"lora_rank": "--lora-rank", "lora_target_modules": "--targets"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain, islice, product
 from typing import TYPE_CHECKING, Any
 
-from registry.comparison.remarks import FAILED, has_seen_length
+from registry.comparison.remarks import FAILED, has_seen_length, is_recorded
 from registry.measure.releases import read_label
 from registry.submission.identity import canonical_json, configuration_id
 
@@ -36,7 +36,7 @@ def match_sides(side_a: Sequence[Row], side_b: Sequence[Row]) -> tuple[Groups, G
     releases made of it. A length that was only seen does not tell other runs apart, and neither
     does what a run could not state because it failed early.
     """
-    if all(map(_told, chain(side_a, side_b))):
+    if all(map(is_trial, chain(side_a, side_b))):
         return _group(side_a, _told), _group(side_b, _told)
     seen = {_without_length(row) for row in chain(side_a, side_b) if has_seen_length(row)}
 
@@ -60,7 +60,7 @@ def find_repeats(run: Row, others: Sequence[Row]) -> list[Row]:
 
 def _release(run: Row) -> tuple[bool, str | None, str | None]:
     environment = run.get("environment") or {}
-    return bool(_told(run)), environment.get("environment_id"), read_label(run)
+    return is_trial(run), environment.get("environment_id"), read_label(run)
 
 
 def list_different(a: Row, b: Row) -> list[str]:
@@ -109,8 +109,7 @@ def _without_length(row: Row) -> str:
     Empty where all sequences had one length, or where nobody recorded them.
     """
     configuration = row["configuration"]
-    is_recorded = "recorder" in (row.get("provenance") or {})
-    if not is_recorded or configuration.get("length_distribution") != "variable":
+    if not is_recorded(row) or configuration.get("length_distribution") != "variable":
         return ""
     return configuration_id({k: v for k, v in configuration.items() if k not in (_ID, "seq_len")})
 
@@ -164,9 +163,7 @@ def _fits_length(run: Row, other: Row) -> bool:
     stated, of_other = run["configuration"], other["configuration"]
     if all(name not in stated or stated[name] == of_other.get(name) for name in _LENGTH):
         return True
-    is_full = "recorder" in (run.get("provenance") or {}) and (
-        stated.get("length_distribution") == "full"
-    )
+    is_full = is_recorded(run) and stated.get("length_distribution") == "full"
     if not is_full or of_other.get("length_distribution") != "variable":
         return False
     return has_seen_length(other) or stated["seq_len"] <= of_other.get("seq_len", 0)

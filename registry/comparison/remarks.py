@@ -22,6 +22,11 @@ def is_well(run: Row) -> bool:
     return bool(run["outcome"] == "ok")
 
 
+def is_recorded(run: Row) -> bool:
+    """Return whether the recorder wrote a run down."""
+    return "recorder" in (run.get("provenance") or {})
+
+
 def has_seen_length(run: Row) -> bool:
     """Return whether a run's length is that of the longest of varying sequences that it saw.
 
@@ -29,7 +34,7 @@ def has_seen_length(run: Row) -> bool:
     """
     provenance = run.get("provenance") or {}
     is_seen = provenance.get("trainer") == "loop" or (
-        "recorder" in provenance and "seq_len" in (run.get("inferences") or {})
+        is_recorded(run) and "seq_len" in (run.get("inferences") or {})
     )
     return is_seen and run["configuration"].get("length_distribution") == "variable"
 

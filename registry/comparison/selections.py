@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from registry.comparison.configurations import compare_sides, follow_each_other
 from registry.comparison.matching import is_trial, match_sides
 from registry.comparison.recorded import read_recorded
+from registry.comparison.remarks import is_recorded
 from registry.errors import QueryError
 from registry.measure.releases import (
     DECISIVE,
@@ -167,8 +168,7 @@ def _take_turns(rows: Sequence[Row]) -> str:
     are_trials = [is_trial(row) for row in rows]
     if all(are_trials):
         return IN_TURNS_OF_PLANS
-    is_measured = all("recorder" in (row.get("provenance") or {}) for row in rows)
-    if is_measured and not any(are_trials):
+    if all(map(is_recorded, rows)) and not any(are_trials):
         return IN_TURNS_OF_COMMANDS
     return f"{IN_TURNS_OF_PLANS}; {IN_TURNS_OF_COMMANDS}"
 

@@ -155,7 +155,7 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
             f"model {row.get('model_id')!r}: found an encoder-decoder ({row['model_type']}); "
             "predictions are made for models of one stack of layers"
         )
-    names = {one.name for one in fields(Architecture)} - {"taken"}
+    names = {one.name for one in fields(Architecture)} - {"taken", "open_vocabulary"}
     known: dict[str, Any] = {name: row.get(name) for name in names}
     heads = known["n_heads"] or max(row["hidden_size"] // 128, 1)
     known["n_heads"] = heads

@@ -116,9 +116,11 @@ def read_what_can_be(
             except (SourceError, SubmissionError) as error:
                 refused[folder.name] = error
         documents = [document for name in sorted(found) for document in found[name]]
+        if not refused:
+            return documents, refused
         known = with_described(catalogue, documents)
         known = known.extended(others.rows("models"), others.rows("gpus"))
-        if not refused or known == catalogue:
+        if known == catalogue:
             return documents, refused
         catalogue = known
         waiting = [folder for folder in waiting if folder.name in refused]

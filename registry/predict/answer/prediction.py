@@ -176,13 +176,12 @@ def predict_samples(
     questions: Sequence[Question], calibration: Calibration
 ) -> list[Interval | None]:
     """Return the seconds of a sample, all cards together; None where the speed is not known."""
-    known = [one for one in questions if _has_known_speed(one)]
-    batches = calibration.time.predict_many([time_row(one) for one in known]) if known else []
-    found = {
-        id(one): _scaled(batch, 1 / _samples_at_a_time(one))
-        for one, batch in zip(known, batches, strict=True)
-    }
-    return [found.get(id(one)) for one in questions]
+    rows = [time_row(one) for one in questions if _has_known_speed(one)]
+    batches = iter(calibration.time.predict_many(rows) if rows else ())
+    return [
+        _scaled(next(batches), 1 / _samples_at_a_time(one)) if _has_known_speed(one) else None
+        for one in questions
+    ]
 
 
 def _has_known_speed(question: Question) -> bool:

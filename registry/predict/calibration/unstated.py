@@ -171,8 +171,8 @@ def open_settings(question: Question) -> tuple[str, ...]:
 
 def _is_open(question: Question, setting: str) -> bool:
     if setting == "adapters":
-        stated = question.lora_rank is not None and question.lora_target_modules is not None
-        return not (question.full or question.trainable_params or stated)
+        is_told = question.full or question.trainable_params
+        return not is_told and bool(open_fields(question, setting))
     if setting == "param_dtype":
         return question.param_dtype is None and not question.quantized and not question.deepspeed
     if setting == "longest_sample":
@@ -186,16 +186,29 @@ def _is_open(question: Question, setting: str) -> bool:
 
 
 def fields_of(question: Question, setting: str, value: Any) -> dict[str, Any]:
-    """Return the fields of a question that a value of a setting stands for.
+    """Return the fields of a question that a value of a setting stands for."""
+    if setting == "vocab_size":
+        return {"model": question.model.with_vocabulary(value)}
+    if setting != "adapters":
+        return {setting: value}
+    named = dict(zip(_ADAPTERS, value, strict=True))
+    return {name: named[name] for name in open_fields(question, setting)}
+
+
+def open_fields(question: Question, setting: str) -> list[str]:
+    """Return the fields that an open setting stands for.
 
     A rank or target modules that the question states stay as they are.
     """
     if setting == "vocab_size":
-        return {"model": question.model.with_vocabulary(value)} if value else {}
+        return ["model"]
     if setting != "adapters":
-        return {setting: value}
-    named = dict(zip(("lora_rank", "lora_target_modules"), value, strict=True))
-    return {name: each for name, each in named.items() if getattr(question, name) is None}
+        return [setting]
+    return [name for name in _ADAPTERS if getattr(question, name) is None]
+
+
+#: The fields of a question that say what its adapters are.
+_ADAPTERS: Final = ("lora_rank", "lora_target_modules")
 
 
 def complete(question: Question, usual: Usual) -> list[Plausible]:
@@ -225,8 +238,11 @@ def complete_like(question: Question, run: Question) -> Question:
 
 def _as_in(run: Question, question: Question) -> dict[str, Any]:
     """Return the fields that a question leaves open, as a run has them."""
-    named = (fields_of(question, each, (None, None)) for each in open_settings(question))
-    return {name: getattr(run, name) for fields in named for name in fields}
+    return {
+        name: getattr(run, name)
+        for setting in open_settings(question)
+        for name in open_fields(question, setting)
+    }
 
 
 def settle(seen: ObservedRun, usual: Usual) -> dict[str, Any] | None:
