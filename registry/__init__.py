@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from registry.predict.answers import EstimateResult, FitResult, estimate, fit
     from registry.submission import Submission
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "EstimateResult",
@@ -83,9 +83,9 @@ def open(  # noqa: A001 - `registry.open()` reads well
 ) -> Registry:
     """Open a registry: ``path``, else REGISTRY_PATH, else ./records, else the user's own.
 
-    Curated ./records, those of a checkout, are passed over. The curated records are read alongside
-    it, unless ``curated`` is false. With ``at``, queries see the folded state of
-    that version. Raises StoreError where a named folder holds no registry.
+    The curated ./records of a checkout are skipped. The curated records are read alongside the
+    registry, unless ``curated`` is false. With ``at``, queries see that version of the folded
+    tables. Raises StoreError if a named folder holds no registry.
     """
     from registry.api import open_registry  # noqa: PLC0415 - importing the package stays light
 
@@ -95,8 +95,8 @@ def open(  # noqa: A001 - `registry.open()` reads well
 def load(relation: str = "results", path: Path | str | None = None) -> pd.DataFrame:
     """Return a view or table of the registry in use as a DataFrame.
 
-    Nullable dtypes; categories for closed vocabularies; units and meanings of the columns
-    in ``attrs``. Raises QueryError for an unknown name.
+    Columns have nullable dtypes, or categories for closed vocabularies; ``attrs`` holds their units
+    and meanings. Raises QueryError for an unknown name.
     """
     return open(path).load(relation)
 
@@ -104,7 +104,7 @@ def load(relation: str = "results", path: Path | str | None = None) -> pd.DataFr
 def spark(session: Any, path: Path | str | None = None) -> tuple[str, ...]:
     """Register the tables and views of the registry in use in a Spark session; return their names.
 
-    They are temporary views of the same names and rows that queries see now. The session is one of
+    They become temporary views with the names and rows that queries see now. The session is one of
     PySpark or of Spark Connect, such as Sail's. Raises QueryError, StoreError.
     """
     return open(path).spark(session)
@@ -113,8 +113,8 @@ def spark(session: Any, path: Path | str | None = None) -> tuple[str, ...]:
 def trainer_callback(**options: Any) -> Any:
     """Return a callback for Hugging Face Trainer, and TRL's trainers, that records the job.
 
-    See ``registry.measure.trainer_callback`` for the options. Raises ImportError where
-    transformers is not installed (``pip install 'peft-registry[train]'``).
+    See ``registry.measure.trainer_callback`` for the options. Raises ImportError if transformers is
+    not installed (``pip install 'peft-registry[train]'``).
     """
     from registry import measure  # noqa: PLC0415 - importing the package stays light
 

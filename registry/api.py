@@ -67,7 +67,7 @@ class Registry:
     """An open registry. It holds no lock and no open file; each call sees the current state."""
 
     location: Location
-    #: The folded version that queries see; None for all there is, including pending.
+    #: The folded version that queries see; None for everything, including what is pending.
     at: int | None = None
 
     @property
@@ -87,8 +87,8 @@ class Registry:
         """Return the result of one SELECT over the tables and views.
 
         Values are bound as ``$name``, by keyword or in ``params``. The statement runs in a confined
-        process that reaches nothing but the registry's tables. Raises QueryError,
-        QueryTimeoutError, StoreError.
+        process that can read only the registry's tables. Raises QueryError, QueryTimeoutError,
+        StoreError.
 
         Examples:
             >>> import registry
@@ -103,7 +103,10 @@ class Registry:
         return Result(query_arrow(dataset, sql, {**(params or {}), **named}, limits=limits))
 
     def load(self, relation: str = "results") -> pd.DataFrame:
-        """Return a whole view or table as a DataFrame; raise QueryError for an unknown name."""
+        """Return all rows of a view or table as a DataFrame.
+
+        Raises QueryError for an unknown name.
+        """
         quoted = relation.replace('"', '""')
         return self.query(f'from "{quoted}"').df()
 
@@ -112,9 +115,9 @@ class Registry:
 
         They have the names, columns and rows that `query` sees now: what is folded is read from its
         files, each row of the user's registry and of the curated records once; what is pending is
-        derived here and handed to the session. What is added later is seen once this is called
-        again. The session is one of PySpark or of Spark Connect, such as Sail's, and has to reach
-        the same files. Raises QueryError, StoreError.
+        derived here and passed to the session. To see what is added later, call this again. The
+        session is one of PySpark or of Spark Connect, such as Sail's, and needs access to the same
+        files. Raises QueryError, StoreError.
         """
         from registry.query.spark import register_dataset  # noqa: PLC0415 - not needed to add
         from registry.store.read import read_dataset  # noqa: PLC0415 - not needed to add
@@ -123,14 +126,13 @@ class Registry:
         return register_dataset(session, dataset)
 
     def plot(self, kind: str, *sides: str, **options: Any) -> Any:
-        """Return a picture of the records as an Altair chart, which a notebook shows.
+        """Return an Altair chart of the records, which a notebook displays.
 
-        ``kind`` is one of `registry.charts.KINDS`. ``sides`` are for ``compare`` alone: two
-        selections of runs, as ``registry compare`` has them. Options are the filters of
-        ``registry ls`` (model, gpu, method, source, outcome, seq_len) and those of
-        `registry.charts.build_chart` (theme, width, x, y, title). Raises ChartError for what cannot
-        be drawn, FilterError for a name that is not known, MissingExtraError without the extra
-        ``[plot]``.
+        ``kind`` is one of `registry.charts.KINDS`. ``sides``, for ``compare`` only, are two
+        selections of runs, as in ``registry compare``. Options are the filters of ``registry ls``
+        (model, gpu, method, source, outcome, seq_len) and those of `registry.charts.build_chart`
+        (theme, width, x, y, title). Raises ChartError for what cannot be drawn, FilterError for an
+        unknown name, MissingExtraError without the extra ``[plot]``.
         """
         from registry.charts import (  # noqa: PLC0415 - not needed to add
             build_chart,
@@ -150,16 +152,16 @@ class Registry:
     def add(self, submission: Any) -> Added:
         """Record a submission and return its id and those of its observations.
 
-        It is a mapping in the form of JSON, or a ``registry.Submission``. Adding the same content
-        again changes nothing. Raises SubmissionError where it is not valid, StoreError
-        where the registry cannot be written.
+        ``submission`` is a mapping as JSON would have it, or a ``registry.Submission``. Adding the
+        same content again changes nothing. Raises SubmissionError if it is not valid, StoreError if
+        the registry cannot be written.
         """
         return add_submissions(self.location, [("submission", submission)])[0]
 
     def add_many(self, submissions: Iterable[Any]) -> list[Added]:
-        """Record many submissions: all of them, or none where one is not valid.
+        """Record many submissions: all of them, or none if one is not valid.
 
-        Memory does not grow with their number. Raises what `add` raises.
+        Memory does not grow with their number. Raises the same errors as `add`.
         """
         numbered = enumerate(submissions, start=1)
         return add_submissions(self.location, ((f"submission {n}", one) for n, one in numbered))
@@ -167,8 +169,8 @@ class Registry:
     def add_frames(self, frames: Mapping[str, pd.DataFrame]) -> list[Added]:
         """Record the rows of tables, given as DataFrames by the names of their tables.
 
-        They refer to each other by ids, as the tables that `load` returns do: ``observations`` with
-        ``configurations``, and what there is of ``sources``, ``environments``, ``measurements``,
+        They refer to each other by ids, as the tables that `load` returns do: ``observations`` and
+        ``configurations``, and any of ``sources``, ``environments``, ``measurements``,
         ``citations``, ``samples``, ``models`` and ``gpus``. Raises SubmissionError with everything
         that is wrong with them.
         """
@@ -177,7 +179,7 @@ class Registry:
         return self.add_many(compose_frames(frames))
 
     def retract(self, observation_id: str, *, reason: str, erase: bool = False) -> str:
-        """Withdraw the observation whose id begins like this, and return its id.
+        """Withdraw the observation whose id starts with ``observation_id``, and return its id.
 
         Views leave it out; its rows stay in the tables and in earlier versions, unless ``erase``
         removes its content from all of them. Raises StoreError unless exactly one matches.
@@ -187,7 +189,7 @@ class Registry:
         return retract(self.location, observation_id, reason=reason, erase=erase)
 
     def fold(self) -> FoldResult:
-        """Fold what is pending into the tables, or file it under its sources in curated records.
+        """Fold what is pending into the tables; in curated records, file it under its sources.
 
         Raises StoreError.
         """
@@ -204,7 +206,7 @@ def open_registry(
 ) -> Registry:
     """Open a registry: ``path``, else REGISTRY_PATH, else ./records, else the user's own.
 
-    Curated ./records, those of a checkout, are passed over. The curated records are read alongside
-    it, unless ``curated`` is false. Raises StoreError where a named folder holds no registry.
+    The curated ./records of a checkout are skipped. The curated records are read alongside the
+    registry, unless ``curated`` is false. Raises StoreError if a named folder holds no registry.
     """
     return Registry(find_registry(path, curated=curated), at)

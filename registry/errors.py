@@ -30,7 +30,7 @@ def shown(text: object) -> str:
 
 
 class RegistryError(Exception):
-    """Base of all errors that are the fault of the input or the machine, not of a bug."""
+    """Base of all errors that are caused by the input or the machine, not by a bug."""
 
     def __str__(self) -> str:
         """Return the message."""
@@ -38,7 +38,7 @@ class RegistryError(Exception):
 
 
 class UnitError(RegistryError):
-    """A text does not say a quantity unambiguously."""
+    """A text does not state a quantity unambiguously."""
 
 
 class ContractError(RegistryError):
@@ -64,27 +64,27 @@ class StoreError(RegistryError):
 
 
 class MissingRegistryError(StoreError):
-    """The registry that was named is not there."""
+    """The named registry does not exist."""
 
 
 class QueryError(RegistryError):
-    """A query is not valid, or reaches for what it may not read."""
+    """A query is not valid, or tries to read what it may not."""
 
 
 class QueryTimeoutError(QueryError):
-    """A query ran past its time limit and was ended."""
+    """A query exceeded its time limit and was stopped."""
 
 
 class QuestionError(RegistryError):
-    """A prediction was asked for something that cannot be run or is not known."""
+    """A prediction was requested for something that cannot be run or is not known."""
 
 
 class FilterError(RegistryError):
-    """A list or a picture was asked for by a word that nothing is called."""
+    """A filter of a list or a chart names something that does not exist."""
 
 
 class ChartError(RegistryError):
-    """A picture was asked for that cannot be drawn, or that would pool what must stay apart."""
+    """A chart cannot be drawn, or would pool what must stay separate."""
 
 
 class MissingExtraError(RegistryError):

@@ -54,13 +54,13 @@ _HELD = {True: "held", False: "MISSED"}
 def study_simulated() -> bool:
     """Print the shares of simulated pairs; return whether the bars are held."""
     print(f"{N_PAIRS} simulated pairs each; share of 95 % intervals of equal sides that exclude 1")
-    print(f"  {'noise between runs':<28}{'method':<9}" + "".join(f"{n:>4} runs" for n in SIZES))
+    print(f"  {'noise between runs':<33}{'method':<9}" + "".join(f"{n:>4} runs" for n in SIZES))
     worst = 0.0
     for name in SHAPES:
         for method in METHODS:
             shares = [_share(simulate(NOISES[name], n, method), excludes_one) for n in SIZES]
             worst = max(worst, *shares)
-            print(f"  {name:<28}{method:<9}" + "".join(f"{share:>9.1%}" for share in shares))
+            print(f"  {name:<33}{method:<9}" + "".join(f"{share:>9.1%}" for share in shares))
     is_held = worst <= _MOST_SIMULATED
     print(f"  asked: at most {_MOST_SIMULATED:.0%}; the worst is {worst:.1%}: {_HELD[is_held]}")
     return is_held & _study_power()
@@ -75,7 +75,7 @@ def _study_power() -> bool:
             ratios = simulate(draw, _POWER_RUNS, method, slower=_SLOWER)
             found = _share(ratios, lambda ratio: ratio.exceeds(_FACTOR))
             is_held &= found >= _LEAST_FOUND or name not in _STATED
-            print(f"  {name:<28}{method:<9}{found:>9.1%}")
+            print(f"  {name:<33}{method:<9}{found:>9.1%}")
     print(f"  asked: at least {_LEAST_FOUND:.0%} at a noise of 3 and of 5 %: {_HELD[is_held]}")
     return is_held
 
@@ -105,7 +105,7 @@ def report_real(runs: Sequence[Run], n_runs: int) -> bool:
     blocks = list(split_blocks([run.step_seconds for run in runs], n_runs))
     turns = [take_turns(block) for block in blocks]
     halves = [(block[:n_runs], block[n_runs:]) for block in blocks]
-    print("  intervals that exclude 1, and their median reach:")
+    print("  intervals that exclude 1, and their median half width:")
     in_turns = _report("in turns (A B, B A, …), by rounds: registry bench", turns, compare_in_turns)
     _report("in turns, as if the runs were independent", turns, compare)
     _report("the same runs, the first half called A: no turns", halves, compare)

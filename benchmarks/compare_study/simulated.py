@@ -37,8 +37,8 @@ NOISES: dict[str, Draw] = {
     "log-normal, 3 %": draw_log_normal(0.03),
     "log-normal, 5 %": draw_log_normal(0.05),
     "log-normal, 10 %": draw_log_normal(0.10),
-    "3 %, each tenth run 1.3 x": draw_with_outliers(0.03, 0.1, 1.3),
-    "3 %, each tenth run 3 x": draw_with_outliers(0.03, 0.1, 3.0),
+    "3 %, one run in ten takes 1.3 x": draw_with_outliers(0.03, 0.1, 1.3),
+    "3 %, one run in ten takes 3 x": draw_with_outliers(0.03, 0.1, 3.0),
 }
 
 

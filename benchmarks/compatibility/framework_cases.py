@@ -65,8 +65,8 @@ CASES = (
         command=llamafactory,
         told={"method": "lora", "lora_rank": 8, **BATCH, "seq_len": 128},
         printed=TRAINER_PRINTS,
-        remark="Its limit of the length (`cutoff_len`) is known to its data alone, not to its "
-        "trainer: `seq_len` is the longest row.",
+        remark="Its length limit (`cutoff_len`) is known only to its data, not to its trainer: "
+        "`seq_len` is the longest row.",
     ),
     Case(
         name="ms-swift",

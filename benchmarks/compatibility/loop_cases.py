@@ -149,7 +149,7 @@ def metamath(place: Place) -> list[str]:
 CASES = (
     Case(
         name="raw-loop",
-        title="a loop with PEFT and torch alone (`scripts/raw_loop.py`)",
+        title="a loop with only PEFT and torch (`scripts/raw_loop.py`)",
         environment="train",
         packages=("peft", "transformers", "torch"),
         command=raw_loop,
@@ -240,8 +240,8 @@ CASES = (
             "global_batch_size": 8,
             "seq_len": 64,
         },
-        remark="The script names a model and a data set of the hub and reads the memory of an "
-        "accelerator; `scripts/without_hub.py` gives it local ones and counters that say nothing.",
+        remark="The script names a model and a data set on the hub and reads the memory of an "
+        "accelerator; `scripts/without_hub.py` gives it local ones and dummy counters.",
     ),
     Case(
         name="clm-no-trainer",

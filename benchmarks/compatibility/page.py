@@ -10,51 +10,53 @@ Row = dict[str, Any]
 
 _INTRODUCTION = f"""# Compatibility
 
-Training scripts of others under `registry run -- CMD`, unmodified. This page is made by
-`python -m benchmarks.compatibility`, whose `--help` says how to run it. The models are tiny, made
-from configurations on the spot, and so are tokenizers and data. All runs were on the CPU.
+Third-party training scripts under `registry run -- CMD`, unmodified. This page is made by
+`python -m benchmarks.compatibility`, whose `--help` says how to run it. The models, tokenizers and
+data are tiny and made on the spot, the models from configurations. All runs were on the CPU.
 
-Beside each recorded figure stands an independent one: what the command stated; a stopwatch that
-shares no code with the recorder and stamps each optimizer step; the resident memory that psutil saw
-of the training processes from outside, until their last step. Step times are medians after two
-warm-up steps; the stopwatch's rate leaves out pauses longer than a step (evaluation). Where the
-two differ by more than {100 * TOLERANCE:.0f} %, the cell is marked `(!)`; the reason stands below.
-What the framework itself prints includes its first steps, and evaluation in some.
+Next to each recorded figure is an independent one: what the command stated; a stopwatch that
+shares no code with the recorder and times each optimizer step; the resident memory of the training
+processes that psutil saw from outside, until their last step. Step times are medians after two
+warm-up steps; the stopwatch's rate leaves out pauses longer than a step (evaluation). If the
+two differ by more than {100 * TOLERANCE:.0f} %, the cell is marked `(!)`; the reason is given
+below. What the framework itself prints includes its first steps, and for some also evaluation.
 
-`seq_len` is the limit where the trainer states one, else the longest row that was seen: then the
-cell is `recorded (stated)`.
+`seq_len` is the limit if the trainer states one, else the longest row that was seen; in that
+case the cell is `recorded (stated)`.
 """
 
 _ON_CARDS = """## On cards
 
-Stand-ins at the interfaces of `torch.cuda` and NVML hold the logic of these paths
+Mocks of `torch.cuda` and NVML test the logic of these paths
 (`tests/unit/measure/recording/test_on_cards.py`, `tests/unit/measure/running`). On 2026-11-22 some
 ran on one H100 SXM5 of 80 GB (torch 2.11.0, transformers 5.17.0, peft 0.21.2, trl 1.16.0,
 bitsandbytes 0.50.2, driver 580.159.04): a raw loop, one that resets the peaks midway, one that runs
 out of memory, two Trainers in one process, `trl sft` with packing, torchrun with one process, and
 59 trials of `records/plans/gpu-sweep.toml`.
 
-- Peaks of the allocator, held and reserved, were the job's own to the byte in all four jobs that
+- Allocator peaks, held and reserved, matched the job's own to the byte in all four jobs that
   printed theirs; the mean step of the raw loop was 118.25 ms, as on its own stopwatch.
-- Memory in use was 479 MiB above nvidia-smi's: NVML's first call counts what the driver keeps for
-  itself. Since then the second call is asked; that one has not run on a card. Where the samples
-  missed a short peak (66 GB seen, 77 GB reserved before an OOM), they are no longer given as one.
-- The card was taken for an H100 80GB of no form factor. Since then the driver's name goes first.
+- Memory in use was 479 MiB above nvidia-smi's: version 1 of NVML's call counts what the driver
+  keeps for itself. Version 2 is used since then; it has not run on a card. If the samples
+  missed a short peak (66 GB seen, 77 GB reserved before an OOM), they are no longer reported as
+  one.
+- The card was recorded as an H100 80GB without a form factor. Since then the driver's name is tried
+  first.
 - LN tuning was given all linear layers to train. Since then PEFT chooses what it trains.
 """
 
-#: What differs on a card, whether a stand-in holds it, and whether it has run on one.
+#: What differs on a card, whether a mock tests it, and whether it has run on one.
 _PATHS = (
     ("peaks of the allocator; also where the job resets them", "yes", "yes (one card)"),
-    ("memory in use by NVML, sampled beside the job", "yes", "yes, and mended since"),
+    ("memory in use by NVML, sampled alongside the job", "yes", "yes, and fixed since"),
     ("a slice of a card (MIG)", "yes", "no"),
     ("NVML that is missing, or fails for a moment", "yes", "no"),
-    ("a process of a distributed job watches its own card alone", "yes", "no"),
+    ("a process of a distributed job watches only its own card", "yes", "no"),
     ("out of memory, with what was reached until then", "yes", "yes"),
-    ("the card's name, memory and capability", "yes", "yes, and mended since"),
+    ("the card's name, memory and capability", "yes", "yes, and fixed since"),
     ("NVLink and NVSwitch", "yes", "no"),
     ("versions of CUDA, NCCL and the driver", "yes", "yes"),
-    ("trials side by side, each with cards of its own", "yes", "no"),
+    ("trials side by side, each with its own cards", "yes", "no"),
     ("a limit of a card's memory (`memory_limit`)", "no", "yes"),
     ("bitsandbytes: NF4, 8 bits, optimizers of 8 bits, paged ones", "no", "yes"),
     ("FlashAttention, FSDP and ZeRO on cards", "no", "no"),
@@ -87,7 +89,7 @@ def format_page(trials: list[Row]) -> str:
     if others:
         rows = [(trial["title"], _why(trial), trial["date"]) for trial in others]
         parts += ["## Not run\n", _format_table(("training", "why", "date"), rows)]
-    paths = _format_table(("path", "held by a stand-in", "run on a card"), list(_PATHS))
+    paths = _format_table(("path", "tested with a mock", "run on a card"), list(_PATHS))
     return "\n".join([*parts, _ON_CARDS, paths])
 
 

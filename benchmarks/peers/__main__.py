@@ -8,7 +8,6 @@ answers, each source with the same weight, and so is ours on the same rows.
 from __future__ import annotations
 
 import argparse
-import os
 from collections import Counter
 from dataclasses import replace
 from importlib.util import find_spec
@@ -112,5 +111,4 @@ def _report(name: str, peer: Peer, rows: Sequence[ObservedRun], ours: Mapping[st
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     main()

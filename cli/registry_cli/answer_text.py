@@ -89,7 +89,7 @@ def _remedies(found: Answer) -> Iterator[str]:
 
 
 def _frontier(result: FitResult) -> Iterator[str]:
-    yield from ("", "the most that fits, each with the command that asks it:")
+    yield from ("", "the largest sizes that fit, each with its command:")
     for point in result.frontier or ():
         sizes = ", ".join(f"{_SIZES[name]} {value}" for name, value in point.settings)
         seconds = point.seconds_per_sample
@@ -97,7 +97,7 @@ def _frontier(result: FitResult) -> Iterator[str]:
         yield f"  {sizes}: {format_memory(int(point.peak.value))}{time}"
         yield f"    {result.command_with(point.settings)}"
     if not result.frontier:
-        yield "  nothing of the sweep fits with all of its interval; stating more narrows it"
+        yield "  no size has its entire interval below the limit; stating more settings narrows it"
 
 
 _SIZES = {"micro_batch_size": "batch", "seq_len": "seq_len", "lora_rank": "rank"}
@@ -110,7 +110,7 @@ def _explained(answer: Answer, found: Explanation) -> Iterator[str]:
     """Yield what each switch does, in words."""
     likeliest = [_format_likeliest(one) for one in answer.assumptions]
     taken = f" ({', '.join(likeliest)})" if likeliest else ""
-    yield from ("", f"what each switch does by itself, all else as it likeliest is{taken}:")
+    yield from ("", f"what each switch does on its own, the rest at its most likely{taken}:")
     idle = [one.what for one in found.switches if not _format_effect(one)]
     for one in sorted(found.switches, key=lambda one: one.peak_change_bytes):
         effect = _format_effect(one)
@@ -155,7 +155,7 @@ def _evidence(found: Answer) -> Iterator[str]:
         yield from _neighbours((found.nearest_oom,))
     if found.rests_on:
         shares = ", ".join(f"{key[:_ID_DIGITS]} ({share:.0%})" for key, share in found.rests_on)
-        yield f"the figure rests most on: {shares}"
+        yield f"the figure rests mostly on: {shares}"
 
 
 #: How settings are called in answers, and the option that states each.
@@ -248,8 +248,8 @@ def _cards(result: FitResult, width: int) -> Iterator[str]:
         return
     paid = result.spending.n_samples or 1000
     priced = any(result.cost(card) for card in shown)
-    usd = f"; USD: of {paid:,.0f} samples" if priced else ""
-    yield from ("", f"cards (headroom: what the likeliest peak leaves{usd}):")
+    usd = f"; USD: for {paid:,.0f} samples" if priced else ""
+    yield from ("", f"cards (headroom: what the most likely peak leaves{usd}):")
     yield from format_columns(_HEAD, [_card_cells(result, card) for card in shown], width)
     if hidden:
         yield f"  and {hidden} more common cards that could hold it (-f json has all)"

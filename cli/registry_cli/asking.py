@@ -64,12 +64,16 @@ _OPTIONS = (
     click.option(
         "--config",
         metavar="FILE",
-        help="config.json of a model, the folder of one, or a model of the catalogue.",
+        help="A model's config.json, the folder that holds it, or a model of the catalogue.",
     ),
-    click.option("--params", metavar="N", help="Parameters of such a model, such as 8e9 or 8B."),
+    click.option(
+        "--params", metavar="N", help="Parameters of a model given by its size, such as 8e9 or 8B."
+    ),
     click.option("--layers", type=click.IntRange(min=1), help="Its layers (with --params)."),
-    click.option("--hidden", type=click.IntRange(min=1), help="Its width (with --params)."),
-    click.option("--vocab", type=click.IntRange(min=1), help="Its vocabulary (with --params)."),
+    click.option("--hidden", type=click.IntRange(min=1), help="Its hidden size (with --params)."),
+    click.option(
+        "--vocab", type=click.IntRange(min=1), help="Its vocabulary size (with --params)."
+    ),
     click.option(
         "--gpu",
         metavar="ID",
@@ -77,9 +81,11 @@ _OPTIONS = (
         multiple=True,
         help="Accelerator in the catalogue (id, alias, or family such as a100); fit takes several.",
     ),
-    click.option("--vram", metavar="SIZE", help="Memory of a card by size, such as 15GiB."),
-    click.option("--gpus", type=int, default=1, show_default=True, help="How many."),
-    click.option("--nodes", type=int, help="Hosts that they are spread over."),
+    click.option(
+        "--vram", metavar="SIZE", help="Memory of a card, such as 15GiB (instead of --gpu)."
+    ),
+    click.option("--gpus", type=int, default=1, show_default=True, help="Number of cards."),
+    click.option("--nodes", type=int, help="Hosts that the cards are spread over."),
     click.option(
         "--method",
         type=MethodChoice(choices("method")),
@@ -89,7 +95,12 @@ _OPTIONS = (
         help="lora, qlora, full, dora, …",
     ),
     click.option("--quant-bits", type=int, help="Bits of the base weights, such as 8."),
-    click.option("--quant-method", type=_chosen("quant_method"), metavar="NAME"),
+    click.option(
+        "--quant-method",
+        type=_chosen("quant_method"),
+        metavar="NAME",
+        help="bitsandbytes, gptq, awq, …",
+    ),
     click.option(
         "--quantized-experts/--no-quantized-experts",
         default=None,
@@ -102,27 +113,34 @@ _OPTIONS = (
         show_default=True,
         help="Tokens per sample, such as 4096 or 4k (4,096).",
     ),
-    click.option("--batch", type=int, default=1, show_default=True, help="Per device."),
-    click.option("--accum", type=int, help="Micro-batches per step."),
+    click.option("--batch", type=int, default=1, show_default=True, help="Samples per device."),
+    click.option("--accum", type=int, help="Micro-batches per optimizer step."),
     click.option("--lora-rank", type=int, help="Rank of the adapters."),
     click.option(
         "--targets",
         metavar="A,B",
         help="Modules with adapters, such as q_proj,v_proj or all-linear.",
     ),
-    click.option("--train-embeddings", is_flag=True),
+    click.option(
+        "--train-embeddings", is_flag=True, help="Train embeddings and output layer in full."
+    ),
     click.option(
         "--checkpointing/--no-checkpointing",
         default=None,
-        help="Gradient checkpointing (either, if not given).",
+        help="Gradient checkpointing (if not given, the answer covers both).",
     ),
-    click.option("--attention", type=_chosen("attention"), metavar="NAME"),
-    click.option("--dtype", type=_chosen("dtype")),
+    click.option(
+        "--attention",
+        type=_chosen("attention"),
+        metavar="NAME",
+        help="flash2, sdpa, eager, …",
+    ),
+    click.option("--dtype", type=_chosen("dtype"), help="Dtype of the computation."),
     click.option(
         "--param-dtype",
         type=_chosen("dtype"),
         metavar="NAME",
-        help="Dtype in which weights are held, such as fp32 under autocast.",
+        help="Dtype in which weights are stored, such as fp32 under autocast.",
     ),
     click.option(
         "--loss-kernel",
@@ -130,34 +148,48 @@ _OPTIONS = (
         metavar="NAME",
         help="How the loss is computed: whole logits, chunked, liger, unsloth.",
     ),
-    click.option("--optimizer", type=_chosen("optimizer"), metavar="NAME"),
+    click.option(
+        "--optimizer",
+        type=_chosen("optimizer"),
+        metavar="NAME",
+        help="adamw_torch, adamw_8bit, …",
+    ),
     click.option(
         "--optimizer-in-backward/--no-optimizer-in-backward",
         default=None,
-        help="Whether each weight is updated as soon as its gradient is there.",
+        help="Whether each weight is updated as soon as its gradient is computed.",
     ),
     click.option("--virtual-tokens", type=int, help="Tokens of a trained prompt or prefix."),
     click.option(
-        "--packing/--no-packing", default=None, help="Whether samples fill sequences together."
+        "--packing/--no-packing", default=None, help="Whether several samples share one sequence."
     ),
     click.option(
         "--longest-sample",
         type=COUNT,
-        help="Tokens of the data's longest sample, where that is below --seq-len.",
+        help="Tokens in the longest sample of the data, if fewer than --seq-len.",
     ),
-    click.option("--mean-tokens", type=float, help="Tokens of a sample on average (for times)."),
+    click.option("--mean-tokens", type=float, help="Mean tokens per sample (for times)."),
     click.option(
         "--lengths",
         metavar="FILE",
-        help="File of the tokens of each sample (text, JSON, CSV), instead of both.",
+        help="File with the tokens of each sample (text, JSON, CSV), instead of both.",
     ),
     click.option(
-        "--tensor-parallel", type=int, help="Devices that share each layer (full training)."
+        "--tensor-parallel", type=int, help="Devices that share each layer (--method full)."
     ),
-    click.option("--pipeline-parallel", type=int, help="Stages of layers (full)."),
-    click.option("--sharding", type=_chosen("sharding"), metavar="NAME"),
-    click.option("--offload", type=_chosen("offload"), metavar="NAME"),
-    click.option("--stack", metavar="NAME", help="Assume the stack of this source or framework."),
+    click.option("--pipeline-parallel", type=int, help="Pipeline stages (--method full)."),
+    click.option(
+        "--sharding", type=_chosen("sharding"), metavar="NAME", help="zero2, zero3, fsdp, …"
+    ),
+    click.option(
+        "--offload",
+        type=_chosen("offload"),
+        metavar="NAME",
+        help="What is held in host memory: optimizer, params, …",
+    ),
+    click.option(
+        "--stack", metavar="NAME", help="Assume the software of this source or framework."
+    ),
 )
 
 
@@ -173,7 +205,7 @@ _SPENDING = (
         "--price",
         metavar="[GPU=]USD",
         multiple=True,
-        help="USD of a card and hour: a100-80gb=1.8, or 1.8 for the cards of --gpu (without: all).",
+        help="USD per card and hour: a100-80gb=1.8, or 1.8 for the cards of --gpu (else for all).",
     ),
     click.option(
         "--price-file",
@@ -185,7 +217,11 @@ _SPENDING = (
         "--samples", "n_samples", type=Count(1000), help="Samples per epoch, such as 1e4."
     ),
     click.option(
-        "--epochs", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True
+        "--epochs",
+        type=click.FloatRange(min=0, min_open=True),
+        default=1.0,
+        show_default=True,
+        help="Epochs to train (for GPU-hours and cost).",
     ),
 )
 
@@ -205,4 +241,4 @@ format_option = click.option(
     default="text",
     show_default=True,
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="The same as -f json.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Same as -f json.")

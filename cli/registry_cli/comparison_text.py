@@ -45,7 +45,7 @@ def _format_judged(judged: Judgement) -> str:
 
 def _format_runs(ids: tuple[str, ...]) -> str:
     if not ids:
-        return "none that ended well"
+        return "none that succeeded"
     return ids[0] if len(ids) == 1 else f"{ids[0]} and {len(ids) - 1} more"
 
 
@@ -59,7 +59,7 @@ def _format_ratio(ratio: Ratio) -> str:
 
 
 #: How both sides of a comparison get an interval.
-_RUN_AGAIN = "run both sides again: an interval takes two runs on each"
+_RUN_AGAIN = "run both sides again: an interval needs two runs on each"
 
 
 def format_verdict(
@@ -121,7 +121,7 @@ def _way_out(judged: Sequence[Judgement], for_an_interval: str) -> str:
     if any("no interval" in reason for reason in reasons):
         return f"; {for_an_interval}"
     if any("may be" in reason for reason in reasons):
-        return "; more runs in turns make intervals narrower"
+        return "; more alternating runs make intervals narrower"
     return ""
 
 

@@ -17,22 +17,22 @@ _AT_MOST, _ID_DIGITS = 50, 12
 
 
 def complete_model(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Return the models whose id begins like this."""
+    """Return the models whose id starts with this."""
     return _of_catalogue(context, "models", incomplete)
 
 
 def complete_gpu(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Return the accelerators whose id begins like this."""
+    """Return the accelerators whose id starts with this."""
     return _of_catalogue(context, "gpus", incomplete)
 
 
 def complete_source(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Return the sources whose id begins like this."""
+    """Return the sources whose id starts with this."""
     return _ask(context, "select source_id as word from sources order by all", incomplete)
 
 
 def complete_observation(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Return the first of the observations whose id begins like this."""
+    """Return the first of the observations whose id starts with this."""
     sql = (
         f"select observation_id[:{_ID_DIGITS}] as word from observations "  # noqa: S608 - a number
         f"where starts_with(observation_id, $begin) order by all limit {_AT_MOST}"

@@ -8,7 +8,6 @@ from registry.errors import QuestionError
 from registry.measure.running.model_sources import resolve_model
 from registry.predict.asked import find_config
 from registry.predict.dryrun import run_in_child
-from registry.predict.dryrun.asked import job_of
 from registry.predict.dryrun.correction import correct, likeliest
 from registry.units import format_memory
 from registry_cli import console
@@ -34,6 +33,8 @@ def execute_asked(question: Question, asked: Asked, known: Knowledge) -> Calibra
 def _reserved_bytes(question: Question, asked: Asked, catalogue: Catalogue) -> int:
     if asked.params is not None:
         raise QuestionError("a dry run builds the model: expected --model or --config")
+    from registry.predict.dryrun.asked import job_of  # noqa: PLC0415 - loads pydantic's classes
+
     path = None if asked.config is None else find_config(asked.config)
     name = str(path or asked.config or asked.model)
     settings, recipe = job_of(question, name)

@@ -47,7 +47,7 @@ _OPTIONS = {
         **_ONCE,
         metavar="ID",
         shell_complete=complete_model,
-        help="Only what was observed of this model (id or alias).",
+        help="Only observations of this model (id or alias).",
     ),
     "gpu": click.option(
         "--gpu",
@@ -55,7 +55,7 @@ _OPTIONS = {
         multiple=True,
         callback=_join,
         shell_complete=complete_gpu,
-        help="Only on this accelerator, or any of its family (id or alias; repeatable).",
+        help="Only on this accelerator, or any card of this family (id or alias; repeatable).",
     ),
     "method": click.option(
         "--method", **_ONCE, metavar="METHOD", help="Only with this method: lora, QLoRA, full, …"
@@ -65,16 +65,16 @@ _OPTIONS = {
         **_ONCE,
         metavar="ID",
         shell_complete=complete_source,
-        help="Only of this source.",
+        help="Only from this source.",
     ),
     "outcome": click.option(
         "--outcome",
         **_ONCE,
         type=HintedChoice(list(vocabulary("outcome"))),
-        help="Only of this outcome.",
+        help="Only with this outcome.",
     ),
     "seq_len": click.option(
-        "--seq-len", **_ONCE, type=click.IntRange(min=1), help="Only of this sequence length."
+        "--seq-len", **_ONCE, type=click.IntRange(min=1), help="Only with this sequence length."
     ),
 }
 

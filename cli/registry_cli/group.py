@@ -23,18 +23,18 @@ COMMANDS = {
     "query": "Run a SQL SELECT over the registry.",
     "ls": "List observations.",
     "show": "Show one observation in full: figures, raw cells, citations, reasons.",
-    "models": "List models, with what the records hold of each.",
-    "gpus": "List accelerators, with what the records hold of each.",
+    "models": "List models, with what the records hold on each.",
+    "gpus": "List accelerators, with what the records hold on each.",
     "sources": "List sources, with what they measured and their licences.",
-    "environments": "List environments and labels, to compare them.",
-    "plot": "Draw a picture: memory, speed, pareto, fits, scaling, history, compare, …",
+    "environments": "List the environments and labels that compare can compare.",
+    "plot": "Draw a chart: memory, speed, pareto, fits, scaling, history, compare, …",
     "add": "Record measurements: submissions, logs and results of frameworks, exports.",
     "import": "Record the tables of a document: Markdown, HTML, CSV, Excel, …",
     "source": "Add a published source to a checkout's records, and check it.",
     "run": "Run a plan of training jobs, or measure any training script.",
     "rerun": "Run an observation's configuration again and compare.",
     "compare": "Compare two releases, observations, environments, sources or plans.",
-    "bench": "Measure a plan with two Python environments in turns, and compare.",
+    "bench": "Measure a plan alternately with two Python environments, and compare.",
     "share": "Write a contribution to the curated records from your own runs.",
     "utilization": "Show how much of a card's peak performance a run used.",
     "calibrate": "Refit the predictions on your own registry.",
@@ -43,7 +43,7 @@ COMMANDS = {
     "retract": "Withdraw an observation.",
     "init": "Create a registry.",
     "fold": "Fold pending submissions into the tables.",
-    "sync": "Bring two registries to the same documents: each gets what only the other has.",
+    "sync": "Synchronize two registries: each gets the documents that only the other has.",
     "export": "Write all tables to a folder.",
     "site": "Write the registry as a static web site.",
     "doctor": "Show what is installed, which registry is in use, and what is wrong.",
@@ -90,7 +90,9 @@ class LazyGroup(click.Group):
         found = super().resolve_command(ctx, args)
         if found[1] is not None and stated_globally(ctx) and not takes_registry(found[1]):
             raise click.UsageError(
-                f"`registry {name}` reads no registry; leave out --registry and --no-curated", ctx
+                f"`registry {name}` does not read a registry; leave out --registry and "
+                "--no-curated",
+                ctx,
             )
         return found
 

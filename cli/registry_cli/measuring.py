@@ -65,8 +65,8 @@ def measure_command(  # noqa: PLR0913 - the options of the command, by keyword
 
 #: What a job that never met the recorder can do about it.
 _WAYS_OUT = (
-    "where the command sets PYTHONPATH, write PYTHONPATH=…:$PYTHONPATH there, or set it before "
-    "registry run; python -I, -E and -S leave the recorder out too; a Trainer can be given "
+    "if the command sets PYTHONPATH, write PYTHONPATH=…:$PYTHONPATH there, or set it before "
+    "registry run; python -I, -E and -S also keep the recorder out; to a Trainer you can give "
     "registry.trainer_callback()"
 )
 
@@ -74,11 +74,11 @@ _WAYS_OUT = (
 def _explain_nothing(marks: Marks) -> str:
     """Return why a command left no record."""
     if marks.trouble is not None:
-        return f"the recorder could not work: {marks.trouble}"
+        return f"the recorder failed: {marks.trouble}"
     if marks.loaded:
         return (
-            "no training began in a Python process of the command that loaded the recorder (one "
-            "whose PYTHONPATH was replaced does not)"
+            "no training began in a Python process of the command that loaded the recorder (a "
+            "process whose PYTHONPATH was replaced does not load it)"
         )
     return f"no Python process of the command loaded the recorder; {_WAYS_OUT}"
 
@@ -92,8 +92,8 @@ def _describe_left(folder: Path, *, is_growing: bool) -> str:
     way = f"registry add {shlex.quote(str(folder))}"
     if is_growing:
         return (
-            f"{folder}: a training goes on whose registry run was killed, and is recorded there; "
-            f"when it has ended, add it with: {way}"
+            f"{folder}: a training whose registry run was killed is still running, and is recorded "
+            f"there; when it has ended, add it with: {way}"
         )
     return f"{folder}: records of a run that was killed; add them with: {way}, or remove the folder"
 
@@ -115,7 +115,9 @@ def _keep(identities: Sequence[str], words: Sequence[str], folder: Path) -> None
         reason = error.strerror or error
         console.warning(f"the command is not kept: {reason}; registry rerun cannot repeat it")
     else:
-        console.hint("kept the command for registry rerun, for you alone (not with --no-keep)")
+        console.hint(
+            "kept the command for registry rerun, readable only by you (--no-keep keeps none)"
+        )
 
 
 def _keep_record(submission: dict[str, Any]) -> str:
@@ -125,7 +127,7 @@ def _keep_record(submission: dict[str, Any]) -> str:
         with suppress(OSError):
             write_json(folder / name, submission)
             return (
-                f"the record was not added, and is kept in {folder / name}; when what is wrong is "
-                f"mended, add it with: registry add {folder / name}"
+                f"the record was not added, and is kept in {folder / name}; once the problem is "
+                f"fixed, add it with: registry add {folder / name}"
             )
     return "the record was not added and could not be kept: no folder to write to"

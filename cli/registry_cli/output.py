@@ -85,7 +85,7 @@ def at_option(function: Callable[..., Any]) -> Callable[..., Any]:
         "--at",
         metavar="N",
         type=click.IntRange(min=1),
-        help="Answer as of version N of the folded tables.",
+        help="Read version N of the folded tables.",
     )(function)
 
 

@@ -44,7 +44,7 @@ def _holds_manifest(folder: Path) -> bool:
 
 def _refuse(path: Path, reason: str) -> None:
     raise click.UsageError(
-        f"{path}: {reason}, whose files only its own commands write; nothing was written; "
+        f"{path}: {reason}; only a registry's own commands write its files; nothing was written; "
         "name a file outside it"
     )
 

@@ -54,7 +54,7 @@ timeout_option = click.option(
     "--timeout",
     metavar="SECONDS",
     type=click.FloatRange(*BOUNDS["timeout_seconds"]),
-    help="End a trial of a plan after this long, whatever the plan says.",
+    help="Stop each trial of a plan after this long, whatever the plan says.",
 )
 
 EXIT_INTERRUPTED = 130
@@ -165,7 +165,7 @@ def sweep_plan(  # noqa: PLR0913 - the options of the command, by keyword
     for line in _summary(sweep, ids):
         console.say(line)
     if ids:
-        console.hint(f"give them to everybody: registry share --plan {shlex.quote(plan.name)}")
+        console.hint(f"share them with everybody: registry share --plan {shlex.quote(plan.name)}")
     for message in sweep.refused:
         console.error(f"a trial's result was not recorded: {message}")
     for message in sweep.not_begun:

@@ -52,7 +52,7 @@ class Catalogue:
             if name not in _DESCRIPTIVE and own.get(name) not in (None, value):
                 return (
                     f"{row[key]!r} is known already, with {name} = {own[name]!r}; found "
-                    f"{value!r}; leave the description out, or give what you mean an id of its own"
+                    f"{value!r}; leave the description out, or give it a different id"
                 )
         return None
 

@@ -1,10 +1,10 @@
-"""Pictures of the records: one definition a kind, for the command, notebooks and web pages.
+"""Charts of the records: one definition per kind, for the command, notebooks and web pages.
 
 ``build_chart(kind, rows)`` returns an Altair chart. Its ``to_dict()`` is a Vega-Lite specification
-in which the rows stand under ``data`` as ``{"name": "rows", "values": […]}`` and nowhere else:
-units are converted, settings joined and fronts found by the specification itself.
+with the rows under ``data`` as ``{"name": "rows", "values": […]}`` and nowhere else: the
+specification itself converts units, joins settings and finds fronts.
 
-A page that brings its own rows takes the specification without any, at build time::
+A page with its own rows takes the specification without any, at build time::
 
     spec = build_chart("memory", width=900, theme="dark").to_dict()
 
@@ -14,16 +14,16 @@ and gives it rows in the browser, before or after it is drawn::
     const result = await vegaEmbed(element, spec, {ast: true, expr: vega.expressionInterpreter});
     result.view.change("rows", vega.changeset().remove(vega.truthy).insert(rows)).run();  // after
 
-The rows are objects with the columns that ``COLUMNS[kind]`` names, as the view ``finetuning``
-(``scaling`` for scaling) has them: bytes and seconds, integers as numbers (not as BigInt), null
-where nothing is stated. A column that is left out counts as not stated. Predictions are rows too,
-with ``evidence`` other than ``measured``: they are drawn hollow.
+The rows are objects with the columns listed in ``COLUMNS[kind]``, as in the view ``finetuning``
+(``scaling`` for scaling): bytes and seconds, integers as numbers (not as BigInt), null where
+nothing is stated. A column that is left out counts as not stated. Predictions are rows too, with
+``evidence`` other than ``measured``: they are drawn hollow.
 
-Options: ``theme`` (light, dark), ``width`` in pixels of the whole picture, ``x`` and ``y`` (columns
-that ``CHOICES[kind]`` names), ``methods`` (labels that get a colour of their own, the same in each
-picture of a page; without it, the usual ones and the most frequent in the rows), ``title``.
-Models and cards are never pooled: each pair has a panel, and rows of more pairs than
-``MOST_PANELS`` are refused with the filters to give. A page keeps to that itself.
+Options: ``theme`` (light, dark), ``width`` of the whole chart in pixels, ``x`` and ``y`` (columns
+listed in ``CHOICES[kind]``), ``methods`` (labels that get a colour of their own, the same in each
+chart of a page; without it, the usual ones and the most frequent in the rows), ``title``. Models
+and cards are never pooled: each pair has a panel, and rows of more than ``MOST_PANELS`` pairs are
+refused, with the filters to use. A page has to keep to that itself.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ INSTALL = "pip install 'peft-registry[plot]'"
 def build_chart(kind: str, rows: Sequence[dict[str, Any]] | None = None, **options: Any) -> Any:
     """Return the Altair chart of a kind over some rows; without rows, for a page that has them.
 
-    Raises ChartError for a kind, option, column or theme that there is none of, for rows of which
-    nothing can be drawn, and for rows of more models and cards than a picture holds;
-    MissingExtraError where Altair is not installed.
+    Raises ChartError for an unknown kind, option, column or theme, for rows of which nothing can be
+    drawn, and for rows of more models and cards than a chart holds; MissingExtraError if Altair is
+    not installed.
     """
     require_altair()
     validate_call(kind, options)
@@ -63,7 +63,7 @@ def validate_call(kind: str, options: Iterable[str], others: Iterable[str] = ())
 
     if kind not in KINDS:
         raise ChartError(
-            f"no picture of kind {kind!r}{did_you_mean(kind, KINDS)}; expected one of "
+            f"no chart of kind {kind!r}{did_you_mean(kind, KINDS)}; expected one of "
             f"{', '.join(KINDS)}"
         )
     taken = {*(field.name for field in fields(ChartOptions)), *others}
@@ -83,6 +83,6 @@ def require_altair() -> None:
     missing = [name for name in ("altair", "vl_convert") if not importlib.util.find_spec(name)]
     if missing:
         raise MissingExtraError(
-            f"pictures need {' and '.join(missing)}, which this Python does not have; install "
+            f"charts need {' and '.join(missing)}, which this Python does not have; install "
             f"with: {INSTALL}"
         )

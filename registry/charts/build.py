@@ -169,7 +169,7 @@ def _count_panels(rows: list[Row] | None) -> int:
         (model, gpu), _ = pairs.most_common(1)[0]
         n = _count_runs([row for row in rows if _pair(row) == (model, gpu)])
         raise ChartError(
-            f"found {len(pairs)} pairs of a model and a card, which are never drawn as one; "
+            f"found {len(pairs)} pairs of a model and a card, each with a panel of its own; "
             f"expected at most {MOST_PANELS}; choose with --model and --gpu, such as "
             f"--model {model} --gpu {gpu} ({n} observations)"
         )

@@ -42,10 +42,10 @@ def shown(look: Look) -> str:  # noqa: ARG001 - as for the other kinds
 def notes(look: Look) -> str:  # noqa: ARG001 - as for the other kinds
     """Return what the marks mean."""
     return (
-        "The fullest of the runs of a cell, in per cent of the card's memory. At least (≥) "
-        "that where only what PyTorch allocated or reserved is known; ~ where the kind of "
-        "memory is not. Thin frame: nothing of it was measured. A cross: ran out of memory; "
-        "beside a figure, some runs of the cell did."
+        "Each cell has its fullest run, in per cent of the card's memory: at least (≥) that "
+        "where only what PyTorch allocated or reserved is known; ~ where the kind of memory "
+        "is not. Thin frame: nothing was measured. A cross: ran out of memory; next to a "
+        "figure, some runs of the cell did."
     )
 
 

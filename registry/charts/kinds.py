@@ -6,12 +6,12 @@ from __future__ import annotations
 KINDS = {
     "memory": "Peak memory of a card over sequence length, batch or number of cards.",
     "speed": "Throughput over sequence length, batch or number of cards.",
-    "pareto": "Speed over peak memory, with the front of what nothing else beats in both.",
+    "pareto": "Speed over peak memory, with the Pareto front.",
     "fits": "Heat map over sequence length and batch: how full the card was, and what ran out.",
-    "scaling": "Throughput over the number of cards, beside what ideal scaling gives.",
+    "scaling": "Throughput over the number of cards, next to ideal scaling.",
     "history": "One configuration over the releases of its software.",
-    "compare": "Time and memory of B over those of A, a configuration a line.",
-    "residuals": "Predicted over measured peaks, each source held out.",
+    "compare": "Time and memory of B relative to A, one line per configuration.",
+    "residuals": "Predicted relative to measured peaks, each source held out.",
 }
 
 #: Formats of pictures.

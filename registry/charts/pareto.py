@@ -48,9 +48,9 @@ def shown(look: Look) -> str:
 def notes(look: Look) -> str:  # noqa: ARG001 - as for the other kinds
     """Return what the marks mean."""
     return (
-        "Line: the front, nothing of the same kind of memory is faster with less; its methods"
-        " are named. Lengths and batches differ: choose with --seq-len. Hollow: not measured,"
-        " or how it ended is not known. What ran out of memory is not here."
+        "Line: the front (by the same kind of memory, nothing is faster with less), with its "
+        "methods named. Lengths and batches differ: choose with --seq-len. Hollow: not "
+        "measured, or how it ended is not known. Runs that ran out of memory are left out."
     )
 
 

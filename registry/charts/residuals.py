@@ -41,7 +41,7 @@ def notes(look: Look) -> str:  # noqa: ARG001 - as for the other kinds
     return (
         "All models and cards with a measured peak; each source was predicted without its own"
         " rows. Bars: 90 % intervals. Hollow: the interval misses what was measured. Above 1,"
-        " too much was predicted; what lies beyond 8 times stands at the edge."
+        " too much was predicted; what is off by more than 8 times is drawn at the edge."
     )
 
 

@@ -109,7 +109,7 @@ def _judge_residuals(db: Registry, filters: Filters) -> list[Row]:
     if set(stated) - {"source"}:
         raise ChartError(
             f"residuals: found {', '.join(f'--{name}' for name in stated)}; expected no filter but "
-            "--source: the picture is of all peaks that were measured"
+            "--source: the chart shows all peaks that were measured"
         )
     judged = judge_peaks(read_observations(db))
     source = find_word("source", filters.source, {one.source for one in judged})

@@ -43,7 +43,7 @@ def notes(look: Look) -> str:  # noqa: ARG001 - as for the other kinds
     """Return what the marks mean."""
     return (
         "A line is one setting; dashed: what its fewest cards would give if nothing were "
-        "lost. Medians of runs that ended well; both axes by doubling."
+        "lost. Medians of successful runs; both axes are logarithmic."
     )
 
 

@@ -98,7 +98,7 @@ def _describe_nearest(a: Row, b: Row) -> str:
     one, other = (row["observation_id"][:_ID_DIGITS] for row in (a, b))
     difference = _difference(a, b) or f"settings of trials differ in {_list_told_apart(a, b)}"
     return (
-        f"of the nearest two, {one} and {other}, the {difference}; expected the same configuration "
+        f"in the nearest two, {one} and {other}, the {difference}; expected the same configuration "
         "on both sides; compare two single observations by their ids: registry compare "
         f"{one} {other}"
     )
@@ -158,7 +158,7 @@ def _compare_configuration(
     memory = _ratio(a, b, choose_memory, memory_floor)
     unshared = tuple(_list_unshared(a, b, time, memory))
     if "time" in unshared:
-        note = f"{note}; they share no time and no rate".removeprefix("; ")
+        note = f"{note}; they have no time or rate in common".removeprefix("; ")
     return Compared(
         label=_label(runs_a, runs_b),
         a=tuple(run["observation_id"][:_ID_DIGITS] for run in a),
@@ -196,7 +196,7 @@ def _ratio(a: list[Row], b: list[Row], choose: Any, floor: Noise | None) -> Rati
         return compare_rounds(figures, metric=metric)
     ratio = compare([read(run) for run in a], [read(run) for run in b], floor=floor, metric=metric)
     if ratio.note is None and follow_each_other(a, b):
-        return replace(ratio, note="no turns: what drifts between the sides is not in the interval")
+        return replace(ratio, note="no turns: the interval leaves out drift between the sides")
     return ratio
 
 

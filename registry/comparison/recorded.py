@@ -95,12 +95,12 @@ def read_one(read: Read, observation_id: str) -> Row:
     ]
     if not found:
         raise QueryError(
-            f"{observation_id}: found no observation whose id begins like this; expected the id "
+            f"{observation_id}: found no observation whose id starts with this; expected the id "
             f"of one, or at least {SHORTEST_PREFIX} digits of it; registry ls lists them"
         )
     if len(found) > 1:
         raise QueryError(
-            f"{observation_id}: {len(found)} observation ids begin like this; expected one; give "
+            f"{observation_id}: {len(found)} observation ids start with this; expected one; give "
             "more digits"
         )
     return found[0]

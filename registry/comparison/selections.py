@@ -35,10 +35,10 @@ Row = dict[str, Any]
 _ID_DIGITS = 12
 
 #: How both sides of a comparison meet whatever else the machine does.
-IN_TURNS_OF_PLANS = "registry bench takes turns with a plan"
+IN_TURNS_OF_PLANS = "for a plan, registry bench alternates A and B"
 IN_TURNS_OF_COMMANDS = (
-    "a command takes turns by registry run --label A -- CMD and registry run --label B -- CMD, one "
-    "after the other, several times"
+    "for a command, alternate registry run --label A -- CMD and registry run --label B -- CMD "
+    "several times"
 )
 
 
@@ -68,9 +68,9 @@ def validate_selections(a: RunsOfSide, b: RunsOfSide) -> None:
     shared = [row for row in b.rows if row["observation_id"] in identities]
     if not shared:
         return
-    runs = "1 run stands" if len(shared) == 1 else f"{len(shared)} runs stand"
+    runs = "1 run is" if len(shared) == 1 else f"{len(shared)} runs are"
     pooled = format_pooled(find_pooled(shared))
-    of_several = f", and they are of several releases ({pooled})" if pooled else ""
+    of_several = f", and they are from several releases ({pooled})" if pooled else ""
     raise QueryError(
         f"{a.word} and {b.word}: {runs} on both sides{of_several}; expected two sets of runs; "
         f"{_way_out([*a.rows, *b.rows])}"
@@ -88,11 +88,11 @@ def _way_out(rows: Sequence[Row]) -> str:
     if words:
         new = "label=NAME"
         return (
-            f"all are of one release; run the other one under a label of its own "
+            f"all are from one release; run the other one under its own label "
             f"({HOW_TO_LABEL}) and compare with: registry compare {shlex.join((*words, new))}"
         )
     return (
-        "all are of one release, and without a label; run each release under a label of its own "
+        "all are from one release, and without a label; run each release under its own label "
         f"({HOW_TO_LABEL}) and compare with: registry compare label=NAME label=OTHER"
     )
 
@@ -153,13 +153,13 @@ def check_selections(a: RunsOfSide, b: RunsOfSide) -> Iterator[str]:
         pooled = format_pooled(_find_pooled_within(selection.rows))
         if pooled:
             yield (
-                f"{name} ({selection.word}) pools runs of several releases: {pooled}; select one "
+                f"{name} ({selection.word}) pools runs from several releases: {pooled}; select one "
                 "by its label or version (registry environments lists them)"
             )
     if follow_each_other(a.rows, b.rows):
         yield (
-            "the runs of A and B did not take turns: what changed on the machine between them "
-            f"is in the ratio as well; {_take_turns([*a.rows, *b.rows])}"
+            "the runs of A and B did not alternate, so whatever changed on the machine between "
+            f"them also affects the ratio; {_take_turns([*a.rows, *b.rows])}"
         )
 
 

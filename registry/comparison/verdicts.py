@@ -56,7 +56,7 @@ def _list_worse(compared: Compared, factors: Factors) -> Iterator[str]:
 
 def _list_reasons(compared: Compared, factors: Factors) -> Iterator[str]:
     if not compared.b:
-        yield "no run of b ended well"
+        yield "no run of b succeeded"
     yield from (f"no {name} in common" for name in compared.unshared)
     for name, ratio, factor in _list_ratios(compared, factors):
         if ratio.low is None or ratio.high is None:

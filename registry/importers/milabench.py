@@ -123,7 +123,9 @@ def _draft(
     if is_single:
         draft.measure(metric, entry.get("perf"), statistic="mean", reason=rate)
     else:
-        draft.missing.append("no rate of benches of several cards: of how many is not said")
+        draft.missing.append(
+            "no rate of benches on several cards: the number of cards is not stated"
+        )
     if gpu is None:
         draft.missing.append("no card in the file's name (--set gpu_id=…)")
     draft.cite(file, f"{bench}, batch {entry.get('batch_size')}, time {entry.get('time')}")

@@ -61,7 +61,7 @@ class MlperfImporter:
             _state_run(draft, events)
             for system in _systems_of(log, events, systems):
                 state_system(draft, system.document, options)
-            if "gpu_id" not in draft.configuration:
+            if "gpu_id" not in {**options.defaults, **options.overrides, **draft.configuration}:
                 draft.missing.append("no accelerator (add the JSON of the system beside the log)")
             measure_events(draft, events)
             draft.cite(log)

@@ -16,14 +16,14 @@ __all__ = ["Options", "trainer_callback"]
 def trainer_callback(**options: Any) -> Any:
     """Return a callback for Hugging Face Trainer (and TRL's trainers) that records the job.
 
-    Options are the fields of :class:`registry.measure.trial_settings.Options`. After training the
-    callback holds the submission in ``callback.submission``. With ``add=True`` it is added to the
-    registry in use; else it is written to ``out``, or, with neither ``out`` nor ``on_record``
-    given, to the trainer's output folder, and a line on stderr says how to add it.
+    Options are the fields of :class:`registry.measure.trial_settings.Options`. After training,
+    ``callback.submission`` holds the submission. With ``add=True`` it is added to the registry in
+    use; otherwise it is written to ``out`` or, with neither ``out`` nor ``on_record`` given, to the
+    trainer's output folder, and a line on stderr says how to add it.
 
-    A failure of the recorder never ends the training: it warns once and records nothing further.
+    A failure of the recorder never stops the training: it warns once and records nothing more.
 
-    Raises TypeError on an unknown option, and ImportError where transformers is not installed.
+    Raises TypeError for an unknown option, and ImportError if transformers is not installed.
     """
     from registry.measure.recording.callback import RecorderCallback  # noqa: PLC0415 - loads transformers
 

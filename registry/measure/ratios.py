@@ -104,9 +104,9 @@ def compare(
         note = None
     elif floor is not None:
         error, degrees = floor.deviation * math.sqrt(1 / n_a + 1 / n_b), float(floor.degrees)
-        note = "one run on a side: the noise is that of repeats of other runs"
+        note = "one run on a side: the noise is taken from repeats of other runs"
     else:
-        note = "one run on a side: no interval; repeat the runs for one"
+        note = "one run on a side: no interval; repeat the runs to get one"
         return Ratio(math.exp(difference), note=note, **named)  # type: ignore[arg-type] # fields of Ratio
     ends = _interval(difference, error, degrees)
     return Ratio(math.exp(difference), *ends, CONFIDENCE, note=note, **named)  # type: ignore[arg-type] # fields of Ratio
@@ -128,11 +128,11 @@ def compare_rounds(
     difference, n_rounds = statistics.fmean(logs), len(logs)
     n_a, n_b = (sum(len(each[side]) for each in rounds) for side in (0, 1))
     if n_rounds < _TOO_FEW:
-        note = "one round: no interval; take more rounds for one"
+        note = "one round: no interval; run more rounds to get one"
         return Ratio(math.exp(difference), n_a=n_a, n_b=n_b, metric=metric, note=note)
     error = statistics.stdev(logs) / math.sqrt(n_rounds)
     ends = _interval(difference, error, n_rounds - 1)
-    note = f"{n_rounds} rounds in turns"
+    note = f"{n_rounds} alternating rounds"
     return Ratio(
         math.exp(difference), *ends, CONFIDENCE, n_a=n_a, n_b=n_b, metric=metric, note=note
     )

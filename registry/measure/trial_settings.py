@@ -74,12 +74,12 @@ class Settings:
         str,
         About(
             "A table [models.NAME] of the plan, a config.json (or its folder), a model of the "
-            "catalogue, or a name of the hub.",
+            "catalogue, or a name on the hub.",
             example="tiny-llama",
         ),
     ]
     method: Annotated[
-        str, About("What is trained: full, or a method of PEFT by its name.", example="dora")
+        str, About("What is trained: full, or the name of a PEFT method.", example="dora")
     ] = "lora"
     quantization: Annotated[
         Quantization, About("How bitsandbytes holds the base weights.", example="nf4")
@@ -110,8 +110,8 @@ class Settings:
     lora_target_modules: Annotated[
         tuple[str, ...],
         About(
-            "Modules that carry adapters, of any method that takes them; all-linear as PEFT means "
-            "it.",
+            "Modules that carry adapters, for any method that takes them; all-linear as PEFT "
+            "defines it.",
             example=["q_proj", "v_proj"],
         ),
     ] = ("all-linear",)
@@ -119,24 +119,24 @@ class Settings:
         False
     )
     trains_embeddings: Annotated[
-        bool, About("Whether embeddings and output layer are trained in full beside the adapters.")
+        bool, About("Whether embeddings and output layer are trained in full, with the adapters.")
     ] = False
     peft: Annotated[
         dict[str, Any],
         About(
             "Further fields of the method's own PEFT configuration: numbers, switches, and texts "
-            "where PEFT loads nothing that they name.",
+            "that do not make PEFT load anything.",
             example={"init_lora_weights": "gaussian"},
         ),
     ] = field(default_factory=dict)
     n_gpus: Annotated[int, About("Devices (processes, on CPU) of each node.", 1, 1024)] = 1
     n_nodes: Annotated[
-        int, About("Nodes that a trial takes; more than one with --backend slurm alone.", 1, 1024)
+        int, About("Nodes that a trial takes; more than one only with --backend slurm.", 1, 1024)
     ] = 1
     sharding: Annotated[Sharding, About("How state is spread over several devices.")] = "ddp"
-    device: Annotated[Device, About("auto takes a GPU where there is one.", example="cpu")] = "auto"
+    device: Annotated[Device, About("auto uses a GPU if there is one.", example="cpu")] = "auto"
     weights: Annotated[
-        Weights, About("pretrained loads weights of the hub or a folder, safetensors alone.")
+        Weights, About("pretrained loads weights from the hub or a folder, safetensors only.")
     ] = "random"
     dataset: Annotated[
         str | None,
@@ -148,14 +148,14 @@ class Settings:
     ] = None
     steps: Annotated[int, About("Steps of the optimizer.", 1, 10**7)] = 10
     warmup_steps: Annotated[
-        int, About("First steps that figures leave out; the last step never is.", 0, 10**7)
+        int, About("First steps left out of the figures; the last step never is.", 0, 10**7)
     ] = 2
     # 2 ** 32 - 1 is numpy's largest seed
     seed: Annotated[int, About("Seed of weights and tokens.", 0, 2**32 - 1)] = 0
     repeat: Annotated[int, About("Which repetition of a trial this is.", 1, 10**4)] = 1
     # a trial of two weeks is a mistake
     timeout_seconds: Annotated[
-        float, About("A trial is ended after so many seconds.", 1e-3, 14 * 86_400.0)
+        float, About("A trial is ended after this many seconds.", 1e-3, 14 * 86_400.0)
     ] = 3600.0
     memory_limit_bytes: Annotated[
         int | None,
@@ -173,19 +173,19 @@ class Options:
     """Options of a recording.
 
     Attributes:
-        warmup_steps: First steps that the figures leave out; at least one step always remains.
+        warmup_steps: Number of first steps that the figures leave out; at least one step remains.
         out: File to write the submission to.
         on_record: Called with the submission, such as a registry's ``add``.
-        add: Add the submission to the registry in use, found as everywhere.
+        add: Add the submission to the registry in use.
         memory_from: ``start``: peaks cover the whole process; ``train``: they begin with the
             training, which resets the process's own peak counters.
-        device_sample_seconds: Time between two samples of the device's memory in use.
-        model_reported: Name by which the user calls the model.
-        weights: ``random`` where the weights are; the recorder cannot see that by itself.
-        memory_limit_bytes: Memory that the job may use of each device, where that is less than all.
-        provenance: Further entries of the observation's provenance.
-        quote_errors: Keep what an exception says; else its class alone, because the text of
-            somebody's own program may hold anything.
+        device_sample_seconds: Seconds between two samples of the device's memory in use.
+        model_reported: The user's name for the model.
+        weights: ``random`` if the weights are; the recorder cannot see that by itself.
+        memory_limit_bytes: Memory that the job may use on each device, if that is less than all.
+        provenance: Further entries for the observation's provenance.
+        quote_errors: Keep an exception's message; otherwise only its class is kept, because the
+            message of someone's own program may hold anything.
     """
 
     warmup_steps: int = 2

@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Spending:
-    """What is paid for: samples, and the price of a card and hour."""
+    """What is paid for: samples, at a price per card and hour."""
 
     prices: Prices
-    #: Samples in all; None where nobody said, and the cost is that of 1,000.
+    #: Samples in total; None if not stated: the cost is then that of 1,000.
     n_samples: float | None = None
 
     def of(self, card: CardVerdict, n_gpus: int) -> Interval | None:
@@ -72,38 +72,38 @@ class FitResult:
 
     asked: Asked
     answer: Answer
-    #: Ids of the cards that are asked about, the kinds of families among them.
+    #: Ids of the cards that are asked about, with the members of families.
     named: tuple[str, ...]
     spending: Spending
     explanation: Explanation | None = None
-    #: The most that fits, by the axes of a sweep; None where none was asked for.
+    #: The largest sizes that fit, by the axes of a sweep; None without a sweep.
     frontier: tuple[FrontierPoint, ...] | None = None
 
     @property
     def verdict(self) -> str | None:
-        """Fits, does not fit or undecided; None unless one card is asked about."""
+        """``fits``, ``does not fit`` or ``undecided``; None unless one card is asked about."""
         return self.answer.verdict
 
     @property
     def why(self) -> str | None:
-        """Why the verdict is what it is."""
+        """The reason for the verdict."""
         return format_why(self.answer)
 
     @property
     def peak(self) -> Interval:
-        """Peak of one device, in bytes."""
+        """Predicted peak memory of one device in bytes, with its 90 % interval."""
         return self.answer.prediction.figure
 
     @property
     def cards(self) -> tuple[CardVerdict, ...]:
-        """The verdict on each card, asked about or common, the smallest first."""
+        """The verdict on each card that is asked about and each common one, smallest first."""
         return self.answer.cards
 
     @property
     def shown(self) -> list[CardVerdict]:
-        """The cards to show: those that are asked about, else the common ones that could do.
+        """The cards to show: those that are asked about, else the common ones that could hold it.
 
-        Beside a card that does not do, the others that could.
+        If the one card asked about is not certain to fit, the common ones are shown as well.
         """
         asked = [card for card in self.cards if card.gpu.gpu_id in self.named]
         if self.verdict == FITS or len(self.named) > 1:
@@ -111,15 +111,18 @@ class FitResult:
         return [*asked, *(card for card in self.cards if card.could_hold and card not in asked)]
 
     def cost(self, card: CardVerdict) -> Interval | None:
-        """Return the USD of the samples, else of 1,000; None without a price or a known speed."""
+        """Return the cost in USD of the samples (of 1,000 if their number is not stated).
+
+        None without a price or a known speed.
+        """
         return self.spending.of(card, self.answer.question.n_gpus)
 
     def command_with(self, settings: Iterable[tuple[str, Any]]) -> str:
-        """Return the command that asks the same with some settings of the question changed."""
+        """Return the command for the same question with some settings changed."""
         return self.asked.having(dict(settings)).command()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data: what ``registry fit -f json`` prints."""
+        """Return the result as plain data: what ``registry fit -f json`` prints."""
         return {
             **answer_data(self.answer),
             "command": self.asked.command(),
@@ -188,18 +191,18 @@ class FitResult:
 
 @dataclass(frozen=True)
 class EstimateResult:
-    """What a configuration takes: memory by part, and with a card time and cost."""
+    """What a configuration takes: memory by part and, with a card, time and cost."""
 
     question: Question
     memory: Prediction
     #: None where no card is asked about.
     cost: Cost | None
     warnings: tuple[str, ...] = ()
-    #: Samples of an epoch, where they are given.
+    #: Samples per epoch, if given.
     n_samples: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data: what ``registry estimate -f json`` prints."""
+        """Return the result as plain data: what ``registry estimate -f json`` prints."""
         return {
             "question": question_data(self.question),
             "peak_bytes": asdict(self.memory.figure),
@@ -368,12 +371,12 @@ def fit(  # noqa: PLR0913 - the options that most state
     registry: Registry | Path | str | None = None,
     **settings: Any,
 ) -> FitResult:
-    """Return whether a training configuration fits, with its evidence.
+    """Return whether a training configuration fits, with the evidence.
 
-    Arguments are the options of ``registry fit``; ``settings`` are its others, such as ``config``,
-    ``vram``, ``checkpointing=False``, ``lora_rank``, ``sharding``, ``gpus``. ``registry`` is one
-    that is open, or its folder. Raises QuestionError for what cannot be asked, TypeError for an
-    argument that is none.
+    Arguments are the options of ``registry fit``; ``settings`` takes the others, such as
+    ``config``, ``vram``, ``checkpointing=False``, ``lora_rank``, ``sharding``, ``gpus``.
+    ``registry`` is an open registry or its folder. Raises QuestionError for an invalid question,
+    TypeError for an unknown argument.
     """
     shared = {"gpu": gpu, "method": method, "seq_len": seq_len, "batch": batch}
     asked = ask(model=model, **shared, **settings)
@@ -404,7 +407,7 @@ def estimate(  # noqa: PLR0913 - as above
 ) -> EstimateResult:
     """Return what a training configuration takes: memory by part, time and cost.
 
-    Arguments and errors are those of ``fit``; time and cost need a card.
+    Arguments and errors are as for ``fit``; time and cost need a card.
     """
     shared = {"gpu": gpu, "method": method, "seq_len": seq_len, "batch": batch}
     asked = ask(model=model, **shared, **settings)

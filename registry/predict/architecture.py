@@ -153,7 +153,7 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
     if has_decoder_of_its_own(row.get("model_type")):
         raise QuestionError(
             f"model {row.get('model_id')!r}: found an encoder-decoder ({row['model_type']}); "
-            "predictions are made for models of one stack of layers"
+            "predictions are made for models with a single stack of layers"
         )
     names = {one.name for one in fields(Architecture)} - {"taken", "open_vocabulary"}
     known: dict[str, Any] = {name: row.get(name) for name in names}
@@ -218,12 +218,12 @@ def _list_taken(config: Mapping[str, Any], found: Architecture) -> Iterator[str]
         )
         if values:
             family = found.model_type
-            yield f"does not state its {values}: taken from transformers' class of {family}"
+            yield f"does not state its {values}: taken from transformers' class for {family}"
     bits = read_quantized_bits(config)
     if bits is not None:
         yield (
             f"its weights are stored in {bits} bits (quantization_config); without --quant-bits or "
-            "--method qlora they are taken as unquantized"
+            "--method qlora they are assumed to be unquantized"
         )
 
 
@@ -243,7 +243,7 @@ def _count_unknown(config: Mapping[str, Any], row: Mapping[str, Any]) -> dict[st
     )
     raise QuestionError(
         f"config.json: found model_type {row.get('model_type')!r}, in a layout whose parameters "
-        f"cannot be counted; expected a family that is known; {way_out}"
+        f"cannot be counted; expected a known family; {way_out}"
     )
 
 
@@ -268,7 +268,9 @@ def architecture_from_figures(
     width = hidden_size or _width(n_params, n_layers, vocab)
     heads = max(width // 128, 1)
     spare = (n_params - 2 * vocab * width) / n_layers - 4 * width * width
-    taken = f"a width of {width:,} (--hidden): taken as llama's, which moves activations"
+    taken = (
+        f"a hidden size of {width:,} is assumed, as in llama; give --hidden: it moves activations"
+    )
     return Architecture(
         model_id=model_id,
         n_params=n_params,

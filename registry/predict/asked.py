@@ -150,9 +150,9 @@ def explain_objective(word: str) -> str | None:
     if word in choices("method") or word not in vocabulary("objective"):
         return None
     return (
-        f"found {word!r}, which is an objective: what its other models and passes need is not "
+        f"found {word!r}, which is an objective: the memory of its other models and passes is not "
         "computed; expected a method such as full, lora or qlora, answered for supervised "
-        "fine-tuning; for what was measured: "
+        "fine-tuning; to see what was measured: "
         f"registry query \"from results where objective = '{word}'\""
     )
 
@@ -214,7 +214,7 @@ def build_question(asked: Asked, catalogue: Catalogue) -> Question:
     if asked.quant_method is not None and bits is None:
         raise QuestionError(
             f"quant_method {asked.quant_method}: found no bits; expected --quant-bits (4, 8) "
-            "beside it, or --method qlora"
+            "with it, or --method qlora"
         )
     names = {field.name for field in fields(Question)}
     settings = {_FIELDS.get(name, name): value for name, value in stated.items()}

@@ -280,7 +280,7 @@ def _check_training(question: Question) -> None:
     if question.optimizer_in_backward and (question.grad_accum_steps or 1) > 1:
         raise QuestionError(
             f"optimizer_in_backward with grad_accum_steps {question.grad_accum_steps}: gradients "
-            "are used as they come, so nothing is accumulated; expected 1"
+            "are used at once, so nothing is accumulated; expected 1"
         )
 
 
@@ -314,16 +314,16 @@ def check_question(question: Question) -> list[str]:
         )
     if question.model.n_experts:
         warnings.append(
-            f"{question.model.model_id} is a mixture of experts: what its routing needs is not in "
-            "the formula"
+            f"{question.model.model_id} is a mixture of experts: the formula leaves out what its "
+            "routing needs"
         )
     if question.n_gpus > 1 and question.sharding is None and not question.is_split:
         warnings.append(
-            f"{question.n_gpus} cards without --sharding: each is taken to hold all of the model "
+            f"{question.n_gpus} cards without --sharding: each is assumed to hold the entire model "
             "(DDP); --sharding fsdp or zero3 spreads it over them"
         )
     if question.is_split:
-        warnings.append("the time of a model split by tensor or pipeline is not computed")
+        warnings.append("with tensor or pipeline parallelism the time is not computed")
     warnings += [f"{question.model.model_id}: {taken}" for taken in question.model.taken]
     warnings += check_modules(question.model.model_type, question.lora_target_modules or ())
     warnings += _check_card(question)
@@ -332,7 +332,7 @@ def check_question(question: Question) -> list[str]:
     if question.full and question.trains_embeddings:
         return warnings
     if question.sharding in SHARDS_OPTIMIZER and question.n_gpus == 1:
-        warnings.append(f"sharding {question.sharding} on one GPU spreads nothing")
+        warnings.append(f"sharding {question.sharding} has no effect on one GPU")
     return warnings
 
 
@@ -359,9 +359,9 @@ def _check_experts(question: Question) -> list[str]:
     held = question.model.expert_params * (4 if question.keeps_fp32_embeddings else 2)
     cast = ", cast to fp32 by PEFT's preparation" if question.keeps_fp32_embeddings else ""
     warning = (
-        f"the experts of {question.model.model_id} are taken as quantized; bitsandbytes does not "
-        f"quantize those that transformers 5 fuses, which then take {held / 2**30:.0f} GiB{cast}: "
-        "ask with --no-quantized-experts"
+        f"the experts of {question.model.model_id} are assumed to be quantized; bitsandbytes does "
+        f"not quantize those that transformers 5 fuses, which then take {held / 2**30:.0f} GiB"
+        f"{cast}: for that case, ask with --no-quantized-experts"
     )
     return [warning]
 
@@ -372,8 +372,8 @@ def _check_sources(question: Question) -> list[str]:
     if question.gpu is not None:
         named.append((question.gpu.gpu_id, question.gpu.verified))
     return [
-        f"the catalogue's figures of {name} were not read in a source (verified = false): check "
-        "them before you rely on this"
+        f"the catalogue's figures for {name} were not checked against a source (verified = false): "
+        "check them before you rely on this"
         for name, verified in named
         if verified is False
     ]

@@ -27,7 +27,7 @@ _PRIVATE = {
     "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY"),
     "a password in an address": re.compile(r"://[^/\s:@]+:[^/\s@]+@"),
     "an e-mail address": re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+\w"),
-    "a folder of a person": re.compile(r"(/home/|/Users/|/root/|[A-Za-z]:\\Users\\)[^\s\"',;]*"),
+    "a personal folder": re.compile(r"(/home/|/Users/|/root/|[A-Za-z]:\\Users\\)[^\s\"',;]*"),
 }
 
 #: Names of people and machines shorter than this are words of other meanings too often.

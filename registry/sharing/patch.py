@@ -54,7 +54,7 @@ def find_author(stated: str | None) -> Author:
     name, email = (_ask_git("config", key) for key in ("user.name", "user.email"))
     if not name or not email:
         raise SourceError(
-            "git knows no name and address for you; a patch carries both; state them with "
+            "git has no name and address for you; a patch needs both; state them with "
             "--author 'Name <name@example.org>'"
         )
     return Author(name, email)

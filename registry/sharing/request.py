@@ -183,7 +183,7 @@ def format_request(contribution: Contribution) -> Iterator[str]:
     yield from ("| " + " | ".join(cells) + " |" for cells in (heading, ("---",) * len(heading)))
     yield from ("| " + " | ".join(map(_escape, cells)) + " |" for cells in rows)
     yield ""
-    yield "Beside each the nearest curated observation of its method, and what differs there."
+    yield "The last column is the nearest curated observation of the method, with what differs."
     yield ""
     yield "What a reviewer may ask about:"
     yield from (f"- {line}" for line in contribution.doubts or ("nothing was found.",))
@@ -191,7 +191,7 @@ def format_request(contribution: Contribution) -> Iterator[str]:
     is_measured = all(row["evidence"] == _MEASURED for row in contribution.rows)
     given = ", ".join(map(_format_licence, contribution.licences))
     yield (
-        f"{'Measured' if is_measured else 'Reported'} by the person who sends this, and given "
+        f"{'Measured' if is_measured else 'Reported'} by the person who sends this, and licensed "
         f"under {given}."
     )
 

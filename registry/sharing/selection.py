@@ -25,9 +25,9 @@ Row = dict[str, Any]
 _PROVENANCE = ("kind", "publisher", "licence", "url")
 
 PUBLISHED_WAY_OUT = (
-    "expected measurements of your own; a published document is given to the curated records as a "
-    "source of its own: in a clone of them, `registry source new DOC`; what you measured yourself, "
-    "hand in again with `kind: person` and no publisher but you under `source`"
+    "expected your own measurements; a published document becomes a source of its own in a clone "
+    "of the curated records: `registry source new DOC`; if you measured it yourself, submit it "
+    "again with `kind: person` and no publisher but you under `source`"
 )
 
 

@@ -37,12 +37,6 @@ def read_script(name: str) -> str:
     return (files("registry.site") / "vendor" / name).read_text(encoding="utf-8")
 
 
-def read_vendored() -> dict[str, Any]:
-    """Return versions and licences of the packages, and the hashes of the files."""
-    document: dict[str, Any] = json.loads(read_script("vendored.json"))
-    return document
-
-
 def hash_text(text: str) -> str:
     """Return the SHA-256 of a text."""
     return hashlib.sha256(text.encode()).hexdigest()

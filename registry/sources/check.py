@@ -152,7 +152,7 @@ def _find_gaps(
     for table, key in (("models", "model_id"), ("gpus", "gpu_id")):
         named = Counter(setting.get(key) for setting in settings)
         if named[None]:
-            yield f"{named[None]} observations name no {key}"
+            yield f"{named[None]} observations state no {key}"
         rows = {row[key]: row for row in catalogue.rows(table)}
         own = {row[key] for row in described.rows(table)}
         for name in sorted(filter(None, named)):
@@ -160,7 +160,10 @@ def _find_gaps(
                 who = "the source itself" if name in own else "another source"
                 yield f"{name}: described by {who}; the catalogue has no such {key}"
             elif rows[name].get("verified") is False:
-                yield f"{name}: the catalogue's figures were not read in a source (verified: false)"
+                yield (
+                    f"{name}: the catalogue's figures were not checked against a source "
+                    "(verified: false)"
+                )
 
 
 def _compare(registry: Registry, source_id: str) -> Iterator[str]:
@@ -175,8 +178,8 @@ def _compare(registry: Registry, source_id: str) -> Iterator[str]:
             far.append((run, figure))
     if measured:
         yield (
-            f"{len(far)} of {len(measured)} measured peaks lie outside of the 90 % interval; a "
-            "setting that is not stated counts as the estimate takes it"
+            f"{len(far)} of {len(measured)} measured peaks lie outside the 90 % interval; for "
+            "settings that are not stated, the estimate's assumptions are used"
         )
     else:
         yield "nothing to compare: no measured peak of a model whose shape the catalogue knows"

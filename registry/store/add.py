@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import SubmissionError
 from registry.store.catalogue_files import with_parts
-from registry.store.curated import read_curated
+from registry.store.curated import read_built, read_curated
 from registry.store.derive_tables import with_described
 from registry.store.folder import ensure_writable
 from registry.store.ids import ERASED, KnownIds
@@ -26,55 +26,98 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from registry.catalogue import Catalogue
+    from registry.store.curated import Curated
     from registry.store.folder import Location
 
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What became of one submission."""
+    """The result of adding one submission."""
 
     submission_id: str
     observation_ids: tuple[str, ...]
-    #: False where the registry held it already.
+    #: False if the registry already held it.
     is_new: bool
     origin: str
 
 
 class Door:
-    """Validates documents one after another, each against what was there before it."""
+    """Validates documents one after another, each against what was there before it.
+
+    The curated tables alone can say that a document is valid and new. In a checkout, the sources
+    may say more than their tables; they are read only where the tables do not suffice.
+    """
 
     def __init__(self, location: Location) -> None:
         self._own = location.own
-        self._curated = read_curated(location.catalogue_folder)
+        self._records = location.catalogue_folder
+        self._shows_curated = location.shows_curated
+        built = read_built(self._records)
         self._own.pull(light=True, journal=False)
         is_live = self._own.is_registry and not self._own.is_curated
         self._state: State | None = read_state(self._own) if is_live else None
-        self._knows_pending = False
         parts = self._state.parts if self._state else ()
-        self._catalogue = with_parts(self._curated.catalogue, self._own, parts)
-        built = self._curated.part if location.curated or self._own.is_curated else None
-        self._known = KnownIds([part.ids for part in (*parts, *([built] if built else ()))])
+        self._catalogue = with_parts(built.catalogue, self._own, parts)
+        self._known = self._ids_beside(built)
+        self._knows_sources = self._knows_pending = False
         self._seen: set[str] = set()
+
+    def _ids_beside(self, curated: Curated) -> KnownIds:
+        """Return the ids of all that is folded: one's own, and the curated records."""
+        parts = self._state.parts if self._state else ()
+        built = (curated.part,) if curated.part and self._shows_curated else ()
+        return KnownIds([part.ids for part in (*parts, *built)])
+
+    def _learn_sources(self) -> bool:
+        """Take up the sources that the tables lack or hold otherwise; return whether any was new.
+
+        They are looked at once, however many documents ask for it.
+        """
+        if self._knows_sources:
+            return False
+        self._knows_sources = True
+        curated = read_curated(self._records)
+        if not curated.pending_sources:
+            return False
+        described = (self._catalogue.rows("models"), self._catalogue.rows("gpus"))
+        self._catalogue = curated.catalogue.extended(*described)
+        self._known = self._ids_beside(curated)
+        return True
 
     def prepare(self, document: Any, origin: str) -> Prepared:
         """Return the valid form of a document. Raises SubmissionError with all its problems."""
         self._learn_pending(document)
-        document = _named_as_known(document, self._catalogue)
-        ready = prepare_submission(document, self._catalogue, origin=origin)
+        try:
+            ready = self._prepare(document, origin)
+        except SubmissionError:
+            if not self._learn_sources():
+                raise
+            ready = self._prepare(document, origin)
         plain = ready.document
         self._catalogue = self._catalogue.extended(plain.get("models", ()), plain.get("gpus", ()))
         return ready
+
+    def _prepare(self, document: Any, origin: str) -> Prepared:
+        document = _named_as_known(document, self._catalogue)
+        return prepare_submission(document, self._catalogue, origin=origin)
 
     def judge(self, ready: Prepared, origin: str) -> Added:
         """Return what becomes of a valid document. Raises SubmissionError for what was erased."""
         identity = ready.submission_id
         is_new = (
             identity not in self._seen
-            and not self._known.contains("submissions", bytes.fromhex(identity[:32]))
+            and not self._holds(bytes.fromhex(identity[:32]))
             and not is_recorded(self._own, identity)
         )
         self._seen.add(identity)
         return Added(identity, self._observation_ids(ready, origin), is_new, origin)
+
+    def _holds(self, key: bytes) -> bool:
+        """Return whether a document is folded, or in curated records as their sources are now."""
+        if not self._known.contains("submissions", key):
+            return False
+        self._learn_sources()
+        return self._known.contains("submissions", key)
 
     def _observation_ids(self, ready: Prepared, origin: str) -> tuple[str, ...]:
         observations = ready.document.get("observations", ())
@@ -95,6 +138,7 @@ class Door:
         """Take up models and GPUs of pending and old submissions, where the document needs them."""
         if self._knows_pending or _refers_only_to(self._catalogue, document):
             return
+        self._learn_sources()
         if self._state and self._state.is_legacy:
             legacy = read_legacy(self._own, self._state.manifest.version)
             self._catalogue = with_described(self._catalogue, legacy)

@@ -149,8 +149,8 @@ def _check_renamed(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
             yield Problem(
                 "ids",
                 str(folder.path / RENAMED),
-                f"old id {old[:12]} leads to {new[:12]}, which no observation has; expected one "
-                "of today; correct the line, or remove it where the observation was withdrawn",
+                f"old id {old[:12]} leads to {new[:12]}, which no observation has; expected a "
+                "current id; correct the line, or remove it if the observation was withdrawn",
             )
 
 

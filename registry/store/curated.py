@@ -31,6 +31,9 @@ FileStamp = tuple[str, int, int]
 
 MANIFEST = "tables/manifest.json"
 
+#: What the tables are read through: without these, only the sources say what there is.
+_TABLES = (MANIFEST, f"tables/{CATALOGUE}")
+
 REBUILD = "run `registry build`, which makes the tables from the sources"
 
 
@@ -55,34 +58,49 @@ def read_curated(folder: Folder) -> Curated:
 
     Within a process, records are read again only if one of their files changed.
     """
-    return _read_curated(folder, _stamp_files(folder.path))
+    return _read_curated(folder, (*_stamp_tables(folder.path), *_stamp_sources(folder.path)))
 
 
-def _stamp_files(records: Path) -> tuple[FileStamp, ...]:
-    """Return all files that curated records are read from, as they are now."""
-    tables = (f"{records}/{MANIFEST}", f"{records}/tables/{CATALOGUE}")
-    there = [path for path in tables if os.path.exists(path)]  # noqa: PTH110 - pathlib is slow
+def read_built(folder: Folder) -> Curated:
+    """Return the curated records as their tables hold them, without a look at the sources.
+
+    Where the tables are not there, all is read from the sources. Raises StoreError.
+    """
+    stamps = _stamp_tables(folder.path)
+    return _read_built(folder, stamps) if len(stamps) == len(_TABLES) else read_curated(folder)
+
+
+def _stamp_tables(records: Path) -> tuple[FileStamp, ...]:
+    paths = [f"{records}/{name}" for name in _TABLES]
+    return tuple(map(_stamp, filter(os.path.exists, paths)))
+
+
+def _stamp_sources(records: Path) -> list[FileStamp]:
     folders = (_list_files(f"{records}/{name}") for name in ("sources", "catalogue"))
-    return (*map(_stamp, there), *(stamp for listed in folders for stamp in listed))
+    return [stamp for listed in folders for stamp in listed]
 
 
 @lru_cache(maxsize=8)
-def _read_curated(folder: Folder, _files: tuple[FileStamp, ...]) -> Curated:
+def _read_curated(folder: Folder, files: tuple[FileStamp, ...]) -> Curated:
     built = _read_manifest(folder)
-    part = parse_part(CURATED, folder.tables, built)
     changed, new = _compare_sources(folder, built)
     if changed:
         return _with_pending(folder, None, Catalogue(), changed | new)
+    curated = _read_built(folder, files)
+    return _with_pending(folder, curated.part, curated.catalogue, new) if new else curated
+
+
+@lru_cache(maxsize=8)
+def _read_built(folder: Folder, _files: tuple[FileStamp, ...]) -> Curated:
+    built = _read_manifest(folder)
     expected = built["catalogue"]
     catalogue = read_catalogue(
         folder.storage,
-        f"tables/{CATALOGUE}",
+        _TABLES[1],
         lambda data: hash_catalogue(data) == expected,
         REINSTALL,
     )
-    return (
-        _with_pending(folder, part, catalogue, new) if new else Curated(catalogue, expected, part)
-    )
+    return Curated(catalogue, expected, parse_part(CURATED, folder.tables, built))
 
 
 def find_pending_sources(folder: Folder) -> tuple[str, ...]:
@@ -152,9 +170,10 @@ def _hash_files(folder: Path) -> str:
     """Return the hash of the names and contents of a folder's files."""
     digest = hashlib.sha256()
     for path, *_ in _list_files(folder):
-        with open(path, "rb") as file:  # noqa: PTH123 - of many files, pathlib is slow
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - of many files, pathlib is slow
             data = file.read()
-        digest.update(f"{path[len(str(folder)) + 1 :]}\n{len(data)}\n".encode() + data)
+        digest.update(f"{path[len(str(folder)) + 1 :]}\n{len(data)}\n".encode())
+        digest.update(data)
     return digest.hexdigest()
 
 

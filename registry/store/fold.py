@@ -74,7 +74,7 @@ _ATTEMPTS = 20
 
 @dataclass(frozen=True, slots=True)
 class FoldResult:
-    """What a fold did."""
+    """The result of a fold."""
 
     version: int
     #: Hash of the manifest, by which this version can be cited; empty for version 0.

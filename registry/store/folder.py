@@ -136,6 +136,11 @@ class Location:
     curated: Folder | None = None
 
     @property
+    def shows_curated(self) -> bool:
+        """Whether the curated records are read, alongside or as the registry itself."""
+        return self.curated is not None or self.own.is_curated
+
+    @property
     def catalogue_folder(self) -> Folder:
         """The curated records whose models and GPUs are known, shown or not."""
         if self.own.is_curated:

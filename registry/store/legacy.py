@@ -19,6 +19,7 @@ from registry.store.folder import Folder, curated_dir
 from registry.store.ids import KnownIds
 from registry.store.manifest import REPAIR, list_versions, manifest_name
 from registry.store.parts import hash_file
+from registry.store.renamed import read_folder
 from registry.submission.identity import canonical_json, document_id, observation_id
 
 if TYPE_CHECKING:
@@ -189,18 +190,26 @@ def map_legacy_ids(folder: Folder, version: int | None = None) -> dict[str, str]
 
 
 def _map_ids(rows: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
+    later = read_folder(Folder(curated_dir()))
     renamed = {}
     for old, observation in zip(rows["observations"], compose_observations(rows), strict=True):
-        source_id = observation.pop("source_id")
-        renamed[old["observation_id"]] = observation_id(source_id, observation)
+        new = observation_id(observation.pop("source_id"), observation)
+        renamed[old["observation_id"]] = later.get(new, new)
     return renamed
 
 
 def without_curated(curated: Curated, documents: Iterable[Document]) -> Iterator[Document]:
-    """Yield the documents that report an observation, model or GPU the curated records lack."""
+    """Yield the documents that report an observation, model or GPU the curated records lack.
+
+    Those of runs that the curated records now have under another source lead there by ``ids.csv``.
+    """
     known = KnownIds([curated.part.ids] if curated.part else [])
+    renamed = read_folder(Folder(curated_dir()))
     for document in documents:
-        if any(select_new(derive_tables([document]), known)[name] for name in _CONTENT):
+        rows = derive_tables([document])
+        for row in rows["observations"]:
+            row["observation_id"] = renamed.get(row["observation_id"], row["observation_id"])
+        if any(select_new(rows, known)[name] for name in _CONTENT):
             yield document
 
 

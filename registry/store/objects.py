@@ -270,6 +270,6 @@ def _reason(errors: Any, error: Exception, scheme: str) -> str:
         return f"found no such bucket{status}; expected one that is there; create it first"
     return (
         f"the storage does not answer as expected{status}; tried several times; what was "
-        f"written is complete or absent; see that {_SERVER[scheme]} and that it can be reached, "
+        f"written is complete or absent; check that {_SERVER[scheme]} and that it can be reached, "
         "then repeat the command"
     )

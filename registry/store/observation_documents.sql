@@ -1,4 +1,4 @@
--- Everything about the observations whose id begins like this.
+-- Everything about the observations whose id starts with this.
 select
     o as observation,
     c as configuration,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def retract(location: Location, prefix: str, *, reason: str, erase: bool = False) -> str:
-    """Withdraw the observation whose id begins like this, and return its id.
+    """Withdraw the observation whose id starts with this, and return its id.
 
     With ``erase`` its content also leaves the journal, the tables and all old versions of the
     user's registry; id, date and reason stay. Raises StoreError where none or several match, or
@@ -52,7 +52,7 @@ def find_observation(location: Location, snapshot: Snapshot, prefix: str) -> str
     found = found or (follow(read_renamed(location), prefix) & known)
     if len(found) != 1:
         raise StoreError(
-            f"{prefix}: {len(found)} observation ids begin like this; expected one; list them with "
+            f"{prefix}: {len(found)} observation ids start with this; expected one; list them with "
             "`registry ls`"
         )
     return found.pop()

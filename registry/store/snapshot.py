@@ -11,7 +11,7 @@ from registry.store.curated import Curated, read_curated
 from registry.store.derive_tables import derive_tables, with_described
 from registry.store.ids import KnownIds
 from registry.store.journal import Journal, RawJournal, read_entries, validate_entries
-from registry.store.legacy import read_legacy
+from registry.store.legacy import read_legacy, without_curated
 from registry.store.manifest import Manifest
 from registry.store.state import State, read_state
 
@@ -78,16 +78,17 @@ def read_snapshot(location: Location, at: int | None = None) -> Snapshot:
     raw = read_entries(own) if at is None else RawJournal({})
     curated = read_curated(location.catalogue_folder)
     state = State(Manifest()) if own.is_curated else read_state(own, at)
-    legacy = tuple(read_legacy(own, state.manifest.version)) if state.is_legacy else ()
+    legacy: tuple[Document, ...] = ()
+    if state.is_legacy:
+        legacy = tuple(without_curated(curated, read_legacy(own, state.manifest.version)))
     catalogue = with_described(with_parts(curated.catalogue, own, state.parts), legacy)
     journal = validate_entries(raw, catalogue)
     catalogue = with_described(catalogue, journal.entries)
-    is_shown = location.curated is not None or own.is_curated
     return Snapshot(
         catalogue,
         curated.catalogue_hash,
         curated.part,
-        curated if is_shown else None,
+        curated if location.shows_curated else None,
         state,
         journal,
         legacy,

@@ -47,24 +47,22 @@ class FigureSpec(Spec):
     )
     default_unit: str | None = Field(
         default=None,
-        description="The unit of a bare number where not the header but something else gives it.",
+        description="The unit of a bare number, if something other than the header gives it.",
     )
-    default_reason: str | None = Field(
-        default=None, description="Where `default_unit` is known from."
-    )
+    default_reason: str | None = Field(default=None, description="How `default_unit` is known.")
     read_as: str | None = Field(
         default=None,
         description=(
-            "The reading of a label that custom leaves open (`MiB` for `MB`), or what the fields "
+            "The reading of a label that is ambiguous (`MiB` for `MB`), or what the fields "
             f"of a clock are: {', '.join(f'`{reading}`' for reading in CLOCK_READINGS)}."
         ),
     )
-    reason: str | None = Field(default=None, description="Why it is read so.")
+    reason: str | None = Field(default=None, description="Why it is read this way.")
     decimal: Literal[",", "."] | None = Field(
         default=None,
         description=(
-            "The decimal mark: `,` for `22,5` and `1.024,5`. `.`, which it is without, is to be "
-            "stated for `22,500` where figures of other columns are written `22,5`."
+            "The decimal mark: `,` for `22,5` and `1.024,5`. The default, `.`, must be stated for "
+            "`22,500` if figures of other columns are written `22,5`."
         ),
     )
     because: str | None = Field(
@@ -73,10 +71,10 @@ class FigureSpec(Spec):
     form: Regexes = Field(
         default=[],
         description=(
-            "Regular expressions of the whole text, with named parts: `value` (required), `unit`, "
+            "Regular expressions for the whole text, with named parts: `value` (required), `unit`, "
             "`gpu`, `remark`, `footnote`, or any column of the contract, such as `n_gpus`. The "
-            "first that fits is taken. `value` holds all of the figure: one end of a range, or a "
-            "figure without its `~`, is refused."
+            "first that matches is used. `value` must hold the whole figure: one end of a range, "
+            "or a figure without its `~`, is refused."
         ),
     )
     divide_by: int | float | str | None = Field(
@@ -95,7 +93,7 @@ class FigureSpec(Spec):
     )
     despite_header: str | None = Field(
         default=None,
-        description="Why the header is not to be believed where it contradicts the mapping.",
+        description="Why the header is not believed where it contradicts the mapping.",
     )
 
     @field_validator("metric", "statistic", "scope", "kind")
@@ -164,9 +162,9 @@ class FigureSpec(Spec):
 class PatternSpec(Spec):
     r"""A form of a text and what it says; ``\1`` is the text of the first group."""
 
-    pattern: Regex = Field(description="A regular expression of the whole text.")
+    pattern: Regex = Field(description="A regular expression for the whole text.")
     set: Templates = Field(
-        description=r"Columns and values that it says; `\1` is the text of the first group."
+        description=r"Columns and the values that they get; `\1` is the text of the first group."
     )
 
     @model_validator(mode="after")
@@ -183,7 +181,7 @@ class PatternSpec(Spec):
 
 
 class FiguresBy(Spec):
-    """Figures of which another column of the row names the metric."""
+    """Figures whose metric is named by another column of the row."""
 
     column: str = Field(description="The column whose text says what is measured.")
     figures: dict[str, FigureSpec] = Field(
@@ -205,7 +203,7 @@ class LabelSpec(Spec):
         ),
     )
     patterns: list[PatternSpec] = Field(
-        default=[], description="What texts of some form mean, tried in order."
+        default=[], description="What texts that match a pattern mean; tried in order."
     )
     k_is: Literal[1000, 1024] | None = Field(
         default=None, description="What K stands for in lengths such as `8K`: 1000 or 1024."
@@ -253,13 +251,13 @@ class ColumnSpec(LabelSpec):
     figures_by: FiguresBy | None = Field(
         default=None, description="The figure of a cell where another column names the metric."
     )
-    separator: str = Field(default="/", description="What stands between `parts`.")
+    separator: str = Field(default="/", description="The text between `parts`.")
     cards: Regex | None = Field(
         default=None,
-        description="The form of one card's figure where those of several stand glued together.",
+        description="The form of one card's figure, where those of several are glued together.",
     )
     cards_separator: str | None = Field(
-        default=None, description="What stands between the figures of the cards."
+        default=None, description="The text between the figures of the cards."
     )
     card_list: bool = Field(
         default=False,
@@ -267,12 +265,12 @@ class ColumnSpec(LabelSpec):
     )
     remarks: list[PatternSpec] = Field(
         default=[],
-        description="What remarks in parentheses behind a figure mean; `set: {}` for nothing.",
+        description="What remarks in parentheses after a figure mean; `set: {}` for nothing.",
     )
     words: dict[str, Values] = Field(
-        default={}, description="What words in the place of a figure mean."
+        default={}, description="What words in place of a figure mean."
     )
-    absent: Names = Field(default=[], description="Texts that say nothing.")
+    absent: Names = Field(default=[], description="Texts that mean no value.")
     ignore: str | None = Field(
         default=None, description="Why the column is not read; a text for readers of the mapping."
     )

@@ -59,7 +59,7 @@ _LISTED: Final = (
 #: Columns of yes and no, listed where other words stand for them.
 _SWITCHES: Final = ("gradient_checkpointing", "packing")
 _YES_OR_NO: Final = ("yes", "no", "true", "false")
-_TELLS_APART: Final = "rows alike in all else differ in it: what it means, or {ignore: why}"
+_TELLS_APART: Final = "rows that are otherwise alike differ here: its meaning, or {ignore: why}"
 _METRIC: Final = re.compile(r"(?i)metrics?|measure(?:ment)?s?|指标")
 _REQUIRED: Final = ("model_id", "method", "gpu_id", "n_gpus")
 
@@ -108,9 +108,9 @@ def format_source(told: Mapping[str, str | None], *, is_final: bool) -> Iterator
     for name, text in told.items():
         yield f"  {name}: {_yaml(OPEN if text is None else text)}"
     if not is_final:
-        yield "  # and url, publisher, published_on, licence, revision where they are known"
+        yield "  # add url, publisher, published_on, licence, revision if they are known"
     elif None in told.values():
-        yield f"  # leave out a line with {OPEN!r} where nobody can know it"
+        yield f"  # delete a line with {OPEN!r} if nobody can know it"
 
 
 def measured_tables(document: TableDocument, catalogue: Catalogue) -> list[RawTable]:
@@ -335,7 +335,7 @@ class _Drafter:
 
     def _draft_pivot(self, pivot: PivotGuess, look: _Look) -> Iterator[str]:
         """Yield the lines of columns of which each makes an observation."""
-        yield "      # each of these columns an observation of its own; else map them above"
+        yield "      # each of these columns is an observation of its own; else map them above"
         yield f"      - columns: {_yaml(pivot.pattern)}"
         if pivot.to is None or pivot.to in _LISTED:
             yield "        values:"
@@ -360,7 +360,7 @@ class _Drafter:
             yield "    defaults:"
         for name in missing:
             optional = name in ("gpu_id", "n_gpus")
-            hint = "  # leave the line out where the document does not say" if optional else ""
+            hint = "  # delete the line if the document does not say" if optional else ""
             yield f"      {name}: {OPEN!r}{hint}"
 
     def _draft_values(self, name: str, to: str, texts: list[str]) -> Iterator[str]:

@@ -81,18 +81,18 @@ def doubt_of_context(texts: Sequence[str]) -> Doubt | None:
     if _TRAINING.search(text):
         return None
     found = NO_TRAINING.search(text)
-    return None if found is None else Doubt(f"the text above speaks of {found[0]!r}, not training")
+    return None if found is None else Doubt(f"the text above is about {found[0]!r}, not training")
 
 
 def find_memory_doubt(name: str, numbers: Sequence[str]) -> Doubt | None:
     """Return why a column of memory may be no peak of a training; None where it plainly is one.
 
     >>> find_memory_doubt("KV cache (GB)", ["1.5"]).reason
-    "'KV' is no peak of a training"
+    "'KV' is not the peak of a training"
     """
     found = _NO_PEAK.search(name)
     if found is not None:
-        return Doubt(f"{found[0]!r} is no peak of a training")
+        return Doubt(f"{found[0]!r} is not the peak of a training")
     if _IN_USE.search(name) is None and numbers and all(map(_is_size_of_card, numbers)):
         return Doubt("these may be the sizes of the cards", is_by_name=False)
     return None if _MEMORY.search(name) else _ONLY_UNIT
@@ -109,7 +109,7 @@ def find_time_doubt(name: str, metric: str, unit: str | None) -> Doubt | None:
     """
     found = _OTHER_TIME.search(name)
     if found is not None and _STEP_TIME.fullmatch(_without_unit(name)) is None:
-        return Doubt(f"{found[0].strip()!r}: neither plainly a step's time nor the training's")
+        return Doubt(f"{found[0].strip()!r}: not clearly the time of a step or of the training")
     if metric == "sample_time" or is_step_time(name) or count_steps(name):
         return None
     if _WHOLE_TIME.search(_without_unit(name)):

@@ -26,21 +26,21 @@ def _check_targets(named: dict[str, str]) -> dict[str, str]:
 
 
 class Match(Spec):
-    """Which tables of a document are meant: all that is given must hold."""
+    """Which tables of a document are meant; all conditions that are given must hold."""
 
     table: int | list[int] | None = Field(
         default=None,
         description=(
-            "Numbers of tables, from 1 in order of appearance; in a folder of CSV files in order "
-            "of names."
+            "Numbers of tables, from 1 in order of appearance; in a folder of CSV files, in order "
+            "of their names."
         ),
     )
     file: str | None = Field(
-        default=None, description="A pattern of names such as `01-*.csv`; counts in folders only."
+        default=None, description="A pattern of names such as `01-*.csv`; for folders only."
     )
     heading: Regex | None = Field(
         default=None,
-        description="A regular expression found in the headings above; counts in documents only.",
+        description="A regular expression found in the headings above; for documents only.",
     )
     columns: list[str] = Field(default=[], description="Names of columns that the table has.")
 
@@ -66,10 +66,13 @@ class SkipSpec(Spec):
 
 
 class Pivot(LabelSpec):
-    """Columns of which each makes an observation of its own."""
+    """Columns that each make a separate observation."""
 
     columns: Regex = Field(
-        description="The form of their names, whose first group is the label, else the whole name."
+        description=(
+            "A regular expression of their names; its first group is the label, or else the whole "
+            "name."
+        )
     )
     cell: ColumnSpec = Field(description="What their cells mean.")
 
@@ -89,7 +92,7 @@ class RuleSpec(Spec):
             "A column of the table (its cell's text, with footnote marks or without) or else one "
             "of the contract (its value so far; null matches what is not stated; the outcome of a "
             "row with figures of a run is `ok` unless something says another), and what it must "
-            "be; a list matches any of its items. A rule that matches no row is told."
+            "be; a list matches any of its items. A rule that matches no row is reported."
         )
     )
     set: Values = Field(default={}, description="The values that hold then.")
@@ -121,15 +124,15 @@ class TableSpec(Spec):
 
     match: Match = Field(description="Which tables.")
     title: str | None = Field(
-        default=None, description="What the table is called; else its heading."
+        default=None, description="The title of the table; by default its heading."
     )
     header_rows: int | None = Field(
-        default=None, ge=1, description="How many rows the header has, where it does not show."
+        default=None, ge=1, description="How many rows the header has, if it cannot be seen."
     )
     transposed: bool = Field(
         default=False,
         description=(
-            "The first column names what each row holds, and every further column is an "
+            "The first column names what each row holds, and every other column is an "
             "observation; its name is the text of the column that the first header cell names."
         ),
     )
@@ -139,10 +142,11 @@ class TableSpec(Spec):
     )
     sections: ColumnSpec | None = Field(
         default=None,
-        description="What a row of one text alone says about the rows below it, or `ignore`.",
+        description="What a row with a single text says about the rows below it, or `ignore`.",
     )
     defaults: Values = Field(
-        default={}, description="Values of all rows, unless a cell says another; null removes one."
+        default={},
+        description="Values of all rows, unless a cell says otherwise; null removes one.",
     )
     columns: dict[str, ColumnSpec] = Field(default={}, description="What the columns mean.")
     model_reported: Names = Field(
@@ -156,7 +160,7 @@ class TableSpec(Spec):
         default=[], description="Columns that are not read; `rest` for all that are not mapped."
     )
     pivot: Annotated[list[Pivot], BeforeValidator(lambda v: [v] if isinstance(v, dict) else v)] = (
-        Field(default=[], description="Columns of which each makes an observation; one or a list.")
+        Field(default=[], description="Columns that each make an observation; one or a list.")
     )
     skip: list[SkipSpec] = Field(default=[], description="Rows that are not read.")
     footnotes: dict[str, Values] = Field(
@@ -174,7 +178,7 @@ class LogRule(Spec):
     when: dict[str, Regex] = Field(
         description=(
             "A column of the configuration, the environment or the observation (its value so far), "
-            "or `file`, and a regular expression of the whole text."
+            "or `file`, and a regular expression for the whole text."
         )
     )
     set: Values = Field(description="The values that hold then.")
@@ -185,24 +189,26 @@ class Logs(Spec):
 
     importer: str = Field(description="Which importer reads them: a name that `add --from` takes.")
     files: str = Field(default="*", description="A pattern of the files' names; all, if left out.")
-    set: Values = Field(default={}, description="Values that win over the files'.")
-    defaults: Values = Field(default={}, description="Values of runs that say no other.")
+    set: Values = Field(default={}, description="Values that override those in the files.")
+    defaults: Values = Field(
+        default={}, description="Values of runs whose files do not state them."
+    )
     rules: list[LogRule] = Field(default=[], description="Values that hold for some runs.")
     skip: dict[str, str] = Field(
         default={},
-        description="Patterns of files of which nothing can be taken, each with the reason.",
+        description="Patterns of files from which nothing can be read, each with the reason.",
     )
 
 
 class Claim(Spec):
     """An observation that only the prose reports."""
 
-    locator: str = Field(description="Where it stands.")
+    locator: str = Field(description="Where it is in the document.")
     set: Values = Field(description="What it says; `outcome` is required.")
 
 
 class Related(Spec):
-    """Totals of the data that figures are held against."""
+    """Totals of the data that figures are checked against."""
 
     n_tokens: int | None = Field(default=None, ge=1, description="Tokens of one epoch.")
 
@@ -220,9 +226,9 @@ class SourceMapping(Spec):
         default=[], description="Cards that the catalogue lacks, with columns of the table gpus."
     )
     defaults: Values = Field(
-        default={}, description="Values of all rows, unless a table or a cell says another."
+        default={}, description="Values of all rows, unless a table or a cell says otherwise."
     )
-    absent: Names = Field(default=[], description="Texts that say nothing, in all columns.")
+    absent: Names = Field(default=[], description="Texts that mean no value, in all columns.")
     columns: dict[str, ColumnSpec] = Field(
         default={}, description="What columns mean, in all tables that have them."
     )
@@ -251,7 +257,7 @@ class SourceMapping(Spec):
     logs: list[Logs] = Field(
         default=[],
         description=(
-            "Logs that are read instead of tables; they are packed into `files*.jsonl` beside the "
+            "Logs that are read instead of tables; they are packed into `files*.jsonl` next to the "
             "mapping (`registry source new FOLDER`)."
         ),
     )
@@ -261,11 +267,11 @@ class SourceMapping(Spec):
         description=(
             "Columns in which reports of one run may differ, each with the reason. For a column of "
             "the contract one report may leave out what another states; a column of the tables may "
-            "hold different texts. All their figures must agree, and one at least be shared."
+            "hold different texts. All figures must agree, and at least one must be shared."
         ),
     )
     related: Related = Field(
-        default_factory=Related, description="Totals of the data that figures are held against."
+        default_factory=Related, description="Totals of the data that figures are checked against."
     )
 
     _origin: str = PrivateAttr(default="the mapping")

@@ -35,7 +35,7 @@ EXAMPLES = ROOT / "tests" / "examples" / "mapping"
 _INTRODUCTION = """# Mappings
 
 A mapping says what the columns of somebody's tables mean. `registry import DOC` lists the tables of
-a document, `registry import DOC --draft > mapping.yaml` drafts a mapping of them, and `registry
+a document, `registry import DOC --draft > mapping.yaml` drafts a mapping for them, and `registry
 import DOC --mapping mapping.yaml --dry-run` shows what it makes of each cell.
 
 This page is generated from the model of the language (`registry/tables/mapping.py`,
@@ -43,8 +43,8 @@ This page is generated from the model of the language (`registry/tables/mapping.
 those, then run `python -m registry.tables.mapping_page`. Columns of the contract, metrics, kinds of
 memory and scopes are in the [data dictionary](data-dictionary.md).
 
-An import refuses what it cannot read for sure, and tells what it left out. Every problem names the
-table, the rows, the column and the line of the mapping to change. Regular expressions are
+An import refuses what it cannot read with certainty, and reports what it left out. Every problem
+names the table, the rows, the column and the line of the mapping to change. Regular expressions are
 [RE2](https://github.com/google/re2/wiki/Syntax)'s. A value that the document does not state
 outright is written `{value: 4, because: why}`, and the reason is kept with the observation.
 """

@@ -80,7 +80,7 @@ class Notes:
         if united:
             first = " and ".join(citation["locator"] for _, citation in united[0].citations)
             self._runs.append(
-                f"observations that several places report alike: {len(united)} (first: {first})"
+                f"observations reported alike in several places: {len(united)} (first: {first})"
             )
         self._add_some([_format_apart(pair) for pair in merged.apart], "such pairs")
         self._add_some([_format_repeated(runs) for runs in merged.repeated], "such settings")
@@ -99,7 +99,7 @@ class Notes:
         for (mark, column), places in self._marks.items():
             yield (
                 f"{format_places(places)}, column {column!r}: the mapping gives the footnote mark "
-                f"{mark!r} no meaning; the figure is taken without it; name it under `footnotes`"
+                f"{mark!r} no meaning; the figure is read without it; add it under `footnotes`"
             )
         for column, places in self._scopes.items():
             yield (
@@ -108,9 +108,9 @@ class Notes:
             )
         for (column, text), places in self._failures.items():
             yield (
-                f"{format_places(places)}: recorded as a run that did not fail; {column!r}, not "
-                f"read, says {excerpt(text)}: say under `values` of the column what it means "
-                "(`outcome: oom`)"
+                f"{format_places(places)}: recorded as a run that did not fail, but {column!r}, "
+                f"which is not read, says {excerpt(text)}: say under `values` of the column what "
+                "it means (`outcome: oom`)"
             )
         if self._unknown:
             yield (
@@ -132,7 +132,7 @@ def _format_apart(pair: Apart) -> str:
     one, other = (report.citation["locator"] for report in (pair.one, pair.other))
     columns = ", ".join(repr(name) for name in pair.columns)
     return (
-        f"{one} and {other} say the same and differ in {columns}: kept as two "
+        f"{one} and {other} say the same but differ in {columns}: kept as two "
         "observations; if they are one run, name the column under `unite`, with the reason"
     )
 
@@ -142,5 +142,5 @@ def _format_repeated(repeated: Repeated) -> str:
     columns = ", ".join(repr(name) for name in repeated.columns)
     return (
         f"{len(repeated.runs)} observations, {first} to {last}, are recorded as runs of the same "
-        f"settings; they differ in {columns}, not read: map what tells them apart"
+        f"settings; they differ in {columns}, not read: map the column that distinguishes them"
     )

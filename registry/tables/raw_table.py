@@ -71,7 +71,6 @@ class RawTable:
     header: tuple[tuple[str, ...], ...]
     columns: tuple[str, ...]
     rows: tuple[BodyRow, ...]
-    n_blank_rows: int = 0
     line: int = 1
     notes: tuple[str, ...] = ()
     prose: tuple[str, ...] = ()
@@ -146,7 +145,6 @@ def build_table(draft: DraftTable, index: int, n_header_rows: int | None = None)
         header=tuple(tuple(cell.text for cell in row.cells) for row in header),
         columns=_name_columns(header, names_may_repeat=draft.names_may_repeat),
         rows=tuple(kept[n_header:]),
-        n_blank_rows=len(grid) - len(kept),
         line=draft.line,
         notes=tuple(notes),
         prose=draft.prose,

@@ -42,11 +42,6 @@ class MarkedText:
     is_bold: bool
     footnote: str | None
 
-    @property
-    def has_footnote(self) -> bool:
-        """Whether the cell bears a footnote mark."""
-        return self.footnote is not None
-
 
 @dataclass(frozen=True, slots=True)
 class OutcomeWord:

@@ -59,11 +59,6 @@ class Quantity(Generic[Number]):
         """Return a quantity with no range, read as its label unless ``reading`` is given."""
         return cls(value, unit, raw, label, reading or label or unit, reason, value, value)
 
-    @property
-    def is_certain(self) -> bool:
-        """Whether only one reading is possible."""
-        return self.low == self.value == self.high
-
     def __lt__(self, other: object) -> bool:
         """Order by value, then bounds, within one unit."""
         if not isinstance(other, Quantity) or other.unit != self.unit:

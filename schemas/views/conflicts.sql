@@ -13,12 +13,20 @@ figures as (
     from standing as o
     inner join measurements as m on o.observation_id = m.observation_id
 ),
+-- A recorded run's mean covers the steps after its warm-up.
+warmups as (
+    select observation_id, count(*) as n_steps, sum(samples) as n_samples
+    from samples
+    where warmup
+    group by observation_id
+),
 totals as (
     select
         m.observation_id,
         c.n_samples * c.n_epochs as n_samples, -- epochs that are not stated are not taken for one
-        max(m.value) filter (where m.metric = 'n_samples') as n_samples_seen,
-        max(m.value) filter (where m.metric = 'n_steps') as n_steps,
+        max(m.value) filter (where m.metric = 'n_samples') - coalesce(max(w.n_samples), 0)
+            as n_samples_seen,
+        max(m.value) filter (where m.metric = 'n_steps') - coalesce(max(w.n_steps), 0) as n_steps,
         min_by(m.value, m.place) filter (where m.metric = 'total_time') as total_seconds,
         min_by(m.value, m.place) filter (where m.metric = 'samples_per_second')
             as samples_per_second,
@@ -30,6 +38,7 @@ totals as (
             as step_seconds
     from figures as m
     inner join configurations as c on m.configuration_id = c.configuration_id
+    left join warmups as w on m.observation_id = w.observation_id
     where m.origin = 'reported' and m.scope = 'total'
     group by m.observation_id, c.n_samples, c.n_epochs
 ),

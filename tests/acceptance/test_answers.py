@@ -102,7 +102,7 @@ def test_a_model_never_seen_gets_an_interval_and_its_reasons(run: Run) -> None:
     answer = json.loads(run("fit", *asked).stdout)
     peak = answer["peak_bytes"]
     assert peak["low"] < peak["value"] < peak["high"]
-    assert "formula, widened by what stacks were off by" in answer["reasons"][0]
+    assert "formula, widened by errors on other software" in answer["reasons"][0]
 
 
 def test_a_model_can_be_given_by_its_config_or_its_figures(run: Run, work: Path) -> None:

@@ -120,7 +120,7 @@ def test_a_slower_release_is_found_in_turns_whatever_the_load(
     options = ("label=peft 90.1", "peft=91.0", "-f", "json", "--registry", "mine")
     (compared,) = json.loads(run("compare", *options).stdout)
     assert (len(compared["a"]), len(compared["b"]), compared["worse"]) == (4, 4, True)
-    assert compared["time"]["note"] == "4 rounds in turns"
+    assert compared["time"]["note"] == "4 alternating rounds"
     assert compared["time"]["low"] > 1.05
     assert run("bench", "plan.toml", "--python", "x").returncode == 2
 
@@ -130,7 +130,7 @@ def test_an_equal_release_passes_under_its_labels(bench: Any, stand_in: Any, run
     done = bench(stand_in("90.1"), stand_in("90.1"), "--rounds", "2", "--fail", *labels)
     assert done.returncode == 0, done.stderr
     assert "(my branch) tiny lora 512: ok in " in done.stderr
-    assert "take turns" not in done.stderr
+    assert "alternate" not in done.stderr
     listed = run("environments", "--registry", "mine", "--no-curated", "-f", "json")
     rows = {row["label"]: (row["peft"], row["n"]) for row in json.loads(listed.stdout)}
     assert (rows["main"], rows["my branch"]) == (("90.1", 2), ("90.1", 2))
@@ -177,7 +177,7 @@ def test_wrong_calls_start_nothing(bench: Any, stand_in: Any, work: Path) -> Non
     python = stand_in("90.1")
     for a, b, options, message in (
         (python, "no-python", (), "no-python: no such program; expected a Python interpreter"),
-        (python, "/bin/true", (), "/bin/true: does not answer as Python does (it said noth"),
+        (python, "/bin/true", (), "/bin/true: does not respond as Python does (it said noth"),
         (python, python, ("--python", python), "found 3; expected two: that of A, then that of B"),
         (python, python, ("--label", "x"), "found 1; expected two: that of A, then that of B"),
         (python, python, ("--label", "x", "--label", "x"), "found 'x' twice; expected two labels"),
@@ -212,8 +212,8 @@ def test_real_jobs_take_turns(run: Run, work: Path, write: Write, registry: Path
     done = run("bench", "plan.toml", *sides, *options, OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
     assert "A (A): " in done.stderr
-    assert "take turns" not in done.stderr
+    assert "alternate" not in done.stderr
     assert "time    b / a = " in done.stdout
-    assert "[step_time, one round: no interval; take more rounds for one]" in done.stdout
+    assert "[step_time, one round: no interval; run more rounds to get one]" in done.stdout
     folders = sorted(path.name[:4] for path in (work / "mine" / "runs").glob("bench-*/*"))
     assert folders == ["1-A-", "1-B-"]

@@ -324,4 +324,4 @@ def test_a_loop_of_ones_own_is_measured(own_script: Runner, origin: Path) -> Non
     assert own_script.run_job("script-against-the-base") == 0
     summary = own_script.summary.read_text(encoding="utf-8")
     assert "| 2, 2 |" in summary
-    assert "did not take turns" not in summary
+    assert "did not alternate" not in summary

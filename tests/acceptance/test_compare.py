@@ -146,17 +146,17 @@ def test_the_same_runs_on_both_sides_are_no_comparison(
     hand_in("runs", "90.1", *WELL)
     done = run("compare", "runs", "runs")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "4 runs stand on both sides; expected two sets of runs; all are of one" in done.stderr
+    assert "4 runs are on both sides; expected two sets of runs; all are from one" in done.stderr
     hand_in("others", "91.0", *WELL)
     done = run("compare", "peft=90.1", "runs")
-    assert "peft=90.1 and runs: 4 runs stand on both sides; expected" in done.stderr
+    assert "peft=90.1 and runs: 4 runs are on both sides; expected" in done.stderr
 
 
 def test_the_way_out_of_sides_that_overlap_works(run: Run, hand_in: Callable[..., None]) -> None:
     same = {"peft_version": "90.1"}
     hand_in("runs", "90.1", *WELL)
     done = run("compare", "peft=90.1", "runs")
-    assert "run each release under a label of its own (registry run --label NAME" in done.stderr
+    assert "run each release under its own label (registry run --label NAME" in done.stderr
     assert done.stderr.endswith("compare with: registry compare label=NAME label=OTHER\n")
     hand_in("first", "", *WELL, environment=same, **labelled("A"))
     way_out = run("compare", "label=A", "label=A").stderr.strip().rpartition("with: registry ")[2]
@@ -185,7 +185,7 @@ def test_two_releases_in_one_selection_are_named_with_the_way_to_compare_them(
     hand_in("old-release", "90.2", (64, "ok", 1.2), (128, "ok", 2.4))
     done = run("compare", "old-release", "old-release")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "and they are of several releases (peft 90.1, 90.2); expected two" in done.stderr
+    assert "and they are from several releases (peft 90.1, 90.2); expected two" in done.stderr
     way_out = done.stderr.strip().rpartition("compare them with: registry ")[2]
     assert way_out == "compare peft=90.1 peft=90.2"
     assert run(*way_out.split()).returncode == 0
@@ -193,7 +193,7 @@ def test_two_releases_in_one_selection_are_named_with_the_way_to_compare_them(
     done = run("compare", "old-release", "new-release")
     assert done.returncode == 0
     assert (
-        "warning: A (old-release) pools runs of several releases: peft 90.1, 90.2; select one by "
+        "warning: A (old-release) pools runs from several releases: peft 90.1, 90.2; select one by "
         "its label or version (registry environments lists them)\n"
     ) in done.stderr
 
@@ -218,10 +218,10 @@ def test_other_threads_kernel_and_memory_are_named_and_no_hindrance(
         "differs: host_memory_bytes: 17179869184 → 34359738368",
         "differs: OMP_NUM_THREADS: 1 → 2",
         (
-            "warning: the runs of A and B did not take turns: what changed on the machine between "
-            "them is in the ratio as well; registry bench takes turns with a plan; a command takes "
-            "turns by registry run --label A -- CMD and registry run --label B -- CMD, one after "
-            "the other, several times"
+            "warning: the runs of A and B did not alternate, so whatever changed on the machine "
+            "between them also affects the ratio; for a plan, registry bench alternates A and B; "
+            "for a command, alternate registry run --label A -- CMD and registry run --label B "
+            "-- CMD several times"
         ),
     ]
 
@@ -231,8 +231,8 @@ def test_a_command_is_not_sent_to_bench(run: Run, hand_in: Callable[..., None]) 
         more = {"provenance": {"label": name, **LOOP}, "observed_at": f"2026-05-0{day}T10:00:00Z"}
         hand_in(name, "90.1", *WELL, **more)
     said = run("compare", "label=old", "label=new").stderr
-    assert "did not take turns" in said
-    assert "a command takes turns by registry run --label A -- CMD and" in said
+    assert "did not alternate" in said
+    assert "for a command, alternate registry run --label A -- CMD and" in said
     assert "bench" not in said
 
 
@@ -271,7 +271,7 @@ def test_one_run_a_side_gives_no_verdict(run: Run, hand_in: Callable[..., None])
     hand_in("new-release", "91.0", (64, "ok", 1.201))
     sides = ("compare", "old-release", "new-release", "--fail")
     done = run(*sides)
-    way_out = "run both sides again: an interval takes two runs on each"
+    way_out = "run both sides again: an interval needs two runs on each"
     assert done.returncode == 0
     assert done.stdout.splitlines()[-2:] == [
         "  verdict cannot be told: no interval of time",
@@ -321,8 +321,8 @@ def test_a_failure_is_said_even_where_a_fails_as_well(
     assert done.returncode == 0
     assert "  note    error in 1 of 3 runs of a\n" in done.stdout
     assert "  note    error in 1 of 3 runs of b\n" in done.stdout
-    assert "seq_len=256\n  a none that ended well   b none that ended well\n" in done.stdout
-    assert "  verdict cannot be told: no run of b ended well\n" in done.stdout
+    assert "seq_len=256\n  a none that succeeded   b none that succeeded\n" in done.stdout
+    assert "  verdict cannot be told: no run of b succeeded\n" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("cannot be told for 1 of 2 whether it is")
 
 
@@ -437,7 +437,7 @@ def test_failures_are_said_where_nothing_is_shared(run: Run, hand_in: Callable[.
     hand_in("old-release", "90.1", *WELL[:2])
     hand_in("new-release", "91.0", (128, "error", 0.0), (256, "error", 0.0))
     done = run("compare", "old-release", "new-release", "-f", "markdown")
-    problem = "share no configuration; error in 2 of 2 runs of b; of the nearest two, "
+    problem = "share no configuration; error in 2 of 2 runs of b; in the nearest two, "
     assert done.returncode == 2
     assert problem in done.stderr
     assert done.stdout.splitlines()[:2] == ["### Training: old-release → new-release", ""]
@@ -528,9 +528,9 @@ def test_rounds_in_common_are_compared_and_other_runs_left_out(
             row = (64, "ok", load * seconds * (1 + number / 1000))
             hand_in(f"{name}-{number}", "90.1", row, **how)
     (ratio,) = json.loads(run("compare", "label=old", "label=new", "-f", "json").stdout)
-    assert ratio["time"]["note"] == "3 rounds in turns"
+    assert ratio["time"]["note"] == "3 alternating rounds"
     hand_in("alone", "90.1", (64, "ok", 100.0), **labelled("new"))
     (ratio,) = json.loads(run("compare", "label=old", "label=new", "-f", "json").stdout)
     assert (ratio["time"]["n_a"], ratio["time"]["n_b"], len(ratio["b"])) == (3, 3, 4)
     assert ratio["time"]["low"] == pytest.approx(1.2)
-    assert run("compare", "label=old", "alone", "-f", "json").stdout.count("rounds in turns") == 0
+    assert "alternating rounds" not in run("compare", "label=old", "alone", "-f", "json").stdout

@@ -20,7 +20,7 @@ def test_without_torch_the_way_out_is_told(run: Run) -> None:
     assert done.returncode == 1
     assert done.stderr == (
         "error: dry run: torch is not installed: pip install 'peft-registry[train]', or ask "
-        "without it, which takes the formula\n"
+        "without it to use the formula\n"
     )
     assert run(*ASKED).returncode == 0
 
@@ -40,6 +40,5 @@ def test_what_is_not_executed_is_refused_by_name(run: Run) -> None:
     done = run(*ASKED, "--exact", "--offload", "optimizer")
     assert done.returncode == run("fit", "--model", "gpt2", "--method", "galore").returncode != 0
     assert done.stderr == (
-        "error: dry run: offload optimizer is not executed; ask without it, which takes the "
-        "formula\n"
+        "error: dry run: offload optimizer is not executed; ask without it to use the formula\n"
     )

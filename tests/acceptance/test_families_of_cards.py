@@ -40,4 +40,4 @@ def test_what_needs_one_memory_names_the_kinds(run: Run) -> None:
 
 def test_a_figure_that_nobody_read_says_so(run: Run) -> None:
     found = run("fit", "--model", "qwen-7b", "--gpu", "rtx-2080", "--seq-len", "512")
-    assert "figures of rtx-2080 were not read in a source (verified = false)" in found.stderr
+    assert "rtx-2080 were not checked against a source (verified = false)" in found.stderr

@@ -71,7 +71,7 @@ def test_cards_have_memory_headroom_verdict_time_and_cost(run: Run, work: Path) 
     assert cards["a100-sxm4-40gb"]["usd_per_gpu_hour"] == 1.8
     assert cards["h200"]["usd_per_gpu_hour"] == 3.5
     text = run("fit", *asked, "--price-file", "prices.csv").stdout
-    assert "cards (headroom: what the likeliest peak leaves; USD: of 20,000 samples):\n" in text
+    assert "cards (headroom: what the most likely peak leaves; USD: for 20,000 samples):\n" in text
     (head,) = (line for line in text.splitlines() if line.startswith("  card "))
     assert head.split() == ["card", "memory", "headroom", "verdict", "s/sample", "USD"]
 
@@ -126,9 +126,9 @@ def test_each_remedy_has_a_command_that_gives_its_verdict(run: Run) -> None:
 
 def test_switches_are_priced_in_words(run: Run) -> None:
     asked = ("fit", "--model", "llama-2-7b", "--gpu", "rtx-3090", "--batch", "4", "--explain")
-    told = run(*asked).stdout.partition("what each switch does by itself")[2]
+    told = run(*asked).stdout.partition("what each switch does on its own")[2]
     assert " % less time per sample\n" in told.partition("  checkpointing off: ")[2]
-    assert "  base of 4 bits: " in told
+    assert "  4-bit base: " in told
     (data,) = (json.loads(run(*asked, "-f", "json").stdout)["explanation"],)
     off = next(one for one in data["switches"] if one["what"] == "checkpointing off")
     assert off["settings"] == {"gradient_checkpointing": False}
@@ -199,5 +199,5 @@ def test_the_utilization_of_a_rate_of_ones_own(run: Run) -> None:
     tokens = run("utilization", *rate, "--method", "full", "--tokens-per-second", str(4 * 2048))
     assert tokens.stdout == done.stdout
     fast = run("utilization", *rate, "--samples-per-second", "400", "--checkpointing", "-f", "json")
-    assert "no card does more than it can" in fast.stderr
+    assert "no card exceeds its peak" in fast.stderr
     assert json.loads(fast.stdout)["hardware_flops_utilization"] > 1

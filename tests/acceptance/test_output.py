@@ -219,7 +219,7 @@ def test_an_output_that_is_a_link_stays_one(run: Run, work: Path) -> None:
 
 
 REFUSED = (
-    "error: {path}: {reason}, whose files only its own commands write; nothing was written; "
+    "error: {path}: {reason}; only a registry's own commands write its files; nothing was written; "
     "name a file outside it\n"
 )
 

@@ -81,9 +81,9 @@ def test_a_page_loads_nothing_and_takes_no_name_for_markup(run: Run, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "status", "expected"),
     [
-        (["pareto"], 2, "expected a file for the picture: -o FILE"),
+        (["pareto"], 2, "expected a file for the chart: -o FILE"),
         (["pareto", "-o", "p.bmp"], 2, "p.bmp: its extension implies no format; expected one of"),
-        (["pareto", "-o", "p.png"], 2, "which are never drawn as one; expected at most 12"),
+        (["pareto", "-o", "p.png"], 2, "each with a panel of its own; expected at most 12"),
         (["memory", "--model", "lama-3.1-8b", "-o", "p.png"], 2, "did you mean 'llama-3.1-8b'?"),
         (["memory", "--method", "lroa", "-o", "p.png"], 2, "method 'lroa' is not known; did you"),
         (["memory", "extra", "-o", "p.png"], 2, "memory: found 'extra' beside it"),
@@ -115,7 +115,7 @@ def test_a_notebook_gets_the_chart() -> None:
     assert chart.to_dict()["data"]["name"] == "rows"
     with pytest.raises(ChartError, match="compare: expected two selections of runs"):
         db.plot("compare")
-    with pytest.raises(ChartError, match="no picture of kind 'paretto'; did you mean 'pareto'"):
+    with pytest.raises(ChartError, match="no chart of kind 'paretto'; did you mean 'pareto'"):
         db.plot("paretto")
     with pytest.raises(ChartError, match="memory: no option 'modell'; did you mean 'model'"):
         db.plot("memory", modell="qwen-7b")

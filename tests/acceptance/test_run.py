@@ -69,16 +69,14 @@ def test_a_command_in_the_place_of_a_plan_is_told_how_it_is_measured(
     if written is not None:
         assert done.stderr.endswith(f"to measure a command, write: registry run {written}\n")
     else:
-        assert (
-            "takes turns by registry run --label A -- CMD and registry run --label B" in done.stderr
-        )
+        assert "alternate registry run --label A -- CMD and registry run --label B" in done.stderr
 
 
 def test_a_rerun_of_what_is_no_observation_asks_for_one(run: Run) -> None:
     for word in ("nope", "label=main", "abc"):
         done = run("rerun", word)
         assert done.returncode in (1, 2)
-        assert f"{word}: found no observation whose id begins like this" in done.stderr
+        assert f"{word}: found no observation whose id starts with this" in done.stderr
         assert "label (" not in done.stderr
 
 
@@ -166,12 +164,13 @@ def test_endless_files_are_not_read(run: Run, write: Write, options: list[str]) 
 
 NOTHING = (
     "nothing was recorded: no training began in a Python process of the command that loaded the "
-    "recorder (one whose PYTHONPATH was replaced does not)\n"
+    "recorder (a process whose PYTHONPATH was replaced does not load it)\n"
 )
 NOT_LOADED = (
-    "nothing was recorded: no Python process of the command loaded the recorder; where the command "
+    "nothing was recorded: no Python process of the command loaded the recorder; if the command "
     "sets PYTHONPATH, write PYTHONPATH=…:$PYTHONPATH there, or set it before registry run; python "
-    "-I, -E and -S leave the recorder out too; a Trainer can be given registry.trainer_callback()\n"
+    "-I, -E and -S also keep the recorder out; to a Trainer you can give "
+    "registry.trainer_callback()\n"
 )
 
 
@@ -222,7 +221,7 @@ def test_what_keeps_the_recorder_from_its_work_is_said(run: Run) -> None:
     done = run("run", "--", sys.executable, "-c", OLD_TORCH)
     assert (done.returncode, done.stdout) == (0, "trained\n")
     why = f"Python {platform.python_version()}: AttributeError: module 'torch.optim.optimizer' has "
-    assert done.stderr.startswith(f"nothing was recorded: the recorder could not work: {why}")
+    assert done.stderr.startswith(f"nothing was recorded: the recorder failed: {why}")
 
 
 #: A job that leaves a record, as a training in it would.
@@ -246,7 +245,7 @@ def test_a_record_that_cannot_be_added_is_kept_and_the_exit_is_the_jobs(
     message, kept = done.stderr.splitlines()
     assert "seq_len: found -7" in message
     (file,) = work.glob("registry-*.json")
-    way_out = f"when what is wrong is mended, add it with: registry add {file}"
+    way_out = f"once the problem is fixed, add it with: registry add {file}"
     assert kept == f"the record was not added, and is kept in {file}; {way_out}"
     file.write_text(file.read_text().replace('"seq_len": -7', '"seq_len": 8'))
     assert run("add", str(file)).returncode == 0
@@ -302,7 +301,7 @@ def test_a_measured_command_is_run_again_where_it_ran(
     assert "differs: num_threads: 2 → 3\n" in done.stderr
     assert done.stdout.splitlines()[-1] == (
         "cannot be told for 1 of 1 whether it is worse by more than a factor of 1.05; give "
-        "--repeats 4 or more: an interval takes repeats"
+        "--repeats 4 or more: an interval needs repeats"
     )
     assert "s3cr3t" not in done.stderr
     sql = "select count(*) filter (provenance->>'warmup_steps' = '7') as n from observations"
@@ -345,7 +344,7 @@ def test_a_kept_command_can_be_erased(run: Run, work: Path, measured: str) -> No
         f"error: {measured[:12]}: no command is kept for it; nothing to do\n",
     )
     shown = run("rerun", measured, "--dry-run")
-    assert "a synthetic trial of the same configuration stands in" in shown.stderr
+    assert "a synthetic trial of the same configuration is used instead" in shown.stderr
 
 
 def test_erasing_an_observation_erases_its_command(run: Run, work: Path, measured: str) -> None:
@@ -372,7 +371,7 @@ def test_a_command_that_came_with_a_registry_is_not_run(
     run("rerun", measured, "--forget")
     shown = run("rerun", measured, "--dry-run")
     assert "runs again" not in shown.stderr
-    assert "stands in" in shown.stderr
+    assert "is used instead" in shown.stderr
 
 
 def test_a_kept_command_that_others_may_write_is_not_run(
@@ -382,7 +381,7 @@ def test_a_kept_command_that_others_may_write_is_not_run(
     kept.chmod(0o644)
     done = run("rerun", measured)
     assert (done.returncode, done.stdout) == (1, "")
-    assert f"{kept}: found owner {os.geteuid()} and mode 644; expected what this" in done.stderr
+    assert f"{kept}: found owner {os.geteuid()} and mode 644; expected what only" in done.stderr
     kept.chmod(0o600)
     kept.write_text('{"command": "rm -r x", "folder": "/", "training": 0}')
     assert f"{kept}: holds no command" in run("rerun", measured).stderr
@@ -412,7 +411,7 @@ def test_options_of_a_command_are_not_those_of_a_plan(run: Run, write: Write, op
     write("p.toml", PLAN.format(""))
     done = run("run", "p.toml", option)
     assert done.returncode == 2
-    assert "expected them for a command after -- alone" in done.stderr
+    assert "expected them only with a command after --" in done.stderr
 
 
 @pytest.mark.parametrize(

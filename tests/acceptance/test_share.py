@@ -108,7 +108,7 @@ def test_what_is_written_is_what_was_shown(run: Run, work: Path, add: Callable[.
     assert "run-1" not in patch
     again = run("share", "--last", *AUTHOR)
     assert again.returncode == 1
-    assert "is there already" in again.stderr
+    assert "exists already" in again.stderr
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_what_others_published_is_not_given_as_ones_own(
     ours = add_from(2)
     done = run("share", theirs, ours, *AUTHOR)
     assert done.returncode == 0, done.stderr
-    assert "left out: 1, which others published: theirs (" in done.stderr
+    assert "left out: 1 that others published: theirs (" in done.stderr
     patch = (work / "share-my-runs.patch").read_text(encoding="utf-8")
     assert "run-2" in patch
     assert "run-1" not in patch
@@ -210,8 +210,8 @@ def test_what_others_published_is_not_given_as_ones_own(
 @pytest.mark.parametrize(
     ("stated", "said"),
     [
-        ({"kind": "log", "publisher": "ada example"}, "given under LICENSE-DATA (CC-BY-4.0)."),
-        ({"kind": "person", "licence": "MIT"}, "sends this, and given under MIT."),
+        ({"kind": "log", "publisher": "ada example"}, "licensed under LICENSE-DATA (CC-BY-4.0)."),
+        ({"kind": "person", "licence": "MIT"}, "sends this, and licensed under MIT."),
         ({"kind": "benchmark"}, "my-runs (kind benchmark): did the person who sends this"),
         ({"url": "https://example.org/a"}, "url https://example.org/a): did the person"),
         ({"evidence": "claimed"}, "not measured, but claimed"),

@@ -77,7 +77,7 @@ def test_an_unknown_id_is_a_wrong_call(run: Run) -> None:
     done = run("show", "zzzz")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.endswith(
-        "error: zzzz: no observation id begins like this; expected one that `registry ls` lists\n"
+        "error: zzzz: no observation id starts with this; expected one that `registry ls` lists\n"
     )
 
 
@@ -85,7 +85,7 @@ def test_a_slip_in_an_id_names_the_ids_that_begin_alike(run: Run, identifier: st
     slipped = identifier[:11] + ("0" if identifier[11] != "0" else "1")
     done = run("show", slipped)
     assert done.returncode == 2
-    assert f"{slipped}: no observation id begins like this; did you mean " in done.stderr
+    assert f"{slipped}: no observation id starts with this; did you mean " in done.stderr
     assert identifier in done.stderr
 
 
@@ -108,7 +108,7 @@ def test_an_ambiguous_prefix_names_the_candidates(
     (row,) = json.loads(run("query", sql, "-f", "json", "--registry", "mine").stdout)
     done = run("show", row["prefix"], "--registry", "mine")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "observation ids begin like this (" in done.stderr
+    assert "observation ids start with this (" in done.stderr
     assert done.stderr.endswith("); give more digits\n")
 
 

@@ -149,7 +149,7 @@ def test_options_of_all_commands_stand_before_or_after_the_name(run: Run, regist
 def test_a_registry_before_a_command_that_reads_none_is_a_wrong_call(run: Run, work: Path) -> None:
     done = run("--registry", "mine", "init", "other")
     assert done.returncode == 2
-    assert "`registry init` reads no registry; leave out --registry" in done.stderr
+    assert "`registry init` does not read a registry; leave out --registry" in done.stderr
     assert list(work.iterdir()) == []
 
 

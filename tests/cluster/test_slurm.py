@@ -53,7 +53,7 @@ def test_what_no_node_has_is_refused_before_anything_is_submitted(sweeps: Any) -
 def test_a_job_that_fails_before_its_trial_begins_says_where_its_output_is(sweeps: Any) -> None:
     failing = ("--sbatch", "error=/nonexistent/folder/file")  # it cannot be opened
     said = sweeps.run(sweeps.write_plan(), "--backend", "slurm", *failing, status=1)
-    found = re.search(r"never began: slurm \(FAILED\); see in (\S+) what its job said", said)
+    found = re.search(r"never began: slurm \(FAILED\); see what its job said in (\S+),", said)
     assert found, said
     assert Path(found[1]).is_dir()
     assert sweeps.recorded() == []

@@ -22,6 +22,6 @@ def test_of_two_calls_at_once_one_is_refused_and_nothing_runs_twice(
     said = {driver.communicate(timeout=300)[0]: driver.returncode for driver in drivers}
     assert sorted(said.values()) == [0, 1], said
     (refused,) = (text for text, status in said.items() if status)
-    assert "plan: found 3 of 3 trials in the hands of another call" in refused
+    assert "plan: found 3 of 3 trials held by another call" in refused
     assert sweeps.outcomes() == [(2, "ok"), (4, "ok"), (8, "ok")]
     assert len(sweeps.find("stdout.txt")) == 3

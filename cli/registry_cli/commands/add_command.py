@@ -80,7 +80,7 @@ Documents = Iterable[tuple[str, Any]]
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Mapping for your own CSV file (with --from csv).",
 )
-@click.option("--dry-run", is_flag=True, help="Validate and say what would be recorded.")
+@click.option("--dry-run", is_flag=True, help="Validate and show what would be recorded.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON lines.")
 @registry_option
 def command(

@@ -66,7 +66,7 @@ class BenchCommand(click.Command):
         """Refuse a command in the place of a plan."""
         if not ctx.resilient_parsing and ("--" in args or find_command(self, args)):
             raise click.UsageError(
-                "found a command; expected a plan (PLAN.toml), which registry bench runs in turns; "
+                "found a command; expected a plan (PLAN.toml) for registry bench; "
                 f"{IN_TURNS_OF_COMMANDS}; then: registry compare label=A label=B"
             )
         return super().parse_args(ctx, args)
@@ -90,7 +90,7 @@ class BenchCommand(click.Command):
     type=Label(),
     multiple=True,
     callback=_take_two,
-    help="Label of A, then of B (else the versions that differ).",
+    help="Label of A, then of B (else the versions in which they differ).",
 )
 @click.option(
     "--rounds",
@@ -101,7 +101,7 @@ class BenchCommand(click.Command):
     help="How often each side runs each trial.",
 )
 @timeout_option
-@click.option("--dry-run", is_flag=True, help="List the runs in their order; start nothing.")
+@click.option("--dry-run", is_flag=True, help="List the runs in order; run nothing.")
 @dataset_option
 @factor_option
 @memory_factor_option
@@ -123,12 +123,12 @@ def command(
     format_name: str,
     registry_path: Path | None,
 ) -> int:
-    """Measure a plan with two Python environments in turns, and compare.
+    """Measure a plan alternately with two Python environments, and compare.
 
-    Each round runs every trial with A and with B, the order changing from round to round (A B, B A,
-    …), so that both meet whatever else the machine does. All runs are recorded with a label. The
-    interval is over rounds. Exit status: 0, or 1 where B is worse and --fail is given, or where a
-    run could not be recorded; 2 where the plan cannot be run with both.
+    Each round runs every trial with A and with B. The order changes from round to round (A B, B A,
+    …), so that whatever else the machine does affects both alike. All runs are recorded with a
+    label. The interval is over rounds. Exit status: 0, or 1 if B is worse and --fail is given, or
+    if a run could not be recorded; 2 if the plan cannot be run with both.
 
     \b
     Example:

@@ -45,7 +45,7 @@ def command(*, check: bool, registry_path: Path | None) -> int:
     for name in changed:
         console.say(f"  {name}")
     if result.renamed:
-        console.hint(f"{len(result.renamed)} observations have another id now: ids.csv maps them")
+        console.hint(f"{len(result.renamed)} observations have a new id: ids.csv maps the old ones")
     if check and result.pending:
         console.hint(f"pending: {', '.join(result.pending)}; `registry build` makes the tables")
     return 1 if check and changed else 0

@@ -15,9 +15,9 @@ from registry_cli.options import locate, registry_option
 @click.command(name="calibrate")
 @registry_option
 def command(*, registry_path: Path | None) -> None:
-    """Refit the predictions on the registry's own measurements, in half a minute.
+    """Refit the predictions on the registry's own measurements (about half a minute).
 
-    The fitted state is written into the registry's folder, as data; `registry fit` and
+    The fitted state is written to the registry's folder as data; `registry fit` and
     `registry estimate` read it from there.
 
     \b

@@ -20,9 +20,9 @@ def command(*, format_name: str, registry_path: Path | None) -> int:
     """Check the registry's integrity; exit 1 if something is wrong.
 
     It covers manifests, files and their hashes; every row, against the contract and its document;
-    the computed tables; and the pending submissions. Of curated records it also reviews the
-    figures: what contradicts itself, the card or its neighbours must be settled in review.yaml. In
-    a checkout they are checked where they are named.
+    the computed tables; and the pending submissions. In curated records it also reviews the
+    figures: what contradicts itself, the card or its neighbours must be settled in review.yaml.
+    In a checkout, curated records are checked only if named: --registry records.
 
     \b
     Examples:

@@ -43,12 +43,14 @@ def command(
     """Compare A with B: outcome, time and peak memory of each configuration.
 
     A and B are labels (label=main), versions of a package (peft=0.21), ids of observations,
-    environments or sources (or their first digits), or paths of plans that were run. What ended
-    well in A and fails or is missing in B comes first. The interval is over runs: it needs two on
-    each side, or repeats of one side or of other configurations. B is worse if it fails, or if the
-    ratio of the step time or of the peak exceeds --factor and the interval lies above 1; it is not
-    worse if the interval ends at --factor or below; else it cannot be told. Exit status: 0, or 1
-    where B is worse and --fail is given; 2 where A and B cannot be compared.
+    environments or sources (or their first digits), or paths of plans that were run. What succeeded
+    in A and fails or is missing in B comes first.
+
+    The interval is over runs: it needs two on each side, or repeats of one side or of other
+    configurations. B is worse if it fails, or if the ratio of the step time or of the peak exceeds
+    --factor and the interval lies above 1; it is not worse if the interval ends at --factor or
+    below; otherwise it cannot be told. Exit status: 0, or 1 if B is worse and --fail is given; 2 if
+    A and B cannot be compared.
 
     \b
     Examples:

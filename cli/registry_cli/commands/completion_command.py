@@ -17,7 +17,7 @@ def command(*, shell: str) -> None:
     """Print a script that completes commands, options, models, cards, sources and ids.
 
     \b
-    SHELL is bash, zsh or fish. To have it in every session:
+    SHELL is bash, zsh or fish. To enable it in every session:
       bash   echo 'eval "$(registry completion bash)"' >> ~/.bashrc
       zsh    echo 'eval "$(registry completion zsh)"' >> ~/.zshrc
       fish   registry completion fish > ~/.config/fish/completions/registry.fish

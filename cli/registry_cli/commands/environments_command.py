@@ -55,11 +55,11 @@ def command(
     output: Path | None,
     registry_path: Path | None,
 ) -> None:
-    """List environments and labels: what registry compare can hold against each other.
+    """List the environments and labels that registry compare can compare.
 
-    Of other packages, variables and the machine's details, only what tells the listed ones apart
-    is shown. The newest come first. Compare two by label=NAME, by a package's version, or by their
-    ids.
+    Of other packages, variables and details of the machine, only those in which the listed
+    environments differ are shown. The newest come first. Compare two by label=NAME, by a package's
+    version, or by their ids.
 
     \b
     Example:

@@ -19,7 +19,8 @@ from registry_cli.options import locate, registry_option
 def command(*, registry_path: Path | None) -> None:
     """Hold out each source, predict its rows, and print the errors and the intervals' coverage.
 
-    It takes minutes: all is fitted anew without each source. docs/accuracy.md explains the tables.
+    This takes minutes: everything is refitted without each source. docs/accuracy.md explains the
+    tables.
 
     \b
     Example:

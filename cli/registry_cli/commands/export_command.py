@@ -49,11 +49,11 @@ def command(
 ) -> None:
     """Write all tables and `results` to the folder DIR: Parquet with a manifest, or CSV.
 
-    Units and meanings of columns are in the Parquet files' metadata. Beside them lie README.md (a
-    dataset card for Hugging Face: load_dataset(DIR, "results")), croissant.json and CITATION.cff,
-    with the licence of each source.
+    Units and meanings of columns are in the Parquet files' metadata. The folder also gets README.md
+    (a dataset card for Hugging Face: load_dataset(DIR, "results")), croissant.json and
+    CITATION.cff, with the licence of each source.
 
-    FILE.jsonl gets the documents as text, one a line: a baseline to keep in a repository. Parquet
+    FILE.jsonl gets the documents as text, one per line: a baseline to keep in a repository. Parquet
     and documents can be added to another registry with `registry add`.
 
     \b

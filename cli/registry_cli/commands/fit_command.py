@@ -30,10 +30,10 @@ from registry_cli.options import locate, registry_option
     "--sweep",
     metavar="A,B",
     default="",
-    help="Show the most of batch, seq-len and rank that fits together.",
+    help="Show the largest combinations of batch, seq-len and rank that fit.",
 )
 @click.option(
-    "--exact", is_flag=True, help="Run the training graph on fake tensors too (needs torch)."
+    "--exact", is_flag=True, help="Also run the training graph on fake tensors (needs torch)."
 )
 @click.option("--exit-code", is_flag=True, help="Exit 1 unless the verdict is fits.")
 @format_option
@@ -56,10 +56,10 @@ def command(
 ) -> int:
     """Answer whether a training configuration fits a card, with the observations behind it.
 
-    With several --gpu, or the name of a family (a100), each card gets its verdict; without any, the
-    common cards of the catalogue that could hold it. The verdict is undecided unless the whole
-    90 % interval lies on one side of what a process can have of the card's memory. A wrong question
-    is exit 2.
+    With several --gpu, or the name of a family (a100), each card gets its own verdict; without
+    --gpu, so do the common cards of the catalogue that could hold it. The verdict is undecided if
+    the memory that a process can use on the card lies within the 90 % interval of the peak. An
+    invalid question exits with status 2.
 
     \b
     Examples:

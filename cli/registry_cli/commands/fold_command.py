@@ -11,7 +11,7 @@ from registry_cli.options import locate, registry_option, wait_option
 
 
 @click.command(name="fold")
-@click.option("--all", "rebuild", is_flag=True, help="Derive all tables from the documents again.")
+@click.option("--all", "rebuild", is_flag=True, help="Rebuild all tables from the documents.")
 @wait_option
 @registry_option
 def command(*, rebuild: bool, wait: float, registry_path: Path | None) -> int:

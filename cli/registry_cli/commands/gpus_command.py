@@ -25,7 +25,7 @@ _LAYOUT = Layout(
 
 @click.command(name="gpus")
 @click.option("--vendor", metavar="NAME", help="Only accelerators of this maker.")
-@click.option("--memory", metavar="SIZE", help="Only those with this much or more, as 24GB.")
+@click.option("--memory", metavar="SIZE", help="Only those with at least this much, such as 24GB.")
 @observation_filters(without="gpu")
 @recorded_option("accelerators")
 @output_options
@@ -42,11 +42,11 @@ def command(
     registry_path: Path | None,
     **filters: Any,
 ) -> None:
-    """List the accelerators of the catalogue, with what the records hold of each.
+    """List the accelerators of the catalogue, with what the records hold on each.
 
-    memory_gib is what the driver reports; without it, the line stands for a family of cards.
-    n counts observations, n_oom those that ran out of memory. Models and methods are in the order
-    of how often they occur.
+    memory_gib is what the driver reports; a line without it is a family of cards. n counts
+    observations, n_oom those that ran out of memory. Models and methods are listed with the most
+    frequent first.
 
     \b
     Examples:

@@ -11,7 +11,7 @@ from registry.errors import did_you_mean
 @click.argument("words", nargs=-1, metavar="[COMMAND]…")
 @click.pass_context
 def command(context: click.Context, *, words: tuple[str, ...]) -> None:
-    """Show the help of a command, as --help after its name does.
+    """Show the help of a command, as `registry COMMAND --help` does.
 
     \b
     Examples:

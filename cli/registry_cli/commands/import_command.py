@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     help="What the tables' columns mean; without it, the tables are listed.",
 )
 @click.option("--draft", is_flag=True, help="Print a draft of a mapping.")
-@click.option("--dry-run", is_flag=True, help="Show what would be recorded, beside the cells.")
+@click.option("--dry-run", is_flag=True, help="Show what would be recorded, next to the cells.")
 @click.option("--print", "prints", is_flag=True, help="Print the submission and record nothing.")
 @registry_option
 def command(
@@ -52,7 +52,7 @@ def command(
     """Record the tables of a document, as a mapping describes them.
 
     DOC is a document (Markdown, HTML, reStructuredText, CSV, TSV, Excel, JSON, JSON lines, YAML
-    or a notebook), a folder of CSV files, or one of packed logs. Without a mapping, its tables are
+    or a notebook), or a folder of CSV files or of packed logs. Without a mapping, its tables are
     listed, with what their columns look like. docs/mapping.md explains mappings.
 
     \b

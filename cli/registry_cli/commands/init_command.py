@@ -19,7 +19,7 @@ def command(path: Path, *, empty: bool) -> None:
     PATH may be an address on object storage, which many machines share: s3://BUCKET/PREFIX, gs://,
     az://, or file:///PATH on a network file system.
 
-    The plans that come with the package are copied to PATH/plans, to run, change and copy.
+    The plans that come with the package are copied to PATH/plans, for you to run or change.
 
     \b
     Example:

@@ -25,7 +25,13 @@ _LAYOUT = Layout(
 
 @click.command(name="ls")
 @observation_filters()
-@click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Largest number of observations to list.",
+)
 @output_options
 @at_option
 @registry_option

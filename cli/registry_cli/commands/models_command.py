@@ -38,10 +38,10 @@ def command(
     registry_path: Path | None,
     **filters: Any,
 ) -> None:
-    """List the models of the catalogue, with what the records hold of each.
+    """List the models of the catalogue, with what the records hold on each.
 
     n counts observations, n_oom those that ran out of memory; longest_fitted is the longest
-    sequence of a run that ended well. Cards and methods are in the order of how often they occur.
+    sequence of a successful run. Cards and methods are listed with the most frequent first.
 
     \b
     Examples:

@@ -19,15 +19,14 @@ from registry_cli.output import at_option
 from registry_cli.output_file import open_output, validate_output
 
 _KINDS = "\n".join(f"  {name:<10}{meaning}" for name, meaning in KINDS.items())
-_HELP = f"""Draw a picture of the records: PNG, SVG, PDF, HTML (works offline) or Vega-Lite JSON.
+_HELP = f"""Draw a chart of the records: PNG, SVG, PDF, HTML (works offline) or Vega-Lite JSON.
 
 \b
 KIND is one of:
 {_KINDS}
 
-SIDES are the two selections of compare, as `registry compare` has them. Models and cards are never
-drawn as one: each pair has a panel of its own. Needs the extra [plot]:
-pip install 'peft-registry[plot]'
+SIDES, for compare only, are two selections as in `registry compare`. Each pair of a model and a
+card gets its own panel. Needs the extra [plot]: pip install 'peft-registry[plot]'
 
 \b
 Examples:
@@ -46,7 +45,7 @@ Examples:
     "--y",
     "y",
     metavar="COLUMN",
-    help="tokens_per_second, samples_per_second or seconds_per_step; of history also "
+    help="tokens_per_second, samples_per_second or seconds_per_step; for history also "
     "peak_memory_bytes_per_gpu.",
 )
 @click.option("--theme", type=HintedChoice(list(THEMES)), default="light", show_default=True)
@@ -55,9 +54,9 @@ Examples:
     type=click.IntRange(200, 10_000),
     default=900,
     show_default=True,
-    help="Width of the picture in pixels.",
+    help="Width of the chart in pixels.",
 )
-@click.option("--title", metavar="TEXT", help="Heading, instead of one that says what is shown.")
+@click.option("--title", metavar="TEXT", help="Heading (else one that says what is shown).")
 @click.option(
     "-o",
     "--output",
@@ -106,7 +105,7 @@ def _choose_format(name: str | None, output: Path | None) -> str:
             raise click.UsageError(f"{name} is not for a terminal; name a file with -o")
         return name
     if output is None:
-        raise click.UsageError("expected a file for the picture: -o FILE, such as -o picture.png")
+        raise click.UsageError("expected a file for the chart: -o FILE, such as -o chart.png")
     suffix = output.suffix.lower().removeprefix(".")
     if suffix not in FORMATS:
         raise click.UsageError(

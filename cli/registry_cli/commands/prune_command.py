@@ -16,7 +16,7 @@ from registry_cli.options import locate, registry_option
 )
 @registry_option
 def command(*, keep: int, registry_path: Path | None) -> None:
-    """Remove all but the newest versions; --at can no longer name the others.
+    """Remove all but the newest versions; --at can no longer read the others.
 
     A document that exists nowhere else is never removed.
 

@@ -67,7 +67,7 @@ class _QueryCommand(click.Command):
     "params",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Value bound to $NAME; repeatable. Figures, true, false and null are not text, unless "
+    help="Value bound to $NAME; repeatable. Numbers, true, false and null are text only if "
     "quoted: -p 'v=\"12.1\"'.",
 )
 @click.option(
@@ -77,14 +77,14 @@ class _QueryCommand(click.Command):
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Read the statement from FILE.",
 )
-@click.option("--schema", is_flag=True, help="List tables, views and columns, or those of SQL.")
+@click.option("--schema", is_flag=True, help="List the columns of all tables and views, or of one.")
 @click.option(
     "--timeout",
     metavar="SECONDS",
     type=Seconds(min=0, min_open=True),
     default=60.0,
     show_default=True,
-    help="End the query after this long (exit 124).",
+    help="Stop the query after this long (exit 124).",
 )
 @click.option(
     "--memory",
@@ -109,9 +109,10 @@ def command(
 ) -> None:
     """Run one SQL SELECT over the registry's tables and views.
 
-    SQL is the statement; without it, or with -, it is read from standard input. The statement can
-    reach nothing but the registry: no file, network or setting, and it cannot write. On a terminal
-    that is too narrow for all columns, the most telling ones are shown, and the others counted.
+    SQL is the statement; without it, or with -, it is read from standard input. With --schema, SQL
+    is the name of a table or view. The statement can only read the registry: it cannot write, and
+    has no access to files, the network or settings. On a terminal that is too narrow for all
+    columns, the most useful ones are shown and the others counted.
 
     \b
     Examples:

@@ -16,8 +16,8 @@ from registry_cli.options import locate, registry_option, wait_option
 def command(*, wait: float, registry_path: Path | None) -> None:
     """Rebuild the manifest and all tables from every document in the parts and the journal.
 
-    Parts that no manifest names are included, so that two branches that both folded become one
-    state. Damaged files are moved to quarantine/; nothing is removed.
+    Parts that no manifest lists are included, so that two branches that both folded are merged.
+    Damaged files are moved to quarantine/; nothing is removed.
 
     \b
     Example:

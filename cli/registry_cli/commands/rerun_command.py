@@ -51,13 +51,13 @@ Row = dict[str, Any]
 @click.command(name="rerun")
 @click.argument("observation_id", metavar="ID")
 @click.option("--dry-run", is_flag=True, help="Show what would run, and what differs here.")
-@click.option("--forget", is_flag=True, help="Erase the command that is kept for it; run nothing.")
+@click.option("--forget", is_flag=True, help="Erase the command kept for ID; run nothing.")
 @click.option(
     "--repeats",
     metavar="N",
     type=click.IntRange(min=1),
     default=1,
-    help="Run it N times: a verdict needs the noise between repeats.",
+    help="Run it N times; a verdict needs repeats to know the noise.",
 )
 @factor_option
 @memory_factor_option
@@ -76,15 +76,17 @@ def command(
     dataset: Path | None,
     registry_path: Path | None,
 ) -> int:
-    """Run what an observation was made of again here, and compare old with new.
+    """Run an observation's configuration again on this machine, and compare old with new.
 
     A trial of a plan is run again as it was. A command that you measured on this machine is run
-    again in its folder: it is kept in a private file of yours, in no registry. Of all others a
-    trial of the same configuration stands in, with random weights and tokens; a data set is read
-    only if --dataset names it. What differs from then is shown: versions, cards, threads. The
-    verdict is made as in registry compare, from all repeats that are recorded of then and from
-    those of now; one run against one cannot be told. Exit status: that of the command, 1 if a
-    trial failed, or 1 if it is worse now and --fail is given.
+    again in its folder (it is kept in a private file of yours, never in a registry). Any other
+    observation is replaced by a trial of the same configuration with random weights and tokens;
+    a data set is read only if given with --dataset.
+
+    Changes since then are shown: versions, cards, threads. The verdict is reached as in registry
+    compare, from all recorded repeats and from the new runs; with one run on each side it cannot
+    be told. Exit status: that of the command, 1 if a trial failed, or 1 if it is worse now and
+    --fail is given.
 
     \b
     Example:
@@ -164,7 +166,7 @@ class _Again:
             return 0, []
         folder = Path(kept.folder)
         if not folder.is_dir():
-            console.error(f"{folder}: is no folder any more; expected the one of the command")
+            console.error(f"{folder}: no such folder any more; expected that of the command")
             return 1, []
         first = 0
         found: list[str] = []
@@ -192,7 +194,7 @@ class _Again:
         if rerun.is_stand_in:
             console.warning(
                 "no command is kept for it on this machine: a synthetic trial of the same "
-                "configuration stands in, with random weights and tokens"
+                "configuration is used instead, with random weights and tokens"
             )
         if dry_run:
             folder = runs_folder(self.location.own.path)
@@ -232,6 +234,6 @@ def _show_comparison(
     console.warn_all(check_selections(*sides))
     compared = compare_runs(then, now)
     console.answer(format_compared(compared, factors))
-    again = "give --repeats 4 or more: an interval takes repeats"
+    again = "give --repeats 4 or more: an interval needs repeats"
     console.say(format_verdict([compared], factors, for_an_interval=again))
     return judge(compared, factors).verdict == "worse"

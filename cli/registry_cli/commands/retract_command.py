@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 @click.option("--erase", is_flag=True, help="Remove its content too, from all versions.")
 @registry_option
 def command(observation_id: str, *, reason: str, erase: bool, registry_path: Path | None) -> None:
-    """Withdraw the observation with this ID (or its first digits): views leave it out.
+    """Withdraw the observation with this ID (or its first digits), so that views leave it out.
 
-    Its rows stay in the tables and in earlier versions. With --erase its content leaves the
-    journal, the tables and all versions of your registry; old versions are removed, and so is the
-    command that was kept for it.
+    Its rows stay in the tables and in earlier versions. With --erase its content is removed from
+    the journal, the tables and all versions of your registry; old versions are removed, and so is
+    the command that was kept for it.
 
     \b
     Example:

@@ -44,7 +44,7 @@ class RunCommand(click.Command):
             args = args[:place]
         elif not ctx.resilient_parsing and (forgotten := find_command(self, args)):
             raise click.UsageError(
-                "found a command in the place of a plan (PLAN.toml); to measure a command, write: "
+                "found a command instead of a plan (PLAN.toml); to measure a command, write: "
                 f"{forgotten}"
             )
         return super().parse_args(ctx, args)
@@ -64,20 +64,20 @@ class RunCommand(click.Command):
     "--parallel",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Run at most N trials at once. On GPUs all that fit run at once without it; on CPU each "
-    "gets its share of the cores, and the records say that there were neighbours.",
+    help="Run at most N trials at once (else on GPUs as many as fit, on CPU one). On CPU each gets "
+    "its share of the cores, and the records say that others ran beside it.",
 )
 @click.option(
     "--backend",
     type=click.Choice(list(BACKENDS)),
     default="local",
     show_default=True,
-    help="What runs the trials: this machine, or a cluster whose nodes see the registry's folder.",
+    help="Where trials run: this machine, or a cluster whose nodes see the registry's folder.",
 )
 @click.option(
     "--address",
     metavar="HOST:PORT",
-    help="Where the Ray cluster is (else RAY_ADDRESS, else the one of this machine).",
+    help="Where the Ray cluster is (else RAY_ADDRESS, else the one on this machine).",
 )
 @click.option("--partition", metavar="NAME", help="Partition of Slurm (else its default one).")
 @click.option("--array", is_flag=True, help="Submit to Slurm in job arrays.")
@@ -85,26 +85,26 @@ class RunCommand(click.Command):
     "--sbatch",
     metavar="NAME=VALUE",
     multiple=True,
-    help="A further option of Slurm's sbatch by its long name, such as account=lab; repeatable.",
+    help="Another option for Slurm's sbatch, by its long name, such as account=lab; repeatable.",
 )
 @click.option(
     "--cpus",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Processors of a trial on a cluster (else the share of a node's that its GPUs are of the "
-    "node's; on CPU all of a node's).",
+    help="Processors per trial on a cluster (else as large a share of the node's as of its GPUs; "
+    "on CPU, all of the node's).",
 )
 @click.option(
     "--warmup-steps",
     metavar="N",
     type=click.IntRange(int(BOUNDS["warmup_steps"][0]), int(BOUNDS["warmup_steps"][1])),
-    help="First steps of a measured command that its figures leave out (else 2).",
+    help="How many first steps the figures of a measured command leave out (else 2).",
 )
 @click.option(
     "--no-keep",
     is_flag=True,
-    help="Do not keep the command after -- for registry rerun. It is kept in a private file of "
-    "yours, with its arguments, and never in a registry.",
+    help="Do not keep the command after -- for registry rerun. (It would be kept with its "
+    "arguments in a private file of yours, never in a registry.)",
 )
 @timeout_option
 @click.option(
@@ -139,12 +139,13 @@ def command(
 ) -> int:
     """Run a plan of training jobs and record each, or measure any unmodified training script.
 
-    A plan is a file, or the name of one in the registry (plans/cpu-smoke.toml); --template
-    shows all keys of one. Each trial runs in its own process: one by one on CPU, on GPUs side by
-    side, or on a cluster (--backend). Those that ended ok or out of memory are not run again;
-    failed ones are. After -- comes any command: its output streams through and its exit status is
-    passed on. Processes that it leaves behind are ended. Of the options, --label, --warmup-steps,
-    --no-keep and --registry are for it; to end it after a while, write -- timeout SECONDS CMD.
+    A plan is a file, or the name of one in the registry (plans/cpu-smoke.toml); --template shows
+    all its keys. Each trial runs in its own process: one by one on CPU, side by side on GPUs, or on
+    a cluster (--backend). Trials that ended ok or out of memory are not run again; failed ones are.
+
+    After -- comes any command: its output streams through and its exit status is passed on.
+    Processes that it leaves behind are ended. Of the options, only --label, --warmup-steps,
+    --no-keep and --registry apply to it; to limit its time, write -- timeout SECONDS CMD.
 
     \b
     Examples:
@@ -168,8 +169,8 @@ def command(
         )[0]
     if warmup_steps is not None or no_keep:
         raise click.UsageError(
-            "found --warmup-steps or --no-keep; expected them for a command after -- alone; a plan "
-            "says warmup_steps itself"
+            "found --warmup-steps or --no-keep; expected them only with a command after --; a plan "
+            "states warmup_steps itself"
         )
     options = BackendOptions(
         parallel,

@@ -47,15 +47,15 @@ _WIDEST = 10_000
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(),
-    help="Where to write the patch and the text (else here).",
+    help="Where to write the patch and the text (else the current folder).",
 )
 @click.option("--dry-run", is_flag=True, help="Check and show; write nothing.")
-@click.option("--author", metavar="'NAME <MAIL>'", help="Who gives them (else git's user).")
+@click.option("--author", metavar="'NAME <MAIL>'", help="Who contributes (else git's user).")
 @click.option(
     "--allow",
     metavar="TEXT",
     multiple=True,
-    help="Let this text out although it looks private (repeatable).",
+    help="Share this text although it looks private (repeatable).",
 )
 @click.option(
     "--clone",
@@ -63,7 +63,7 @@ _WIDEST = 10_000
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Also commit on a new branch of this clone of the curated repository.",
 )
-@click.option("--push", metavar="REMOTE", help="Push that branch to a remote, after a yes.")
+@click.option("--push", metavar="REMOTE", help="Push that branch to a remote, after you confirm.")
 @registry_option
 def command(
     ids: tuple[str, ...],
@@ -80,10 +80,10 @@ def command(
 ) -> None:
     """Write a contribution to the curated records from your own observations.
 
-    Checks the observations named by ID, --plan or --last, shows all that would go out, and writes
-    a patch for `git am` and the text of a pull request with the figures beside the nearest curated
-    ones. Works offline: nothing leaves this machine without --push and a yes. Ids stay as they are.
-    What looks private stops it with exit status 1.
+    Checks the observations chosen by ID, --plan or --last, shows everything that would be shared,
+    and writes a patch for `git am` and the text of a pull request, with the figures next to the
+    nearest curated ones. Works offline: nothing leaves this machine without --push and your
+    confirmation. Ids stay the same. If anything looks private, it stops with exit status 1.
 
     \b
     Examples:
@@ -159,13 +159,13 @@ def _show_content(documents: Sequence[Document], allow: Iterable[str]) -> None:
     )
 
     leaves = collect_leaves(documents)
-    console.say("All that would go out, each place once with its different values:")
+    console.say("Everything that would be shared, each field once with its distinct values:")
     console.answer(f"  {line}" for line in format_leaves(leaves))
     found = find_private(leaves, allow)
     if found:
         raise SourceError(
-            "\n".join(found) + "\nnothing was written; leave these observations out, or let a "
-            "text out that is not private with --allow TEXT"
+            "\n".join(found) + "\nnothing was written; leave these observations out, or allow a "
+            "text that is not private with --allow TEXT"
         )
 
 
@@ -187,9 +187,9 @@ def _show_contribution(contribution: Contribution, chosen: ChosenRecords) -> Non
     console.say("What a reviewer may ask about:")
     console.answer(f"  {line}" for line in contribution.doubts or ("nothing was found",))
     if chosen.n_curated:
-        console.hint(f"left out: {chosen.n_curated}, which the curated records hold already")
+        console.hint(f"left out: {chosen.n_curated} that the curated records already hold")
     for source, count in chosen.published:
-        console.hint(f"left out: {count}, which others published: {source}")
+        console.hint(f"left out: {count} that others published: {source}")
     if chosen.published:
         console.hint(PUBLISHED_WAY_OUT)
 
@@ -202,7 +202,7 @@ def _name_files(location: Location, folder: Path, contribution: Contribution) ->
         validate_output(path, location)
         if path.exists():
             raise SourceError(
-                f"{path}: is there already; expected no such file; remove it, or name another "
+                f"{path}: exists already; expected no such file; remove it, or name another "
                 "folder with -o"
             )
     return patch, text

@@ -51,7 +51,7 @@ def command(
 
 
 def _find(registry_path: Path | None, at: int | None, prefix: str) -> list[dict[str, Any]]:
-    """Return the observations whose ids begin like this; else those that old ids became."""
+    """Return the observations whose ids start with this; else those that old ids became."""
     dataset = open_dataset(registry_path, at)
     found = read_query(dataset, read_statement(), {"id": prefix, "most": _MOST_NAMED})
     if found:
@@ -61,7 +61,7 @@ def _find(registry_path: Path | None, at: int | None, prefix: str) -> list[dict[
         found += read_query(dataset, read_statement(), {"id": identity, "most": 1})
     if not found:
         raise click.UsageError(
-            f"{prefix}: no observation id begins like this{_suggest(dataset, prefix)}; expected "
+            f"{prefix}: no observation id starts with this{_suggest(dataset, prefix)}; expected "
             "one that `registry ls` lists"
         )
     return found
@@ -71,7 +71,7 @@ def _only(found: list[dict[str, Any]], prefix: str) -> dict[str, Any]:
     if len(found) > 1:
         ids = ", ".join(row["observation"]["observation_id"] for row in found)
         raise QueryError(
-            f"{prefix}: {len(found)} observation ids begin like this ({ids}); give more digits"
+            f"{prefix}: {len(found)} observation ids start with this ({ids}); give more digits"
         )
     return found[0]
 

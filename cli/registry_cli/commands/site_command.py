@@ -27,10 +27,14 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Folder to write; it must be new or empty.",
 )
-@click.option("--single-file", is_flag=True, help="One page that opens with a double click.")
+@click.option("--single-file", is_flag=True, help="Write one page that opens with a double click.")
 @click.option("--serve", is_flag=True, help="Serve the site on this machine until interrupted.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="For --serve."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8765,
+    show_default=True,
+    help="Port for --serve.",
 )
 @click.option(
     "--fit-models",
@@ -38,7 +42,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     default=24,
     show_default=True,
-    help="Models with predictions: those that the most sources have measured.",
+    help="How many models get predictions: those that the most sources have measured.",
 )
 @registry_option
 def command(
@@ -53,8 +57,8 @@ def command(
     """Write the registry as a static web site: charts, tables, and each observation in full.
 
     The files need no server program and load nothing from elsewhere: put DIR on any web host, such
-    as GitHub Pages. With --single-file, DIR/index.html opens from the disk. Predictions are
-    computed while the site is written, about 5 s a model.
+    as GitHub Pages. With --single-file, DIR/index.html opens directly from disk. Predictions are
+    computed while the site is written, about 5 s per model.
 
     \b
     Examples:

@@ -48,8 +48,8 @@ def command() -> None:
     """Add a published source to a checkout's records, and check it.
 
     A source is a folder of text: `registry source new` drafts it from a document, you fill in what
-    is marked '?', `registry source check` shows what a reviewer looks at. The tables are built on
-    main; a branch that adds a source changes that one folder.
+    is marked '?', and `registry source check` shows what a reviewer looks at. The tables are built
+    on main; a branch that adds a source changes only that folder.
 
     \b
     Examples:
@@ -60,24 +60,24 @@ def command() -> None:
 
 @command.command(name="new", short_help="Draft a source's folder from a document.")
 @click.argument("document", metavar="DOC", type=click.Path(path_type=Path, exists=True))
-@click.option("--id", "source_id", metavar="ID", help="Its id and folder; else the file's name.")
-@click.option("--title", metavar="TEXT", help="Title; else the document's first heading.")
+@click.option("--id", "source_id", metavar="ID", help="Its id and folder (else the file's name).")
+@click.option("--title", metavar="TEXT", help="Title (else the document's first heading).")
 @click.option("--url", metavar="URL", help="Where the document can be found.")
 @click.option("--publisher", metavar="TEXT", help="Who published it.")
 @click.option("--published-on", metavar="DATE", help="YYYY, YYYY-MM or YYYY-MM-DD.")
-@click.option("--licence", metavar="TEXT", help="Its licence (SPDX where it has one).")
+@click.option("--licence", metavar="TEXT", help="Its licence (its SPDX id, if it has one).")
 @click.option(
     "--table",
     "chosen",
     metavar="N",
     type=int,
     multiple=True,
-    help="A table to copy (repeatable); else those in which something looks measured.",
+    help="A table to copy (repeatable; else those in which something looks measured).",
 )
 @click.option(
     "--keep",
     metavar="REGEX",
-    help="Of logs that are no JSON, keep only the lines in which this is found.",
+    help="In logs that are not JSON, keep only the lines that match this.",
 )
 @_records_option
 def new(
@@ -91,8 +91,8 @@ def new(
     """Write records/sources/ID: a document's tables as CSV, and a draft of their mapping.
 
     DOC is what `registry import` reads, or a log or folder of logs that `registry add` recognizes,
-    which are packed as they are. What no option says is asked for on a terminal; what stays open is
-    a '?' in mapping.yaml, which the check names.
+    which are packed as they are. On a terminal you are asked for what the options leave out; what
+    stays open becomes a '?' in mapping.yaml, which the check lists.
 
     \b
     Examples:
@@ -178,11 +178,11 @@ def _validate(name: str, text: str) -> str:
 )
 @_records_option
 def check(source_id: str, *, format_name: str, registry_path: Path | None) -> None:
-    """Show what was read of a source, how, and what looks wrong.
+    """Show what was read from a source, how, and what looks wrong.
 
-    Shows rows and outcomes, the readings of units, what the source and the catalogue leave open,
-    measured peaks that `registry estimate` does not expect, and equal figures of other sources.
-    The check fails where the source cannot be read, with all that is wrong.
+    Shows rows and outcomes, how units were read, what the source and the catalogue leave open,
+    measured peaks that `registry estimate` does not expect, and equal figures in other sources.
+    If the source cannot be read, the check fails and shows everything that is wrong.
 
     \b
     Example:

@@ -34,8 +34,8 @@ def command(
 ) -> None:
     """List sources: observations, cards, methods, metrics, licence and link, one line each.
 
-    Of cards, methods and metrics the four most frequent are named. Cite the sources of the figures
-    you use; each keeps its own licence.
+    Only the four most frequent cards, methods and metrics are listed. Cite the sources of the
+    figures you use; each keeps its own licence.
 
     \b
     Examples:

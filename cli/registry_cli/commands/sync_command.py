@@ -12,12 +12,12 @@ from registry_cli import console
 @click.command(name="sync")
 @click.argument("first", metavar="A", type=click.Path(path_type=Path))
 @click.argument("second", metavar="B", type=click.Path(path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Only say what would be brought to each.")
+@click.option("--dry-run", is_flag=True, help="Only show what each would get.")
 def command(first: Path, second: Path, *, dry_run: bool) -> int:
-    """Bring two registries to the same documents: each gets what only the other has.
+    """Synchronize two registries: each gets the documents that only the other has.
 
     A and B are folders, or addresses such as s3://our-bucket/registry. What arrives is pending
-    until `registry fold`; what one of them erased does not come back. Done again, it changes
+    until `registry fold`; what either of them erased does not come back. Running it again changes
     nothing.
 
     \b

@@ -43,7 +43,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--flops-profile", type=_FILE, help="Text of DeepSpeed's flops profiler.")
 @click.option("--trace", type=_FILE, help="Trace of PyTorch's profiler (JSON).")
 @click.option("--flops", metavar="N", help="Measured FLOP/s of one card, such as 100e12.")
-@click.option("--gpu", metavar="ID", help="Card whose dense peak they are compared with.")
+@click.option("--gpu", metavar="ID", help="Card whose dense peak the FLOP/s are compared with.")
 @click.option(
     "--dtype",
     type=HintedChoice(["bf16", "fp16", "fp32", "tf32"]),
@@ -61,10 +61,17 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     default=None,
     help="Gradient checkpointing, for the utilization of the hardware.",
 )
-@click.option("--samples-per-second", type=_POSITIVE, help="Measured rate, all cards together.")
+@click.option("--samples-per-second", type=_POSITIVE, help="Measured rate of all cards together.")
 @click.option("--tokens-per-second", type=_POSITIVE, help="The same in tokens.")
 @click.option("--seq-len", type=COUNT, help="Tokens per sample, such as 4k; the mean if they vary.")
-@click.option("--gpus", "n_gpus", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option(
+    "--gpus",
+    "n_gpus",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of cards.",
+)
 @click.option("--reference", type=float, help="Tokens/s of one card that count as full use.")
 @format_option
 @json_option
@@ -72,9 +79,9 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 def command(observation_id: str | None, *, format_name: str, as_json: bool, **asked: Any) -> None:
     """Show how much of a card's peak performance a run used.
 
-    The run is an observation (model-FLOP/s utilization from the architecture), a profile, measured
-    FLOP/s, a rate and its reference, or a rate, a model and a card. The view utilization has all
-    observations.
+    The run is given as an observation (model-FLOP/s utilization from the architecture), a profile,
+    measured FLOP/s, a rate and its reference, or a rate, a model and a card. The view utilization
+    covers all observations.
 
     \b
     Examples:
@@ -129,8 +136,8 @@ def _of_observation(registry_path: Path | None, observation_id: str) -> dict[str
     assumed = "from utilization where full_length_assumed and starts_with(observation_id, $id)"
     if len(registry.query(assumed, id=observation_id)):
         console.hint(
-            "every sample is taken to be as long as seq_len, and nothing says that it was; if "
-            "samples were shorter, the true utilization is lower"
+            "every sample is assumed to be as long as seq_len, which the source does not confirm; "
+            "if samples were shorter, the true utilization is lower"
         )
     return _figures_of(found)
 
@@ -172,7 +179,9 @@ def _find_peak(asked: dict[str, Any]) -> float:
     if peak is None:
         raise QuestionError(f"{row['gpu_id']}: its dense peak in {asked['dtype']} is not known")
     if row.get("verified") is False:
-        console.warning(f"the peak of {row['gpu_id']} was not read in a source (verified = false)")
+        console.warning(
+            f"the peak of {row['gpu_id']} was not checked against a source (verified = false)"
+        )
     return peak
 
 
@@ -208,7 +217,7 @@ def _of_model(rate: float, asked: dict[str, Any]) -> dict[str, float]:
     found = utilize(question, tokens=question.seq_len, rate=rate, peak_flops=_find_peak(asked))
     if found.model > 1:
         console.warning(
-            f"{found.model:.0%} of the peak of {asked['gpu']}: no card does more than it can; "
+            f"{found.model:.0%} of the peak of {asked['gpu']}: no card exceeds its peak; "
             "samples were shorter than --seq-len (give their mean length), or --method, --gpus or "
             "--dtype differ"
         )

@@ -1,4 +1,4 @@
--- A few ids of observations that begin like this, as a suggestion.
+-- A few ids of observations that start with this, as a suggestion.
 select observation_id[:12] as id
 from observations
 where starts_with(observation_id, $begin)

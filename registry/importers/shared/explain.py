@@ -17,7 +17,7 @@ _DIFFUSION = frozenset(
 _UNKNOWN = "not recognized as a training log or result of any known framework"
 _NO_TOTALS = (
     "losses of the Trainer without a time: found no line `{'train_runtime': …, 'train_loss': …}`, "
-    "which it prints where a training ends; expected one, or trainer_state.json of a "
+    "which it prints when a training ends; expected one, or trainer_state.json of a "
     "checkpoint"
 )
 _MODEL = frozenset({"architectures", "hidden_size", "num_hidden_layers"})
@@ -28,7 +28,7 @@ def explain_refusal(file: RunFile) -> str:
     if file.kind == "csv":
         path = quote(str(file.path))
         return (
-            "a table of no known producer; say what its columns mean with a mapping: "
+            "a table from no known framework; say what its columns mean with a mapping: "
             f"`registry import {path} --draft > mapping.yaml` drafts one; fill in what is '?', "
             f"then `registry import {path} --mapping mapping.yaml` adds the rows"
         )
@@ -41,7 +41,7 @@ def _explain_other_kind(file: RunFile) -> str | None:
     """Return what a file holds instead of a training of a language model, or None."""
     keys = set(_keys(file.document))
     if file.kind in ("jsonl", "json") and keys & _CHAT and "loss" not in keys:
-        return "a chat transcript or training data, no log of a run"
+        return "a chat transcript or training data, not the log of a run"
     if keys & _DIFFUSION or str(_first(file.document).get("_class_name", "")).endswith("Pipeline"):
         return "a diffusion run; the registry holds language-model training"
     if is_prediction_only(keys):
@@ -52,9 +52,9 @@ def _explain_other_kind(file: RunFile) -> str | None:
 def _explain_settings(file: RunFile) -> str | None:
     keys = set(_keys(file.document))
     if "peft_type" in keys:
-        return "an adapter configuration without a training log beside it"
+        return "an adapter configuration without a training log next to it"
     if keys & _MODEL:
-        return "a model configuration without a training log beside it"
+        return "a model configuration without a training log next to it"
     return None
 
 

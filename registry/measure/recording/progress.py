@@ -105,8 +105,8 @@ def check_ended(paths: Iterable[Path]) -> None:
     """Raise SourceError for a file that a training which goes on still writes."""
     for path in filter(is_growing, paths):
         raise SourceError(
-            f"{path}: found a training that goes on; expected one that has ended; wait for its "
-            "end, or end it, and add it then"
+            f"{path}: found a training that is still running; expected one that has ended; wait "
+            "for it to end, or end it, then add it"
         )
 
 

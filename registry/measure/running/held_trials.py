@@ -50,9 +50,9 @@ class Held:
         self._renew()
         if self.lost:
             raise SourceError(
-                f"{self.origin}: another call runs these trials now, for this one gave no sign of "
-                f"life for {SILENT_SECONDS:g} s; expected one call at a time; wait for that one, "
-                "which records their results"
+                f"{self.origin}: another call is running these trials now, because this one gave "
+                f"no sign of life for {SILENT_SECONDS:g} s; expected one call at a time; wait for "
+                "that one, which records their results"
             )
 
     def begin(self) -> None:
@@ -145,9 +145,9 @@ def _format_refusal(others: list[dict[str, Any]], names: set[str]) -> str:
     wait = max(SILENT_SECONDS - other["silent"], 0) + 1
     again = f"; if it was killed, call again in {wait:.0f} s" if there else ""
     return (
-        f"found {n_held} of {len(names)} trials in the hands of another call (process "
+        f"found {n_held} of {len(names)} trials held by another call (process "
         f"{other['process']} on {other['host']}); expected one call at a time; wait until that one "
-        f"has ended, or end it: what it records is not run again{again}"
+        f"has ended, or end it: what it has recorded is not run again{again}"
     )
 
 

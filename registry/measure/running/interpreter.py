@@ -104,13 +104,13 @@ def _validate(python: str, told: Row | None, errors: str) -> Row:
         last = shorten(errors.strip().rsplit("\n", 1)[-1]) or "it said nothing"
         if not _PYTHONS_OWN.search(errors):
             raise SourceError(
-                f"{python}: does not answer as Python does ({last}); expected a Python "
+                f"{python}: does not respond as Python does ({last}); expected a Python "
                 "interpreter, such as .venv/bin/python"
             )
         raise SourceError(
-            f"{python}: cannot load this registry ({last}); expected it installed there too, "
-            f"without its extras, which would change what is compared; install it with: {install} "
-            f"{_requirement()}"
+            f"{python}: cannot load this registry ({last}); expected it to be installed there too, "
+            "without its extras, which would change what is compared; install it with: "
+            f"{install} {_requirement()}"
         )
     here = {"registry": registry.__version__, "recorder": read_recorder_mark()}
     there = {name: told.get(name) for name in here}

@@ -98,7 +98,7 @@ def _read_private(path: Path) -> bytes:
         status = os.fstat(file.fileno())
         _check_private(path, status, others=_OTHERS)
         if not stat.S_ISREG(status.st_mode):
-            raise SourceError(f"{path}: is no regular file; expected a kept command; remove it")
+            raise SourceError(f"{path}: is not a regular file; expected a kept command; remove it")
         return file.read(_LARGEST)
 
 
@@ -107,7 +107,7 @@ def _check_private(path: Path, status: os.stat_result, *, others: int) -> None:
         return
     raise SourceError(
         f"{path}: found owner {status.st_uid} and mode {stat.S_IMODE(status.st_mode):o}; expected "
-        "what this user alone can write, because it would be executed; remove it"
+        "what only this user can write, because it would be executed; remove it"
     )
 
 

@@ -141,7 +141,7 @@ def _catalogue_model(row: Row, weights: str) -> Row:
     if weights == "pretrained":
         if not row.get("hf_id"):
             raise SourceError(
-                f"model {row['model_id']!r}: the catalogue knows no hub name of it; expected one "
+                f"model {row['model_id']!r}: the catalogue has no hub name for it; expected one "
                 "for pretrained weights; use weights = 'random', or name the repository"
             )
         return {"kind": "hub", "hf_id": row["hf_id"], **prefer}
@@ -158,7 +158,7 @@ def _catalogue_model(row: Row, weights: str) -> Row:
     if row.get("n_params") and found not in (None, row["n_params"]):
         raise SourceError(
             f"model {row['model_id']!r}: the columns of the catalogue describe a {kind} of "
-            f"{found:,} parameters, not of {row['n_params']:,}: its layout has more to it; give "
+            f"{found:,} parameters, not of {row['n_params']:,}: its layout has other parts; give "
             "its config.json, or describe it under [models] of the plan"
         )
     return {"kind": "config", "config": config, **prefer}

@@ -143,8 +143,8 @@ class _Located:
     def _dataset(self, name: str, place: str) -> str:
         if self._is_named:
             self.problems.append(
-                f"{place}: found {excerpt(name)} beside the one named for all trials; expected one "
-                "of the two; remove it from the plan"
+                f"{place}: found {excerpt(name)} as well as the one named for all trials; expected "
+                "one of the two; remove it from the plan"
             )
         path = (self._folder or Path()).joinpath(name).resolve()
         if self._folder is not None and not path.is_relative_to(self._folder.resolve()):

@@ -52,7 +52,7 @@ PLAN_KEYS = {
     "repeats": "How often each trial is run; compare needs two for an interval.",
     "matrix": "Settings and the lists of their values; all combinations are run.",
     "exclude": "Combinations to leave out: those that have all the values of one table.",
-    "include": "Trials beside the matrix: the settings that differ from the plan's own.",
+    "include": "Trials in addition to the matrix: the settings that differ from the plan's own.",
     "models": "Models by name: the fields of a transformers configuration, model_type among them.",
 }
 

@@ -18,8 +18,8 @@ _PREAMBLE = """\
 Generated from the model of a plan (`registry/measure/`) by `python -m
 registry.contract.documentation`; change it there.
 
-A plan is a TOML file that says which training jobs to run. `registry run PLAN.toml` runs each in a
-process of its own, measures it, and records it in your registry the moment it ends.
+A plan is a TOML file that says which training jobs to run. `registry run PLAN.toml` runs each in
+its own process, measures it, and records it in your registry as soon as it ends.
 
 ```sh
 registry run --template > plan.toml     # a commented plan that runs as it is
@@ -45,7 +45,7 @@ seq_len = [64, 128]
 method = "full"
 seq_len = 128
 
-[[include]]                   # and with this one beside
+[[include]]                   # and with this one added
 method = "dora"
 seq_len = 256
 
@@ -55,80 +55,79 @@ hidden_size = 256
 num_hidden_layers = 4
 ```
 
-The same trial is run once, however often the plan names it. An `exclude` leaves out what has all of
-its values."""
+A trial is run once, however often the plan lists it. An `exclude` leaves out the combinations that
+have all of its values."""
 
 _MODELS = """\
 ## Models and data
 
-The first of these that `model` names is taken: a table `[models.NAME]`, the path of a `config.json`
-or of a folder with one, a model of the catalogue, a repository of the hub. With
-`weights = "random"` the job builds the shape and downloads nothing. With `"pretrained"` it loads
-weights, of safetensors alone. Code that a repository brings is never executed, and nothing is
-unpickled.
+`model` is looked up in this order: a table `[models.NAME]`, the path of a `config.json` or of a
+folder with one, a model of the catalogue, a repository on the hub. With `weights = "random"` the
+job builds the model from its configuration and downloads nothing. With `"pretrained"` it loads
+weights, from safetensors only. Code in a repository is never executed, and nothing is unpickled.
 
-Paths are relative to the plan. A `dataset` lies in the plan's folder or below it, so that somebody
-else's plan reads none of your files; `registry run --dataset PATH` names another one. It is JSONL
-with `input_ids`, or with `text` where the model is one of the hub, or a folder that `datasets`
+Paths are relative to the plan. A `dataset` must be in the plan's folder or below it, so that
+somebody else's plan cannot read your files; `registry run --dataset PATH` uses another one. It is
+JSONL with `input_ids`, or with `text` if the model is one from the hub, or a folder that `datasets`
 wrote."""
 
 _CHECKS = """\
 ## Checks
 
-All values are checked before the first trial, under `--dry-run` too: unknown keys, words and
-methods, numbers out of bounds, models that nobody knows, target modules that the model does not
-have, and what cannot go together. All problems are reported at once, each with its place; the exit
-status is then 1. What only the job can find out (a library that is not installed, memory that is
-not enough) is the trial's outcome."""
+All values are checked before the first trial, with `--dry-run` too: unknown keys, words and
+methods, numbers out of bounds, unknown models, target modules that the model does not have, and
+settings that cannot be combined. All problems are reported at once, each with its place; the exit
+status is then 1. What only the job can find out (a missing library, too little memory) becomes the
+trial's outcome."""
 
 
 _RUNNING = """\
 ## Running
 
-A trial is called by what differs between the trials, in `--dry-run`, in the progress and in the
-summary. The time left is estimated from the trials that have ended, each by those that have most
-settings in common with it; `--dry-run` does so from results that are there already. On a terminal
-the steps of running trials are shown.
+In `--dry-run`, in the progress and in the summary, a trial is named by the settings in which the
+trials differ. The time left is estimated from the trials that have ended: for each trial, from
+those that have the most settings in common with it. `--dry-run` estimates it from results that are
+already there. On a terminal the steps of running trials are shown.
 
 Trials that ended ok or out of memory are not run again in the same environment; failed ones are.
-After Ctrl-C, the same command goes on with the others. While a call runs, another one that has
-trials with it in common is refused.
+After Ctrl-C, the same command continues with the others. While a call runs, another call that has
+trials in common with it is refused.
 
-- **On GPUs** trials run side by side as long as there are free GPUs: each sees its own alone
+- **On GPUs** trials run side by side as long as there are free GPUs: each sees only its own
   (`CUDA_VISIBLE_DEVICES`). `--parallel 1` runs them one by one.
 - **On CPU** they run one by one, because neighbours disturb the timing. `--parallel N` runs N at
   once, each on its share of the cores, with half as many threads as it has cores
   (`OMP_NUM_THREADS`, if set, is kept).
-- **On a cluster** they are jobs of Slurm or tasks of Ray: [Sweeps on a cluster](clusters.md).
+- **On a cluster** they are Slurm jobs or Ray tasks: [Sweeps on a cluster](clusters.md).
 
-A record of a trial that had neighbours has the flag `side_by_side`, and says how many in
+The record of a trial that had neighbours has the flag `side_by_side`, and says how many in
 `provenance.trials_beside`. `provenance.load_average` is the load of the machine at the end of the
-trial, whoever caused it: the mean over a minute, as `uptime` gives it.
+trial, whatever caused it: the mean over a minute, as `uptime` gives it.
 
 All trials of a plan are one source, with the plan's name as a slug for its `source_id`, wherever
-and however often they run: `registry ls --source NAME`. Each run is an observation of its own. A
-plan that you change to another purpose needs another name, or its trials join those before."""
+and however often they run: `registry ls --source NAME`. Each run is a separate observation. If you
+change a plan for another purpose, rename it, or its trials join the earlier ones."""
 
 _AGAIN = """\
 ## Running again
 
-`registry rerun ID` repeats an observation here, shows what differs from then (versions, cards,
+`registry rerun ID` repeats an observation here, shows what has changed since (versions, cards,
 threads) and compares, with the verdicts of [`registry compare`](comparing.md): `--factor` (and
 `--memory-factor`) says what is worse, `--fail` makes that exit status 1. One run against one
-cannot be told, except where it fails now: `--repeats 4` runs it four times, and the noise between
-these is what the one of then is held against. Repeats of then are taken too: what was told the
-same, or is the same kept command, under the same label in the same environment.
+cannot be told, unless the new one fails: `--repeats 4` runs it four times, and the comparison with
+the old run uses the noise between these. Earlier repeats are used too: runs with the same settings,
+or of the same kept command, under the same label in the same environment.
 
-- **A trial** is run again as it was, its settings checked like those of a plan.
+- **A trial** is run again as it was; its settings are checked like those of a plan.
 - **A command** that you measured with `registry run -- CMD` on this machine is run again in its
   folder, with today's environment variables.
-- **Of everything else** a synthetic trial of the same configuration stands in, with random weights
-  and tokens; what a trial cannot repeat is named.
+- **Anything else** is replaced by a synthetic trial of the same configuration, with random weights
+  and tokens; what a trial cannot repeat is listed.
 
-For this, `registry run -- CMD` keeps each command with its arguments, **secrets among them**, in a
-file that only you can read (mode 0600): `commands/` beside your own registry in your data folder
-(`~/.local/share/peft-registry`). No registry, record or export holds it. `--no-keep` keeps
-nothing, `registry rerun ID --forget` and `registry retract ID --erase` erase it, and so does
+For this, `registry run -- CMD` keeps each command with its arguments, **including secrets**, in a
+file that only you can read (mode 0600): `commands/` next to your own registry in your data folder
+(`~/.local/share/peft-registry`). It is not in any registry, record or export. `--no-keep` keeps
+nothing; `registry rerun ID --forget` and `registry retract ID --erase` erase it, as does
 removing the file. A command that comes with somebody else's registry is never run, nor is a file
 that others could have written."""
 
@@ -144,7 +143,7 @@ def _blocks() -> Iterator[str]:
     yield _format_rows(("key", "meaning"), ((f"`{k}`", text) for k, text in PLAN_KEYS.items()))
     yield "## Keys of a trial"
     yield (
-        "They stand in the plan itself, for all trials; in `[matrix]`, as lists of values; in "
+        "They may be set in the plan itself, for all trials; in `[matrix]`, as lists of values; in "
         "`[[exclude]]` and `[[include]]`. Only `model` has no default."
     )
     rows = (_row(name) for name in TRIAL_KEYS)

@@ -26,8 +26,8 @@ MODEL: dict[str, Any] = {
 }
 
 _HEAD = """\
-A plan for `registry run`. Each combination of the matrix is a trial: a training job in a process
-of its own, measured and recorded. Keys that are commented out show what holds without them.
+A plan for `registry run`. Each combination of the matrix is a trial: a training job in its own
+process, measured and recorded. Keys that are commented out show what applies without them.
 `registry run PLAN.toml --dry-run` lists the trials and runs none."""
 
 _EXAMPLES = {"memory_limit": "2 GiB", "name": "first-sweep", "description": "What it is for."}
@@ -47,7 +47,7 @@ def _lines() -> Iterator[str]:
     for name in TRIAL_KEYS:
         if name not in MATRIX:
             yield from _key(name, _value_of(name), _describe(name), is_stated=name in STATED)
-    yield from _comment(PLAN_KEYS["matrix"] + " Any of the keys above may stand here as a list.")
+    yield from _comment(PLAN_KEYS["matrix"] + " Any of the keys above may be given here as a list.")
     yield "[matrix]"
     for name, values in MATRIX.items():
         yield from _comment(_describe(name))

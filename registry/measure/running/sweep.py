@@ -91,7 +91,7 @@ class Sweep:
         done = len(self.results) + len(self.skipped)
         return (
             f"interrupted after {done} of {done + len(self.left)} trials; their results are kept; "
-            "run the same plan again to go on with the others"
+            "run the same plan again to continue with the others"
         )
 
 

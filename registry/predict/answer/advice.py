@@ -33,7 +33,7 @@ _LONGEST, _BIGGEST = 262_144, 4_096
 
 
 #: Losses that do not keep all logits at once, in words; the leaner last.
-LEAN_LOSSES = {"chunked": "loss in chunks", "liger": "Liger's loss"}
+LEAN_LOSSES = {"chunked": "chunked loss", "liger": "Liger's loss"}
 
 #: A change in words, and the settings that it makes.
 Change = tuple[str, dict[str, Any]]
@@ -47,7 +47,7 @@ class Remedy:
     what: str
     settings: tuple[tuple[str, Any], ...]
     peak: Interval
-    #: fits, or undecided where only the likeliest peak is below what the card has.
+    #: fits, or undecided where only the most likely peak is below what the card has.
     verdict: str = FITS
 
 
@@ -63,12 +63,12 @@ class CardVerdict:
 
     @property
     def headroom_bytes(self) -> float:
-        """What the likeliest peak leaves of what a process can have; below 0 where it is more."""
+        """What the most likely peak leaves of the usable memory; negative where it is more."""
         return USABLE * self.gpu.memory_bytes - self.peak.value
 
     @property
     def could_hold(self) -> bool:
-        """Whether it fits, or the likeliest peak does."""
+        """Whether it fits, or at least its most likely peak does."""
         return self.headroom_bytes >= 0 and self.verdict != DOES_NOT_FIT
 
 
@@ -226,7 +226,7 @@ def _quantized(question: Question, bits: int) -> dict[str, Any]:
 
 def _lean_optimizers(question: Question) -> Iterator[Change]:
     if question.setting("optimizer") == "adamw":
-        yield "AdamW with states of 8 bits", {"optimizer": "adamw_8bit"}
+        yield "8-bit AdamW", {"optimizer": "adamw_8bit"}
     if not question.offloaded:
         yield "AdamW with its states in host memory", {"offload": "optimizer"}
 

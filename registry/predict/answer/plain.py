@@ -60,7 +60,7 @@ def format_why(found: Answer) -> str | None:
     usable = format_memory(int(USABLE * found.capacity_bytes))
     side = _SIDES[found.verdict].format(range=span)
     card = format_memory(found.capacity_bytes)
-    return f"{side} the {usable} that a process can have of {card}"
+    return f"{side} the {usable} that a process can use of {card}"
 
 
 def answer_data(found: Answer) -> dict[str, Any]:

@@ -28,10 +28,10 @@ FITS, DOES_NOT_FIT, UNDECIDED = "fits", "does not fit", "undecided"
 #: What a prediction rests on, by how near the nearest measured run is.
 PREDICTORS = {
     "row": "nearest observation and the formula's difference",
-    "model": "formula, calibrated on the same stack's other models",
-    "source": "formula, widened by what stacks were off by, over what the question leaves open",
+    "model": "formula, calibrated on other models with the same software",
+    "source": "formula, widened by errors on other software, over what the question leaves open",
     "dry run": "dry run on fake tensors, with the formula's interval",
-    "dry run alone": "dry run on fake tensors, with the interval of dry runs beside a card",
+    "dry run alone": "dry run on fake tensors, with the interval of dry runs compared with a card",
 }
 
 
@@ -50,7 +50,7 @@ class Prediction:
 
     @property
     def predictor(self) -> str:
-        """Which predictor answered, in words."""
+        """The predictor that answered, in words."""
         return PREDICTORS[self.nearness]
 
 

@@ -88,7 +88,7 @@ def _parse_price(text: object, where: str) -> float:
         price = math.nan
     if not (math.isfinite(price) and price >= 0):
         raise QuestionError(
-            f"{where}: found {text!r}; expected USD of a card and hour, such as a100-80gb=1.8"
+            f"{where}: found {text!r}; expected USD per card and hour, such as a100-80gb=1.8"
         )
     return price
 

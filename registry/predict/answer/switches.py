@@ -25,7 +25,7 @@ class Switch:
     #: In words: ``checkpointing off``.
     what: str
     settings: tuple[tuple[str, Any], ...]
-    #: Peak with it less peak without; below 0 where it saves.
+    #: Peak with it minus peak without it; negative where it saves memory.
     peak_change_bytes: float
     #: Seconds of a sample with it over those without; None where the card's speed is not known.
     time_ratio: float | None
@@ -45,8 +45,8 @@ _WORDS: dict[str, dict[Any, str]] = {
     "attention": {"flash2": "FlashAttention or SDPA", "eager": "eager attention"},
     "loss_kernel": {"whole": "loss over whole logits", **LEAN_LOSSES},
     "param_dtype": {"bf16": "weights held in bf16", "fp32": "weights held in fp32"},
-    "optimizer": {"adamw": "AdamW", "adamw_8bit": "AdamW of 8 bits", "sgd": "SGD"},
-    "quant_bits": {None: "base in 16 bits", 8: "base of 8 bits", 4: "base of 4 bits"},
+    "optimizer": {"adamw": "AdamW", "adamw_8bit": "8-bit AdamW", "sgd": "SGD"},
+    "quant_bits": {None: "16-bit base", 8: "8-bit base", 4: "4-bit base"},
     "lora_rank": {8: "rank 8", 64: "rank 64"},
     "offload": {
         "none": "nothing in host memory",

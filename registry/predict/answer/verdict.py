@@ -31,14 +31,14 @@ def decide(
     if failed is not None and proves_too_much(question, failed.observation):
         found = failed.observation
         reason = (
-            f"observation {found.observation_id} ({found.source_id}) of no more than this ran out "
-            f"of memory {_format_room(found, 'on a card of no less')}"
+            f"observation {found.observation_id} ({found.source_id}), which asked for no more, ran "
+            f"out of memory {_format_room(found, 'on a card with at least as much')}"
         )
         return DOES_NOT_FIT, [reason]
     ran = next((one for one in observations if proves_enough(question, one)), None)
     if ran is not None:
         reason = (
-            f"observation {ran.observation_id} ({ran.source_id}) of no less than this ran "
+            f"observation {ran.observation_id} ({ran.source_id}), which asked for no less, ran "
             f"{_format_room(ran, 'on a card with no more memory')}"
         )
         return FITS, [reason]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is known of one question. Bytes are those of one device."""
+    """The answer to one question. Bytes are those of one device."""
 
     question: Question
     warnings: tuple[str, ...]
@@ -40,7 +40,7 @@ class Answer:
     #: fits, does not fit or undecided; None where no card is asked about.
     verdict: str | None
     capacity_bytes: int | None
-    #: Why the verdict, and why the interval is as wide as it is.
+    #: Reasons for the verdict and for the width of the interval.
     reasons: tuple[str, ...]
     nearest: tuple[Neighbour, ...]
     nearest_oom: Neighbour | None
@@ -48,7 +48,7 @@ class Answer:
     assumptions: tuple[Assumption, ...]
     #: The measured runs that the figure rests on, with the share of each.
     rests_on: tuple[tuple[str, float], ...]
-    #: The most whose entire interval fits, all else as asked; None where nothing does.
+    #: The largest whose entire interval fits, all else as asked; None if none does.
     longest_seq_len: int | None = None
     biggest_batch: int | None = None
     remedies: tuple[Remedy, ...] = ()
@@ -101,15 +101,15 @@ def _explain_interval(prediction: Prediction, seen: list[Neighbour]) -> list[str
     reasons = [f"90 % interval up to {width:+.0%}: {prediction.predictor}"]
     if prediction.floor is not None:
         reasons.append(
-            f"no less than {format_memory(int(prediction.floor.peak_bytes or 0))} of observation "
-            f"{prediction.floor.observation_id} ({prediction.floor.source_id}), which asked for no "
-            "more"
+            f"no less than the {format_memory(int(prediction.floor.peak_bytes or 0))} of "
+            f"observation {prediction.floor.observation_id} ({prediction.floor.source_id}), which "
+            "asked for no more"
         )
     if prediction.nearness == "source":
         reasons.append(
-            "a stack that is named (--stack) would narrow it"
+            "naming the software (--stack) would narrow it"
             if seen and seen[0].distance < NEAR
-            else "no observation is near, so the interval is that of a stack never measured"
+            else "no observation is near, so the interval is that of software never measured"
         )
     return reasons
 
@@ -117,7 +117,7 @@ def _explain_interval(prediction: Prediction, seen: list[Neighbour]) -> list[str
 def _explain_new(calibration: Calibration) -> list[str]:
     count = len(calibration.newer)
     runs = f"{count} runs" if count > 1 else "one run"
-    return [f"{runs} of yours, newer than the calibration, counted as evidence"] if count else []
+    return [f"evidence newer than the calibration: {runs} of yours"] if count else []
 
 
 #: Distance up to which a measured run counts as near.

@@ -18,7 +18,7 @@ _STEPS = 32  # of a bisection: each halves what is left, in the end 1e-9 or so
 
 @dataclass(frozen=True)
 class Interval:
-    """A figure, and where it lies nine times in ten."""
+    """A figure with the interval in which it lies nine times in ten."""
 
     value: float
     low: float

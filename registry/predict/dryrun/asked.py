@@ -31,7 +31,7 @@ def job_of(question: Question, name: str) -> tuple[Settings, Recipe]:
     """
     problems = _check_job(question)
     if problems:
-        raise QuestionError(f"dry run: {problems[0]}; ask without it, which takes the formula")
+        raise QuestionError(f"dry run: {problems[0]}; ask without it to use the formula")
     wide = not question.quantized and weight_bytes(question) == _FP32_BYTES
     recipe = Recipe(
         weights_fp32=wide,

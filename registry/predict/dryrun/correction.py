@@ -59,13 +59,13 @@ def correct(
     trials = collect_trials(calibration.observations)
     missing = _check_trainer(question, calibration)
     if missing is None and not trials:
-        missing = "no trial of the records in use stands beside a dry run"
+        missing = "no recorded trial has a dry run to compare with"
     if missing is not None:
         reason = f"this is the wide interval, which covers other software: {missing}"
         return replace(calibration, executed=Executed(factor, question, reason))
     reason = (
-        f"this is the dry run's own interval, for transformers' Trainer alone: what {len(trials)} "
-        "dry runs were off by beside a card, and what is doubted of the CUDA context"
+        "this is the dry run's own interval, for transformers' Trainer alone: the errors of "
+        f"{len(trials)} dry runs against a card, and the uncertainty of the CUDA context"
     )
     own = _interval(peak_reserved_bytes, unseen, reach_of(trials))
     return replace(calibration, executed=Executed(factor, question, reason, own))
@@ -83,24 +83,25 @@ def _interval(reserved: float, unseen: list[Term], reach: float) -> Interval:
 def _check_trainer(question: Question, calibration: Calibration) -> str | None:
     """Return why a question is not for the job that dry runs were compared of; None where it is."""
     if question.stack is None:
-        return f"no software is stated; --stack {FRAMEWORK} is the Trainer's"
+        return f"no software is stated; give --stack {FRAMEWORK} for the Trainer"
     seen = (one for one in calibration.observations if one.source_id == question.stack)
     if {one.framework for one in seen} != {FRAMEWORK}:
-        return f"{question.stack} is not the Trainer's; --stack {FRAMEWORK} is"
+        return f"{question.stack} is not the Trainer; give --stack {FRAMEWORK} for it"
     left = [name for name in open_settings(question) if name not in _OF_THE_TRAINER]
     if (question.full or question.trains_embeddings) and question.grad_accum_steps is None:
         left.append("grad_accum_steps")
     if left:
-        return f"for the dry run's own, state {', '.join(_OPTIONS[name] for name in left)}"
+        return f"for the dry run's own interval, state {', '.join(_OPTIONS[name] for name in left)}"
     return _check_compared(question)
 
 
 def _check_compared(question: Question) -> str | None:
     """Return what of a question no trial beside a dry run has, or where dry runs were far off."""
     found = {
-        "a dry run of eager attention was 24 % too low beside a card": question.attention
-        == "eager",
-        "dry runs of several devices were not compared": question.n_gpus > 1,
-        "dry runs of mixtures of experts were not compared": bool(question.model.n_experts),
+        "a dry run of eager attention was 24 % below a card": question.attention == "eager",
+        "dry runs of several devices were not compared with cards": question.n_gpus > 1,
+        "dry runs of mixtures of experts were not compared with cards": bool(
+            question.model.n_experts
+        ),
     }
     return next((what for what, holds in found.items() if holds), None)

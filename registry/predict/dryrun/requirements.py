@@ -22,7 +22,7 @@ def check_packages(settings: Settings) -> list[str]:
     missing = next((name for name in needed if find_spec(name) is None), None)
     if missing is None:
         return []
-    way_out = "pip install 'peft-registry[train]', or ask without it, which takes the formula"
+    way_out = "pip install 'peft-registry[train]', or ask without it to use the formula"
     return [f"dry run: {missing} is not installed: {way_out}"]
 
 
@@ -46,6 +46,6 @@ def check_settings(settings: Settings) -> list[str]:
     if settings.quantization != "none" and settings.method == "dora":
         problems.append(
             f"method 'dora' with quantization {settings.quantization!r}: PEFT reads the unpacked "
-            "weights, which a dry run has not; expected quantization 'none'; use the formula"
+            "weights, which a dry run does not have; expected quantization 'none'; use the formula"
         )
     return problems

@@ -6,7 +6,6 @@ takes minutes; the tests judge two sources and hold their lines against the page
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -86,6 +85,4 @@ def main(arguments: Sequence[str], folder: Path) -> str | None:
 
 
 if __name__ == "__main__":
-    # Matrices of this size are slower on many threads than on one where other work is running.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.exit(main(sys.argv[1:], Path(__file__).resolve().parents[3] / "docs"))

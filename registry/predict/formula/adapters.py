@@ -45,11 +45,6 @@ def adapter_params(model: Architecture, rank: int, targets: tuple[str, ...] | No
     return model.n_layers * rank * each
 
 
-def adapter_inputs(model: Architecture, targets: tuple[str, ...] | None) -> int:
-    """Return the widths of the inputs of all modules of one layer that carry an adapter."""
-    return sum(inner * used(model, name) for name, inner, _ in target_widths(model, targets))
-
-
 def copies(model: Architecture, name: str) -> int:
     """Return how often a layer has a module: each expert of a mixture has an MLP of its own."""
     return (model.n_experts or 1) if name in MLP else 1

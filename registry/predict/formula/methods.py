@@ -240,11 +240,11 @@ def check_method(method: str) -> None:
     """Raise QuestionError for a method whose memory no formula here gives."""
     if method == "full" or method in METHODS:
         return
-    bound = "--method full bounds it from above; " if method in _PARTS_OF_FULL else ""
+    bound = "--method full gives an upper bound; " if method in _PARTS_OF_FULL else ""
     raise QuestionError(
-        f"method {method}: neither measured runs nor an execution check a formula of its memory, "
-        f"so it is not computed; expected one of full, {', '.join(METHODS)}; {bound}what was "
-        f"measured of it: registry ls --method {method}"
+        f"method {method}: no measured run or execution verifies a formula for its memory, so it "
+        f"is not computed; expected one of full, {', '.join(METHODS)}; {bound}to see what was "
+        f"measured: registry ls --method {method}"
     )
 
 

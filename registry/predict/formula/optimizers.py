@@ -59,7 +59,7 @@ def check_optimizer(name: str) -> None:
     """Raise QuestionError for an optimizer whose state is not known here."""
     if name not in OPTIMIZERS:
         raise QuestionError(
-            f"optimizer {name}: no measured run checks what it keeps, so it is not computed; "
+            f"optimizer {name}: no measured run verifies its memory, so it is not computed; "
             f"expected one of {', '.join(OPTIMIZERS)}"
         )
 

@@ -45,7 +45,7 @@ def check_split(question: Question) -> None:
     for what, holds in problems.items():
         if holds:
             raise QuestionError(
-                f"{name} {size} with {what}: no measured run checks its memory, so it is not "
+                f"{name} {size} with {what}: no measured run verifies its memory, so it is not "
                 "computed; expected full training of a dense model with ZeRO-1 or 2 or DDP; ask "
                 "with --sharding zero3 or fsdp instead"
             )

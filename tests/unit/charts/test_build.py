@@ -183,7 +183,7 @@ def test_many_models_and_cards_are_refused_with_the_filters_to_give() -> None:
     with pytest.raises(ChartError) as caught:
         build_chart("memory", rows)
     assert str(caught.value) == (
-        "found 14 pairs of a model and a card, which are never drawn as one; expected at most 12; "
+        "found 14 pairs of a model and a card, each with a panel of its own; expected at most 12; "
         "choose with --model and --gpu, such as --model llama-2-7b --gpu rtx-3090 (2 observations)"
     )
 
@@ -280,7 +280,7 @@ def test_usual_methods_keep_their_colour_whatever_else_is_drawn() -> None:
 @pytest.mark.parametrize(
     ("kind", "rows", "options", "expected"),
     [
-        ("memry", [], {}, ("no picture of kind 'memry'; did you mean 'memory'?; expected one of "
+        ("memry", [], {}, ("no chart of kind 'memry'; did you mean 'memory'?; expected one of "
          "memory, speed, pareto, fits, scaling, history, compare, residuals")),
         ("memory", [], {}, "memory: no observation matches; expected some to draw; filter less"),
         ("memory", [RUN], {"x": "seq_length"}, ("memory: axis x: found 'seq_length'; did you mean "
@@ -307,7 +307,7 @@ def test_without_the_extra_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(MissingExtraError) as caught:
         build_chart("memory", [RUN])
     assert str(caught.value) == (
-        "pictures need altair and vl_convert, which this Python does not have; install with: "
+        "charts need altair and vl_convert, which this Python does not have; install with: "
         "pip install 'peft-registry[plot]'"
     )
 

@@ -68,7 +68,7 @@ def test_what_has_no_figure_in_common_cannot_be_told() -> None:
     fine = interval(1.0, 1.0, 1.0)
     found = judge(compared(fine, unshared=("memory",)), FACTORS)
     assert found == Judgement("cannot be told", (), ("no memory in common",))
-    assert judge(Compared("x", (), ()), FACTORS).reasons == ("no run of b ended well",)
+    assert judge(Compared("x", (), ()), FACTORS).reasons == ("no run of b succeeded",)
     assert judge(Compared("x", (), ("b",)), FACTORS).verdict == "not worse"
 
 

@@ -50,6 +50,8 @@ def test_mlperf_without_the_system_leaves_the_hardware_open(
     (observation,) = imported.submissions[0]["observations"]
     assert "gpu_id" not in observation["configuration"]
     assert any("add the JSON of the system" in text for text in imported.missing)
+    stated = read(fixtures / "mlperf" / "result_0.txt", gpu_id="mi300x")
+    assert not any("no accelerator" in text for text in stated.missing)
 
 
 def test_gpt3s_throughput_is_of_tokens(fixtures: Path, tmp_path: Path, observe: Observe) -> None:

@@ -105,4 +105,4 @@ def test_results_without_their_settings_are_refused(
     text = (reports / "run" / "training_results.csv").read_text(encoding="utf-8")
     (tmp_path / "training_results.csv").write_text(text, encoding="utf-8")
     (refusal,) = read(tmp_path, **NAMED).refused
-    assert refusal.reason.startswith("a table of no known producer")
+    assert refusal.reason.startswith("a table from no known framework")

@@ -59,7 +59,7 @@ def case(
     [
         (
             '{"messages": [{"role": "user", "content": "hello"}]}\n' * 2,
-            "a chat transcript or training data, no log of a run",
+            "a chat transcript or training data, not the log of a run",
         ),
         (
             '{"unet_lr": 1e-4, "noise_offset": 0.1, "loss": 0.1}\n' * 2,
@@ -163,7 +163,7 @@ def test_a_table_of_one_s_own_needs_a_mapping(
     (tmp_path / "mine.csv").write_text("model,memory\nx,1\n", encoding="utf-8")
     path = tmp_path / "mine.csv"
     assert read(tmp_path, kind="csv").refused[0].reason == (
-        "a table of no known producer; say what its columns mean with a mapping: "
+        "a table from no known framework; say what its columns mean with a mapping: "
         f"`registry import {path} --draft > mapping.yaml` drafts one; fill in what is '?', "
         f"then `registry import {path} --mapping mapping.yaml` adds the rows"
     )

@@ -78,10 +78,10 @@ def test_one_round_has_no_interval_and_several_runs_of_a_side_are_one_figure() -
     ratio = compare_rounds([([1.0, 4.0], [3.0])], metric="step_time")
     assert ratio.value == pytest.approx(1.5)
     assert (ratio.n_a, ratio.n_b, ratio.low, ratio.metric) == (2, 1, None, "step_time")
-    assert ratio.note == "one round: no interval; take more rounds for one"
+    assert ratio.note == "one round: no interval; run more rounds to get one"
     twice = compare_rounds([([1.0, 4.0], [3.0]), ([2.0], [3.0])])
     assert twice.low == pytest.approx(twice.high)
-    assert (twice.n_a, twice.n_b, twice.note) == (3, 2, "2 rounds in turns")
+    assert (twice.n_a, twice.n_b, twice.note) == (3, 2, "2 alternating rounds")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_one_run_a_side_has_no_interval() -> None:
     ratio = compare([1.0], [1.2])
     assert ratio.value == pytest.approx(1.2)
     assert ratio.low is None
-    assert ratio.note == "one run on a side: no interval; repeat the runs for one"
+    assert ratio.note == "one run on a side: no interval; repeat the runs to get one"
     assert ratio.exceeds(1.05)
 
 

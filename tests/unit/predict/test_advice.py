@@ -55,7 +55,8 @@ def test_full_training_on_several_cards_is_told_to_spread_over_them(
 ) -> None:
     stated = {"gradient_checkpointing": True, "attention": "flash2", "loss_kernel": "chunked"}
     question = ask("qwen2.5-14b", "h100-sxm5-80gb", method="full", n_gpus=8, **stated)
-    assert any("each is taken to hold all of the model" in one for one in check_question(question))
+    warnings = check_question(question)
+    assert any("each is assumed to hold the entire model" in one for one in warnings)
     remedies = {one.what: dict(one.settings) for one in collect_remedies(question, calibration)}
     assert remedies["8 cards with FSDP"] == {"sharding": "fsdp"}
 
@@ -67,9 +68,9 @@ def test_a_leaner_loss_is_a_remedy_where_the_logits_are_what_is_too_large(
     question = ask("qwen2.5-1.5b", "rtx-3090", **settings)
     assert judge(predict_memory(question, calibration).figure, 24 * GIB) != "fits"
     remedies = {one.what: one.verdict for one in collect_remedies(question, calibration)}
-    assert remedies["loss in chunks"] == "fits"
+    assert remedies["chunked loss"] == "fits"
     lean = question.changed(loss_kernel="chunked")
-    assert "loss in chunks" not in {one.what for one in collect_remedies(lean, calibration)}
+    assert "chunked loss" not in {one.what for one in collect_remedies(lean, calibration)}
 
 
 def test_each_remedy_is_judged_as_the_changed_question_is(
@@ -119,7 +120,7 @@ def test_a_switch_costs_what_the_formulas_say(ask: Ask, calibration: Calibration
     assert off.peak_change_bytes > 10 * GIB
     assert off.time_ratio is not None
     assert 0.6 < off.time_ratio < 0.9
-    bits = [switches[f"base of {n} bits"].peak_change_bytes for n in (4, 8)]
+    bits = [switches[f"{n}-bit base"].peak_change_bytes for n in (4, 8)]
     assert bits[0] < bits[1] < 0
     assert switches["batch 2"].peak_change_bytes < 0 < switches["batch 8"].peak_change_bytes
     assert "checkpointing on" not in switches

@@ -74,8 +74,8 @@ def test_an_oom_of_no_more_decides_where_all_that_matters_is_stated(
     assert failed.source_id == "llama2-lora-3090"
     assert found.nearest_oom.differences == ()
     assert found.reasons[0] == (
-        f"observation {failed.observation_id} (llama2-lora-3090) of no more than this ran out of "
-        "memory on a card of no less"
+        f"observation {failed.observation_id} (llama2-lora-3090), which asked for no more, ran out "
+        "of memory on a card with at least as much"
     )
 
 
@@ -109,14 +109,14 @@ def test_a_run_of_no_less_decides_on_a_card_of_no_less(
     found = answer(same, calibration)
     assert found.verdict == "fits"
     assert found.reasons[0] == (
-        f"observation {ran.observation_id} (llama2-lora-3090) of no less than this ran on a card "
-        "with no more memory"
+        f"observation {ran.observation_id} (llama2-lora-3090), which asked for no less, ran on a "
+        "card with no more memory"
     )
     assert answer(same.changed(micro_batch_size=2), calibration).verdict == "fits"
     smaller = next(card for card in cards if card.gpu_id == "rtx-4060-ti-16gb")
     for other in ({"micro_batch_size": 4}, {"gpu": smaller}, {"gradient_checkpointing": None}):
         reasons = answer(same.changed(**other), calibration).reasons
-        assert not any("of no less than this ran" in why for why in reasons)
+        assert not any("which asked for no less, ran" in why for why in reasons)
 
 
 @pytest.mark.parametrize("setting", ["seq_len", "micro_batch_size"])
@@ -185,8 +185,8 @@ def test_a_model_never_seen_gets_an_interval_and_reasons(
     assert figure.high / figure.value > 1.15
     assert found.verdict is None
     assert found.reasons[1] in (
-        "no observation is near, so the interval is that of a stack never measured",
-        "a stack that is named (--stack) would narrow it",
+        "no observation is near, so the interval is that of software never measured",
+        "naming the software (--stack) would narrow it",
     )
     assert found.assumptions
     assert [card.gpu.memory_bytes for card in found.cards] == sorted(

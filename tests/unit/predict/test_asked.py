@@ -87,7 +87,7 @@ def test_what_a_config_leaves_to_its_family_is_told(catalogue: Catalogue, tmp_pa
     unstated, stored = question.model.taken
     assert unstated == (
         "does not state its intermediate_size 22016, vocab_size 151936, num_attention_heads 32: "
-        "taken from transformers' class of qwen3"
+        "taken from transformers' class for qwen3"
     )
     assert stored.startswith("its weights are stored in 4 bits (quantization_config)")
     assert all(f"{tmp_path}: {taken}" in check_question(question) for taken in (unstated, stored))
@@ -97,7 +97,7 @@ def test_what_figures_by_hand_leave_open_is_told(catalogue: Catalogue) -> None:
     asked = ask(params="2.1B", layers=30)
     question = build_question(asked, catalogue)
     (taken,) = question.model.taken
-    assert taken.startswith("a width of 2,304 (--hidden): taken as llama's")
+    assert taken.startswith("a hidden size of 2,304 is assumed, as in llama; give --hidden")
     assert "vocab_size" in open_settings(question)
     stated = build_question(replace(asked, hidden=2304, vocab=151_936), catalogue)
     assert stated.model.taken == ()

@@ -81,7 +81,7 @@ def test_a_users_own_run_counts_at_once(tmp_path: Path, ask: Ask, calibration: C
     assert found.prediction.figure.value == pytest.approx(measured, rel=0.1)
     assert found.prediction.figure.low < measured < found.prediction.figure.high
     assert found.nearest[0].observation.observation_id in own.newer
-    assert "one run of yours, newer than the calibration, counted as evidence" in found.reasons
+    assert "evidence newer than the calibration: one run of yours" in found.reasons
     recalibrate(opened)
     fitted = read_calibration(opened)
     assert (fitted.newer, fitted.own_ids) == (frozenset(), own.own_ids)

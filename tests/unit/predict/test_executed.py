@@ -56,12 +56,12 @@ def test_the_verdict_follows_it_and_sizes_are_no_less_than_what_fits(
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"stack": None}, "no software is stated; --stack transformers is the Trainer's"),
-        ({"stack": "swift-benchmark"}, "swift-benchmark is not the Trainer's; --stack"),
+        ({"stack": None}, "no software is stated; give --stack transformers for the Trainer"),
+        ({"stack": "swift-benchmark"}, "swift-benchmark is not the Trainer; give --stack"),
         ({"gradient_checkpointing": None}, "state --checkpointing or --no-checkpointing"),
         ({"param_dtype": None, "lora_rank": None}, "state --param-dtype, --lora-rank and"),
-        ({"attention": "eager"}, "a dry run of eager attention was 24 % too low beside a card"),
-        ({"n_gpus": 2}, "dry runs of several devices were not compared"),
+        ({"attention": "eager"}, "a dry run of eager attention was 24 % below a card"),
+        ({"n_gpus": 2}, "dry runs of several devices were not compared with cards"),
     ],
 )
 def test_any_other_question_has_the_wide_interval_and_is_told_why(

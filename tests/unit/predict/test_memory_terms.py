@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from registry.predict.formula.activations import layer_activation_bytes
-from registry.predict.formula.adapters import adapter_inputs, adapter_params
+from registry.predict.formula.adapters import adapter_params, target_widths, used
 from registry.predict.formula.peak_memory import Term, memory_terms
 from registry.predict.formula.state import weight_bytes
 from registry.predict.question import Question
@@ -455,7 +455,7 @@ def test_active_parameters_say_what_shared_experts_add() -> None:
 def test_each_expert_has_its_adapter_and_a_token_meets_the_chosen_ones() -> None:
     mixture = replace(TINY, n_experts=8, n_experts_active=2)
     assert adapter_params(mixture, 2, ("up_proj",)) == 3 * 8 * 2 * (8 + 20)
-    assert adapter_inputs(mixture, ("up_proj",)) == 2 * 8
+    assert used(mixture, "up_proj") == 2
 
 
 #: Queries of width 12, keys and values of width 6: no module is as wide as the model on both sides.
@@ -475,7 +475,7 @@ WIDE_HEADS = replace(TINY, head_dim=6)
 )  # fmt: skip
 def test_an_adapter_is_two_matrices_of_its_rank(target: str, inputs: int, outputs: int) -> None:
     assert adapter_params(WIDE_HEADS, 2, (target,)) == 3 * 2 * (inputs + outputs)
-    assert adapter_inputs(WIDE_HEADS, (target,)) == inputs
+    assert [widths[1:] for widths in target_widths(WIDE_HEADS, (target,))] == [(inputs, outputs)]
 
 
 def test_groups_of_targets_count_each_module_once() -> None:

@@ -37,9 +37,9 @@ def test_experts_are_most_of_a_mixture(ask: Ask, model: str) -> None:
 def test_a_quantized_mixture_warns_of_what_its_experts_may_take(ask: Ask) -> None:
     question = ask("mixtral-8x7b", quant_bits=4)
     expected = (
-        "the experts of mixtral-8x7b are taken as quantized; bitsandbytes does not quantize those "
-        "that transformers 5 fuses, which then take 168 GiB, cast to fp32 by PEFT's preparation: "
-        "ask with --no-quantized-experts"
+        "the experts of mixtral-8x7b are assumed to be quantized; bitsandbytes does not quantize "
+        "those that transformers 5 fuses, which then take 168 GiB, cast to fp32 by PEFT's "
+        "preparation: for that case, ask with --no-quantized-experts"
     )
     assert expected in check_question(question)
     for stated in (True, False):

@@ -113,7 +113,7 @@ def test_zero_spreads_over_the_ranks_that_are_left() -> None:
 @pytest.mark.parametrize(
     ("stated", "words"),
     [
-        ({"method": "lora"}, "tensor_parallel 2 with method lora: no measured run checks"),
+        ({"method": "lora"}, "tensor_parallel 2 with method lora: no measured run verifies"),
         ({"sharding": "fsdp"}, "tensor_parallel 2 with sharding fsdp"),
         ({"offload": "optimizer"}, "tensor_parallel 2 with offload optimizer"),
         ({"n_gpus": 3}, "found 3 devices; expected a multiple of 2; ask with --gpus 2"),

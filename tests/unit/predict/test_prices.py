@@ -62,12 +62,12 @@ def test_files_of_prices_are_read(
     ("name", "text", "message"),
     [
         ("p.csv", "l4\n", "line 1: found ['l4']; expected CSV with lines such as a100-80gb,1.8"),
-        ("p.csv", "l4,cheap\n", "line 1: found 'cheap'; expected USD of a card and hour"),
-        ("p.csv", "l4,nan\n", "line 1: found 'nan'; expected USD of a card and hour"),
+        ("p.csv", "l4,cheap\n", "line 1: found 'cheap'; expected USD per card and hour"),
+        ("p.csv", "l4,nan\n", "line 1: found 'nan'; expected USD per card and hour"),
         ("p.csv", "l5,1\n", "unknown gpu 'l5'"),
         ("p.yaml", "- l4\n", "found no prices by card; expected CSV with lines"),
         ("p.yaml", "l4: [\n", "found no YAML ("),
-        ("p.yaml", "l4: [1]\n", "p.yaml, l4: found [1]; expected USD of a card and hour"),
+        ("p.yaml", "l4: [1]\n", "p.yaml, l4: found [1]; expected USD per card and hour"),
     ],
 )
 def test_a_file_that_is_no_list_of_prices_is_refused(

@@ -16,7 +16,7 @@ from registry.predict.architecture import (
     architecture_of,
     gpu_of,
 )
-from registry.predict.formula.adapters import adapter_inputs
+from registry.predict.formula.adapters import target_widths
 from registry.predict.formula.peak_memory import memory_terms, total
 from registry.predict.question import Question, check_question
 
@@ -87,8 +87,8 @@ def test_what_a_card_cannot_do_is_warned_of(ask: Ask, gpu: str, n_warnings: int)
 
 def test_a_mixture_of_experts_and_lonely_sharding_are_warned_of(ask: Ask) -> None:
     assert check_question(ask("mixtral-8x7b", sharding="zero3")) == [
-        "mixtral-8x7b is a mixture of experts: what its routing needs is not in the formula",
-        "sharding zero3 on one GPU spreads nothing",
+        "mixtral-8x7b is a mixture of experts: the formula leaves out what its routing needs",
+        "sharding zero3 has no effect on one GPU",
     ]
 
 
@@ -108,7 +108,7 @@ def test_adapters_of_rank_8_count_as_the_benchmark_prints(
 
 def test_c_proj_names_two_modules_of_qwen(ask: Ask) -> None:
     model = ask("qwen-7b").model
-    assert adapter_inputs(model, ("c_proj",)) == 4096 + 11008
+    assert [inner for _, inner, _ in target_widths(model, ("c_proj",))] == [4096, 11008]
 
 
 def test_a_config_counts_its_parameters() -> None:
@@ -177,7 +177,7 @@ def test_a_family_that_nobody_knows_is_refused_by_name(
         architecture_from_config(NEWCOMER)
     assert str(caught.value) == (
         "config.json: found model_type 'newcomer', in a layout whose parameters cannot be counted; "
-        f"expected a family that is known; {way_out}"
+        f"expected a known family; {way_out}"
     )
 
 
@@ -198,8 +198,8 @@ def test_an_encoder_decoder_is_refused() -> None:
     with pytest.raises(QuestionError) as caught:
         architecture_from_config(config, "t5-small")
     assert str(caught.value) == (
-        "model 't5-small': found an encoder-decoder (t5); predictions are made for models of one "
-        "stack of layers"
+        "model 't5-small': found an encoder-decoder (t5); predictions are made for models with a "
+        "single stack of layers"
     )
 
 

@@ -36,7 +36,7 @@ from registry.site.page import build_assets, format_page, format_single_page
 from registry.site.pictures import KINDS, build_pictures
 from registry.site.serve import build_server
 from registry.site.tables import collect_shards, format_parquet, read_rows, read_sources
-from registry.site.vendored import SCRIPTS, hash_text, read_script, read_vendored
+from registry.site.vendored import SCRIPTS, hash_text, read_script
 from registry.store.folder import create_registry, find_registry
 from registry.store.snapshot import load_catalogue
 
@@ -54,7 +54,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Registry:
 
 
 def test_vendored_files_are_those_that_were_fetched() -> None:
-    vendored = read_vendored()
+    vendored = json.loads(read_script("vendored.json"))
     assert set(vendored["files"]) == {*SCRIPTS, "LICENSES.txt"}
     for name, digest in vendored["files"].items():
         assert hash_text(read_script(name)) == digest, f"{name}: python -m registry.site.vendored"

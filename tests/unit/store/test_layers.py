@@ -8,10 +8,12 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.parquet as pq
 import pytest
 
 from registry.api import Registry
-from registry.errors import StoreError
+from registry.errors import StoreError, SubmissionError
+from registry.store import curated as curated_module
 from registry.store import read as read_module
 from registry.store.build import build_tables, check_tables
 from registry.store.check import check_registry
@@ -149,8 +151,43 @@ def test_a_checkout_answers_from_sources_that_are_not_built_yet(
     assert check_registry(Location(records)).hints == ()
 
 
+def test_a_document_that_the_tables_know_to_be_valid_and_new_reads_no_source(
+    own: Registry, records: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_source(records.path, 2)
+    listed: list[str] = []
+    list_files = curated_module._list_files
+
+    def listing(folder: Path | str) -> list[tuple[str, int, int]]:
+        listed.append(str(folder))
+        return list_files(folder)
+
+    monkeypatch.setattr(curated_module, "_list_files", listing)
+    own.add(build_document(5))
+    assert listed == []
+    with pytest.raises(SubmissionError):  # the sources might know what it lacks
+        own.add({**build_document(6), "observations": 6})
+    assert listed != []
+
+
+@pytest.mark.parametrize("change", [change_source, remove_source])
+def test_a_document_that_the_sources_no_longer_hold_is_new(
+    own: Registry, records: Folder, change: Callable[[Folder], None]
+) -> None:
+    document = build_document(1, source_id="src-1")
+    assert not own.add(document).is_new
+    change(records)
+    assert own.add(document).is_new
+    assert count_runs(own.location)["run-1"] == 1
+
+
 def test_building_twice_changes_nothing(records: Folder) -> None:
     assert build_tables(records.path).changed == ()
+
+
+def test_a_table_without_rows_has_a_file_with_its_columns(records: Folder) -> None:
+    retractions = pq.read_table(records.tables / "retractions.parquet")
+    assert (retractions.num_rows, "reason" in retractions.column_names) == (0, True)
 
 
 @pytest.mark.parametrize("name", ["observations.parquet", "observations.ids", "manifest.json"])

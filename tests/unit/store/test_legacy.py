@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from registry.errors import StoreError
+from registry.store import legacy as legacy_module
 from registry.store.curated import read_curated
+from registry.store.derive_tables import Document, derive_tables
 from registry.store.legacy import has_legacy_parts, legacy_files, read_legacy, without_curated
 from registry.submission.identity import canonical_json, document_id
 from registry.tables.curated import read_source_documents
@@ -120,3 +122,22 @@ def test_what_the_curated_records_hold_is_not_taken_for_ones_own(records: Folder
     names = [document.plain["source"]["source_id"] for document in documents]
     assert names == ["src-0", "src-1", "src-2"]
     assert list(without_curated(curated, documents)) == documents[2:]
+
+
+def test_a_run_that_the_curated_records_have_under_another_source_is_not_ones_own(
+    records: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    curated = read_curated(records)
+    today = list(read_source_documents(records.path, curated.catalogue))[1]
+    text = canonical_json(
+        {**today.plain, "source": {**today.plain["source"], "source_id": "run-1"}}
+    )
+    before = Document(document_id(text), text, json.loads(text))
+    assert list(without_curated(curated, [before])) == [before]
+    (old,), (new,) = (
+        [row["observation_id"] for row in derive_tables([one])["observations"]]
+        for one in (before, today)
+    )
+    (records.path / "ids.csv").write_text(f"old_id,new_id\n{old},{new}\n", encoding="utf-8")
+    monkeypatch.setattr(legacy_module, "curated_dir", lambda: records.path)
+    assert list(without_curated(curated, [before])) == []

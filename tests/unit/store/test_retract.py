@@ -69,7 +69,7 @@ def test_an_id_that_means_none_or_several_is_refused(folded: Registry, prefix: s
     with pytest.raises(StoreError) as caught:
         folded.retract(prefix, reason=REASON)
     assert str(caught.value) == (
-        f"{prefix}: {n_found} observation ids begin like this; expected one; list them with "
+        f"{prefix}: {n_found} observation ids start with this; expected one; list them with "
         "`registry ls`"
     )
 

@@ -170,7 +170,7 @@ def test_no_metric_takes_a_text_without_a_figure(metric: str) -> None:
             {"model_id": "tiny", "n_layers": 3},
             (
                 "models[1]: 'tiny' is known already, with n_layers = 2; found 3; leave the "
-                "description out, or give what you mean an id of its own"
+                "description out, or give it a different id"
             ),
         ),
         (
@@ -178,7 +178,7 @@ def test_no_metric_takes_a_text_without_a_figure(metric: str) -> None:
             {"gpu_id": "gpu-a", "memory_bytes": 1},
             (
                 "gpus[1]: 'gpu-a' is known already, with memory_bytes = 25769803776; found 1; "
-                "leave the description out, or give what you mean an id of its own"
+                "leave the description out, or give it a different id"
             ),
         ),
     ],

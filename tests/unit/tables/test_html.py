@@ -173,10 +173,9 @@ def test_a_ragged_row_is_fitted_to_the_header_and_that_is_noted(
     assert (texts(table), table.notes) == ([cells], (note,))
 
 
-def test_blank_rows_are_skipped_and_counted() -> None:
+def test_blank_rows_are_skipped() -> None:
     table = read("<table><tr></tr><tr><td>a<td>b<tr><td colspan=2><tr><td>1<td>2</table>")
     assert texts(table) == [["1", "2"]]
-    assert table.n_blank_rows == 2
 
 
 def test_a_row_whose_cells_all_come_from_above_is_blank_where_none_is_written() -> None:

@@ -96,10 +96,9 @@ def test_markup_is_no_part_of_a_columns_name() -> None:
     assert table.header[0][0] == "**Model**"
 
 
-def test_blank_separator_rows_are_skipped_and_counted() -> None:
+def test_blank_separator_rows_are_skipped() -> None:
     (table,) = read(TABLE + "| | |\n| 3 | 4 |\n")
     assert texts(table) == [["1", "2"], ["3", "4"]]
-    assert table.n_blank_rows == 1
 
 
 def test_a_repeated_leaf_name_gets_its_occurrence_and_a_blank_one_its_place() -> None:

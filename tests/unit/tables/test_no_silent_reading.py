@@ -83,7 +83,7 @@ def test_rows_that_differ_in_a_column_not_read_are_two_runs_and_listed(importer:
     assert [o["run_id"] for o in result.submission["observations"]] == ["1", "2"]
     assert result.notes == (
         (
-            "table 1, row 1 and table 1, row 2 say the same and differ in 'seed': kept as two "
+            "table 1, row 1 and table 1, row 2 say the same but differ in 'seed': kept as two "
             "observations; if they are one run, name the column under `unite`, with the reason"
         ),
     )
@@ -112,7 +112,7 @@ def test_rows_of_equal_settings_that_only_an_unread_text_tells_apart_are_told(
         "table 1: not read: 'how', 'seed'",
         (
             "3 observations, table 1, row 1 to table 1, row 3, are recorded as runs of the same "
-            "settings; they differ in 'how', not read: map what tells them apart"
+            "settings; they differ in 'how', not read: map the column that distinguishes them"
         ),
     )
 
@@ -151,8 +151,8 @@ def test_a_failure_in_a_column_not_read_is_told_by_row(
     told = [note for note in result.notes if "did not fail" in note]
     assert told == [
         (
-            "table 1, row 2: recorded as a run that did not fail; 'note', not read, says "
-            f"{text!r}: say under `values` of the column what it means (`outcome: oom`)"
+            "table 1, row 2: recorded as a run that did not fail, but 'note', which is not "
+            f"read, says {text!r}: say under `values` of the column what it means (`outcome: oom`)"
         )
     ]
 
@@ -219,7 +219,7 @@ def test_a_footnote_mark_without_a_meaning_is_told(importer: Importer) -> None:
     assert result.notes == (
         (
             "table 1, row 1, column 'mem': the mapping gives the footnote mark '*' no meaning; the "
-            "figure is taken without it; name it under `footnotes`"
+            "figure is read without it; add it under `footnotes`"
         ),
     )
 

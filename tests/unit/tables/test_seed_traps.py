@@ -7,43 +7,10 @@ from typing import Any
 
 import pytest
 
-Observation = dict[str, Any]
-Seeds = dict[str, list[Observation]]
+from tests.unit.tables.seeds import Seeds, cited, figure, select, the
 
 QWEN, LLAMA = "qwen-finetune-profile", "llama2-lora-3090"
 SWIFT, THROUGHPUT = "swift-benchmark", "llm-train-throughput"
-
-
-def select(observations: list[Observation], **wanted: Any) -> list[Observation]:
-    """Return observations whose configuration holds these values; None is not stated."""
-    return [
-        observation
-        for observation in observations
-        if all(observation["configuration"].get(name) == value for name, value in wanted.items())
-    ]
-
-
-def the(observations: list[Observation], **wanted: Any) -> Observation:
-    (found,) = select(observations, **wanted)
-    return found
-
-
-def cited(observations: list[Observation], locator: str) -> list[Observation]:
-    return [
-        observation
-        for observation in observations
-        if locator in {citation["locator"] for citation in observation["citations"]}
-    ]
-
-
-def figure(observation: Observation, metric: str, **wanted: Any) -> dict[str, Any]:
-    (found,) = (
-        measurement
-        for measurement in observation["measurements"]
-        if measurement["metric"] == metric
-        and all(measurement.get(name) == value for name, value in wanted.items())
-    )
-    return dict(found)
 
 
 @pytest.mark.parametrize(

@@ -46,22 +46,22 @@ def test_words_in_the_place_of_figures(text: str, kind: str, outcome: str | None
 
 
 @pytest.mark.parametrize(
-    ("raw", "text", "is_bold", "has_footnote"),
+    ("raw", "text", "is_bold", "footnote"),
     [
-        ("**4440***", "4440", True, True),
-        ("**A800**", "A800", True, False),
-        ("31.2*", "31.2", False, True),
-        ("35.65GiB*2", "35.65GiB*2", False, False),
-        (r"8\*64GB", r"8\*64GB", False, False),
-        (" 5 ", "5", False, False),
+        ("**4440***", "4440", True, "*"),
+        ("**A800**", "A800", True, None),
+        ("31.2*", "31.2", False, "*"),
+        ("35.65GiB*2", "35.65GiB*2", False, None),
+        (r"8\*64GB", r"8\*64GB", False, None),
+        (" 5 ", "5", False, None),
     ],
 )
 def test_marks_are_taken_off_and_reported(
-    raw: str, text: str, *, is_bold: bool, has_footnote: bool
+    raw: str, text: str, footnote: str | None, *, is_bold: bool
 ) -> None:
     marked = strip_markup(raw)
     assert (marked.raw, marked.text) == (raw, text)
-    assert (marked.is_bold, marked.has_footnote) == (is_bold, has_footnote)
+    assert (marked.is_bold, marked.footnote) == (is_bold, footnote)
 
 
 @pytest.mark.parametrize(
@@ -118,5 +118,5 @@ def test_a_cell_that_is_bold_in_part_is_not_bold() -> None:
 
 
 def test_a_footnote_mark_is_looked_for_in_cells_of_up_to_200_characters() -> None:
-    assert strip_markup("1" * 199 + "*").has_footnote
-    assert not strip_markup("1" * 200 + "*").has_footnote
+    assert strip_markup("1" * 199 + "*").footnote == "*"
+    assert strip_markup("1" * 200 + "*").footnote is None

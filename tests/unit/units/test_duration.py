@@ -42,7 +42,7 @@ def test_durations_are_read_in_seconds(text: str, seconds: float, reading: str) 
     quantity = parse_duration(text, where=PLACE)
     assert (quantity.value, quantity.reading, quantity.unit) == (seconds, reading, "second")
     assert quantity.raw == text
-    assert quantity.is_certain
+    assert quantity.low == quantity.value == quantity.high
 
 
 def test_a_dot_is_a_colon_only_when_the_mapping_says_so() -> None:

@@ -46,13 +46,12 @@ def test_a_decimal_label_is_bounded_by_its_binary_reading() -> None:
     assert quantity.reading == "GB"
     assert quantity.low == quantity.value == 15_810_000_000
     assert quantity.high == round(Fraction("15.81") * GIB)
-    assert not quantity.is_certain
 
 
 @pytest.mark.parametrize(("text", "capacity_gib"), [("162.0G", 160), ("24.56GB", 24)])
 def test_a_reading_above_the_cards_is_excluded(text: str, capacity_gib: int) -> None:
     quantity = parse_memory(text, where=PLACE, capacity_bytes=capacity_gib * GIB)
-    assert quantity.is_certain
+    assert quantity.low == quantity.value == quantity.high
     assert quantity.reading == "GB"
 
 
@@ -91,7 +90,8 @@ def test_an_explicit_binary_unit_needs_no_mapping() -> None:
     quantity = parse_memory(
         "20822MiB", where=PLACE, default_unit="MB", read_as="MiB", reason="other cells say MiB"
     )
-    assert (quantity.reading, quantity.reason, quantity.is_certain) == ("MiB", None, True)
+    assert (quantity.reading, quantity.reason) == ("MiB", None)
+    assert quantity.low == quantity.value == quantity.high
 
 
 def test_a_plus_makes_a_lower_bound() -> None:

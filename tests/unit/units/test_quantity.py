@@ -93,13 +93,6 @@ def test_what_is_written_does_not_make_two_of_one_quantity() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "certain"), [({}, True), ({"low": 4}, False), ({"high": 6}, False)]
-)
-def test_a_quantity_with_one_reading_is_certain(changes: dict[str, Any], certain: bool) -> None:  # noqa: FBT001 - a case
-    assert replace(parse_count("5", where=PLACE), **changes).is_certain is certain
-
-
-@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"low": 6}, "no quantity: value 5, low 6"),

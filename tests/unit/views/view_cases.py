@@ -49,6 +49,7 @@ _RUN_COLUMNS = (
     "inferences",
     "citations",
     "environment",
+    "samples",
 )
 
 

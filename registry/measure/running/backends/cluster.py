@@ -347,8 +347,8 @@ class Cluster:
         said = f"{self._engine.name} ({fate.said})"
         seconds = job.finished.seconds if job.finished else job.seconds()
         if not job.read_node():
-            why = f"; see in {fate.output} what its job said, and mend that" if fate.output else ""
-            job.trouble = f"it never began: {said}{why}; run the same plan again to submit it anew"
+            why = f"; see what its job said in {fate.output}, and fix that" if fate.output else ""
+            job.trouble = f"it never began: {said}{why}; run the same plan again to resubmit it"
         elif fate.out_of_memory:
             job.finished = Finished(-signal.SIGKILL, seconds, kernel_oom_kills=1)
         else:

@@ -123,7 +123,7 @@ class Slurm:
             if not isinstance(error, RuntimeError | OSError):
                 raise
             raise SourceError(
-                f"slurm: sbatch refused the job: {shorten(str(error).strip())}; mend the plan, or "
+                f"slurm: sbatch refused the job: {shorten(str(error).strip())}; fix the plan, or "
                 "give --partition, --cpus or --sbatch NAME=VALUE as the cluster wants them"
             ) from None
         self._states |= dict.fromkeys(ids, ("PENDING", 0))
@@ -210,7 +210,7 @@ def require_submitit() -> None:
     if missing:
         raise SourceError(
             f"slurm: found no {', '.join(missing)} on PATH; expected the commands of a Slurm "
-            "cluster; call this on a machine that submits jobs, such as its login node"
+            "cluster; run this on a machine that submits jobs, such as its login node"
         )
 
 

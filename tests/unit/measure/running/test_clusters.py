@@ -157,8 +157,8 @@ def test_a_job_that_never_began_has_no_record_and_its_trial_is_left(tmp_path: Pa
     assert rows == []
     (said,) = sweep.not_begun
     assert said == (
-        "m lora 8: it never began: engine (before: CANCELLED); run the same plan again to submit "
-        "it anew"
+        "m lora 8: it never began: engine (before: CANCELLED); run the same plan again to resubmit "
+        "it"
     )
     assert len(sweep.left) == 1
 
@@ -168,8 +168,8 @@ def test_of_a_job_that_ended_before_its_trial_began_the_output_is_named(tmp_path
     sweep, _ = sweep_of(tmp_path, Engine([None], [fate]))
     (said,) = sweep.not_begun
     assert said == (
-        "m lora 8: it never began: engine (before: FAILED); see in runs/slurm/7 what its job said, "
-        "and mend that; run the same plan again to submit it anew"
+        "m lora 8: it never began: engine (before: FAILED); see what its job said in runs/slurm/7, "
+        "and fix that; run the same plan again to resubmit it"
     )
 
 
@@ -242,7 +242,7 @@ def test_of_two_calls_at_once_the_second_is_refused_and_nothing_runs_twice(tmp_p
 
     class First(Engine):
         def find_fates(self, jobs: Sequence[ClusterJob]) -> dict[str, Fate]:
-            with pytest.raises(SourceError, match="found 2 of 2 trials in the hands of another"):
+            with pytest.raises(SourceError, match="found 2 of 2 trials held by another"):
                 sweep_of(tmp_path, second, 2)
             return super().find_fates(jobs)
 
@@ -261,7 +261,7 @@ def test_a_call_that_was_taken_for_dead_records_nothing_and_leaves_the_jobs(tmp_
             return {}  # the second one is under way
 
     engine = Suspended([OK, None])
-    with pytest.raises(SourceError, match="another call runs these trials now"):
+    with pytest.raises(SourceError, match="another call is running these trials now"):
         sweep_of(tmp_path, engine, 2)
     assert engine.cancelled == []
     assert len(list(tmp_path.rglob(CLAIM_NAME))) == 2

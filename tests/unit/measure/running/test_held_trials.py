@@ -38,9 +38,9 @@ def test_a_trial_in_other_hands_is_refused_with_whose_they_are(tmp_path: Path) -
     with hold_trials(tmp_path, ["a", "b"]), pytest.raises(SourceError) as refused:
         hold_trials(tmp_path, ["b", "c", "d"]).__enter__()
     assert str(refused.value) == (
-        f"sweep: found 1 of 3 trials in the hands of another call (process {os.getpid()} on "
+        f"sweep: found 1 of 3 trials held by another call (process {os.getpid()} on "
         f"{socket.gethostname()}); expected one call at a time; wait until that one has ended, or "
-        "end it: what it records is not run again"
+        "end it: what it has recorded is not run again"
     )
 
 
@@ -86,7 +86,9 @@ def test_a_call_on_another_machine_lives_as_long_as_it_renews_its_word(
         long_ago = time.time() - held_trials.SILENT_SECONDS - 1
         os.utime(first.path, (long_ago, long_ago))
         with hold_trials(tmp_path, ["a"]):
-            with pytest.raises(SourceError, match="sweep: another call runs these trials now"):
+            with pytest.raises(
+                SourceError, match="sweep: another call is running these trials now"
+            ):
                 first.require()
             assert first.lost
 

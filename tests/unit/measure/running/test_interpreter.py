@@ -86,15 +86,16 @@ def test_an_interpreter_without_the_registry_is_told_how_to_get_it(stand_in: Sta
     with pytest.raises(SourceError) as caught:
         probe_interpreter(python)
     assert str(caught.value).startswith(
-        f"{python}: cannot load this registry (No module named 'registry'); expected it installed "
-        "there too, without its extras, which would change what is compared; install it with: "
+        f"{python}: cannot load this registry (No module named 'registry'); expected it to be "
+        "installed there too, without its extras, which would change what is compared; install it "
+        "with: "
         f"{python} -m pip install "
     )
 
 
 @pytest.mark.parametrize("script", ["true", "echo 7", "echo {}", "kill -9 $$"])
 def test_what_says_something_else_is_no_interpreter(stand_in: Stand, script: str) -> None:
-    with pytest.raises(SourceError, match=r"does not answer as Python does \("):
+    with pytest.raises(SourceError, match=r"does not respond as Python does \("):
         probe_interpreter(stand_in(script))
 
 

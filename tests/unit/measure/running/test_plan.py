@@ -159,7 +159,7 @@ CATALOGUE = Catalogue(
         (
             {"model": "qwen-x", "weights": "pretrained"},
             (
-                r"p: model 'qwen-x': the catalogue knows no hub name of it; expected one for "
+                r"p: model 'qwen-x': the catalogue has no hub name for it; expected one for "
                 r"pretrained weights; use weights = 'random', or name the repository"
             ),
         ),
@@ -361,8 +361,8 @@ def test_a_data_set_that_is_named_holds_for_all_trials(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as caught:
         read_plan(stated, dataset=data)
     assert str(caught.value) == (
-        f"{stated}: include[0].dataset: found 'x' beside the one named for all trials; expected "
-        "one of the two; remove it from the plan"
+        f"{stated}: include[0].dataset: found 'x' as well as the one named for all trials; "
+        "expected one of the two; remove it from the plan"
     )
 
 

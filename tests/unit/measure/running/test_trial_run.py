@@ -400,8 +400,8 @@ def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(tmp_path: Path, fake_python: 
     assert sweep.interrupted
     assert len(added) == 1
     assert sweep.way_on == (
-        "interrupted after 1 of 3 trials; their results are kept; run the same plan again to go on "
-        "with the others"
+        "interrupted after 1 of 3 trials; their results are kept; run the same plan again to "
+        "continue with the others"
     )
     assert jobs_of(tmp_path) == []
 

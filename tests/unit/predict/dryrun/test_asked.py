@@ -69,5 +69,5 @@ def test_virtual_tokens_reach_peft() -> None:
 def test_what_is_not_executed_is_refused_by_name(stated: dict[str, Any], named: str) -> None:
     with pytest.raises(QuestionError) as caught:
         job_of(Question(**{"model": TINY, **stated}), "tiny")
-    expected = f"dry run: {named} is not executed; ask without it, which takes the formula"
+    expected = f"dry run: {named} is not executed; ask without it to use the formula"
     assert str(caught.value) == expected

@@ -15,7 +15,7 @@ from registry.predict.dryrun import DryRunError, Recipe, child, dry_run, require
 from registry.predict.dryrun.__main__ import main
 
 CONFIG = {"kind": "config", "config": {"model_type": "llama"}}
-WAY_OUT = "pip install 'peft-registry[train]', or ask without it, which takes the formula"
+WAY_OUT = "pip install 'peft-registry[train]', or ask without it to use the formula"
 TORCH_MISSING = f"dry run: torch is not installed: {WAY_OUT}"
 
 
@@ -95,7 +95,7 @@ def test_dora_on_quantized_weights_is_refused() -> None:
     assert requirements.check_settings(settings) == [
         (
             "method 'dora' with quantization 'nf4': PEFT reads the unpacked weights, which a dry "
-            "run has not; expected quantization 'none'; use the formula"
+            "run does not have; expected quantization 'none'; use the formula"
         )
     ]
 
