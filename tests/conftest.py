@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from registry.sources.pages import write_pages
+from registry.store.build import build_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,3 +54,17 @@ def _signals_end_processes() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(scope="session")
+def few_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return curated records of three sources, built once: all of them take long."""
+    folder = tmp_path_factory.mktemp("few") / "records"
+    records = Path(__file__).parents[1] / "records"
+    shutil.copytree(records / "catalogue", folder / "catalogue")
+    (folder / "tables").mkdir()
+    for name in ("llama2-lora-3090", "qwen-finetune-profile", "swift-benchmark"):
+        shutil.copytree(records / "sources" / name, folder / "sources" / name)
+    build_tables(folder)
+    write_pages(folder)
+    return folder

@@ -72,10 +72,11 @@ def build(kind: str, rows: Sequence[Row] | None, options: ChartOptions) -> Any:
         chart = alt.layer(*layers).facet(facet=panel, data=data, columns=layout.columns)
     else:
         chart = alt.layer(*layers, data=data)
-    chart = drawn.transformed(chart, look).resolve_scale(**drawn.SCALES)
-    return chart.properties(title=_heading(kind, usable, look, options)).configure(
-        **_configured(look, options.width)
-    )
+    # Altair copies a chart for each transform that it is given: an empty one costs next to nothing
+    chart.transform = drawn.transformed(alt.Chart(), look).transform
+    heading = _heading(kind, usable, look, options)
+    configured = _configured(look, options.width)
+    return chart.resolve_scale(**drawn.SCALES).properties(title=heading).configure(**configured)
 
 
 def _configured(look: Look, width: int) -> dict[str, Any]:

@@ -17,8 +17,9 @@ STAMP: Final = re.compile(
     r"\[(?:INFO|WARNING)\|(?:[\w.]+:\d+\] )?(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)"
 )
 #: The totals that the Trainer prints at the end, beside a loss: some versions print a runtime at
-#: each step. transformers 5 prints texts of four digits.
-TOTALS: Final = re.compile(r"\{(?=.*'train_loss': ).*'train_runtime': '?\d")
+#: each step. transformers 5 prints texts of four digits. Tried at the first brace alone: at each of
+#: many, a line takes the square of its length.
+TOTALS: Final = re.compile(r"^[^{]*\{(?=.*'train_loss': ).*'train_runtime': '?\d")
 _NUMBER: Final = r"\d{1,15}\.?\d{0,30}(?:e[+-]?\d{1,3})?"
 _LOSS: Final = re.compile(rf"'loss': '?(?P<loss>{_NUMBER}).*'epoch': '?(?P<epoch>{_NUMBER})")
 _EVALUATION: Final = re.compile(rf"'eval_runtime': '?(?P<seconds>{_NUMBER})")

@@ -35,7 +35,7 @@ def _build_kind(kind: str, theme: str, methods: list[str]) -> dict[str, Any]:
     axes = product(known.get("x", (None,)), known.get("y", (None,)))
     return {
         ",".join(filter(None, (x, y))): _strip(
-            build_chart(kind, theme=theme, x=x, y=y, methods=methods).to_dict()
+            build_chart(kind, theme=theme, x=x, y=y, methods=methods).to_dict(validate=False)
         )
         for x, y in axes
     }

@@ -168,7 +168,7 @@ def _find_gaps(
 
 def _compare(registry: Registry, source_id: str) -> Iterator[str]:
     """Yield the measured peaks that lie outside of the interval of the shipped calibration."""
-    runs = [run for run in read_observations(registry) if run.source_id == source_id]
+    runs = read_observations(registry, source_id)
     measured = [run for run in runs if run.measured_memory]
     calibration = read_calibration()
     far = []

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from registry.api import Registry
-from registry.store.build import build_tables
 from registry.store.folder import create_registry, find_registry
 
 if TYPE_CHECKING:
@@ -112,19 +111,6 @@ def curated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     db.add({**document, "source": {"source_id": "older-runs"}})
     db.fold()
     return path
-
-
-@pytest.fixture(scope="session")
-def few_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return curated records of three sources, built once: a fit of all of them takes long."""
-    folder = tmp_path_factory.mktemp("few") / "records"
-    records = Path(__file__).parents[2] / "records"
-    shutil.copytree(records / "catalogue", folder / "catalogue")
-    (folder / "tables").mkdir()
-    for name in ("llama2-lora-3090", "qwen-finetune-profile", "swift-benchmark"):
-        shutil.copytree(records / "sources" / name, folder / "sources" / name)
-    build_tables(folder)
-    return folder
 
 
 @pytest.fixture

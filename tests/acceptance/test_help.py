@@ -46,14 +46,14 @@ def collect_examples() -> Iterator[tuple[str, str]]:
 EXAMPLES = list(collect_examples())
 
 
-#: Commands that fit all records again and again, which takes long: theirs are few.
-FITTING = ("calibrate", "evaluate")
+#: Commands that go through all records, which takes long: theirs are few.
+THOROUGH = ("build", "calibrate", "check", "evaluate", "site")
 
 
 @pytest.fixture
 def checkout(work: Path, name: str, few_records: Path) -> Path:
     """Return a copy of what a command's examples name, as it lies in a checkout."""
-    shutil.copytree(few_records if name in FITTING else CHECKOUT / "records", work / "records")
+    shutil.copytree(few_records if name in THOROUGH else CHECKOUT / "records", work / "records")
     shutil.copytree(CHECKOUT / "examples", work / "examples")
     shutil.copytree(CHECKOUT / "tests" / "examples", work / "tests" / "examples")
     run = CHECKOUT / "tests" / "fixtures" / "importers" / "hf_trainer"

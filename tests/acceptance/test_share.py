@@ -192,6 +192,12 @@ def test_what_others_published_is_not_given_as_ones_own(
         )
         assert "registry source new DOC" in done.stderr
     assert not list(work.glob("share-*"))
+
+
+def test_what_others_published_is_left_out_until_it_is_said_to_be_ones_own(
+    run: Run, work: Path, add_from: Callable[..., str]
+) -> None:
+    theirs = add_from(1, source_id="theirs", kind="log", publisher="hiyouga")
     ours = add_from(2)
     done = run("share", theirs, ours, *AUTHOR)
     assert done.returncode == 0, done.stderr

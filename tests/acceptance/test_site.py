@@ -56,10 +56,11 @@ def test_a_wrong_call_is_refused(
 
 
 def test_a_site_is_served_on_this_machine_until_interrupted(
-    command: Path, environment: dict[str, str], work: Path
+    command: Path, environment: dict[str, str], work: Path, few_records: Path
 ) -> None:
+    records = ("--registry", str(few_records))
     with subprocess.Popen(
-        [str(command), "site", "--serve", "--port", "0", "--fit-models", "0"],
+        [str(command), "site", "--serve", "--port", "0", "--fit-models", "0", *records],
         cwd=work,
         env=environment,
         stdout=subprocess.PIPE,

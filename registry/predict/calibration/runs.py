@@ -63,14 +63,17 @@ class ObservedRun:
         return self.outcome == "ok" and self.evidence == "measured" and self.seconds is not None
 
 
-def read_observations(registry: Registry) -> list[ObservedRun]:
+def read_observations(registry: Registry, source_id: str | None = None) -> list[ObservedRun]:
     """Return the runs of a registry that ended well or ran out of memory, in the order of ids.
 
-    Runs of models whose shape is not known are left out. Raises QueryError, StoreError.
+    Those of one source, where it is named. Runs of models whose shape is not known are left out.
+    Raises QueryError, StoreError.
     """
-    sql = read_runs_sql()
+    chosen = {} if source_id is None else {"source_id": source_id}
+    one = " where source_id = $source_id" if chosen else ""
+    runs = registry.query(f"from ({read_runs_sql()}){one} order by observation_id", **chosen)
     gpus = {row["gpu_id"]: row for row in registry.query("from gpus").rows()}
-    return collect_observations(registry.query(sql).rows(), gpus)
+    return collect_observations(runs.rows(), gpus)
 
 
 def read_runs_sql() -> str:

@@ -49,11 +49,13 @@ def test_writing_leaves_one_file(tmp_path: Path, calibration: Calibration) -> No
     assert text == format_calibration(parse_calibration(text)) == format_calibration(made)
 
 
-def test_a_users_own_run_counts_at_once(tmp_path: Path, ask: Ask, calibration: Calibration) -> None:
+def test_a_users_own_run_counts_at_once(
+    tmp_path: Path, few_records: Path, ask: Ask, calibration: Calibration
+) -> None:
     question = ask("llama-2-7b", "a100-80gb", seq_len=1024, micro_batch_size=2)
     before = answer(question, calibration).prediction.figure
     measured = round(1.5 * before.value)
-    opened = Registry(Location(Folder(tmp_path / "mine"), Folder(curated_dir())))
+    opened = Registry(Location(Folder(tmp_path / "mine"), Folder(few_records)))
     opened.add(
         {
             "source": {"source_id": "my-runs", "kind": "person"},

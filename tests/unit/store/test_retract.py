@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
@@ -23,7 +23,9 @@ from tests.unit.store.registries import (
     runs,
 )
 
-CHECKOUT = Path(__file__).parents[3]
+if TYPE_CHECKING:
+    from pathlib import Path
+
 REASON = "the card was shared"
 
 
@@ -138,10 +140,10 @@ def test_curated_observations_are_not_erased() -> None:
 
 
 def test_curated_observations_are_not_erased_before_they_are_in_the_tables(
-    tmp_path: Path,
+    tmp_path: Path, few_records: Path
 ) -> None:
     records = tmp_path / "records"
-    shutil.copytree(CHECKOUT / "records", records)
+    shutil.copytree(few_records, records)
     source = records / "sources" / "swift-benchmark"
     (source / "more.csv").write_text("a\n1\n", encoding="utf-8")
     own = create_registry(tmp_path / "own")

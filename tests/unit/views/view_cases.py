@@ -133,14 +133,15 @@ def list_ready(cases: Iterable[Case]) -> list[Case]:
 
 def hand_in(opened: Registry, cases: Iterable[Case], *, later: bool) -> None:
     """Add the first submission of each case, or those that come later."""
-    for case in cases:
-        first, *others = case.documents()
-        for document in others if later else [first]:
-            added = opened.add(document)
-            runs = [observation["run_id"] for observation in document["observations"]]
-            for run, identity in zip(runs, added.observation_ids, strict=True):
-                if run in case.retracted and not later:
-                    opened.retract(identity, reason="the case says so")
+    chosen = slice(1, None) if later else slice(1)
+    handed = [(case, document) for case in cases for document in [*case.documents()][chosen]]
+    for (case, document), added in zip(
+        handed, opened.add_many(document for _, document in handed), strict=True
+    ):
+        runs = [observation["run_id"] for observation in document["observations"]]
+        for run, identity in zip(runs, added.observation_ids, strict=True):
+            if run in case.retracted and not later:
+                opened.retract(identity, reason="the case says so")
 
 
 def take_route(opened: Registry, cases: Iterable[Case], route: str) -> None:
