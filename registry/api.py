@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from registry.store.add import add_submissions
 from registry.store.folder import Location, find_registry
 
 if TYPE_CHECKING:
@@ -156,6 +155,8 @@ class Registry:
         same content again changes nothing. Raises SubmissionError if it is not valid, StoreError if
         the registry cannot be written.
         """
+        from registry.store.add import add_submissions  # noqa: PLC0415 - loads pydantic-core
+
         return add_submissions(self.location, [("submission", submission)])[0]
 
     def add_many(self, submissions: Iterable[Any]) -> list[Added]:
@@ -163,6 +164,8 @@ class Registry:
 
         Memory does not grow with their number. Raises the same errors as `add`.
         """
+        from registry.store.add import add_submissions  # noqa: PLC0415 - as above
+
         numbered = enumerate(submissions, start=1)
         return add_submissions(self.location, ((f"submission {n}", one) for n, one in numbered))
 

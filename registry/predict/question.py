@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -249,6 +250,12 @@ class Question:
     def changed(self, **settings: Any) -> Question:
         """Return the question with some settings changed."""
         return replace(self, **settings)
+
+    def on_stack(self, stack: str | None) -> Question:
+        """Return the question about another stack, on which nothing that was checked depends."""
+        found = copy(self)
+        object.__setattr__(found, "stack", stack)
+        return found
 
 
 _COUNTS = (

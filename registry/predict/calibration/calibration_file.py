@@ -6,28 +6,24 @@ import json
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from registry import __version__
 from registry.errors import QuestionError, StoreError
 from registry.predict.architecture import Accelerator, Architecture
-from registry.predict.calibration.fit_rows import MEMORY, TIME, memory_rows, time_rows
-from registry.predict.calibration.gaussian_process import Start, fit
-from registry.predict.calibration.intervals import Calibrated, Calibration, calibrate, thin
+from registry.predict.calibration.intervals import Calibration, calibrate
 from registry.predict.calibration.runs import PURPOSES, ObservedRun, read_observations
+from registry.predict.calibration.stored_fit import PEAK, STEP, pack_fit, unpack_fit
 from registry.predict.calibration.unstated import pack_usual, settle, unpack_usual
 from registry.predict.question import Question
 from registry.store.folder import Location, curated_dir, ensure_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from registry.api import Registry
-    from registry.predict.calibration.fit_rows import FitRow, Prior
-    from registry.predict.calibration.gaussian_process import Fit
 
-#: Version of the file and of the formulas that its figures belong to.
-STATE_VERSION = 3
+#: Version of the file's form.
+STATE_VERSION = 4
 FILE_NAME = "calibration.json"
 
 
@@ -38,10 +34,11 @@ def format_calibration(calibration: Calibration) -> str:
     seen = [_pack_observation(one, models, gpus) for one in calibration.observations]
     head = {
         "version": STATE_VERSION,
+        "release": __version__,
         "models": models,
         "gpus": gpus,
-        "memory": _pack_fit(calibration.memory),
-        "time": _pack_fit(calibration.time),
+        "memory": pack_fit(calibration.memory),
+        "time": pack_fit(calibration.time),
         "usual": pack_usual(calibration.usual),
     }
     lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in seen)
@@ -160,23 +157,6 @@ def _pack(value: Any) -> dict[str, Any]:
     return {name: part for name, part in found.items() if part != defaults[name]}
 
 
-def _pack_fit(calibrated: Calibrated) -> dict[str, Any]:
-    inner = calibrated.fit
-    return {
-        "reach": calibrated.reach,
-        "raised": {
-            row.key: float(f"{times:.6g}")
-            for row, times in zip(inner.rows, inner.noise_factors, strict=True)
-            if times != 1.0
-        },
-        "expected": {
-            row.key: float(f"{value:.8g}")
-            for row, value in zip(inner.rows, inner.values, strict=True)
-            if row.censored
-        },
-    }
-
-
 #: More new runs than this are evidence, but not learned from: a fit costs the cube of its rows.
 _MOST_NEW = 300
 
@@ -186,15 +166,16 @@ def _unpack(document: dict[str, Any], runs: Iterable[ObservedRun]) -> Calibratio
     gpus = {name: Accelerator(**row) for name, row in document["gpus"].items()}
     known = tuple(_computed(document["observations"], models, gpus))
     usual = unpack_usual(document["usual"])
-    ids = {one.observation_id for one in known}
+    by_id = {one.observation_id: one for one in known}
     own = list(runs)
-    new = [one for one in own if one.observation_id not in ids]
-    every = (*known, *(replace(one, settled=settle(one, usual)) for one in new))
-    seen = every if len(new) <= _MOST_NEW else known
+    new = [one for one in own if one.observation_id not in by_id]
+    settled = [replace(one, settled=settle(one, usual)) for one in new]
+    learned = settled if len(new) <= _MOST_NEW else []
+    is_current = document["release"] == __version__
     return Calibration(
-        observations=every,
-        memory=_unpack_fit(document["memory"], lambda: thin(memory_rows(seen)), MEMORY),
-        time=_unpack_fit(document["time"], lambda: thin(time_rows(seen)), TIME),
+        observations=(*known, *settled),
+        memory=unpack_fit(document["memory"], PEAK, known, learned, is_current=is_current),
+        time=unpack_fit(document["time"], STEP, known, learned, is_current=is_current),
         usual=usual,
         own_ids=frozenset(one.observation_id for one in own),
         newer=frozenset(one.observation_id for one in new),
@@ -225,15 +206,3 @@ def _unpack_observation(
     if settled and settled.get("lora_target_modules"):
         settled["lora_target_modules"] = tuple(settled["lora_target_modules"])
     return ObservedRun(**{**row, "question": Question(**settings), "settled": settled})
-
-
-def _unpack_fit(
-    packed: dict[str, Any], read_rows: Callable[[], Sequence[FitRow]], prior: Prior
-) -> Calibrated:
-    def make() -> Fit:
-        rows = read_rows()
-        factors = np.array([packed["raised"].get(row.key, 1.0) for row in rows])
-        values = np.array([packed["expected"].get(row.key, row.value) for row in rows])
-        return fit(rows, prior, start=Start(factors, values), rounds=0)
-
-    return Calibrated(make, packed["reach"])

@@ -57,6 +57,15 @@ class Prior:
     #: Share of a term's variance that all stacks have in common.
     shared: float
 
+    @property
+    def parts_stacks(self) -> bool:
+        """Whether rows of one stack say nothing of another's."""
+        return not self.shared and self.levels.keys() <= _OF_ONE_STACK
+
+
+#: Levels whose groups lie within a stack.
+_OF_ONE_STACK = frozenset({"stack", "setting", "series", "lengths"})
+
 
 #: How far the formulas may be off before anything is measured: judgement, not fitted.
 MEMORY = Prior(
@@ -122,8 +131,8 @@ def memory_row(question: Question, key: str = "", memory_kind: str | None = None
     return FitRow(key, terms, groups_of(question), float(question.tokens))
 
 
-def time_row(question: Question, key: str = "") -> FitRow:
-    """Return what time a question asks for, as a row to predict: seconds of a micro-batch."""
+def time_groups_of(question: Question) -> dict[str, Hashable]:
+    """Return what the time of a question shares with measured rows, by level."""
     groups = groups_of(question)
     device = question.gpu.gpu_id if question.gpu else None
     groups["device"] = device
@@ -131,8 +140,13 @@ def time_row(question: Question, key: str = "") -> FitRow:
     groups["lengths"] = (question.stack, question.seq_len) if varying else None
     if groups["series"] is not None:
         groups["series"] = (groups["series"], device)
+    return groups
+
+
+def time_row(question: Question, key: str = "") -> FitRow:
+    """Return what time a question asks for, as a row to predict: seconds of a micro-batch."""
     tokens = question.mean_sample_tokens * question.micro_batch_size
-    return FitRow(key, tuple(time_terms(question)), groups, tokens)
+    return FitRow(key, tuple(time_terms(question)), time_groups_of(question), tokens)
 
 
 def memory_rows(observations: Iterable[ObservedRun]) -> list[FitRow]:

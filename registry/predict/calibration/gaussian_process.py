@@ -155,8 +155,24 @@ class Fit:
 
     def predict_many(self, rows: Sequence[FitRow]) -> tuple[Floats, Floats]:
         """Return what to expect of rows and the standard deviations, in the rows' unit."""
-        design = self.design.like(rows)
-        return self.predict_cross(design, covariance(design, self.design, self.prior))
+        means, deviations = np.zeros((2, len(rows)))
+        for stack, places in _list_islands(rows, self.prior).items():
+            known = self._islands.get(stack, self)
+            design = known.design.like([rows[i] for i in places])
+            cross = covariance(design, known.design, self.prior)
+            means[places], deviations[places] = known.predict_cross(design, cross)
+        return means, deviations
+
+    @cached_property
+    def _islands(self) -> dict[Hashable, Fit]:
+        """The fit of the rows that know of each other alone: what they say is what all say."""
+        found: dict[Hashable, Fit] = {}
+        for stack, places in _list_islands(self.rows, self.prior).items():
+            design = self.design.like([self.rows[i] for i in places])
+            whitening = self.whitening[np.ix_(places, places)]
+            judged = self.values[places], whitening, self.weights[places]
+            found[stack] = Fit(design, self.prior, *judged, self.noise_factors[places])
+        return found
 
     def predict_cross(self, design: Design, cross: Floats) -> tuple[Floats, Floats]:
         """Return means and deviations, given the rows' covariances with those of the fit."""
@@ -204,14 +220,17 @@ def fit(
     start: Start | None = None,
     rounds: int = 6,
 ) -> Fit:
-    """Return the fit of rows. It costs the cube of their number: 0.2 s for 600.
+    """Return the fit of rows. It costs the cube of the number that may know of each other.
 
     ``kernel`` is their `covariance`, if it is known already. With no rounds, what ``start`` says of
     far-off and censored rows stays.
     """
     design = Design.of(rows)
     if kernel is None:
-        kernel = covariance(design, design, prior)
+        kernel = np.zeros((len(rows), len(rows)))
+        for places in _list_islands(rows, prior).values():
+            part = design.like([rows[i] for i in places])
+            kernel[np.ix_(places, places)] = covariance(part, part, prior)
     figures = _WeighedFigures.of(design, prior, start)
     for _ in range(rounds):
         figures = figures.revised(_whitening(kernel, figures))
@@ -220,14 +239,29 @@ def fit(
     return Fit(design, prior, figures.values, whitening, weights, figures.noise_factors)
 
 
+def _list_islands(rows: Sequence[FitRow], prior: Prior) -> dict[Hashable, list[int]]:
+    """Return the places of rows that may know of each other: those of a stack, or all."""
+    if not prior.parts_stacks:
+        return {"": [*range(len(rows))]}
+    found: dict[Hashable, list[int]] = {}
+    for i, row in enumerate(rows):
+        found.setdefault(row.groups["stack"], []).append(i)
+    return found
+
+
 def _whitening(kernel: Floats, figures: _WeighedFigures) -> Floats:
     """Return the inverse of the Cholesky factor of the covariance of the figures.
 
     The covariance is positive definite, as every figure has noise of its own (Rasmussen and
     Williams 2006, algorithm 2.1).
     """
-    factor = np.linalg.cholesky(kernel + np.diag(figures.noise * figures.noise_factors))
-    return np.asarray(np.linalg.solve(factor, np.eye(len(factor))), dtype=np.float64)
+    found = np.zeros_like(kernel)
+    noise = figures.noise * figures.noise_factors
+    for places in _list_islands(figures.design.rows, figures.prior).values():
+        block = np.ix_(places, places)
+        factor = np.linalg.cholesky(kernel[block] + np.diag(noise[places]))
+        found[block] = np.linalg.solve(factor, np.eye(len(factor)))
+    return found
 
 
 def _inverse_diagonal(whitening: Floats) -> Floats:
@@ -241,6 +275,7 @@ class _WeighedFigures:
     """The figures of rows, with how far each is believed."""
 
     design: Design
+    prior: Prior
     limits: Floats
     censored: Any
     noise: Floats
@@ -254,7 +289,7 @@ class _WeighedFigures:
         noise = (prior.noise * design.formula) ** 2
         values = measured if start is None or start.values is None else start.values
         factors = np.ones(len(measured)) if start is None else start.noise_factors
-        return cls(design, measured, censored, noise, values, factors)
+        return cls(design, prior, measured, censored, noise, values, factors)
 
     def revised(self, whitening: Floats) -> _WeighedFigures:
         """Believe far-off figures less, and put figures in the place of limits."""

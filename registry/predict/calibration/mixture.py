@@ -53,9 +53,8 @@ class Mixture:
         return self._below(math.log(value))
 
     def _below(self, logarithm: float) -> float:
-        return sum(
-            half * math.erfc((center - logarithm) * scale) for half, center, scale in self._scaled
-        )
+        erfc = math.erfc
+        return sum([half * erfc((mid - logarithm) * scale) for half, mid, scale in self._scaled])
 
     def quantile(self, share: float) -> float:
         """Return the value below which the figure lies with a probability, by bisection."""

@@ -155,7 +155,7 @@ def mix(
         own = stacks.own_meaning(question, stack)
         meanings = usually if own is None else _with_rows([Plausible(1.0, own)], memory_kind)
         for one, row in meanings:
-            asked = one.question.changed(stack=stack)
+            asked = one.question.on_stack(stack)
             plausible.append(Plausible(one.weight * share, asked))
             rows.append(replace(row, groups=groups_of(asked)))
     means, deviations = fit.predict_many(rows)

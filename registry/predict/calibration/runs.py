@@ -69,7 +69,7 @@ def read_observations(registry: Registry, source_id: str | None = None) -> list[
     Those of one source, where it is named. Runs of models whose shape is not known are left out.
     Raises QueryError, StoreError.
     """
-    chosen = {} if source_id is None else {"source_id": source_id}
+    chosen: dict[str, Any] = {} if source_id is None else {"source_id": source_id}
     one = " where source_id = $source_id" if chosen else ""
     runs = registry.query(f"from ({read_runs_sql()}){one} order by observation_id", **chosen)
     gpus = {row["gpu_id"]: row for row in registry.query("from gpus").rows()}

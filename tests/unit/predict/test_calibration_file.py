@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import registry
+from registry import __version__
 from registry.api import Registry
 from registry.errors import QuestionError
 from registry.predict.answer.prediction import predict_memory, predict_time
@@ -39,6 +40,18 @@ def test_what_is_read_answers_as_what_was_written(ask: Ask, calibration: Calibra
         left, right = predict(question, made).figure, predict(question, again).figure
         assert right.value == pytest.approx(left.value, rel=1e-4)
         assert right.high == pytest.approx(left.high, rel=1e-4)
+
+
+def test_what_another_release_wrote_is_computed_anew(calibration: Calibration) -> None:
+    written = json.loads(format_calibration(calibrate(calibration.observations[:60])))
+    (key, *_, terms), *_ = written["memory"]["rows"]
+    value = terms[0][1]
+    terms[0][1] = 2 * value
+    for release, expected in ((__version__, 2 * value), ("0.1.9", value)):
+        read = parse_calibration(json.dumps({**written, "release": release}))
+        first = read.memory.fit.rows[0]
+        assert first.key == key
+        assert first.terms[0].value == pytest.approx(expected, rel=1e-7)
 
 
 def test_writing_leaves_one_file(tmp_path: Path, calibration: Calibration) -> None:
@@ -95,11 +108,11 @@ def test_another_version_is_refused() -> None:
     with pytest.raises(QuestionError) as caught:
         parse_calibration(json.dumps({"version": 0}), "x.json")
     assert str(caught.value) == (
-        "x.json: found version 0; expected 3; write it again with `registry calibrate`"
+        "x.json: found version 0; expected 4; write it again with `registry calibrate`"
     )
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"version": 3}'])
+@pytest.mark.parametrize("text", ["", "[]", '{"version": 4}'])
 def test_what_is_no_calibration_is_refused(text: str) -> None:
     with pytest.raises(QuestionError, match=r"x\.json: found no calibration .*registry calibrate"):
         parse_calibration(text, "x.json")
