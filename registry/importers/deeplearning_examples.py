@@ -120,4 +120,4 @@ def _state_hardware(draft: Draft, name: str, command: str, catalogue: Catalogue)
     if gpu:
         draft.state("n_gpus", counts[0] if counts else 1, f"the system {system}")
     if gpu is None:
-        draft.missing.append(f"no card of the catalogue in {system!r} (--set gpu_id=…)")
+        draft.lacks["gpu_id"] = f"no card of the catalogue in {system!r}"

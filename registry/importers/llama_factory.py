@@ -93,12 +93,12 @@ class LlamaFactoryImporter:
         if not drafts:
             return Imported(refused=tuple(refused))
         runs = "a LLaMA-Factory run" if len(drafts) == 1 else f"{len(drafts)} LLaMA-Factory runs"
+        found = import_drafts(self.name, runs, used, drafts, options)
         missing = [
             f"{log.name}, {segment.lines}: {text}"
             for segment, draft in zip(clear, drafts, strict=True)
-            for text in draft.missing
+            for text in draft.list_missing()
         ]
-        found = import_drafts(self.name, runs, used, drafts, options)
         return replace(found, refused=tuple(refused), missing=tuple(missing))
 
     def _read_results(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:

@@ -127,6 +127,6 @@ def _draft(
             "no rate of benches on several cards: the number of cards is not stated"
         )
     if gpu is None:
-        draft.missing.append("no card in the file's name (--set gpu_id=…)")
+        draft.lacks["gpu_id"] = "no card in the file's name"
     draft.cite(file, f"{bench}, batch {entry.get('batch_size')}, time {entry.get('time')}")
     return draft

@@ -61,8 +61,9 @@ class MlperfImporter:
             _state_run(draft, events)
             for system in _systems_of(log, events, systems):
                 state_system(draft, system.document, options)
-            if "gpu_id" not in {**options.defaults, **options.overrides, **draft.configuration}:
-                draft.missing.append("no accelerator (add the JSON of the system beside the log)")
+            draft.lacks.setdefault(
+                "gpu_id", "no accelerator; add the JSON of the system beside the log, or state it"
+            )
             measure_events(draft, events)
             draft.cite(log)
             drafts.append(draft)

@@ -22,7 +22,7 @@ def state_system(draft: Draft, system: Mapping[str, Any], options: ImportOptions
     found = next((gpu for each in names if (gpu := _resolve(each, options))), None)
     draft.state("gpu_id", found, f"the system's accelerator: {system['accelerator_model_name']}")
     if found is None:
-        draft.missing.append(f"accelerator {name!r} is not in the catalogue (--set gpu_id=…)")
+        draft.lacks["gpu_id"] = f"accelerator {name!r} is not in the catalogue"
     nodes, cards = (_count(system.get(key)) for key in ("number_of_nodes", "accelerators_per_node"))
     draft.state("n_nodes", nodes)
     draft.state("gpus_per_node", cards)

@@ -110,7 +110,8 @@ def _measure(draft: Draft, progress: Progress, steps: int | None) -> None:
     if progress.losses and not draft.has("train_loss"):
         draft.measure("train_loss", progress.losses[-1][1], statistic="last")
     draft.measure("tokens_per_second", progress.tokens_per_second, statistic="mean")
-    draft.missing.append("no memory; no card (--set gpu_id=…)")
+    draft.missing.append("no memory")
+    draft.lacks["gpu_id"] = "no card"
 
 
 def _totals(metrics: Mapping[str, str]) -> dict[str, str]:

@@ -38,6 +38,8 @@ class Draft:
     observation: dict[str, Any] = field(default_factory=dict)
     models: list[dict[str, Any]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    #: What the files lack, by the column of the configuration with which a user can state it.
+    lacks: dict[str, str] = field(default_factory=dict)
 
     def state(self, column: str, value: Any, reason: str | None = None) -> None:
         """Set a column of the configuration unless nothing is said or it is set already."""
@@ -66,6 +68,11 @@ class Draft:
     def leave_open(self, detail: str) -> None:
         """Say why the files do not show how the run ended."""
         self.observation |= {"outcome": "unknown", "outcome_detail": detail}
+
+    def list_missing(self) -> list[str]:
+        """Return what the files lack and nobody has stated."""
+        open_columns = (name for name in self.lacks if name not in self.configuration)
+        return [*self.missing, *(f"{self.lacks[name]} (--set {name}=…)" for name in open_columns)]
 
     def has(self, metric: str) -> bool:
         """Return whether a metric has a figure."""
@@ -199,7 +206,7 @@ def import_drafts(  # noqa: PLR0913 - who read what from where, and as what
         "models": [model for key, model in models.items() if key in used],
         "observations": observations,
     }
-    missing = [f"{files[0].name}: {text}" for draft in drafts for text in draft.missing]
+    missing = [f"{files[0].name}: {text}" for draft in drafts for text in draft.list_missing()]
     return Imported(
         (submission,), (f"{_names(files)}: {what}",), missing=tuple(dict.fromkeys(missing))
     )

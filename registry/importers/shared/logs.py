@@ -35,12 +35,15 @@ def import_logs(
             refused.append(Refusal(log.path, "; ".join(error.problems)))
     if not drafts:
         return Imported(refused=tuple(refused))
-    missing = []
     for log, draft in zip(read, drafts, strict=True):
         draft.provenance["files"] = {log.name: log.sha256}
-        missing += [f"{log.name}: {text}" for text in draft.missing]
     several = f"{len(read)} {what.partition(' ')[2]}s"
     found = import_drafts(importer, what if len(read) == 1 else several, read, drafts, options)
+    missing = [
+        f"{log.name}: {text}"
+        for log, draft in zip(read, drafts, strict=True)
+        for text in draft.list_missing()
+    ]
     return replace(found, refused=tuple(refused), missing=tuple(missing))
 
 

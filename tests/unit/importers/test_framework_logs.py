@@ -49,7 +49,10 @@ def test_mlperf_without_the_system_leaves_the_hardware_open(
     imported = read(fixtures / "mlperf" / "result_0.txt")
     (observation,) = imported.submissions[0]["observations"]
     assert "gpu_id" not in observation["configuration"]
-    assert any("add the JSON of the system" in text for text in imported.missing)
+    assert (
+        "result_0.txt: no accelerator; add the JSON of the system beside the log, or state it "
+        "(--set gpu_id=…)"
+    ) in imported.missing
     stated = read(fixtures / "mlperf" / "result_0.txt", gpu_id="mi300x")
     assert not any("no accelerator" in text for text in stated.missing)
 
