@@ -214,6 +214,11 @@ def test_the_check_of_curated_records_counts_rows_and_names_bad_entries(folder: 
         ('{"sources": {}}', "'files'"),
         ('{"sources": {}, "files": 1}', "no sources or files"),
         ('{"sources": [], "files": {}}', "no sources or files"),
+        pytest.param(
+            "[" * 100_000,
+            "maximum recursion depth exceeded while decoding a JSON array from a unicode string",
+            id="nested",
+        ),
     ],
 )
 def test_a_damaged_manifest_is_named(folder: Folder, text: str, reason: str) -> None:

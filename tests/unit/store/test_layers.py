@@ -32,6 +32,8 @@ from tests.unit.store.registries import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from registry.store.fold import FoldResult
+
 
 @pytest.fixture
 def own(tmp_path: Path, records: Folder) -> Registry:
@@ -210,16 +212,17 @@ def test_curated_models_that_change_after_they_were_read_are_seen(records: Folde
         read_content(Location(records))
 
 
-def file_numbers(records: Folder, *numbers: int) -> None:
+def file_numbers(records: Folder, *numbers: int) -> FoldResult:
     """Do as `registry add` and `registry fold` with ``--registry records`` do."""
     db = Registry(Location(records))
     for number in numbers:
         db.add(build_document(number, source_id="measured"))
-    file_submissions(records)
+    return file_submissions(records)
 
 
 def test_folding_curated_records_files_text_under_the_source(records: Folder) -> None:
-    file_numbers(records, 7)
+    filed = file_numbers(records, 7)
+    assert (filed.n_submissions, filed.n_observations, filed.problems) == (1, 1, ())
     assert records.storage.list("journal") == []
     (path,) = (records.path / "sources" / "measured").iterdir()
     assert json.loads(path.read_text(encoding="utf-8"))["source"]["source_id"] == "measured"
