@@ -522,11 +522,13 @@ def test_a_bad_entry_is_set_aside_by_a_fold(place: Path) -> None:
     db = open_shared(place)
     add_numbers(db, 1)
     bad = place / "journal" / f"{'a' * 64}.json"
-    bad.write_text("{}")
-    assert run_ids(db) == ["run-1"]
-    assert db.fold().problems
-    assert names(place, "quarantine") == [bad.name]
-    assert not bad.exists()
+    for number in range(2):
+        bad.write_text(f"{{{number}}}")
+        assert run_ids(db) == ["run-1"]
+        assert db.fold().problems
+        assert not bad.exists()
+    assert sorted(names(place, "quarantine")) == [bad.name, f"{bad.name}.2"]
+    assert (place / "quarantine" / bad.name).read_text() == "{0}"
 
 
 def test_a_damaged_entry_is_written_again_by_who_adds_it(place: Path) -> None:
