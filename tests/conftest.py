@@ -30,15 +30,6 @@ settings.register_profile(
 settings.load_profile("loaded machine")
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Return how many processes ``-n auto`` starts: half as many again as there are processors.
-
-    Most tests run the command, and wait for its process.
-    """
-    return max(1, len(os.sched_getaffinity(0)) * 3 // 2)
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _own_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Have the user's own registry lie in a folder of the tests, whatever the user has."""
