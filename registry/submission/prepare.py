@@ -34,6 +34,8 @@ _DERIVED_COLUMNS = ("n_gpus", "global_batch_size")
 
 #: From here on, a number that is too small for bytes is of MiB: as GiB it were a terabyte.
 _LEAST_MEBIBYTES = 1024
+#: Below, it is of no unit that anybody writes: as GiB it were less than a MiB.
+_LEAST_GIBIBYTES = 1e-3
 
 Plain = dict[str, Any]
 
@@ -149,7 +151,7 @@ def _check_units(plain: Plain) -> Iterator[str]:
 
 def _meant(figure: Plain) -> str:
     """Return the likeliest unit of a figure of memory that is too small for bytes."""
-    if "raw" in figure:
+    if "raw" in figure or figure["value"] < _LEAST_GIBIBYTES:
         return "check the unit"
     unit = "GiB" if figure["value"] < _LEAST_MEBIBYTES else "MiB"
     text = f"{format_fact(figure['value'])} {unit}"
