@@ -166,9 +166,9 @@ def _unpack(document: dict[str, Any], runs: Iterable[ObservedRun]) -> Calibratio
     gpus = {name: Accelerator(**row) for name, row in document["gpus"].items()}
     known = tuple(_computed(document["observations"], models, gpus))
     usual = unpack_usual(document["usual"])
-    by_id = {one.observation_id: one for one in known}
+    ids = {one.observation_id for one in known}
     own = list(runs)
-    new = [one for one in own if one.observation_id not in by_id]
+    new = [one for one in own if one.observation_id not in ids]
     settled = [replace(one, settled=settle(one, usual)) for one in new]
     learned = settled if len(new) <= _MOST_NEW else []
     is_current = document["release"] == __version__

@@ -50,4 +50,3 @@ where
     and coalesce(greatest(
         c.tensor_parallel, c.pipeline_parallel, c.context_parallel, c.expert_parallel
     ), 1) = 1
-order by r.observation_id
