@@ -98,11 +98,9 @@ def _read_table(file: RunFile, listing: RunFile | None, options: ImportOptions) 
     silent = sum(draft.observation.get("outcome") == "unknown" for draft in drafts)
     if silent:
         missing.append(f"{file.name}: {silent} rows have memory, no speed and no stated reason")
-    if all("gpu_id" not in draft.configuration for draft in drafts):
-        missing.append(f"{file.name}: no GPU; say it with `--set gpu_id=…`")
     if listing is None:
         missing.append(f"{file.name}: no versions of packages (requirements.txt)")
-    return replace(found, missing=tuple(missing))
+    return replace(found, missing=(*found.missing, *missing))
 
 
 def _requirements(table: RunFile, files: Sequence[RunFile]) -> RunFile | None:
@@ -196,6 +194,7 @@ def _state_devices(
         if found is not None:
             draft.state("gpu_id", found, f"{'_'.join(parts[start:end])} in the file's name")
             return
+    draft.lacks["gpu_id"] = "no card in the file's name"
 
 
 def _state_compute(draft: Draft, row: Mapping[str, str]) -> None:

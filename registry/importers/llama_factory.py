@@ -77,7 +77,8 @@ class LlamaFactoryImporter:
         clear = [segment for segment in segments if not segment.is_ambiguous]
         drafts = []
         for segment in clear:
-            draft = Draft(environment={"framework": "llama-factory"})
+            place = f"{log.name}, {segment.lines}"
+            draft = Draft(environment={"framework": "llama-factory"}, place=place)
             _state_settings(draft, files, options)
             own = results if segment is owner else {}
             _measure_segment(draft, segment, own, is_resumed=_is_resumed(segment, segments))
@@ -94,12 +95,7 @@ class LlamaFactoryImporter:
             return Imported(refused=tuple(refused))
         runs = "a LLaMA-Factory run" if len(drafts) == 1 else f"{len(drafts)} LLaMA-Factory runs"
         found = import_drafts(self.name, runs, used, drafts, options)
-        missing = [
-            f"{log.name}, {segment.lines}: {text}"
-            for segment, draft in zip(clear, drafts, strict=True)
-            for text in draft.list_missing()
-        ]
-        return replace(found, refused=tuple(refused), missing=tuple(missing))
+        return replace(found, refused=tuple(refused))
 
     def _read_results(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return the run of the Trainer's results with the YAML that it was started with."""

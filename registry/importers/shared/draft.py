@@ -40,6 +40,8 @@ class Draft:
     missing: list[str] = field(default_factory=list)
     #: What the files lack, by the column of the configuration with which a user can state it.
     lacks: dict[str, str] = field(default_factory=dict)
+    #: The file, or the lines of it, that what is missing is said of; the first file if left out.
+    place: str | None = None
 
     def state(self, column: str, value: Any, reason: str | None = None) -> None:
         """Set a column of the configuration unless nothing is said or it is set already."""
@@ -206,7 +208,11 @@ def import_drafts(  # noqa: PLR0913 - who read what from where, and as what
         "models": [model for key, model in models.items() if key in used],
         "observations": observations,
     }
-    missing = [f"{files[0].name}: {text}" for draft in drafts for text in draft.list_missing()]
+    missing = [
+        f"{draft.place or files[0].name}: {text}"
+        for draft in drafts
+        for text in draft.list_missing()
+    ]
     return Imported(
         (submission,), (f"{_names(files)}: {what}",), missing=tuple(dict.fromkeys(missing))
     )

@@ -37,14 +37,10 @@ def import_logs(
         return Imported(refused=tuple(refused))
     for log, draft in zip(read, drafts, strict=True):
         draft.provenance["files"] = {log.name: log.sha256}
+        draft.place = log.name
     several = f"{len(read)} {what.partition(' ')[2]}s"
     found = import_drafts(importer, what if len(read) == 1 else several, read, drafts, options)
-    missing = [
-        f"{log.name}: {text}"
-        for log, draft in zip(read, drafts, strict=True)
-        for text in draft.list_missing()
-    ]
-    return replace(found, refused=tuple(refused), missing=tuple(missing))
+    return replace(found, refused=tuple(refused))
 
 
 def validate_growing(steps: Iterable[float]) -> None:

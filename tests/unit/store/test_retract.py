@@ -19,6 +19,7 @@ from tests.unit.store.registries import (
     add_numbers,
     build_document,
     count_runs,
+    make_registry,
     read_content,
     runs,
 )
@@ -120,6 +121,21 @@ def test_what_was_erased_is_not_added_again(folded: Registry) -> None:
     )
     folded.fold()
     assert count_runs(folded.location) == runs(0, 2)
+
+
+@pytest.mark.parametrize("is_folded", [True, False])
+def test_what_was_erased_stays_away_when_a_merge_brings_its_document_back(
+    folded: Registry, tmp_path: Path, *, is_folded: bool
+) -> None:
+    elsewhere = make_registry(tmp_path / "elsewhere")
+    elsewhere.add(build_document(1))
+    folded.retract(find_id(folded, "run-1"), reason=REASON, erase=True)
+    folded.fold()
+    shutil.copytree(elsewhere.path / "journal", folded.path / "journal", dirs_exist_ok=True)
+    if is_folded:
+        folded.fold()
+    assert count_runs(folded.location) == runs(0, 2)
+    assert check_registry(folded.location).problems == ()
 
 
 def test_erasing_again_changes_nothing(folded: Registry) -> None:
