@@ -55,6 +55,14 @@ def test_fold_moves_the_journal_into_the_tables(db: Registry) -> None:
     assert problems(db) == ()
 
 
+def test_each_version_but_the_first_names_the_one_before(folder: Folder, db: Registry) -> None:
+    for number in (1, 2):
+        add_numbers(db, number)
+        db.fold()
+    first, second = read_manifest(folder, 1), read_manifest(folder, 2)
+    assert (first.previous, second.previous) == (None, first.content_hash)
+
+
 def test_handing_in_the_same_thing_twice_changes_nothing(db: Registry) -> None:
     add_numbers(db, 1)
     db.fold()

@@ -17,7 +17,14 @@ from registry.api import Registry
 from registry.errors import MissingRegistryError, StoreError
 from registry.store.address import parse_address
 from registry.store.check import check_registry
-from registry.store.folder import Folder, Location, create_registry, find_registry
+from registry.store.folder import (
+    RUNS,
+    Folder,
+    Location,
+    create_registry,
+    ensure_writable,
+    find_registry,
+)
 from registry.store.manifest import (
     CommittedError,
     Manifest,
@@ -760,6 +767,13 @@ def test_the_copy_is_private_and_goes_with_the_process(place: Path) -> None:
     assert copy.stat().st_mode & 0o077 == 0
     remote_module.remove_copies()
     assert not copy.exists()
+
+
+def test_the_state_of_runs_outlives_the_copy_that_they_were_started_with(place: Path) -> None:
+    (ensure_writable(open_shared(place).location).path / RUNS / "job-1").mkdir()
+    remote_module.remove_copies()
+    copy = open_shared(place).location.own.path
+    assert [path.name for path in (copy / RUNS).iterdir()] == ["job-1"]
 
 
 def test_a_name_that_is_not_plain_is_not_fetched(place: Path) -> None:
