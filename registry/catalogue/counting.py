@@ -105,6 +105,9 @@ def _count_attention_layers(row: Row, decoder: Decoder, get: Lookup) -> int:
     types = get("layer_types") or get("layers_block_type")
     if isinstance(types, list):
         return sum(name not in _WITHOUT_ATTENTION for name in types[:n_layers])
+    listed = get("full_attn_idxs")  # how LFM2 said it before it listed the types
+    if isinstance(listed, list):
+        return sum(layer in listed for layer in range(n_layers))
     every = get("full_attention_interval") or decoder.attention_every
     if get("attn_layer_period"):
         period, offset = get("attn_layer_period"), get("attn_layer_offset") or 0

@@ -129,7 +129,7 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": _DEEPSEEK,
     "youtu": _LATENT,
-    "minicpm": _LLAMA,
+    "minicpm": replace(_LLAMA, tied_embeddings=True),
     "minicpm3": replace(_LATENT, tied_embeddings=True),
     "gpt_oss": replace(_FLAGGED, biased_by_default=True, expert_bias=True, extra="sinks"),
     "llama4_text": replace(_FLAGGED, shared_expert="one", dense_width="intermediate_size_mlp"),

@@ -19,7 +19,7 @@ from registry.catalogue.encoders import OTHERS, count_decoder_layers
 from registry.catalogue.towers import TEXT_TYPES, TOWER_TYPES, TOWERS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from registry.catalogue.decoders import Decoder, Lookup
 
@@ -46,7 +46,7 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "n_experts": ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),
     "n_experts_active": (
-        "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k",
+        "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "top_k_experts",
     ),
 }  # fmt: skip
 
@@ -134,20 +134,35 @@ def list_unstated(config: Any) -> list[str]:
     return [column for column in filled if column not in stated]
 
 
-#: Bits of quantization methods whose configurations state none.
-_STORED_BITS = {"fp8": 8, "fbgemm_fp8": 8, "mxfp4": 4}
+#: Bits of quantization methods and algorithms whose configurations state none.
+_STORED_BITS = {"fp8": 8, "fbgemm_fp8": 8, "mxfp4": 4, "nvfp4": 4}
 
 
-def read_quantized_bits(config: Mapping[str, Any]) -> int | None:
-    """Return in how many bits the weights are stored; None where they are not quantized."""
-    stored = config.get("quantization_config")
+def describe_stored_weights(config: Mapping[str, Any]) -> str | None:
+    """Return how the weights are stored, such as "in 4 bits"; None where they are not quantized."""
+    parts = (config, _text_part(config))
+    stored = next((s for part in parts if (s := _field(part, "quantization_config"))), None)
     if not isinstance(stored, dict):
         return None
-    for flag, bits in (("load_in_4bit", 4), ("load_in_8bit", 8)):
-        if stored.get(flag) is True:
-            return bits
-    stated = stored.get("bits") or _STORED_BITS.get(str(stored.get("quant_method")))
-    return stated if _is_size(stated) else None
+    bits = sorted(set(_stored_bits(stored)))
+    if bits:
+        return f"in {' and '.join(map(str, bits))} bits"
+    named = (stored.get(name) for name in ("quant_method", "quant_algo"))
+    return f"quantized ({next(filter(None, named), 'by a method that it does not name')})"
+
+
+def _stored_bits(stored: Mapping[str, Any]) -> Iterator[int]:
+    """Yield the bits that are stated: as a whole, by groups of modules, or by a method's name."""
+    flags = (("load_in_4bit", 4), ("load_in_8bit", 8))
+    stated = [bits for flag, bits in flags if stored.get(flag) is True] or [stored.get("bits")]
+    groups = stored.get("config_groups")
+    for group in groups.values() if isinstance(groups, dict) else ():
+        weights = group.get("weights") if isinstance(group, dict) else None
+        stated.append(weights.get("num_bits") if isinstance(weights, dict) else None)
+    if not any(map(_is_size, stated)):
+        named = (str(stored.get(name)).lower() for name in ("quant_method", "quant_algo"))
+        stated = [_STORED_BITS.get(name) for name in named]
+    yield from (bits for bits in stated if _is_size(bits))
 
 
 def format_hf_config(row: Mapping[str, Any]) -> Row:
@@ -255,8 +270,10 @@ def _mlp_width(row: Row, get: Lookup) -> Row:
     kind, width = get("model_type"), row.get("intermediate_size")
     if kind == _FUSED_GATE and width:
         return {"intermediate_size": width // 2}
-    if kind == "lfm2" and width and get("block_auto_adjust_ff_dim") is True:
-        return {"intermediate_size": _adjusted_width(width, get)}
+    if kind == "lfm2" and width:
+        width = get("block_ff_dim") or width  # as in transformers, the older name decides
+        adjusts = get("block_auto_adjust_ff_dim") is True
+        return {"intermediate_size": _adjusted_width(width, get) if adjusts else width}
     if width is None and kind in _FOUR_TIMES:
         return {"intermediate_size": (get("expansion_ratio") or 4) * row["hidden_size"]}
     return {}

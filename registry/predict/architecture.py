@@ -11,9 +11,9 @@ from registry.catalogue.encoders import has_decoder_of_its_own
 from registry.catalogue.hf_config import (
     SPELLINGS,
     check_hf_config,
+    describe_stored_weights,
     list_unstated,
     parse_hf_config,
-    read_quantized_bits,
 )
 from registry.catalogue.meta_model import can_build, count_on_meta
 from registry.errors import QuestionError
@@ -219,10 +219,10 @@ def _list_taken(config: Mapping[str, Any], found: Architecture) -> Iterator[str]
         if values:
             family = found.model_type
             yield f"does not state its {values}: taken from transformers' class for {family}"
-    bits = read_quantized_bits(config)
-    if bits is not None:
+    stored = describe_stored_weights(config)
+    if stored is not None:
         yield (
-            f"its weights are stored in {bits} bits (quantization_config); without --quant-bits or "
+            f"its weights are stored {stored} (quantization_config); without --quant-bits or "
             "--method qlora they are assumed to be unquantized"
         )
 

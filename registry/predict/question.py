@@ -39,6 +39,8 @@ LOSS_KERNELS: Mapping[str, str] = {
 }
 _HOST_OPTIMIZER = frozenset({"optimizer", "optimizer_and_params", "nvme", "stated"})
 _HOST_PARAMS = _HOST_OPTIMIZER - {"optimizer"} | {"params"}
+#: Offloads that name the parameters.
+_OFFLOADED_PARAMS = frozenset({"params", "optimizer_and_params"})
 
 
 @dataclass(frozen=True)
@@ -301,8 +303,17 @@ def _check_lengths(question: Question) -> None:
 
 
 def _check_parallel(question: Question) -> None:
-    """Raise QuestionError for devices that do not spread, and for splits that are not computed."""
+    """Raise QuestionError for devices that do not spread, and for splits that are not computed.
+
+    DeepSpeed offloads parameters with stage 3 alone (its documentation of ``offload_param``).
+    """
     check_split(question)
+    if question.sharding in ("zero1", "zero2") and question.offload in _OFFLOADED_PARAMS:
+        raise QuestionError(
+            f"offload {question.offload} with sharding {question.sharding}: DeepSpeed keeps "
+            "parameters in host memory under ZeRO-3 alone; expected --sharding zero3, or --offload "
+            "optimizer"
+        )
     if question.n_gpus % (question.n_nodes or 1):
         raise QuestionError(
             f"n_nodes {question.n_nodes}: found {question.n_gpus} devices in all, which do not "
@@ -324,6 +335,11 @@ def check_question(question: Question) -> list[str]:
             f"{question.model.model_id} is a mixture of experts: the formula leaves out what its "
             "routing needs"
         )
+        if not question.model.n_active_params:
+            warnings.append(
+                f"how many parameters of {question.model.model_id} a token passes through is not "
+                "known: the time is computed as if it were all of them"
+            )
     if question.n_gpus > 1 and question.sharding is None and not question.is_split:
         warnings.append(
             f"{question.n_gpus} cards without --sharding: each is assumed to hold the entire model "
@@ -339,8 +355,13 @@ def check_question(question: Question) -> list[str]:
     if question.full and question.trains_embeddings:
         return warnings
     if question.sharding in SHARDS_OPTIMIZER and question.n_gpus == 1:
-        warnings.append(f"sharding {question.sharding} has no effect on one GPU")
+        counted = " (DeepSpeed's own fp32 copies are counted)" if question.deepspeed else ""
+        warnings.append(f"sharding {question.sharding} spreads nothing over one GPU{counted}")
     return warnings
+
+
+#: Formats of a computation that only some cards are faster in.
+_NARROW = frozenset({"fp8", "fp4"})
 
 
 def _check_card(question: Question) -> Iterator[str]:
@@ -349,7 +370,9 @@ def _check_card(question: Question) -> Iterator[str]:
     FlashAttention 2 runs on Ampere and later, and those compute in bf16 (its README, NVIDIA CUDA
     Support).
     """
-    gpu = question.gpu
+    gpu, dtype = question.gpu, question.compute_dtype
+    if gpu and dtype in _NARROW and not getattr(gpu, f"peak_flops_{dtype}", None):
+        yield f"the catalogue has no {dtype} speed of {gpu.gpu_id}: that of 16 bits is used"
     if gpu is None or gpu.vendor != "nvidia" or gpu.peak_flops_bf16 or not gpu.peak_flops_fp16:
         return
     if question.compute_dtype == "bf16":
