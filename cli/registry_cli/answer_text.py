@@ -89,7 +89,10 @@ def _remedies(found: Answer) -> Iterator[str]:
 
 
 def _frontier(result: FitResult) -> Iterator[str]:
-    yield from ("", "the largest sizes that fit, each with its command:")
+    yield from (
+        "",
+        "the largest sizes that fit (lengths and batches doubled), each with its command:",
+    )
     for point in result.frontier or ():
         sizes = ", ".join(f"{_SIZES[name]} {value}" for name, value in point.settings)
         seconds = point.seconds_per_sample

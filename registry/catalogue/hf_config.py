@@ -154,7 +154,8 @@ def describe_stored_weights(config: Mapping[str, Any]) -> str | None:
 def _stored_bits(stored: Mapping[str, Any]) -> Iterator[int]:
     """Yield the bits that are stated: as a whole, by groups of modules, or by a method's name."""
     flags = (("load_in_4bit", 4), ("load_in_8bit", 8))
-    stated = [bits for flag, bits in flags if stored.get(flag) is True] or [stored.get("bits")]
+    stated: list[Any] = [bits for flag, bits in flags if stored.get(flag) is True]
+    stated.append(stored.get("bits"))
     groups = stored.get("config_groups")
     for group in groups.values() if isinstance(groups, dict) else ():
         weights = group.get("weights") if isinstance(group, dict) else None

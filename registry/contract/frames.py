@@ -183,6 +183,8 @@ def _conform_column(column: Column, values: pd.Series[Any]) -> pd.Series[Any]:
     kind = pd.api.types.infer_dtype(values, skipna=True)
     if kind not in (*_INFERRED[column.type], "empty"):
         return values
+    if kind == "datetime" and any(time.tzinfo is None for time in values.dropna()):
+        return values  # pandas would take them for local times
     try:
         return values.astype(dtype)  # type: ignore[call-overload, no-any-return]
     except (TypeError, ValueError, OverflowError):
@@ -191,6 +193,9 @@ def _conform_column(column: Column, values: pd.Series[Any]) -> pd.Series[Any]:
 
 def check_frame(name: str, frame: pd.DataFrame) -> list[str]:
     """Return what the contract finds wrong with a table, at most 20 rows of each kind."""
+    shape = _check_shape(name, frame)
+    if shape is not None:
+        return [shape]
     conformed = conform_frame(name, frame)
     try:
         frame_schema(name).validate(conformed, lazy=True)
@@ -198,6 +203,18 @@ def check_frame(name: str, frame: pd.DataFrame) -> list[str]:
         # a check of several columns fails once for each of them
         return list(dict.fromkeys(_format_failures(name, conformed, error.failure_cases)))
     return []
+
+
+def _check_shape(name: str, frame: Any) -> str | None:
+    """Return why something is no table with one column of each name; None where it is."""
+    if not isinstance(frame, pd.DataFrame):
+        return f"{name}: found {type(frame).__name__}; expected a pandas DataFrame"
+    if frame.columns.nlevels > 1:
+        return f"{name}: found columns of {frame.columns.nlevels} levels; expected one name each"
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        return f"{name}: found the column {excerpt(twice[0])} twice; expected each column once"
+    return None
 
 
 def _format_failures(name: str, frame: pd.DataFrame, cases: pd.DataFrame) -> Iterator[str]:

@@ -371,7 +371,8 @@ def _check_card(question: Question) -> Iterator[str]:
     Support).
     """
     gpu, dtype = question.gpu, question.compute_dtype
-    if gpu and dtype in _NARROW and not getattr(gpu, f"peak_flops_{dtype}", None):
+    is_unknown = gpu and dtype in _NARROW and not getattr(gpu, f"peak_flops_{dtype}", None)
+    if gpu and is_unknown and gpu.peak_flops(dtype):
         yield f"the catalogue has no {dtype} speed of {gpu.gpu_id}: that of 16 bits is used"
     if gpu is None or gpu.vendor != "nvidia" or gpu.peak_flops_bf16 or not gpu.peak_flops_fp16:
         return

@@ -89,7 +89,10 @@ def content_keys(document: Document) -> Iterator[tuple[str, bytes]]:
 def without_observations(
     documents: Iterable[Document], erased: Collection[str], given_up: set[str]
 ) -> Iterator[Document]:
-    """Yield documents without some observations; the ids of those that held one are added."""
+    """Yield documents without some observations; the ids of those that held one are added.
+
+    What else a document holds stays: models, GPUs, and retractions of other observations.
+    """
     for document in documents:
         plain = document.plain
         source_id = plain.get("source", {}).get("source_id", "")
@@ -101,9 +104,9 @@ def without_observations(
             yield document
             continue
         given_up.add(document.submission_id)
-        if kept or plain.get("models") or plain.get("gpus"):
-            rest = {name: value for name, value in plain.items() if name != "observations"}
-            rest |= {"observations": kept} if kept else {}
+        rest = {name: value for name, value in plain.items() if name != "observations"}
+        rest |= {"observations": kept} if kept else {}
+        if any(rest.get(name) for name in ("observations", "models", "gpus", "retractions")):
             text = canonical_json(rest)
             yield Document(document_id(text), text, rest)
 

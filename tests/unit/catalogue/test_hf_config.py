@@ -9,6 +9,7 @@ import pytest
 
 from registry.catalogue.hf_config import (
     check_hf_config,
+    describe_stored_weights,
     format_hf_config,
     is_hf_config,
     parse_hf_config,
@@ -91,6 +92,62 @@ def test_figures_that_are_no_sizes_are_left_out_and_named() -> None:
         "hidden_size: found '4096'; expected a whole number above 0",
         "head_dim: found 0; expected a whole number above 0",
     ]
+
+
+def test_lfm2_says_by_older_names_which_layers_attend_and_how_wide_it_is() -> None:
+    attending = [2, 5, 8, 10, 12, 14]
+    shape = {
+        "model_type": "lfm2", "hidden_size": 2048, "num_hidden_layers": 16, "vocab_size": 65536,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "conv_L_cache": 3,
+        "block_ff_dim": 12288, "block_ffn_dim_multiplier": 1.0, "block_multiple_of": 256,
+    }  # fmt: skip
+    types = ["full_attention" if n in attending else "conv" for n in range(16)]
+    # 1.17 B, as LiquidAI/LFM2-1.2B says of itself
+    for config in (
+        {**shape, "layer_types": types},
+        {**shape, "full_attn_idxs": attending},
+        {**shape, "full_attn_idxs": attending, "intermediate_size": 8192},
+    ):
+        assert parse_hf_config(config)["n_params"] == 1_170_340_608
+
+
+def test_minicpm_shares_its_embedding_where_nothing_else_is_said() -> None:
+    assert parse_hf_config({"model_type": "minicpm"})["tied_embeddings"] is True
+
+
+def test_gemma_4_says_by_a_name_of_its_own_how_many_experts_a_token_has() -> None:
+    row = parse_hf_config({"text_config": {"num_hidden_layers": 2, "top_k_experts": 8}})
+    assert row["n_experts_active"] == 8
+
+
+@pytest.mark.parametrize(
+    ("stored", "words"),
+    [
+        (None, None),
+        ({"quant_method": "fp8"}, "in 8 bits"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "in 4 bits"),
+        ({"quant_method": "gptq", "bits": 3}, "in 3 bits"),
+        ({"quant_algo": "NVFP4", "quant_method": "modelopt"}, "in 4 bits"),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {
+                    "group_0": {"weights": {"num_bits": 8}},
+                    "group_1": {"weights": {"num_bits": 4}},
+                },
+            },
+            "in 4 and 8 bits",
+        ),
+        ({"quant_algo": "MIXED_PRECISION"}, "quantized (MIXED_PRECISION)"),
+        ({"config_groups": {"a": None}}, "quantized (by a method that it does not name)"),
+    ],
+)
+def test_weights_that_are_stored_quantized_are_described(
+    stored: dict[str, Any] | None, words: str | None
+) -> None:
+    assert describe_stored_weights({"quantization_config": stored}) == words
+    inside = {"num_hidden_layers": 2, "quantization_config": stored}
+    assert describe_stored_weights({"text_config": inside}) == words
 
 
 def test_no_experts_are_no_problem() -> None:

@@ -92,6 +92,36 @@ def test_a_mixture_of_experts_and_lonely_sharding_are_warned_of(ask: Ask) -> Non
     ]
 
 
+def test_a_mixture_without_its_active_parameters_is_warned_of(ask: Ask) -> None:
+    question = ask("mixtral-8x7b")
+    unknown = question.changed(model=replace(question.model, n_active_params=None))
+    (warning,) = set(check_question(unknown)) - set(check_question(question))
+    assert warning == (
+        "how many parameters of mixtral-8x7b a token passes through is not known: the time is "
+        "computed as if it were all of them"
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpu", "dtype", "warned"),
+    [("a100-80gb", "fp8", True), ("h100-sxm5-80gb", "fp8", False), ("b200", "fp4", True)],
+)
+def test_a_speed_that_the_catalogue_lacks_is_warned_of(
+    ask: Ask, gpu: str, dtype: str, *, warned: bool
+) -> None:
+    said = f"the catalogue has no {dtype} speed of {gpu}: that of 16 bits is used"
+    assert (said in check_question(ask("llama-2-7b", gpu, compute_dtype=dtype))) is warned
+
+
+@pytest.mark.parametrize("offload", ["params", "optimizer_and_params"])
+@pytest.mark.parametrize("sharding", ["zero1", "zero2"])
+def test_parameters_are_offloaded_with_zero_3_alone(ask: Ask, sharding: str, offload: str) -> None:
+    with pytest.raises(QuestionError, match="under ZeRO-3 alone; expected --sharding zero3"):
+        ask("llama-2-7b", method="full", n_gpus=4, sharding=sharding, offload=offload)
+    assert ask("llama-2-7b", method="full", n_gpus=4, sharding="zero3", offload=offload)
+    assert ask("llama-2-7b", method="full", n_gpus=4, sharding=sharding, offload="optimizer")
+
+
 @pytest.mark.parametrize(
     ("targets", "millions"),
     [(("c_attn",), 4.19), (("q_proj", "v_proj"), 4.19), (("all-linear",), 17.89)],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -88,3 +90,33 @@ def test_tables_that_the_registry_makes_are_not_handed_in() -> None:
     for name in ("submissions", "retractions"):
         (problem,) = refusal({name: pd.DataFrame()})
         assert problem.startswith(f"{name}: no such table")
+
+
+@pytest.mark.parametrize(
+    ("frame", "problem"),
+    [
+        (
+            pd.concat([pd.DataFrame({"configuration_id": [ID]})] * 2, axis=1),
+            "configurations: found the column 'configuration_id' twice; expected each column once",
+        ),
+        (
+            pd.DataFrame([[ID]], columns=pd.MultiIndex.from_tuples([("a", "b")])),
+            "configurations: found columns of 2 levels; expected one name each",
+        ),
+        ([{"configuration_id": ID}], "configurations: found list; expected a pandas DataFrame"),
+        (None, "configurations: found NoneType; expected a pandas DataFrame"),
+    ],
+)
+def test_what_is_no_table_with_each_column_once_is_refused(frame: Any, problem: str) -> None:
+    assert refusal({**build_frames(), "configurations": frame}) == [problem]
+
+
+def test_a_time_without_a_zone_is_refused_beside_one_with_a_zone() -> None:
+    frames = build_frames()
+    more = frames["observations"].assign(observation_id=OTHER)
+    both = pd.concat([frames["observations"], more], ignore_index=True)
+    times = [pd.Timestamp("2024-05-01T10:00:00Z"), pd.Timestamp("2024-05-01T10:00:00")]
+    both["observed_at"] = pd.Series(times, dtype=object)
+    (problem,) = refusal({**frames, "observations": both})
+    assert problem.startswith("observations.observed_at: found ")
+    assert "expected the dtype datetime64[us, UTC]" in problem

@@ -124,6 +124,25 @@ def test_what_was_erased_is_not_added_again(folded: Registry) -> None:
 
 
 @pytest.mark.parametrize("is_folded", [True, False])
+def test_erasing_an_observation_leaves_the_retractions_that_came_with_it(
+    db: Registry, *, is_folded: bool
+) -> None:
+    add_numbers(db, 1, 2)
+    withdrawn = {"observation_id": find_id(db, "run-1"), "reason": REASON}
+    withdrawn["retracted_at"] = "2026-01-01T00:00:00Z"
+    document = {**build_document(3), "retractions": [withdrawn]}
+    db.add({name: rows for name, rows in document.items() if name not in ("models", "gpus")})
+    if is_folded:
+        db.fold()
+    assert shown(db) == 2
+    db.retract(find_id(db, "run-3"), reason="private", erase=True)
+    assert shown(db) == 1
+    db.fold()
+    assert shown(db) == 1
+    assert check_registry(db.location).problems == ()
+
+
+@pytest.mark.parametrize("is_folded", [True, False])
 def test_what_was_erased_stays_away_when_a_merge_brings_its_document_back(
     folded: Registry, tmp_path: Path, *, is_folded: bool
 ) -> None:
