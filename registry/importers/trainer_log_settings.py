@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.shared.draft import Draft, state_model
 from registry.importers.shared.training_arguments import (
     DTYPES,
     state_quantization,
+    state_training_arguments,
     target_modules,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from registry.importers.base import ImportOptions
 
@@ -45,6 +47,8 @@ _WORDS: Final = {
         "params": r"all params: ([\d,]+)",
     }.items()
 }
+#: Training arguments that a script prints as JSON, without those that hold others.
+_ARGUMENTS: Final = re.compile(r'\{[^{}]*"per_device_train_batch_size"[^{}]*\}')
 #: Sentences of LLaMA-Factory, the column and its value.
 _SENTENCES: Final = (
     ("Gradient checkpointing enabled", "gradient_checkpointing", True),
@@ -74,6 +78,7 @@ def state_trainer_log(draft: Draft, lines: Sequence[str], options: ImportOptions
         if any(sentence in line for line in lines):
             draft.state(column, value)
     _state_counts(draft, lines)
+    state_training_arguments(draft, _find_arguments(lines))
     draft.measure("trainable_params", words.get("trained", "").replace(",", ""))
     draft.measure("n_params", words.get("params", "").replace(",", ""))
 
@@ -87,6 +92,19 @@ def _find_words(lines: Sequence[str]) -> dict[str, str]:
             if found:
                 words[name] = found[1]
     return words
+
+
+def _find_arguments(lines: Sequence[str]) -> Mapping[str, Any]:
+    """Return the training arguments that a script printed; nothing where they differ."""
+    printed = []
+    for text in _ARGUMENTS.findall("\n".join(lines)):
+        try:
+            arguments = json.loads(text)
+        except ValueError:
+            continue
+        if arguments not in printed:
+            printed.append(arguments)
+    return printed[0] if len(printed) == 1 else {}
 
 
 def _model_name(path: str) -> str:

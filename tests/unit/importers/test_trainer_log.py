@@ -123,6 +123,22 @@ def test_a_plain_output_of_the_trainer_is_read_by_its_totals(
     assert figure(run, "trainable_params")["value"] == 4_194_304
 
 
+@pytest.mark.parametrize(
+    ("printed", "micro"), [((6,), 6), ((6, 6), 6), ((6, 8), None), ((0,), None)]
+)
+def test_arguments_that_a_script_prints_as_json_are_read_unless_they_differ(
+    plain: Path, observe: Observe, printed: tuple[int, ...], micro: int | None
+) -> None:
+    text = "".join(
+        f'ARGS: {{\n  "per_device_train_batch_size": {batch},\n  "bf16": true\n}}\n'
+        for batch in printed
+    )
+    plain.write_text(f'{{"per_device_train_batch_size": \n}}\n{text}{PLAIN}', encoding="utf-8")
+    (run,) = observe(plain, **SAID)
+    assert run["configuration"].get("micro_batch_size") == micro
+    assert run["configuration"].get("compute_dtype") == (None if len(set(printed)) > 1 else "bf16")
+
+
 def test_totals_that_are_texts_of_four_digits_keep_their_power_of_ten(
     plain: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
 ) -> None:
