@@ -7,6 +7,7 @@ import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -820,6 +821,69 @@ def test_keys_come_from_a_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         read_profile()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
     assert read_profile() == {}
+
+
+def test_profiles_are_looked_for_in_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ACCESS_KEY_ID", "PROFILE", "SHARED_CREDENTIALS_FILE", "CONFIG_FILE"):
+        monkeypatch.delenv(f"AWS_{name}", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").write_text("[default]\naws_access_key_id = a\n")
+    (tmp_path / ".aws" / "config").write_text("[default]\nregion = eu-west-1\n")
+    assert read_profile() == {"access_key_id": "a", "region": "eu-west-1"}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "keys", "server"),
+    [
+        ("s3", "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL"),
+        ("gs", "GOOGLE_APPLICATION_CREDENTIALS", "the bucket is right"),
+        ("az", "AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ENDPOINT"),
+    ],
+)
+def test_what_object_storage_refuses_is_explained_without_its_own_words(
+    monkeypatch: pytest.MonkeyPatch, scheme: str, keys: str, server: str
+) -> None:
+    class BaseError(Exception): ...
+
+    class PermissionDeniedError(BaseError): ...
+
+    class UnauthenticatedError(BaseError): ...
+
+    class NotFoundError(BaseError): ...
+
+    raised: list[Exception] = []
+
+    def get(*_: object) -> bytes:
+        raise raised.pop()
+
+    opened = SimpleNamespace(from_url=lambda *_, **__: None)
+    stub = SimpleNamespace(
+        **dict.fromkeys(("S3Store", "GCSStore", "AzureStore"), opened),
+        **{each.__name__: each for each in (BaseError, PermissionDeniedError)},
+        **{each.__name__: each for each in (UnauthenticatedError, NotFoundError)},
+        get=get,
+    )
+    monkeypatch.setattr("registry.store.objects._load", lambda _: stub)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    address = parse_address(f"{scheme}://bucket/place")
+    assert address
+    for error, said in (
+        (PermissionDeniedError("status 403 key=s3cr3t"), f"refuses access (status 403).*{keys}"),
+        (UnauthenticatedError("s3cr3t"), f"refuses access;.*{keys}"),
+        (BaseError("500 Internal s3cr3t"), rf"not answer as expected.*{server}"),
+    ):
+        raised.append(error)
+        with pytest.raises(
+            StoreError, match=said.replace("(status 403)", r"\(status 403\)")
+        ) as got:
+            open_objects(address).get("name")
+        assert "s3cr3t" not in str(got.value)
+    raised.append(NotFoundError(""))
+    with pytest.raises(FileNotFoundError):
+        open_objects(address).get("name")
 
 
 def test_a_folder_of_files_lists_no_temporary_ones(tmp_path: Path) -> None:
