@@ -11,6 +11,7 @@ from registry.errors import QuestionError
 from registry.predict.asked import choices, explain_objective, parse_whole
 from registry_cli.completing import complete_gpu, complete_model
 from registry_cli.group import HintedChoice
+from registry_cli.options import POSITIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,7 +169,7 @@ _OPTIONS = (
         type=COUNT,
         help="Tokens in the longest sample of the data, if fewer than --seq-len.",
     ),
-    click.option("--mean-tokens", type=float, help="Mean tokens per sample (for times)."),
+    click.option("--mean-tokens", type=POSITIVE, help="Mean tokens per sample (for times)."),
     click.option(
         "--lengths",
         metavar="FILE",
@@ -218,7 +219,7 @@ _SPENDING = (
     ),
     click.option(
         "--epochs",
-        type=click.FloatRange(min=0, min_open=True),
+        type=POSITIVE,
         default=1.0,
         show_default=True,
         help="Epochs to train (for GPU-hours and cost).",

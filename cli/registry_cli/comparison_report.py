@@ -12,6 +12,7 @@ from registry.comparison.verdicts import judge
 from registry_cli import console
 from registry_cli.comparison_text import format_compared, format_markdown, format_verdict
 from registry_cli.group import HintedChoice
+from registry_cli.options import POSITIVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 factor_option = click.option(
     "--factor",
-    type=click.FloatRange(min=0, min_open=True),
+    type=POSITIVE,
     default=1.05,
     show_default=True,
     help="How much slower or larger B may be than A.",
@@ -30,7 +31,7 @@ factor_option = click.option(
 
 memory_factor_option = click.option(
     "--memory-factor",
-    type=click.FloatRange(min=0, min_open=True),
+    type=POSITIVE,
     help="How much larger B may be than A (else --factor).",
 )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from registry.comparison.configurations import MISSING
 from registry.comparison.verdicts import judge
+from registry.measure.ratios import format_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ def format_compared(compared: Compared, factors: Factors | None = None) -> Itera
     if compared.memory is not None:
         yield f"  memory  b / a = {_format_ratio(compared.memory)}"
     for metric, (a, b) in compared.totals.items():
-        yield f"  {metric}: {a:.6g} s and {b:.6g} s, b / a = {b / a:.3f}  [{_NOT_JUDGED}]"
+        yield f"  {metric}: {a:.6g} s and {b:.6g} s, b / a = {format_times(b / a)}  [{_NOT_JUDGED}]"
     for text in (compared.note, *compared.remarks):
         if text:
             yield f"  note    {text}"
@@ -50,9 +51,10 @@ def _format_runs(ids: tuple[str, ...]) -> str:
 
 
 def _format_ratio(ratio: Ratio) -> str:
-    text = f"{ratio.value:.3f}"
+    text = format_times(ratio.value)
     if ratio.low is not None and ratio.high is not None and ratio.confidence is not None:
-        text += f"  ({ratio.confidence:.0%} interval {ratio.low:.3f} to {ratio.high:.3f}"
+        low, high = format_times(ratio.low), format_times(ratio.high)
+        text += f"  ({ratio.confidence:.0%} interval {low} to {high}"
         text += f", {ratio.n_a} and {ratio.n_b} runs)"
     details = ", ".join(word for word in (ratio.metric, ratio.note) if word)
     return f"{text}  [{details}]" if details else text
@@ -159,7 +161,7 @@ def format_markdown(
 def _list_notes(compared: Compared) -> Iterator[str]:
     """Yield what the table has no column for."""
     for metric, (a, b) in compared.totals.items():
-        yield f"{metric} {a:.4g} s and {b:.4g} s, b / a = {b / a:.3f} ({_NOT_JUDGED})"
+        yield f"{metric} {a:.4g} s and {b:.4g} s, b / a = {format_times(b / a)} ({_NOT_JUDGED})"
     yield from filter(None, (compared.note, *compared.remarks))
 
 
@@ -180,9 +182,9 @@ def _outcome(compared: Compared) -> str:
 def _format_cell(ratio: Ratio | None, *, is_worse: bool) -> str:
     if ratio is None:
         return ""
-    text = f"{ratio.value:.3f}"
+    text = format_times(ratio.value)
     if ratio.low is not None and ratio.high is not None:
-        text += f" ({ratio.low:.3f} to {ratio.high:.3f})"
+        text += f" ({format_times(ratio.low)} to {format_times(ratio.high)})"
     return f"**{text}**" if is_worse else text
 
 

@@ -17,19 +17,29 @@ if TYPE_CHECKING:
     from registry.store.folder import Location
 
 
-class Seconds(click.FloatRange):
-    """A finite number of seconds."""
+class Finite(click.FloatRange):
+    """A finite number."""
 
-    name = "number of seconds"
+    name = "number"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Return the number; refuse nan and inf, which any range lets through."""
-        seconds = float(super().convert(value, param, ctx))
-        if not math.isfinite(seconds):
-            self.fail(f"{value!r} is not a finite number of seconds.", param, ctx)
-        return seconds
+        """Return the number; refuse nan, which any range lets through, and inf."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite {self.name}.", param, ctx)
+        return number
+
+
+class Seconds(Finite):
+    """A finite number of seconds."""
+
+    name = "number of seconds"
+
+
+#: A finite number above 0.
+POSITIVE = Finite(min=0, min_open=True)
 
 
 wait_option = click.option(

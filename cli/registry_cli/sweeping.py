@@ -29,6 +29,7 @@ from registry.store.folder import RUNS, ensure_writable
 from registry.text import escape_unprintable
 from registry.units import format_duration, format_memory
 from registry_cli import console
+from registry_cli.options import Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +54,7 @@ dataset_option = click.option(
 timeout_option = click.option(
     "--timeout",
     metavar="SECONDS",
-    type=click.FloatRange(*BOUNDS["timeout_seconds"]),
+    type=Seconds(*BOUNDS["timeout_seconds"]),
     help="Stop each trial of a plan after this long, whatever the plan says.",
 )
 

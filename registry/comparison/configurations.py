@@ -21,10 +21,10 @@ from registry.measure.ratios import (
     Noise,
     Ratio,
     choose_memory,
+    choose_reader,
     choose_time,
     compare,
     compare_rounds,
-    find_figure,
     pool_noise,
 )
 
@@ -38,7 +38,7 @@ _TELLING = ("model_id", "method", "quant_bits", "lora_rank", "seq_len", "micro_b
 
 _ID_DIGITS = 12
 
-#: What is said of a configuration of A that B has no run of.
+#: What is said of a configuration of A that B has no run of, or none that came to an end.
 MISSING = "was ok, is missing"
 
 
@@ -237,7 +237,7 @@ def _regression(runs_a: list[Row], runs_b: list[Row]) -> str:
     )
     if not _well(runs_a):
         return ""
-    if not runs_b:
+    if not (_well(runs_b) or failed_b):
         return MISSING
     worse = {
         outcome: n for outcome, n in failed_b.items() if not failed_a[outcome] or not _well(runs_b)
@@ -251,9 +251,10 @@ def _regression(runs_a: list[Row], runs_b: list[Row]) -> str:
 def _totals(a: list[Row], b: list[Row]) -> dict[str, tuple[float, float]]:
     found = {}
     for metric in ("train_time", "total_time"):
-        sides = [[find_figure(run, metric) or 0.0 for run in side] for side in (a, b)]
-        if all(map(all, sides)):
-            found[metric] = (statistics.median(sides[0]), statistics.median(sides[1]))
+        read = choose_reader([*a, *b], metric)
+        if read:
+            one, other = ([read(run) or 0.0 for run in side] for side in (a, b))
+            found[metric] = (statistics.median(one), statistics.median(other))
     return found
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from registry.measure.ratios import find_figure
 from registry.measure.releases import Change
+from registry.submission.identity import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,9 +77,9 @@ def _list_flags(a: Sequence[Row], b: Sequence[Row]) -> Iterator[str]:
 
 
 def list_failures(a: Sequence[Row], b: Sequence[Row]) -> Iterator[str]:
-    """Yield how many runs of each side ended in which failure."""
+    """Yield how many runs of each side ended in which failure, were not run, or do not say."""
     for name, runs in (("a", a), ("b", b)):
-        failed = Counter(run["outcome"] for run in runs if run["outcome"] in FAILED)
+        failed = Counter(run["outcome"] for run in runs if not is_well(run))
         yield from (f"{outcome} in {_count(n, runs, name)}" for outcome, n in failed.items())
 
 
@@ -86,8 +88,18 @@ def _count(n: int, runs: Sequence[Row], name: str) -> str:
 
 
 def _find_commands(a: Sequence[Row], b: Sequence[Row]) -> Change:
-    sides = ({(run.get("provenance") or {}).get("command") for run in side} for side in (a, b))
+    sides = ({_read_command(run) for run in side} for side in (a, b))
     return Change("command", *(tuple(sorted(filter(None, side))) for side in sides))
+
+
+def _read_command(run: Row) -> str:
+    """Return the command of a run in a line, however it is stated; empty where it is not."""
+    command = (run.get("provenance") or {}).get("command")
+    if not command or isinstance(command, str):
+        return command or ""
+    if isinstance(command, list) and all(isinstance(word, str) for word in command):
+        return shlex.join(command)
+    return canonical_json(command)
 
 
 def _find_steps(a: Sequence[Row], b: Sequence[Row]) -> Change:

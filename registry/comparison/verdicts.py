@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from registry.measure.ratios import format_times
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -62,7 +64,7 @@ def _list_reasons(compared: Compared, factors: Factors) -> Iterator[str]:
         if ratio.low is None or ratio.high is None:
             yield f"no interval of {name}"
         elif not ratio.stays_within(factor):
-            yield f"{name} may be {ratio.low:.3f} to {ratio.high:.3f}"
+            yield f"{name} may be {format_times(ratio.low)} to {format_times(ratio.high)}"
 
 
 def _list_ratios(compared: Compared, factors: Factors) -> Iterator[tuple[str, Ratio, float]]:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import SourceError
@@ -34,6 +36,21 @@ _METRICS = (
 )
 
 _KINDS = ("allocated", "reserved", "device", "unknown", "host_rss")
+
+#: Statistics that a run's figure may be, the one that is taken first in front.
+_STATISTICS = ("value", "median", "mean", "max")
+
+#: Statistics that can be held against each other: those of one name.
+_ALIKE = tuple((name,) for name in _STATISTICS)
+
+#: For a peak, a single figure as well: it is a maximum, and only some say so, as the recorder does.
+_ALIKE_IN_PEAKS = (*_ALIKE, ("value", "max"))
+
+#: Largest logarithm of a ratio, either way: beyond, it might be no number.
+_REACH = 700.0
+
+#: Ratios from here on are written in powers of ten.
+_LONG = 1e6
 
 #: Points by which the distribution of Student's t is integrated: quantiles to six digits.
 _GRID = 20_001
@@ -86,6 +103,15 @@ class Ratio:
         return self.high is not None and self.high <= factor
 
 
+def format_times(ratio: float) -> str:
+    """Return a ratio, or an end of its interval, as people read it.
+
+    >>> format_times(1.23456), format_times(1e300)
+    ('1.235', '1e+300')
+    """
+    return f"{ratio:.3f}" if ratio < _LONG else f"{ratio:.3g}"
+
+
 def compare(
     a: Sequence[float], b: Sequence[float], *, floor: Noise | None = None, metric: str | None = None
 ) -> Ratio:
@@ -107,9 +133,9 @@ def compare(
         note = "one run on a side: the noise is taken from repeats of other runs"
     else:
         note = "one run on a side: no interval; repeat the runs to get one"
-        return Ratio(math.exp(difference), note=note, **named)  # type: ignore[arg-type] # fields of Ratio
+        return Ratio(_exponential(difference), note=note, **named)  # type: ignore[arg-type] # fields of Ratio
     ends = _interval(difference, error, degrees)
-    return Ratio(math.exp(difference), *ends, CONFIDENCE, note=note, **named)  # type: ignore[arg-type] # fields of Ratio
+    return Ratio(_exponential(difference), *ends, CONFIDENCE, note=note, **named)  # type: ignore[arg-type] # fields of Ratio
 
 
 def compare_rounds(
@@ -129,19 +155,24 @@ def compare_rounds(
     n_a, n_b = (sum(len(each[side]) for each in rounds) for side in (0, 1))
     if n_rounds < _TOO_FEW:
         note = "one round: no interval; run more rounds to get one"
-        return Ratio(math.exp(difference), n_a=n_a, n_b=n_b, metric=metric, note=note)
+        return Ratio(_exponential(difference), n_a=n_a, n_b=n_b, metric=metric, note=note)
     error = statistics.stdev(logs) / math.sqrt(n_rounds)
     ends = _interval(difference, error, n_rounds - 1)
     note = f"{n_rounds} alternating rounds"
     return Ratio(
-        math.exp(difference), *ends, CONFIDENCE, n_a=n_a, n_b=n_b, metric=metric, note=note
+        _exponential(difference), *ends, CONFIDENCE, n_a=n_a, n_b=n_b, metric=metric, note=note
     )
 
 
 def _interval(difference: float, error: float, degrees: float) -> tuple[float, float]:
     """Return the ends of the interval of a ratio from the difference of logarithms."""
     reach = t_quantile(0.5 + CONFIDENCE / 2, degrees) * error if error else 0.0
-    return math.exp(difference - reach), math.exp(difference + reach)
+    return _exponential(difference - reach), _exponential(difference + reach)
+
+
+def _exponential(difference: float) -> float:
+    """Return the ratio of a difference of logarithms: always a positive, finite number."""
+    return math.exp(max(-_REACH, min(_REACH, difference)))
 
 
 def _logarithms(figures: Sequence[float], name: str) -> list[float]:
@@ -187,32 +218,67 @@ def pool_noise(groups: Iterable[Sequence[float]]) -> Noise | None:
 
 
 def choose_time(runs: Iterable[Mapping[str, Any]]) -> tuple[str, Figure] | None:
-    """Return the finest metric of time that all runs have, and how to read seconds of it."""
+    """Return the finest metric of time that all runs have, and how to read seconds of it.
+
+    All have the same statistic of it. Where they have not, a rate that was computed from it in all
+    of them does not count either.
+    """
     runs = list(runs)
     if all(measured_seconds(run) for run in runs):
         return "step_time", lambda run: statistics.median(measured_seconds(run))
+    is_mixed = False
     for metric, more_is_slower in _METRICS:
-        if all(find_figure(run, metric) for run in runs):
-            return metric, _reader(metric, more_is_slower=more_is_slower)
+        read = choose_reader(runs, metric)
+        if read and not (is_mixed and all(_is_derived(run, metric) for run in runs)):
+            return metric, read if more_is_slower else _invert(read)
+        is_mixed = is_mixed or all(find_figure(run, metric) for run in runs)
     return None
 
 
-def _reader(metric: str, *, more_is_slower: bool) -> Figure:
-    def read(run: Mapping[str, Any]) -> float | None:
-        figure = find_figure(run, metric)
-        return figure if more_is_slower or not figure else 1 / figure
+def _is_derived(run: Mapping[str, Any], metric: str) -> bool:
+    return all(
+        row.get("origin") == "derived"
+        for row in run.get("measurements", ())
+        if row["metric"] == metric and row.get("scope", "total") == "total"
+    )
 
-    return read
+
+def _invert(read: Figure) -> Figure:
+    def invert(run: Mapping[str, Any]) -> float | None:
+        rate = read(run)
+        return min(1 / rate, sys.float_info.max) if rate else rate
+
+    return invert
 
 
 def choose_memory(runs: Iterable[Mapping[str, Any]]) -> tuple[str, Figure] | None:
-    """Return the kind of peak memory that all runs have, and how to read it."""
+    """Return the kind of peak memory that all runs have, and how to read it.
+
+    All have the same statistic of it; a single figure of a peak is a maximum.
+    """
     runs = list(runs)
     for kind in _KINDS:
-        if all(find_figure(run, "peak_memory", kind=kind) for run in runs):
-            return f"peak_memory ({kind})", lambda run, kind=kind: find_figure(
-                run, "peak_memory", kind=kind
-            )
+        read = choose_reader(runs, "peak_memory", kind=kind, alike=_ALIKE_IN_PEAKS)
+        if read:
+            return f"peak_memory ({kind})", read
+    return None
+
+
+def choose_reader(
+    runs: Sequence[Mapping[str, Any]],
+    metric: str,
+    *,
+    kind: str | None = None,
+    alike: Iterable[tuple[str, ...]] = _ALIKE,
+) -> Figure | None:
+    """Return how to read figures of a metric that are of one statistic; None where runs have none.
+
+    Those of ``alike`` are of one: the first of which all runs have a figure other than 0 are taken.
+    """
+    for names in alike:
+        read = partial(find_figure, metric=metric, kind=kind, wanted=names)
+        if all(map(read, runs)):
+            return read
     return None
 
 
@@ -226,9 +292,16 @@ def measured_seconds(observation: Mapping[str, Any]) -> list[float]:
 
 
 def find_figure(
-    observation: Mapping[str, Any], metric: str, *, kind: str | None = None
+    observation: Mapping[str, Any],
+    metric: str,
+    *,
+    kind: str | None = None,
+    wanted: Iterable[str] = _STATISTICS,
 ) -> float | None:
-    """Return an observation's total figure of a metric: the single one, the median, or the mean."""
+    """Return an observation's total figure of a metric: of the first statistic that it has.
+
+    These are the single figure, the median, the mean and the largest, unless others are wanted.
+    """
     figures = {
         row.get("statistic", "value"): row["value"]
         for row in observation.get("measurements", ())
@@ -236,5 +309,4 @@ def find_figure(
         and row.get("scope", "total") == "total"
         and row.get("kind") == kind
     }
-    wanted: Iterable[str] = ("value", "median", "mean", "max")
     return next((float(figures[name]) for name in wanted if name in figures), None)

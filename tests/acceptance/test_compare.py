@@ -41,11 +41,12 @@ def hand_in(
                 del observation["configuration"]["seq_len"]
             observation["configuration"] |= more.get("configured", {})
             observation["environment"] = {"peft_version": version}
-            apart = (*METRICS, "configured")
+            apart = (*METRICS, "configured", "statistic")
             observation |= {name: more[name] for name in more if name not in apart}
             figures = {"step_time": seconds} | {name: more[name] for name in METRICS & more.keys()}
             observation["measurements"] = [
-                {"metric": metric, "value": value} for metric, value in figures.items()
+                {"metric": metric, "value": value, "statistic": more.get("statistic", "value")}
+                for metric, value in figures.items()
             ]
             if outcome != "ok":
                 observation["outcome_detail"] = "it failed"
@@ -89,6 +90,18 @@ def test_what_is_missing_fails(run: Run, hand_in: Callable[..., None]) -> None:
     hand_in("new-release", "91.0", *WELL[:2])
     done = run("compare", "old-release", "new-release", "--fail")
     assert (done.returncode, done.stdout[:20]) == (1, "WAS OK, IS MISSING: ")
+
+
+@pytest.mark.parametrize("outcome", ["not_run", "unknown"])
+def test_what_no_run_of_b_is_said_to_have_ended_well_is_missing(
+    run: Run, hand_in: Callable[..., None], outcome: str
+) -> None:
+    hand_in("old-release", "90.1", *WELL[:2])
+    hand_in("new-release", "91.0", (64, outcome, 0.0), (64, outcome, 0.0))
+    done = run("compare", "old-release", "new-release", "--fail")
+    assert (done.returncode, done.stdout[:20]) == (1, "WAS OK, IS MISSING: ")
+    assert f"  note    {outcome} in 2 of 2 runs of b\n" in done.stdout
+    assert run("compare", "new-release", "old-release", "--fail").returncode == 0
 
 
 def test_single_runs_are_told_apart_by_their_outcome(
@@ -461,6 +474,62 @@ def test_other_commands_steps_and_flags_are_named_beside_the_pair(
     assert (
         ": differs: command: loop.py → two.py; differs: n\\_steps"
         in run("compare", "label=one", "label=two", "-f", "markdown").stdout
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (["python", "my loop.py"], "python 'my loop.py'"),
+        (["python", 3], '["python",3]'),
+        ({"argv": ["x"]}, '{"argv":["x"]}'),
+        (7, "7"),
+    ],
+)
+def test_a_command_may_be_stated_in_any_form(
+    run: Run, hand_in: Callable[..., None], command: Any, shown: str
+) -> None:
+    hand_in("one", "90.1", *WELL[:2], provenance={"label": "one", "command": "loop.py"})
+    hand_in("two", "90.1", *WELL[:2], provenance={"label": "two", "command": command})
+    done = run("compare", "label=one", "label=two")
+    assert done.returncode == 0
+    assert f"  note    differs: command: loop.py → {shown}\n" in done.stdout
+    assert "differs" not in run("compare", "label=two", "label=two").stdout
+
+
+@pytest.mark.parametrize("figures", [("median", "max"), ("max", "median"), ("value", "mean")])
+def test_figures_of_two_statistics_are_not_held_against_each_other(
+    run: Run, hand_in: Callable[..., None], figures: tuple[str, str]
+) -> None:
+    for source, factor, statistic in zip("ab", (1.0, 1.9), figures, strict=True):
+        runs = ((n, outcome, factor * seconds) for n, outcome, seconds in WELL[:2])
+        hand_in(source, "90.1", *runs, statistic=statistic, train_time=20.0)
+    done = run("compare", "a", "b", "--fail")
+    assert done.returncode == 0
+    assert "b / a" not in done.stdout
+    assert "  note    they have no time or rate in common\n" in done.stdout
+    assert "  verdict cannot be told: no time in common\n" in done.stdout
+
+
+def test_figures_far_apart_give_json(run: Run, hand_in: Callable[..., None]) -> None:
+    hand_in("a", "90.1", (64, "ok", 1e-100), (64, "ok", 1e3))
+    hand_in("b", "90.1", *WELL[:2])
+    (found,) = json.loads(
+        run("compare", "a", "b", "-f", "json").stdout,
+        parse_constant=lambda name: pytest.fail(f"{name} is no JSON"),
+    )
+    assert found["verdict"] == "cannot be told"
+    assert found["time"]["low"] < found["time"]["value"] < found["time"]["high"]
+    assert "interval 0.000 to 1.01e+304, 2 and 2 runs" in run("compare", "a", "b").stdout
+
+
+@pytest.mark.parametrize("option", ["--factor", "--memory-factor"])
+@pytest.mark.parametrize("number", ["nan", "inf"])
+def test_a_factor_is_a_finite_number(run: Run, option: str, number: str) -> None:
+    done = run("compare", "a", "b", "--fail", option, number)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(
+        f"error: Invalid value for '{option}': '{number}' is not a finite number.\n"
     )
 
 

@@ -29,12 +29,11 @@ from registry.store.snapshot import load_catalogue
 from registry_cli import console
 from registry_cli.asking import COUNT, format_option, json_option
 from registry_cli.group import HintedChoice
-from registry_cli.options import locate, registry_option
+from registry_cli.options import POSITIVE, locate, registry_option
 
 #: Where the operations of a token are counted as here.
 FORMULA = "PaLM (Chowdhery et al. 2022), appendix B; Korthikanti et al. 2022, section 6"
 
-_POSITIVE = click.FloatRange(min=0, min_open=True)
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
@@ -61,8 +60,8 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     default=None,
     help="Gradient checkpointing, for the utilization of the hardware.",
 )
-@click.option("--samples-per-second", type=_POSITIVE, help="Measured rate of all cards together.")
-@click.option("--tokens-per-second", type=_POSITIVE, help="The same in tokens.")
+@click.option("--samples-per-second", type=POSITIVE, help="Measured rate of all cards together.")
+@click.option("--tokens-per-second", type=POSITIVE, help="The same in tokens.")
 @click.option("--seq-len", type=COUNT, help="Tokens per sample, such as 4k; the mean if they vary.")
 @click.option(
     "--gpus",
@@ -72,7 +71,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     show_default=True,
     help="Number of cards.",
 )
-@click.option("--reference", type=float, help="Tokens/s of one card that count as full use.")
+@click.option("--reference", type=POSITIVE, help="Tokens/s of one card that count as full use.")
 @format_option
 @json_option
 @registry_option

@@ -162,3 +162,70 @@ def test_memory_is_of_one_kind() -> None:
     assert chosen is not None
     assert (chosen[0], chosen[1](peak("reserved", 2.0))) == ("peak_memory (reserved)", 2.0)
     assert choose_memory([peak("reserved", 1.0), peak("allocated", 1.0)]) is None
+
+
+def stated(metric: str, **figures: float) -> dict[str, Any]:
+    """Return an observation with figures of several statistics of a metric."""
+    kind = {"kind": "reserved"} if metric == "peak_memory" else {}
+    rows = [
+        {"metric": metric, "statistic": statistic, "value": value, **kind}
+        for statistic, value in figures.items()
+    ]
+    return {"measurements": rows}
+
+
+def test_figures_of_one_statistic_are_chosen() -> None:
+    both, mean = stated("step_time", median=1.0, mean=2.0), stated("step_time", mean=3.0)
+    chosen = choose_time([both, mean])
+    assert chosen is not None
+    assert (chosen[1](both), chosen[1](mean)) == (2.0, 3.0)
+    chosen = choose_time([both, both])
+    assert chosen is not None
+    assert chosen[1](both) == 1.0
+    for other in (stated("step_time", max=1.0), stated("step_time", value=1.0)):
+        assert choose_time([both, other]) is None
+        assert choose_time([other]) is not None
+
+
+def test_where_statistics_differ_the_next_metric_is_taken() -> None:
+    runs = [stated("step_time", median=1.0), stated("step_time", max=9.0)]
+    for run in runs:
+        run["measurements"] += stated("samples_per_second", value=4.0)["measurements"]
+    chosen = choose_time(runs)
+    assert chosen is not None
+    assert (chosen[0], chosen[1](runs[1])) == ("samples_per_second", 0.25)
+
+
+def test_rates_computed_from_times_of_two_statistics_are_not_in_common() -> None:
+    runs = [stated("step_time", median=1.0), stated("step_time", mean=9.0)]
+    for run in runs:
+        (rate,) = stated("samples_per_second", value=4.0)["measurements"]
+        run["measurements"].append({**rate, "origin": "derived"})
+    assert choose_time(runs) is None
+    runs[1]["measurements"][1]["origin"] = "reported"
+    chosen = choose_time(runs)
+    assert chosen is not None
+    assert chosen[0] == "samples_per_second"
+
+
+def test_a_single_figure_of_a_peak_is_its_maximum() -> None:
+    runs = [stated("peak_memory", value=1.0), stated("peak_memory", max=2.0)]
+    chosen = choose_memory(runs)
+    assert chosen is not None
+    assert [chosen[1](run) for run in runs] == [1.0, 2.0]
+    assert choose_memory([stated("peak_memory", median=1.0), runs[1]]) is None
+
+
+def test_figures_far_apart_have_finite_ratios() -> None:
+    wide = compare([1e-100, 1e3], [1.0, 2.0])
+    assert wide.low is not None
+    assert wide.high is not None
+    assert 0 < wide.low < wide.value < wide.high < math.inf
+    tiny = stated("samples_per_second", value=5e-324)
+    chosen = choose_time([tiny])
+    assert chosen is not None
+    slowest = chosen[1](tiny)
+    assert slowest is not None
+    for ratio in (compare([1e-300], [slowest]), compare_rounds([([1e-300], [slowest])] * 2)):
+        assert 1e300 < ratio.value < math.inf
+        assert ratio.exceeds(1.05)
