@@ -64,6 +64,18 @@ def test_rows_that_both_layers_hold_are_there_once(
     assert len(mixed["results"]) == len(before["results"])
 
 
+def test_a_folded_row_that_an_upgrade_brings_too_is_there_once(
+    own: Registry, records: Folder
+) -> None:
+    own.add(build_document(2, source_id="src-2"))
+    own.fold()
+    write_source(records.path, 2)
+    build_tables(records.path)
+    mixed = read_content(own.location)
+    assert count_runs(own.location) == runs(0, 1, 2)
+    assert len(mixed["results"]) == len(mixed["observations"]) == 3
+
+
 def test_the_curated_observations_can_be_left_out_and_their_models_stay(own: Registry) -> None:
     add_numbers(own, 5)
     alone = Location(own.location.own)
