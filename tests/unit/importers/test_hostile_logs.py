@@ -134,6 +134,43 @@ def test_carriage_returns_alone_end_the_lines_of_a_table(tmp_path: Path) -> None
     ]
 
 
+def test_only_line_feeds_end_json_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": "x\u2028y"}\r\n{"a": "x\x85y"}\n', encoding="utf-8", newline="")
+    loaded = load_file(path)
+    assert getattr(loaded, "document", None) == [{"a": "x\u2028y"}, {"a": "x\x85y"}]
+    assert getattr(loaded, "lines", None) == (1, 2)
+
+
+def test_folders_that_lie_too_deep_are_not_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(*["d"] * 40).mkdir(parents=True)
+    Path(*["d"] * 40, "a.log").touch()
+    (refusal,) = read_files([Path("d")]).refused
+    assert refusal.path == Path(*["d"] * 34)
+    reason = "lies more than 32 folders deep in d; name it to read what it holds"
+    assert refusal.reason == reason
+
+
+def test_a_folder_that_vanishes_meanwhile_is_passed_over(
+    tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b.log").touch()
+    (tmp_path / "gone.log").symlink_to(tmp_path / "nowhere")
+    scan = os.scandir
+
+    def scan_late(path: Any) -> Any:
+        if str(path).endswith("a"):
+            Path(path).rmdir()
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scan_late)
+    assert [refusal.path for refusal in read(tmp_path).refused] == [tmp_path / "b.log"]
+
+
 def test_a_pipe_and_a_device_are_refused_and_passed_over_in_a_folder(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
