@@ -246,11 +246,27 @@ def test_a_switch_called_oom_is_the_outcomes(tmp_path: Path, catalogue: Catalogu
         ("oomph", None),
     ],
 )
+@pytest.mark.parametrize("peak", ["", "OOM"])
 def test_a_longer_text_of_a_failure_is_left_open(
-    tmp_path: Path, catalogue: Catalogue, text: str, column: dict[str, Any] | None
+    tmp_path: Path, catalogue: Catalogue, text: str, peak: str, column: dict[str, Any] | None
 ) -> None:
-    table = draft(tmp_path, catalogue, f"Peak memory (GiB),note\n30.1,{text}\n")
+    rows = f"30.1,\n{peak},{text}\n"
+    table = draft(tmp_path, catalogue, f"Peak memory (GiB),note\n{rows}")
     assert table["columns"].get("note") == column
+
+
+def test_a_longer_text_of_a_failure_beside_figures_is_about_another_run(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    remark = "batch size of 7 fails CUDA OOM"
+    table = draft(tmp_path, catalogue, f"Peak memory (GiB),Notes\n30.1,{remark}\n40.1,\n")
+    assert "Notes" not in table["columns"]
+    rows = f"30.1,{remark}\n79.0,OOM\n40.1,\n,OOM at step 3\n"
+    table = draft(tmp_path, catalogue, f"Peak memory (GiB),Notes\n{rows}")
+    assert table["columns"]["Notes"] == {
+        "values": {"OOM": {"outcome": "oom"}, "OOM at step 3": {"outcome": "?"}},
+        "patterns": [{"pattern": "(?s).*", "set": {}}],
+    }
 
 
 def test_columns_of_other_thousands_are_no_settings_of_one_figure(
