@@ -140,6 +140,11 @@ def test_a_remark_behind_a_model_is_not_dropped(tmp_path: Path, catalogue: Catal
         ("Wall clock (min)", "3", "total_time"),
         ("Fine-tuning duration (h)", "3", "total_time"),
         ("Time (hh:mm)", "1:30", "total_time"),
+        ("Train (hh:mm:ss)", "11:35", "total_time"),
+        ("Train (mm:ss)", "11:35", "total_time"),
+        ("Training", "1:25:29", "total_time"),
+        ("Finished", "11:35", None),
+        ("Start (hh:mm:ss)", "11:35:00", None),
         ("Time", "35min", "total_time"),
         ("Time (s)", "30", None),
         ("Time", "1.2s", None),
@@ -214,6 +219,25 @@ def test_rates_in_thousands_and_of_other_periods_are_drafted_as_such(
     (figure,) = observation["measurements"]
     assert figure["metric"] == "tokens_per_second"
     assert figure["value"] == pytest.approx(value)
+
+
+def test_a_table_of_clocks_is_drafted_as_it_can_be_imported(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    text = "| Model | GPU | Bits | Train (hh:mm:ss) |\n|---|---|---|---|\n" + "".join(
+        f"| llama-2-7b | 1x A100 80GB | {bits} | {cell} |\n"
+        for bits, cell in ((4, "11:35"), (8, "1:25:29"), (16, "OOM"))
+    )
+    drafted = draft_text(tmp_path, catalogue, text, ".md").replace("method: '?'", "method: lora")
+    drafted = drafted.replace("quant_bits: '?'", "compute_dtype: bf16")
+    mapping = parse_mapping(drafted, origin="m.yaml")
+    result = import_document(tmp_path / "doc.md", mapping, catalogue)
+    assert result.problems == ()
+    seen = [
+        (row["outcome"], [figure["value"] for figure in row.get("measurements", ())])
+        for row in result.submission["observations"]
+    ]
+    assert seen == [("ok", [695.0]), ("ok", [5129.0]), ("oom", [])]
 
 
 @pytest.mark.parametrize("name", ["error", "note", "Comments", "remarks", "run.message"])
