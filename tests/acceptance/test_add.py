@@ -319,6 +319,19 @@ def test_a_document_beyond_the_limit_is_refused_in_bounded_memory(
     assert snapshot(mine) == before
 
 
+@pytest.mark.parametrize("form", ["[%s]", '{"observations": [%s]}'])
+def test_a_document_of_too_many_values_is_refused_in_bounded_memory(
+    run: Run, work: Path, form: str
+) -> None:
+    (work / "many.json").write_text(form % ",".join(["[]"] * 10_000_001))
+    done = run("add", "many.json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "error: many.json: found more than 20000000 values; expected fewer in one document; "
+        "split it\n"
+    )
+
+
 def test_every_valid_example_is_recorded(run: Run) -> None:
     examples = sorted((CHECKOUT / "tests" / "examples" / "valid").glob("*.json"))
     done = run("add", *map(str, examples))

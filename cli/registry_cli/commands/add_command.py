@@ -15,7 +15,13 @@ import click
 from registry.errors import SourceError, SubmissionError
 from registry.reading.bounded_file import ReadingError, open_regular
 from registry.reading.folder_walk import walk_folder
-from registry.reading.json_reader import LARGEST_DOCUMENT, parse_json, read_text
+from registry.reading.json_reader import (
+    LARGEST_DOCUMENT,
+    check_values,
+    has_many_values,
+    parse_json,
+    read_text,
+)
 from registry.store.add import Added, add_submissions
 from registry.store.folder import Folder
 from registry.text import format_count
@@ -284,6 +290,8 @@ def _looks_like_submission(text: str) -> bool:
     """Decide by the first object's keys, so that a truncated submission is seen as one."""
     if not text.lstrip().startswith(("{", "[")):
         return False
+    if has_many_values(text):
+        return True  # which is not read either
     try:
         document = json.loads(text)
     except ValueError:
@@ -301,6 +309,7 @@ def _names_submission(head: str) -> bool:
 
 def _parse(text: str, origin: str) -> Documents:
     """Return the documents of a text: one object, a list of objects, or one object a line."""
+    check_values(text, origin=origin)
     lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) > 1 and all(
         line.startswith("{") and line.rstrip().endswith("}") for line in lines

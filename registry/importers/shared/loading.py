@@ -13,6 +13,7 @@ from registry.errors import SubmissionError
 from registry.importers.base import Refusal, RunFile
 from registry.reading import ReadingError, read_bytes
 from registry.reading.folder_walk import DEEPEST, walk_folder
+from registry.reading.json_reader import MOST_VALUES, has_many_values
 from registry.reading.yaml_reader import parse_yaml
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ def _parse(text: str, path: Path) -> tuple[str, Any, tuple[int, ...]]:
         return "csv", rows, tuple(range(2, len(rows) + 2))
     stripped = text.lstrip()
     if stripped.startswith(("{", "[")):
+        if has_many_values(stripped):
+            raise ReadingError(path.name, f"found more than {MOST_VALUES} values; split the file")
         parsed = None if suffix == ".jsonl" else _parse_json(stripped)
         if isinstance(parsed, dict | list):
             return "json", parsed, ()

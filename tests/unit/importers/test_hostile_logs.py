@@ -72,6 +72,16 @@ def test_a_hostile_file_is_refused_with_a_reason(tmp_path: Path, read: Read, nam
     assert read(tmp_path).refused == ((tmp_path / name, reason),)
 
 
+def test_a_log_of_too_many_values_is_refused_before_any_is_read(
+    tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("registry.reading.json_reader.MOST_VALUES", 6)
+    monkeypatch.setattr("registry.importers.shared.loading.MOST_VALUES", 6)
+    path = tmp_path / "trainer_state.json"
+    path.write_text("[[],[],[],[]]", encoding="utf-8")
+    assert read(path).refused == ((path, "found more than 6 values; split the file"),)
+
+
 @pytest.mark.parametrize("signs", ["-", "+", "not ", "(", "[", "1+", "lambda:"])
 def test_a_printed_entry_of_endless_signs_is_passed_over(
     tmp_path: Path, observe: Observe, signs: str
