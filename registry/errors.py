@@ -101,6 +101,8 @@ def excerpt(value: object, width: int = 60) -> str:
         text = "null" if value is None else repr(value)
     except RecursionError:
         text = "a value nested too deeply"
+    except ValueError:  # of an integer, Python writes so many digits only
+        text = "an integer of thousands of digits"
     return text if len(text) <= width else text[: width - 1] + "…"
 
 

@@ -128,6 +128,6 @@ def _keep_record(submission: dict[str, Any]) -> str:
             write_json(folder / name, submission)
             return (
                 f"the record was not added, and is kept in {folder / name}; once the problem is "
-                f"fixed, add it with: registry add {folder / name}"
+                f"fixed, add it with: registry add {shlex.quote(str(folder / name))}"
             )
     return "the record was not added and could not be kept: no folder to write to"

@@ -42,9 +42,10 @@ TYPES = ("string", "int64", "float64", "bool", "timestamp", "json", "list<string
 LARGEST_INTEGER = 2**63 - 1
 LONGEST_TEXT = 100_000
 
-#: Most items of a list of words, and most characters of a JSON object.
+#: Most items of a list of words, most characters of a JSON object, and most levels of one.
 MOST_WORDS = 10_000
 LONGEST_JSON = 1_000_000
+DEEPEST_JSON = 100
 
 #: What no text may hold: control characters, and halves of surrogate pairs.
 FORBIDDEN_CHARACTERS = r"\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff"

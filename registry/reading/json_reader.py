@@ -14,6 +14,9 @@ from registry.reading.bounded_file import ReadingError, decode_text, read_bytes,
 #: Largest submission that is read, in bytes: about a hundred thousand observations.
 LARGEST_DOCUMENT: Final = 256 * 2**20
 
+#: Most values of a document, of which each takes some hundred bytes of memory, however short it is.
+MOST_VALUES: Final = 20_000_000
+
 _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity')
 
 
@@ -35,6 +38,20 @@ def read_text(source: Path | BinaryIO, *, origin: str, limit: int = LARGEST_DOCU
         return decode_text(data, origin=origin)
     except ReadingError as error:
         raise SubmissionError(error.reason, origin=origin) from None
+
+
+def check_values(text: str, *, origin: str) -> None:
+    """Raise SubmissionError where a text holds more values than fit into the memory."""
+    if has_many_values(text):
+        raise SubmissionError(
+            f"found more than {MOST_VALUES} values; expected fewer in one document; split it",
+            origin=origin,
+        )
+
+
+def has_many_values(text: str) -> bool:
+    """Return whether a JSON text holds too many values, by the marks between and around them."""
+    return len(text) > MOST_VALUES and sum(map(text.count, ",[{")) > MOST_VALUES
 
 
 def parse_json(text: str, *, origin: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -72,7 +73,7 @@ def choose_tables(
         if problem is not None:
             raise SourceError(
                 f"{path}, table {number}: {problem}; expected one that "
-                f"`registry import {path}` lists"
+                f"`registry import {shlex.quote(str(path))}` lists"
             )
     tables = [by_number[number] for number in sorted(set(numbers))]
     tables = tables or measured_tables(document, catalogue)

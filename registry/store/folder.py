@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -98,9 +99,10 @@ class Folder:
         if self.is_registry:
             return self
         if self.remote:
+            address = str(self.remote.address)
             raise MissingRegistryError(
-                f"{self.remote.address}: found no registry; expected one; create it with "
-                f"`registry init {self.remote.address}`, or name another with --registry or "
+                f"{address}: found no registry; expected one; create it with "
+                f"`registry init {shlex.quote(address)}`, or name another with --registry or "
                 f"{ENVIRONMENT_VARIABLE}"
             )
         found = (
@@ -110,7 +112,7 @@ class Folder:
             found = "not a folder"
         raise MissingRegistryError(
             f"{self.path}: {found}; expected a registry; create one with "
-            f"`registry init {self._free()}`, or name another with --registry or "
+            f"`registry init {shlex.quote(str(self._free()))}`, or name another with --registry or "
             f"{ENVIRONMENT_VARIABLE}"
         )
 

@@ -17,7 +17,7 @@ from registry.submission.facts import collect_facts, format_fact
 from registry.submission.identity import canonical_json, document_id
 from registry.submission.messages import check_value, format_problems
 from registry.submission.rules import check_rules, rule_names
-from registry.submission.schema import submission_validator
+from registry.submission.schema import RECORDED, submission_validator
 from registry.submission.spec import PartSpec, part_spec
 
 if TYPE_CHECKING:
@@ -56,12 +56,13 @@ def prepare_submission(
 
     It holds what was stated; what follows from that is derived when tables are made. Of a document
     that is recorded already (``is_new`` false) models and GPUs may be described differently from
-    the catalogue of today. Raises SubmissionError with every problem found: structure, types and
-    values first; where these are right, references to the catalogue and the cross-field rules.
+    the catalogue of today, and JSON may be nested deeper. Raises SubmissionError with every problem
+    found: structure, types and values first; where these are right, references to the catalogue and
+    the cross-field rules.
     """
     if hasattr(document, "model_dump"):
         document = document.model_dump(exclude_none=True)
-    plain = _stated(part_spec(), _parse(document, origin))
+    plain = _stated(part_spec(), _parse(document, origin, is_new=is_new))
     known = catalogue.extended(plain.get("models", ()), plain.get("gpus", ()))
     problems = [*_check_source(plain), *_read_figures(plain), *_resolve_references(plain, known)]
     if is_new:
@@ -80,9 +81,10 @@ def _raise_any(problems: list[str], origin: str) -> None:
         raise SubmissionError(problems, origin=origin)
 
 
-def _parse(document: Any, origin: str) -> Plain:
+def _parse(document: Any, origin: str, *, is_new: bool) -> Plain:
+    context = None if is_new else RECORDED
     try:
-        validated: Plain = submission_validator().validate_python(document)
+        validated: Plain = submission_validator().validate_python(document, context=context)
     except ValidationError as error:
         _raise_any(format_problems(error), origin)
         raise  # not reached: an error has details

@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError, SchemaValidator
 from registry.contract import Column, vocabulary
 from registry.contract.resources import read_yaml
 from registry.contract.tables import (
+    DEEPEST_JSON,
     FORBIDDEN_CHARACTERS,
     LARGEST_INTEGER,
     LONGEST_JSON,
@@ -24,6 +25,10 @@ from registry.submission.spec import PartSpec, part_spec
 
 if TYPE_CHECKING:
     from pydantic_core import CoreConfig
+    from pydantic_core.core_schema import ValidationInfo
+
+#: The context in which a document is validated that was recorded before.
+RECORDED = "recorded"
 
 _PLAIN_TEXT = rf"[^{FORBIDDEN_CHARACTERS}]*"
 
@@ -91,7 +96,7 @@ def value_schema(column: Column) -> dict[str, Any]:
             return {"type": "bool"}
         case "json":
             keyed = {"type": "dict", "keys_schema": {"type": "str"}}
-            check = {"type": "no-info", "function": _check_json}
+            check = {"type": "with-info", "function": _check_json}
             return {"type": "function-after", "schema": keyed, "function": check}
     parse = {"type": "no-info", "function": lambda value: parse_timestamp(value, column)}
     return {"type": "function-plain", "function": parse}
@@ -117,17 +122,30 @@ def _figure(column: Column) -> dict[str, Any]:
     }
 
 
-def _check_json(value: dict[str, Any]) -> dict[str, Any]:
+def _check_json(value: dict[str, Any], info: ValidationInfo[Any]) -> dict[str, Any]:
+    nested = PydanticCustomError("json", f"expected at most {DEEPEST_JSON} levels of nesting")
     try:
         text = canonical_json(value)
     except RecursionError:
-        raise PydanticCustomError("json", "expected an object nested less deeply") from None
+        raise nested from None
     except (TypeError, ValueError):
         raise PydanticCustomError("json", _JSON_VALUES) from None
     if len(text) > LONGEST_JSON:
         raise PydanticCustomError("json", f"expected at most {LONGEST_JSON} characters of JSON")
     column_validator(_ANY_JSON).validate_python(text)
+    # what was recorded before there was a bound stays valid
+    if info.context != RECORDED and _is_deeper(value, DEEPEST_JSON):
+        raise nested
     return value
+
+
+def _is_deeper(value: Any, most: int) -> bool:
+    """Return whether objects and lists stand inside each other at more than so many levels."""
+    level = [value]
+    for _ in range(most):
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [v for values in inner for v in values if isinstance(v, dict | list | tuple)]
+    return bool(level)
 
 
 _JSON_VALUES = "expected text, finite numbers, true, false, null, and lists and objects of these"

@@ -168,7 +168,7 @@ def _import_folder(folder: Path, catalogue: Catalogue) -> Prepared:
 
 def _read_submissions(path: Path, catalogue: Catalogue) -> Iterator[Prepared]:
     text = read_text(path, origin=str(path))
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             origin = f"{path}, line {number}"
             yield prepare_submission(parse_json(line, origin=origin), catalogue, origin=origin)

@@ -25,6 +25,7 @@ from registry.tables.inline import plain_text
 from registry.tables.matching import TABLE_SUFFIXES
 from registry.tables.transposed import transpose
 from registry.text import format_slug
+from registry.units import parse_outcome_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from registry.tables.guess_figures import Doubt
     from registry.tables.guess_settings import PivotGuess
     from registry.tables.matching import TableDocument
-    from registry.tables.raw_table import RawTable
+    from registry.tables.raw_table import BodyRow, RawTable
+    from registry.units import OutcomeWord
 
 #: Most distinct texts of a column that are listed with their meanings.
 _MOST_TEXTS = 60
@@ -153,6 +155,13 @@ class _Look:
         place = self.table.columns.index(name)
         return list(dict.fromkeys(row.cells[place].text for row in self.table.rows))
 
+    def has_figures(self, row: BodyRow) -> bool:
+        """Return whether a row of the table holds a figure, of whatever metric."""
+        names = [name for name, guess in self.guesses.items() if guess.metric]
+        names += [name for pivot in self.pivots for name in pivot.names]
+        texts = (row.cells[self.table.columns.index(name)].text for name in names)
+        return any(parse_outcome_word(bare_text(text)).kind == "other" for text in texts)
+
     def texts_of_first(self) -> list[str]:
         """Return the different texts of the first column that say something."""
         texts = map(bare_text, self.texts_of(self.table.columns[0]))
@@ -210,22 +219,39 @@ def _look_upright(table: RawTable, catalogue: Catalogue) -> _Look:
     pivots = guess_pivots(table, guesses, catalogue)
     pivoted = {name for pivot in pivots for name in pivot.names}
     others = {name: guess for name, guess in guesses.items() if name not in pivoted}
-    return _Look(table, _with_failures(others, table), pivots)
+    look = _Look(table, others, pivots)
+    return replace(look, guesses=_with_failures(look))
 
 
-def _with_failures(guesses: dict[str, Guess], table: RawTable) -> dict[str, Guess]:
+def _with_failures(look: _Look) -> dict[str, Guess]:
     """Return what columns look like: one like nothing else that speaks of failures is an outcome's.
 
     Only one can be; of others that say the same, an import tells.
     """
+    guesses = look.guesses
     if any(guess.to == "outcome" for guess in guesses.values()):
         return guesses
     for name, guess in guesses.items():
-        place = table.columns.index(name)
         is_free = guess.to is None and guess.metric is None and guess.doubt is None
-        if is_free and any(read_failure(name, row.cells[place].text) for row in table.rows):
+        if is_free and any(word is not None for word in _read_failures(name, look).values()):
             return guesses | {name: replace(guess, to="outcome", says_failures=True)}
     return guesses
+
+
+def _read_failures(name: str, look: _Look) -> dict[str, OutcomeWord | None]:
+    """Return what the different texts of a column say of runs that failed, None for nothing.
+
+    A longer text beside figures is a remark on another run: these are of one that came to its end.
+    """
+    place = look.table.columns.index(name)
+    said: dict[str, OutcomeWord | None] = {}
+    for row in look.table.rows:
+        text = row.cells[place].text
+        word = read_failure(name, text)
+        is_remark = word is not None and word.outcome is None and look.has_figures(row)
+        key = plain_text(text)
+        said[key] = said.get(key) or (None if is_remark else word)
+    return said
 
 
 def slug_of(path: Path) -> str:
@@ -315,7 +341,7 @@ class _Drafter:
                 taken.add(guess.to)
                 texts = look.texts_of(name)
                 drafted = (
-                    _draft_failures(name, texts)
+                    _draft_failures(name, look)
                     if guess.says_failures
                     else self._draft_values(name, guess.to, texts)
                 )
@@ -378,9 +404,9 @@ class _Drafter:
                 yield f"          {_yaml(text)}: {_yaml(said)}"
 
 
-def _draft_failures(name: str, texts: list[str]) -> Iterator[str]:
+def _draft_failures(name: str, look: _Look) -> Iterator[str]:
     """Yield what the texts of a column say that speak of failures; the others say nothing."""
-    given = {plain_text(text): read_failure(name, text) for text in texts}
+    given = _read_failures(name, look)
     yield f"      {_yaml(name)}:"
     yield "        values:"
     for text, word in given.items():

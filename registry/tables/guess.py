@@ -23,6 +23,7 @@ from registry.tables.header import (
     spoken,
 )
 from registry.units import figures_in, parse_outcome_word, split_remark, ways_to_split
+from registry.units.duration import clock_readings
 from registry.units.known import units_by_spelling
 from registry.units.number import NUMBER
 
@@ -139,8 +140,8 @@ class Guess:
     header says a figure to be of: 1,000 steps. ``doubt`` is why the metric is not sure. ``parts``
     are the figures of a cell of several, of which the guess itself is the first.
     ``is_figures`` says whether its cells are figures, of whatever; ``is_words`` whether they are
-    nothing but outcomes such as OOM. ``says_failures`` says that only some of its cells tell how a
-    run ended.
+    nothing but outcomes such as OOM. ``is_by_clock`` says that only cells such as ``1:25:29``
+    tell its metric. ``says_failures`` says that only some of its cells tell how a run ended.
     """
 
     to: str | None = None
@@ -155,6 +156,7 @@ class Guess:
     parts: tuple[Guess, ...] = ()
     is_figures: bool = False
     is_words: bool = False
+    is_by_clock: bool = False
     says_failures: bool = False
 
     def __str__(self) -> str:
@@ -199,6 +201,8 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
         to = _target(name, said, is_figures=is_figures)
         is_words = bool(said) and len(words) == len(said)
         return Guess(to=to, header=header, is_figures=is_figures, is_words=is_words)
+    doubt = _find_doubt(name, metric, header, figures)
+    is_by_unit = doubt is not None and not doubt.is_by_name
     return Guess(
         metric=metric,
         unit=None if in_cells else header.unit,
@@ -206,9 +210,10 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
         kind=next((kind for word, kind in _KINDS.items() if word in name.lower()), None),
         statistic=next((s for word, s in _STATISTICS.items() if word in name.lower()), None),
         divide_by=count_steps(name) if metric == "step_time" else None,
-        doubt=_find_doubt(name, metric, header, figures),
+        doubt=doubt,
         lacks_unit=metric in _WITH_UNIT and header.unit is None and all(map(_is_bare, figures)),
         is_figures=True,
+        is_by_clock=is_by_unit and header.clock is None and _are_clocks(figures),
     )
 
 
@@ -281,7 +286,7 @@ def guess_metric(text: str) -> Guess:
     """Return what figures look like below a text such as ``Memory usage (GiB)``."""
     header = read_header(text)
     named = next((m for m, pattern in _METRICS if re.search(pattern, text.lower())), None)
-    metric = _RATES.get(header.unit or "") or named
+    metric = _RATES.get(header.unit or "") or named or ("total_time" if header.clock else None)
     dimension = {"peak_memory": "memory", "total_time": "duration", "step_time": "duration"}
     is_unit_of_it = header.dimension == dimension.get(metric or "", "rate")
     unit = header.unit if is_unit_of_it or header.dimension == "rate" else None
@@ -311,7 +316,15 @@ def _metric(name: str, header: Header, figures: list[str]) -> tuple[str | None, 
     if header.dimension is not None:
         return by_dimension[header.dimension], False
     is_setting = any(re.search(pattern, lowered) for _, pattern in _NAMES[:11])
+    is_clock = header.clock is not None or (_are_clocks(figures) and not is_setting)
+    if of_name is None and is_clock:
+        return "total_time", False
     return (None if is_setting and of_name != "peak_memory" else of_name), False
+
+
+def _are_clocks(figures: Sequence[str]) -> bool:
+    clocks = [text for text in figures if clock_readings(split_remark(text)[0])]
+    return len(clocks) > _MOST * len(figures)
 
 
 def _metric_of_label(name: str, label: str) -> str | None:

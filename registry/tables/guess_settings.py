@@ -237,7 +237,8 @@ def _build(
     names: list[str], table: RawTable, guesses: Mapping[str, Guess], catalogue: Catalogue
 ) -> PivotGuess | None:
     figures = [name for name in names if guesses[name].is_figures]
-    metric = guesses[figures[0]].metric
+    first = guesses[figures[0]]
+    metric = None if first.is_by_clock else first.metric
     if metric is None:
         names = _of_one_setting(names, guesses, catalogue)
     if len(names) < 2 or not set(names) & set(figures):  # noqa: PLR2004 - one column is no pivot
@@ -248,7 +249,7 @@ def _build(
         return None
     if not all(labels) or any(map(_STAGES.search, labels)):
         return None
-    cell, said_by = (guesses[figures[0]], None) if metric else _cell(table, names)
+    cell, said_by = (first, None) if metric else _cell(table, names)
     pattern = _pattern(before, labels, after, table.columns)
     return PivotGuess(pattern, tuple(labels), tuple(names), to, cell, said_by)
 

@@ -101,7 +101,7 @@ def _read_folder(folder: FilePath) -> TableDocument:
         (table,), data = read_document(path, limit=n_left)
         n_left -= len(data)
         tables.append(replace(table, index=len(tables) + 1))
-        hashed.update(path.name.encode() + b"\0" + data)
+        hashed.update(path.name.encode(errors="surrogateescape") + b"\0" + data)
     return TableDocument(tuple(tables), tuple(path.name for path in paths), hashed.hexdigest())
 
 

@@ -130,6 +130,55 @@ def test_json_lines_are_one_submission_each(
     assert count_mine(run) == 3
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_only_line_feeds_end_json_lines(run: Run, submission: Submission, end: str) -> None:
+    documents = [submission(number) for number in range(2)]
+    for document in documents:
+        document["observations"][0]["outcome_detail"] = "a\u2028b\x85c"
+    lines = end.join(json.dumps(document, ensure_ascii=False) for document in documents)
+    done = run("add", "-", "--dry-run", stdin=f"{lines}{end}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("would add submission ") == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["a.json", "sub/b.json"], "1 other JSON file: sub/b.json; name it to add it"),
+        (["registry-a.json", "b.json"], "1 other JSON file: b.json; name it to add it"),
+        (["a.json", "b.JSON"], "1 other JSON file: b.JSON; name it to add it"),
+        (
+            ["a.json", *(f"sub/{name}.jsonl" for name in "bcde")],
+            "4 other JSON files: sub/b.jsonl, sub/c.jsonl, sub/d.jsonl …; name those to add",
+        ),
+    ],
+)
+def test_what_is_not_read_of_a_folder_is_said(
+    run: Run, work: Path, submission: Submission, names: list[str], told: str
+) -> None:
+    for number, name in enumerate(names):
+        path = work / "folder" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(submission(number)))
+    done = run("add", "folder", "--dry-run")
+    assert (done.returncode, done.stdout.count("would add ")) == (0, 1)
+    assert done.stderr == f"folder: not read: {told}\n"
+
+
+def test_what_lies_beside_submissions_otherwise_is_not_spoken_of(
+    run: Run, work: Path, submission: Submission, mine: Path
+) -> None:
+    folder = work / "folder"
+    for name in ("registry-a.json", ".cache/b.json", "sub/c.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(json.dumps(submission()))
+    (folder / "config.json").write_text("{}")  # of the training whose record lies there
+    (folder / "loop").symlink_to(folder)
+    mine.rename(folder / "mine")
+    done = run("add", "folder", "--dry-run", "--registry", "folder/mine")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_list_is_one_submission_each(run: Run, write: Write, submission: Submission) -> None:
     write("a.json", [submission(1), submission(2)])
     assert run("add", "a.json").returncode == 0
@@ -268,6 +317,19 @@ def test_a_document_beyond_the_limit_is_refused_in_bounded_memory(
     assert (done.returncode, done.stdout) == (1, "")
     assert "big.json: longer than 268435456 bytes; expected a document below that" in done.stderr
     assert snapshot(mine) == before
+
+
+@pytest.mark.parametrize("form", ["[%s]", '{"observations": [%s]}'])
+def test_a_document_of_too_many_values_is_refused_in_bounded_memory(
+    run: Run, work: Path, form: str
+) -> None:
+    (work / "many.json").write_text(form % ",".join(["[]"] * 10_000_001))
+    done = run("add", "many.json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "error: many.json: found more than 20000000 values; expected fewer in one document; "
+        "split it\n"
+    )
 
 
 def test_every_valid_example_is_recorded(run: Run) -> None:

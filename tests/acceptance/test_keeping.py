@@ -57,6 +57,14 @@ def test_init_creates_a_registry_beside_which_the_curated_records_are_read(
     assert sorted(path.name for path in work.iterdir()) == ["new"]
 
 
+def test_a_name_that_a_shell_would_split_is_shown_as_it_can_be_pasted(run: Run) -> None:
+    done = run("init", "my reg")
+    assert done.returncode == 0
+    assert done.stderr.endswith("use it with --registry 'my reg', or REGISTRY_PATH='my reg'\n")
+    missing = run("fold", "--registry", "your reg")
+    assert "`registry init 'your reg'`" in missing.stderr
+
+
 def test_init_empty_knows_models_and_gpus_only(run: Run) -> None:
     assert run("init", "new", "--empty").stdout == "created new\n"
     sql = "select (select count(*) from models) as m, (select count(*) from gpus) as g"

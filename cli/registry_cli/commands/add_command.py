@@ -13,8 +13,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.errors import SourceError, SubmissionError
-from registry.reading.json_reader import LARGEST_DOCUMENT, parse_json, read_text
+from registry.reading.bounded_file import ReadingError, open_regular
+from registry.reading.folder_walk import walk_folder
+from registry.reading.json_reader import (
+    LARGEST_DOCUMENT,
+    check_values,
+    has_many_values,
+    parse_json,
+    read_text,
+)
 from registry.store.add import Added, add_submissions
+from registry.store.folder import Folder
 from registry.text import format_count
 from registry_cli import console
 from registry_cli.group import HintedChoice
@@ -53,6 +62,13 @@ KINDS = (
 _TOP_LEVEL = ("observations", "schema_version", "source")
 
 _ID_DIGITS = 12
+
+#: Characters at the beginning of a file that tell whether it is a submission.
+_HEAD = 4096
+
+#: Most names in a folder that are looked at for files that are not read, and most that are named.
+_MOST_WALKED = 20_000
+_MOST_NAMED = 3
 
 Documents = Iterable[tuple[str, Any]]
 
@@ -191,13 +207,48 @@ def _read_folder(path: Path, *, is_submission: bool) -> Documents | None:
     names = _RECORDED if growing else _RECORDED[:1]
     complete = sorted(file for name in names for file in path.glob(f"{name}*.json"))
     if growing or complete:  # what a recorder left in a training's output folder, or its parent
+        _tell_passed_over(path, {*growing, *complete}, beside_training=True)
         parsed = (each for file in complete for each in _parse(_read_text(file), str(file)))
         return chain(parsed, _read_growing(str(path), growing))
     files = sorted(path.glob("*.json*"))
     found = _read_file(str(files[0]), is_submission=is_submission) if files else None
     if found is None:
         return None
+    _tell_passed_over(path, set(files), beside_training=False)
     return (document for file in files for document in _parse(_read_text(file), str(file)))
+
+
+def _tell_passed_over(folder: Path, read: set[Path], *, beside_training: bool) -> None:
+    """Say which files of JSON in a folder are not read; of a training's, only submissions."""
+    left_out: list[Path] = []
+    passed: list[Path] = []
+    registries: list[Path] = []
+    for place, names in walk_folder(folder, left_out, most=_MOST_WALKED):
+        if Folder(place).is_registry:
+            registries.append(place)
+        if registries and place.is_relative_to(registries[-1]):
+            continue
+        files = (place / name for name in names if name.lower().endswith((".json", ".jsonl")))
+        passed += (
+            file
+            for file in files
+            if file not in read and (not beside_training or _begins_as_submission(file))
+        )
+    if not passed:
+        return
+    named = ", ".join(str(file.relative_to(folder)) for file in passed[:_MOST_NAMED])
+    count = f"{'at least ' if left_out else ''}{format_count(len(passed), 'other JSON file')}"
+    more = " …" if len(passed) > _MOST_NAMED else ""
+    way_out = "name it to add it" if len(passed) == 1 else "name those to add"
+    console.hint(f"{folder}: not read: {count}: {named}{more}; {way_out}")
+
+
+def _begins_as_submission(file: Path) -> bool:
+    try:
+        with open_regular(file, what="a document") as opened:
+            return _names_submission(opened.read(_HEAD).decode(errors="replace"))
+    except ReadingError:
+        return False
 
 
 def _recover(folder: Path) -> Documents | None:
@@ -239,11 +290,12 @@ def _looks_like_submission(text: str) -> bool:
     """Decide by the first object's keys, so that a truncated submission is seen as one."""
     if not text.lstrip().startswith(("{", "[")):
         return False
+    if has_many_values(text):
+        return True  # which is not read either
     try:
         document = json.loads(text)
     except ValueError:
-        head = text[:4096] + text.split("\n", 1)[0][:65_536]
-        return any(f'"{key}"' in head for key in ("observations", "schema_version", "source_id"))
+        return _names_submission(text[:_HEAD] + text.split("\n", 1)[0][:65_536])
     except RecursionError:
         return True
     if isinstance(document, list):
@@ -251,9 +303,14 @@ def _looks_like_submission(text: str) -> bool:
     return isinstance(document, dict) and not {*_TOP_LEVEL}.isdisjoint(document)
 
 
+def _names_submission(head: str) -> bool:
+    return any(f'"{key}"' in head for key in ("observations", "schema_version", "source_id"))
+
+
 def _parse(text: str, origin: str) -> Documents:
     """Return the documents of a text: one object, a list of objects, or one object a line."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    check_values(text, origin=origin)
+    lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) > 1 and all(
         line.startswith("{") and line.rstrip().endswith("}") for line in lines
     ):
@@ -267,7 +324,8 @@ def _parse(text: str, origin: str) -> Documents:
 
 
 def _parse_lines(text: str, origin: str) -> Iterator[tuple[str, Any]]:
-    for number, line in enumerate(text.splitlines(), start=1):
+    # no str.splitlines: strings of JSON may hold what it takes for the end of a line
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             place = f"{origin}, line {number}"
             yield place, parse_json(line, origin=place)

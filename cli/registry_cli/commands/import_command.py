@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,7 +102,8 @@ def _describe(document: Path, location: Location, *, draft: bool) -> None:
         console.text(draft_mapping(document, found, load_catalogue(location)))
         return
     console.answer(format_listing(found))
-    console.hint(f"draft a mapping with: registry import {document} --draft > mapping.yaml")
+    name = shlex.quote(str(document))
+    console.hint(f"draft a mapping with: registry import {name} --draft > mapping.yaml")
 
 
 def _record(document: Path, location: Location, result: ImportResult, *, dry_run: bool) -> None:

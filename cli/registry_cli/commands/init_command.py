@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -31,4 +32,5 @@ def command(path: Path, *, empty: bool) -> None:
     console.say(f"created {folder.name}{beside}")
     if plans is not None:
         console.hint(f"plans of trials to run or to change are in {plans}")
-    console.hint(f"use it with --registry {folder.name}, or REGISTRY_PATH={folder.name}")
+    name = shlex.quote(folder.name)
+    console.hint(f"use it with --registry {name}, or REGISTRY_PATH={name}")

@@ -6,11 +6,14 @@ import csv
 import hashlib
 import io
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import SubmissionError
 from registry.importers.base import Refusal, RunFile
 from registry.reading import ReadingError, read_bytes
+from registry.reading.folder_walk import DEEPEST, walk_folder
+from registry.reading.json_reader import MOST_VALUES, has_many_values
 from registry.reading.yaml_reader import parse_yaml
 
 if TYPE_CHECKING:
@@ -39,23 +42,30 @@ def collect_files(paths: Iterable[Path]) -> tuple[list[RunFile], list[Refusal]]:
     for path in paths:
         if not path.exists():
             raise SubmissionError("not found; expected a file or a folder", origin=path.name)
-        for file in walk_files(path):
+        too_deep: list[Path] = []
+        for file in walk_files(path, too_deep):
             loaded = load_file(file)
             if isinstance(loaded, Refusal):
                 refused.append(loaded)
             else:
                 files.append(loaded)
+        reason = f"lies more than {DEEPEST} folders deep in {path}; name it to read what it holds"
+        refused += [Refusal(folder, reason) for folder in too_deep]
     return files, refused
 
 
-def walk_files(path: Path) -> Iterator[Path]:
-    """Yield a file, or the files of a folder that may be logs, in order of their names."""
+def walk_files(path: Path, too_deep: list[Path] | None = None) -> Iterator[Path]:
+    """Yield a file, or the files of a folder that may be logs, in order of their names.
+
+    Folders in it that lie too deep to be looked into go to ``too_deep``.
+    """
     if not path.is_dir():
         yield path
         return
-    for file in sorted(path.rglob("*")):
-        hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
-        if file.is_file() and not hidden and file.suffix not in _OPAQUE:
+    walked = walk_folder(path, [] if too_deep is None else too_deep)
+    for file in sorted(folder / name for folder, names in walked for name in names):
+        # what is gone meanwhile, or may not be looked at, is no file
+        if os.path.isfile(file) and file.suffix not in _OPAQUE:  # noqa: PTH113 - see above
             yield file
 
 
@@ -81,11 +91,13 @@ def _parse(text: str, path: Path) -> tuple[str, Any, tuple[int, ...]]:
         return "csv", rows, tuple(range(2, len(rows) + 2))
     stripped = text.lstrip()
     if stripped.startswith(("{", "[")):
+        if has_many_values(stripped):
+            raise ReadingError(path.name, f"found more than {MOST_VALUES} values; split the file")
         parsed = None if suffix == ".jsonl" else _parse_json(stripped)
         if isinstance(parsed, dict | list):
             return "json", parsed, ()
         entries = list(_json_lines(text))
-        if len(entries) >= _JSON_LINES_SHARE * max(1, len(text.splitlines())):
+        if len(entries) >= _JSON_LINES_SHARE * max(1, len(_lines(text))):
             return "jsonl", [entry for _, entry in entries], tuple(line for line, _ in entries)
     if suffix in (".yaml", ".yml"):
         return "yaml", parse_yaml(text, origin=path.name), ()
@@ -118,8 +130,13 @@ def _parse_json(text: str) -> Any:
         return None
 
 
+def _lines(text: str) -> list[str]:
+    """Return the lines of JSON lines; U+2028 and its like, which JSON has in strings, end none."""
+    return text.removesuffix("\n").split("\n")
+
+
 def _json_lines(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(_lines(text), start=1):
         entry = _parse_json(line) if line.strip() else None
         if isinstance(entry, dict):
             yield number, entry

@@ -11,6 +11,7 @@ import gc
 import itertools
 import os
 import secrets
+import shlex
 import sys
 import time
 import warnings
@@ -396,7 +397,7 @@ class Session:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_json(path, submission)
             if RECORD_FOLDER not in os.environ and self.options.on_record is None:
-                _say(f"wrote {path}; add it with: registry add {path}")
+                _say(f"wrote {path}; add it with: registry add {shlex.quote(str(path))}")
         if self.options.on_record is not None:
             self.options.on_record(submission)
 

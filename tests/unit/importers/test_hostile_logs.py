@@ -72,6 +72,16 @@ def test_a_hostile_file_is_refused_with_a_reason(tmp_path: Path, read: Read, nam
     assert read(tmp_path).refused == ((tmp_path / name, reason),)
 
 
+def test_a_log_of_too_many_values_is_refused_before_any_is_read(
+    tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("registry.reading.json_reader.MOST_VALUES", 6)
+    monkeypatch.setattr("registry.importers.shared.loading.MOST_VALUES", 6)
+    path = tmp_path / "trainer_state.json"
+    path.write_text("[[],[],[],[]]", encoding="utf-8")
+    assert read(path).refused == ((path, "found more than 6 values; split the file"),)
+
+
 @pytest.mark.parametrize("signs", ["-", "+", "not ", "(", "[", "1+", "lambda:"])
 def test_a_printed_entry_of_endless_signs_is_passed_over(
     tmp_path: Path, observe: Observe, signs: str
@@ -132,6 +142,43 @@ def test_carriage_returns_alone_end_the_lines_of_a_table(tmp_path: Path) -> None
         {"a": "3", "b": ""},
         {"a": "4", "b": "5"},
     ]
+
+
+def test_only_line_feeds_end_json_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": "x\u2028y"}\r\n{"a": "x\x85y"}\n', encoding="utf-8", newline="")
+    loaded = load_file(path)
+    assert getattr(loaded, "document", None) == [{"a": "x\u2028y"}, {"a": "x\x85y"}]
+    assert getattr(loaded, "lines", None) == (1, 2)
+
+
+def test_folders_that_lie_too_deep_are_not_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(*["d"] * 40).mkdir(parents=True)
+    Path(*["d"] * 40, "a.log").touch()
+    (refusal,) = read_files([Path("d")]).refused
+    assert refusal.path == Path(*["d"] * 34)
+    reason = "lies more than 32 folders deep in d; name it to read what it holds"
+    assert refusal.reason == reason
+
+
+def test_a_folder_that_vanishes_meanwhile_is_passed_over(
+    tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b.log").touch()
+    (tmp_path / "gone.log").symlink_to(tmp_path / "nowhere")
+    scan = os.scandir
+
+    def scan_late(path: Any) -> Any:
+        if str(path).endswith("a"):
+            Path(path).rmdir()
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scan_late)
+    assert [refusal.path for refusal in read(tmp_path).refused] == [tmp_path / "b.log"]
 
 
 def test_a_pipe_and_a_device_are_refused_and_passed_over_in_a_folder(tmp_path: Path) -> None:

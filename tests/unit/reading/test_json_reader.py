@@ -11,6 +11,7 @@ import pytest
 from registry.errors import SubmissionError
 from registry.reading.json_reader import (
     LARGEST_DOCUMENT,
+    check_values,
     parse_json,
     read_json_file,
     read_text,
@@ -36,6 +37,16 @@ def test_a_sparse_file_of_a_gigabyte_is_refused(tmp_path: Path) -> None:
 
 def test_the_limit_leaves_room_for_large_submissions() -> None:
     assert LARGEST_DOCUMENT >= 2**28
+
+
+def test_values_are_counted_before_any_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("registry.reading.json_reader.MOST_VALUES", 6)
+    check_values('[[],{"a":1},2]', origin="doc.json")
+    with pytest.raises(SubmissionError) as caught:
+        check_values("[[],[],[],[]]", origin="doc.json")
+    assert str(caught.value) == (
+        "doc.json: found more than 6 values; expected fewer in one document; split it"
+    )
 
 
 def test_a_truncated_document_names_line_and_column() -> None:

@@ -171,9 +171,14 @@ def _circular() -> dict[str, Any]:
         ({"{a}": {1, 2}}, JSON),
         (_circular(), JSON),
         ({"a": "b\ud800"}, PLAIN),
-        (_nested(100_000), "expected an object nested less deeply"),
+        (_nested(99), None),
+        (_nested(100), "expected at most 100 levels of nesting"),
+        ({"a": [(_nested(96),)]}, None),
+        ({"a": [(_nested(97),)]}, "expected at most 100 levels of nesting"),
+        (_nested(100_000), "expected at most 100 levels of nesting"),
+        ({"a": 10**5000}, JSON),
     ],
-    ids=range(12),
+    ids=range(17),
 )
 def test_an_object_is_one_that_json_holds(value: object, problem: str | None) -> None:
     assert _check(value, "json") == problem

@@ -144,6 +144,31 @@ def _memory(metric: str, value: float | str, **rest: Any) -> dict[str, Any]:
     return {**SOURCE, "observations": [_observation(measurements=[figure], **rest)]}
 
 
+def test_json_is_nested_less_deeply_than_what_readers_refuse() -> None:
+    provenance: dict[str, Any] = {}
+    for _ in range(100):
+        provenance = {"a": provenance}
+    document = {
+        **SOURCE,
+        "observations": [_observation(provenance=provenance, measurements=STEP_TIME)],
+    }
+    (problem,) = _problems(document)
+    assert problem.startswith("observations[0].provenance: found {'a': ")
+    assert problem.endswith("; expected at most 100 levels of nesting")
+    assert _problems(document, is_new=False) == []  # what is recorded stays readable
+
+
+def test_an_integer_of_thousands_of_digits_is_told_with_its_place() -> None:
+    provenance = {"a": 10**5000}
+    document = {
+        **SOURCE,
+        "observations": [_observation(provenance=provenance, measurements=STEP_TIME)],
+    }
+    (problem,) = _problems(document)
+    found = "found an integer of thousands of digits; expected text, finite numbers, "
+    assert problem.startswith(f"observations[0].provenance: {found}")
+
+
 def test_what_cannot_be_read_is_told_and_the_next_figure_is_read() -> None:
     figures = [_figure("step_time", "soon"), _figure("load_time", -1)]
     problems = _problems({**SOURCE, "observations": [_observation(measurements=figures)]})

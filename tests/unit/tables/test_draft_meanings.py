@@ -140,6 +140,11 @@ def test_a_remark_behind_a_model_is_not_dropped(tmp_path: Path, catalogue: Catal
         ("Wall clock (min)", "3", "total_time"),
         ("Fine-tuning duration (h)", "3", "total_time"),
         ("Time (hh:mm)", "1:30", "total_time"),
+        ("Train (hh:mm:ss)", "11:35", "total_time"),
+        ("Train (mm:ss)", "11:35", "total_time"),
+        ("Training", "1:25:29", "total_time"),
+        ("Finished", "11:35", None),
+        ("Start (hh:mm:ss)", "11:35:00", None),
         ("Time", "35min", "total_time"),
         ("Time (s)", "30", None),
         ("Time", "1.2s", None),
@@ -216,6 +221,25 @@ def test_rates_in_thousands_and_of_other_periods_are_drafted_as_such(
     assert figure["value"] == pytest.approx(value)
 
 
+def test_a_table_of_clocks_is_drafted_as_it_can_be_imported(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    text = "| Model | GPU | Bits | Train (hh:mm:ss) |\n|---|---|---|---|\n" + "".join(
+        f"| llama-2-7b | 1x A100 80GB | {bits} | {cell} |\n"
+        for bits, cell in ((4, "11:35"), (8, "1:25:29"), (16, "OOM"))
+    )
+    drafted = draft_text(tmp_path, catalogue, text, ".md").replace("method: '?'", "method: lora")
+    drafted = drafted.replace("quant_bits: '?'", "compute_dtype: bf16")
+    mapping = parse_mapping(drafted, origin="m.yaml")
+    result = import_document(tmp_path / "doc.md", mapping, catalogue)
+    assert result.problems == ()
+    seen = [
+        (row["outcome"], [figure["value"] for figure in row.get("measurements", ())])
+        for row in result.submission["observations"]
+    ]
+    assert seen == [("ok", [695.0]), ("ok", [5129.0]), ("oom", [])]
+
+
 @pytest.mark.parametrize("name", ["error", "note", "Comments", "remarks", "run.message"])
 def test_a_column_that_speaks_of_failures_is_the_outcomes(
     tmp_path: Path, catalogue: Catalogue, name: str
@@ -246,11 +270,27 @@ def test_a_switch_called_oom_is_the_outcomes(tmp_path: Path, catalogue: Catalogu
         ("oomph", None),
     ],
 )
+@pytest.mark.parametrize("peak", ["", "OOM"])
 def test_a_longer_text_of_a_failure_is_left_open(
-    tmp_path: Path, catalogue: Catalogue, text: str, column: dict[str, Any] | None
+    tmp_path: Path, catalogue: Catalogue, text: str, peak: str, column: dict[str, Any] | None
 ) -> None:
-    table = draft(tmp_path, catalogue, f"Peak memory (GiB),note\n30.1,{text}\n")
+    rows = f"30.1,\n{peak},{text}\n"
+    table = draft(tmp_path, catalogue, f"Peak memory (GiB),note\n{rows}")
     assert table["columns"].get("note") == column
+
+
+def test_a_longer_text_of_a_failure_beside_figures_is_about_another_run(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    remark = "batch size of 7 fails CUDA OOM"
+    table = draft(tmp_path, catalogue, f"Peak memory (GiB),Notes\n30.1,{remark}\n40.1,\n")
+    assert "Notes" not in table["columns"]
+    rows = f"30.1,{remark}\n79.0,OOM\n40.1,\n,OOM at step 3\n"
+    table = draft(tmp_path, catalogue, f"Peak memory (GiB),Notes\n{rows}")
+    assert table["columns"]["Notes"] == {
+        "values": {"OOM": {"outcome": "oom"}, "OOM at step 3": {"outcome": "?"}},
+        "patterns": [{"pattern": "(?s).*", "set": {}}],
+    }
 
 
 def test_columns_of_other_thousands_are_no_settings_of_one_figure(

@@ -5,6 +5,7 @@ Sizes are such that a reader whose time grows with their square would not come t
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from registry.catalogue import Catalogue
 from registry.errors import RegistryError
-from registry.tables import import_document, parse_mapping, read_mapping
+from registry.tables import import_document, parse_mapping, read_mapping, read_tables
 from registry.tables.document import read_document
 
 TABLE = "<table><tr><td>a</td></tr></table>"
@@ -300,3 +301,11 @@ def test_a_pattern_that_grows_when_it_is_compiled_is_refused() -> None:
     text = "source: {source_id: x}\ntables: [{match: {heading: '((a{999}){999}){999}'}}]"
     with pytest.raises(RegistryError, match="expected a regular expression"):
         parse_mapping(text, origin="m.yaml")
+
+
+def test_a_table_whose_name_is_no_utf8_is_read_with_its_folder(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9.csv")).write_text("a,b\n1,2\n", encoding="utf-8")
+    document = read_tables(tmp_path)
+    assert document.files == ("caf\udce9.csv",)
+    hashed = hashlib.sha256(b"caf\xe9.csv\0a,b\n1,2\n")
+    assert document.sha256 == hashed.hexdigest()
