@@ -14,7 +14,7 @@ from registry.contract import TABLES
 from registry.errors import StoreError
 from registry.store.compose import compose_observations, compose_submissions
 from registry.store.curated import read_curated
-from registry.store.derive_tables import Document, derive_tables, select_new
+from registry.store.derive_tables import Document, derive_tables, read_document, select_new
 from registry.store.folder import Folder, curated_dir
 from registry.store.ids import KnownIds
 from registry.store.manifest import REPAIR, list_versions, manifest_name
@@ -113,18 +113,10 @@ def _read_parts(folder: Folder, parts: list[dict[str, Path]]) -> Iterator[Docume
             if row["document"] is None:
                 is_complete = False
             else:
-                documents.append(_parse_document(row, path))
+                documents.append(read_document(row["submission_id"], row["document"], path))
     yield from documents
     if not is_complete:
         yield from _compose_rest(folder, parts, documents)
-
-
-def _parse_document(row: dict[str, Any], path: Path | None) -> Document:
-    if document_id(row["document"]) != row["submission_id"]:
-        raise StoreError(
-            f"{path}: submission {row['submission_id'][:12]} does not match its id; {REPAIR}"
-        )
-    return Document(row["submission_id"], row["document"], json.loads(row["document"]))
 
 
 def _compose_rest(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,13 +10,14 @@ import pyarrow.parquet as pq
 from registry.contract import TABLES
 from registry.errors import StoreError
 from registry.store.compose import compose_documents
-from registry.store.derive_tables import Document
+from registry.store.derive_tables import read_document
 from registry.store.files import require_regular
-from registry.submission.identity import document_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from registry.store.derive_tables import Document
 
 #: Tables whose rows belong to observations of several parts.
 _SHARED = ("sources", "configurations", "environments")
@@ -32,10 +32,9 @@ def recover_part(path: Path, others: Sequence[Path], notes: list[str]) -> Iterat
     rows = _read(path / "submissions.parquet", notes)
     damaged = 0
     for row in rows or ():
-        text = row.get("document")
-        if isinstance(text, str) and document_id(text) == row.get("submission_id"):
-            yield Document(row["submission_id"], text, json.loads(text))
-        else:
+        try:
+            yield read_document(str(row.get("submission_id")), str(row.get("document")), path)
+        except StoreError:
             damaged += 1
     if rows is None or damaged:
         notes.append(
