@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from registry.errors import StoreError
 from registry.store.derive_tables import read_document
-from registry.store.files import require_regular
+from registry.store.files import for_engine, require_regular
 from registry.store.manifest import REPAIR
 from registry.store.parquet import read_table
 from registry.submission.identity import document_id
@@ -53,7 +53,7 @@ def _texts(part: Part) -> Iterator[tuple[str, str]]:
         return
     require_regular(path)
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(for_engine(path))
         for batch in file.iter_batches(batch_size=512, columns=["submission_id", "document"]):
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
     except (OSError, pa.ArrowInvalid) as error:

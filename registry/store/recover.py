@@ -11,7 +11,7 @@ from registry.contract import TABLES
 from registry.errors import StoreError
 from registry.store.compose import compose_documents
 from registry.store.derive_tables import read_document
-from registry.store.files import require_regular
+from registry.store.files import for_engine, require_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,7 +66,7 @@ def _read_rows(path: Path, name: str, notes: list[str]) -> list[dict[str, Any]]:
 def _read(path: Path, notes: list[str]) -> list[dict[str, Any]] | None:
     try:
         require_regular(path)
-        rows: list[dict[str, Any]] = pq.read_table(path, partitioning=None).to_pylist()
+        rows: list[dict[str, Any]] = pq.read_table(for_engine(path), partitioning=None).to_pylist()
     except (
         OSError,
         pa.ArrowInvalid,
