@@ -253,10 +253,11 @@ class _Brought:
     def _failure(self, error: StoreError, consequence: str) -> StoreError:
         """Return an error of writing here as one that says what each side got."""
         cause = error.__cause__
-        reason = cause.strerror or cause if isinstance(cause, OSError) else error
+        if not isinstance(cause, OSError):  # of object storage, which names the way out
+            return StoreError(f"{error}; {consequence}; repeat the command for the rest")
         return StoreError(
-            f"{self.side.name}: cannot be written: {reason}; {consequence}; make it writable, with "
-            "space on its disk, then repeat the command"
+            f"{self.side.name}: cannot be written: {cause.strerror or cause}; {consequence}; make "
+            "it writable, with space on its disk, then repeat the command"
         )
 
     @property

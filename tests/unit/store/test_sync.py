@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from registry.api import Registry
 from registry.catalogue import Catalogue
 from registry.errors import StoreError
 from registry.store import storage
 from registry.store.fold import commit
+from registry.store.folder import create_registry, find_registry
 from registry.store.manifest import Manifest
 from registry.store.parquet import ordered_table
 from registry.store.parts import write_part
+from registry.store.remote import RemoteStorage
 from registry.store.repair import repair
 from registry.store.sync import Synced, sync
 from registry.submission.identity import canonical_json, document_id
@@ -28,9 +32,7 @@ from tests.unit.store.registries import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from registry.api import Registry
     from registry.store.folder import Folder
 
 WAY_OUT = "make it writable, with space on its disk, then repeat the command"
@@ -127,6 +129,28 @@ def test_a_side_that_fails_at_the_end_says_what_the_other_got(
     )
     assert (len(journal(mine)), len(journal(theirs))) == (3, 2)
     assert new(merge(mine, theirs)) == [0, 1]
+
+
+def test_object_storage_that_fails_is_told_before_a_folder_gets_anything(
+    tmp_path: Path, mine: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"file://{tmp_path}/shared"
+    create_registry(Path(address), curated=False)
+    shared = Registry(find_registry(address))
+    add_numbers(shared, 2)
+
+    def refuse(_storage: RemoteStorage, _name: str, _data: bytes) -> None:
+        raise StoreError(f"{address}: not reached; try again")
+
+    monkeypatch.setattr(RemoteStorage, "send", refuse)
+    before = journal(mine)
+    with pytest.raises(StoreError) as caught:
+        merge(mine, shared)
+    assert str(caught.value) == (
+        f"{address}: not reached; try again; it may lack some of what it gets; the other registry "
+        "got nothing; repeat the command for the rest"
+    )
+    assert journal(mine) == before
 
 
 @pytest.mark.parametrize(
