@@ -16,7 +16,7 @@ from registry.catalogue.names import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from registry.catalogue.names import Key
 
@@ -46,15 +46,24 @@ class Catalogue:
 
         ``part`` is ``models`` or ``gpus``; a column that either row leaves out contradicts nothing.
         """
+        for identity, name, own, value in self.differences(part, row):
+            return (
+                f"{identity!r} is known already, with {name} = {own!r}; found {value!r}; leave the "
+                "description out, or give it a different id"
+            )
+        return None
+
+    def differences(self, part: str, row: Row) -> Iterator[tuple[str, str, Any, Any]]:
+        """Yield where a row contradicts the catalogue's: id, column, value there, value found."""
         key, rows = ("model_id", self.models) if part == "models" else ("gpu_id", self.gpus)
         own = rows.get(row[key], {})
         for name, value in row.items():
-            if name not in _DESCRIPTIVE and own.get(name) not in (None, value):
-                return (
-                    f"{row[key]!r} is known already, with {name} = {own[name]!r}; found "
-                    f"{value!r}; leave the description out, or give it a different id"
-                )
-        return None
+            if (
+                name not in _DESCRIPTIVE
+                and value is not None
+                and own.get(name) not in (None, value)
+            ):
+                yield row[key], name, own[name], value
 
     def resolve_model(self, name: str) -> str | None:
         """Return the id of the model that is called ``name``, or None.

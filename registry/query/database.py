@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from registry.query.reach import validate_contents, validate_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from registry.query.model import Dataset, Limits, Relation
 
@@ -36,6 +36,11 @@ def _quote_name(name: str) -> str:
 
 def _quote_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def _quote_files(files: Iterable[Path]) -> str:
+    """Return paths as the engine takes them: of a relative one, it takes ``~x`` for a home."""
+    return ", ".join(_quote_text(str(path.absolute())) for path in files)
 
 
 def is_first_version(engine: Any) -> bool:
@@ -69,9 +74,9 @@ def set_limits(connection: Any, limits: Limits) -> None:
     connection.execute("SET TimeZone = 'UTC'")
 
 
-def shut_doors(connection: Any, files: Iterable[os.PathLike[str]]) -> None:
+def shut_doors(connection: Any, files: Iterable[Path]) -> None:
     """Forbid the engine all files but ``files`` and every change of its settings."""
-    paths = ", ".join(_quote_text(os.fspath(path)) for path in files)
+    paths = _quote_files(files)
     connection.execute(f"SET allowed_paths = [{paths}]")
     if not paths:
         connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
@@ -126,7 +131,7 @@ def _load_pending(connection: Any, relation: Relation) -> bool:
 
 
 def _read_files(relation: Relation) -> str:
-    files = ", ".join(_quote_text(os.fspath(path)) for path in relation.files)
+    files = _quote_files(relation.files)
     if not relation.evolved:
         return f"SELECT * FROM read_parquet([{files}], hive_partitioning = false)"  # noqa: S608 - quoted
     nulls = ", ".join(f"NULL AS {_quote_name(name)}" for name, _ in relation.columns)

@@ -103,7 +103,7 @@ def _validate_types(relation: Relation, path: Path) -> None:
     """Raise QueryError where a column of an earlier contract is of another type today."""
     import pyarrow.parquet as pq  # noqa: PLC0415 - heavy
 
-    written = pq.read_schema(path)
+    written = pq.read_schema(path.absolute())
     types = _arrow_types()
     for name, kind in relation.columns:
         if name in written.names and written.field(name).type != types[kind]:

@@ -14,6 +14,7 @@ from registry.dataframe import nullable
 from registry.errors import StoreError, excerpt
 from registry.store.derive_tables import CATALOGUE_TABLES, derive_tables
 from registry.store.documents import read_documents
+from registry.store.files import for_engine
 from registry.store.ids import IDENTIFIED, format_ids
 from registry.store.parquet import ordered_table, read_table
 from registry.store.results import compute_results
@@ -72,7 +73,7 @@ def _find_surplus(parts: Sequence[Part], rows: dict[str, list[Any]]) -> Iterator
     n_observations = len(rows["observations"])
     expected = {name: len(rows[name]) for name in TABLES} | {"results": n_observations}
     for name, wanted in expected.items():
-        counted = [pq.read_metadata(file).num_rows for file in _files(parts, name)]
+        counted = [pq.read_metadata(for_engine(file)).num_rows for file in _files(parts, name)]
         if sum(counted) > _MOST_SURPLUS + wanted:
             yield "rows", f"table {name}: found {sum(counted)} rows; {_EXPECTED}: {wanted}"
 

@@ -6,13 +6,16 @@ records, the check, migration and repair.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from registry.contract import TABLES, Column, load_table
+from registry.errors import StoreError
 from registry.store.ids import ERASED, IDENTIFIED, KnownIds, row_key
+from registry.store.manifest import REPAIR
 from registry.submission.derive import complete_observation
 from registry.submission.identity import (
     canonical_json,
@@ -51,6 +54,28 @@ class Document:
     submission_id: str
     text: str
     plain: Mapping[str, Any]
+
+
+def read_document(submission_id: str, text: str, place: object) -> Document:
+    """Return a document from its text. Raises StoreError where that is not what was recorded.
+
+    ``place`` is the file that holds it.
+    """
+    if document_id(text) != submission_id:
+        raise StoreError(
+            f"{place}: submission {submission_id[:12]} does not match its id; {REPAIR}"
+        )
+    try:
+        plain = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        plain, found = None, f"no JSON ({error})"
+    else:
+        found = f"JSON of a {type(plain).__name__}"
+    if not isinstance(plain, dict):
+        raise StoreError(
+            f"{place}: submission {submission_id[:12]}: found {found}; expected an object; {REPAIR}"
+        )
+    return Document(submission_id, text, plain)
 
 
 def derive_tables(documents: Iterable[Document], known: KnownIds | None = None) -> Rows:

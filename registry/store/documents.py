@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from registry.errors import StoreError
-from registry.store.derive_tables import Document
-from registry.store.files import require_regular
+from registry.store.derive_tables import read_document
+from registry.store.files import for_engine, require_regular
 from registry.store.manifest import REPAIR
 from registry.store.parquet import read_table
 from registry.submission.identity import document_id
@@ -19,21 +19,17 @@ from registry.submission.identity import document_id
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from registry.store.derive_tables import Document
     from registry.store.parts import Part
 
 
 def read_documents(part: Part) -> Iterator[Document]:
     """Yield the documents of a part in the order in which they were folded.
 
-    Raises StoreError where one does not match its id.
+    Raises StoreError where one does not match its id, or is no JSON object.
     """
     for submission_id, text in _texts(part):
-        if document_id(text) != submission_id:
-            raise StoreError(
-                f"{part.file('submissions')}: submission {submission_id[:12]} does not "
-                f"match its id; {REPAIR}"
-            )
-        yield Document(submission_id, text, json.loads(text))
+        yield read_document(submission_id, text, part.file("submissions"))
 
 
 def find_safe(parts: Iterable[Part], wanted: Collection[str]) -> set[str]:
@@ -57,7 +53,7 @@ def _texts(part: Part) -> Iterator[tuple[str, str]]:
         return
     require_regular(path)
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(for_engine(path))
         for batch in file.iter_batches(batch_size=512, columns=["submission_id", "document"]):
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
     except (OSError, pa.ArrowInvalid) as error:

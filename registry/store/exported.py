@@ -13,6 +13,7 @@ from registry.contract import FORMAT_VERSION, TABLES
 from registry.errors import StoreError, SubmissionError
 from registry.store.compose import compose_submissions
 from registry.store.export import EXPORT_MANIFEST
+from registry.store.files import for_engine
 from registry.store.parts import hash_file
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def read_exported(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _read_documents(path: Path) -> Iterator[tuple[str, Any]]:
     # as a dictionary, so that one long text that many rows repeat is held once
-    file = pq.ParquetFile(path, read_dictionary=["document"])
+    file = pq.ParquetFile(for_engine(path), read_dictionary=["document"])
     for batch in file.iter_batches(batch_size=256, columns=["submission_id", "document"]):
         texts = batch.column("document")
         longest = pc.max(pc.binary_length(texts.dictionary)).as_py() or 0
@@ -69,7 +70,11 @@ def _describes(document: Any) -> bool:
 
 def _read_rows(path: Path, tables: dict[str, Any], name: str) -> list[dict[str, Any]]:
     entry = tables.get(name)
-    return pq.read_table(path / entry["file"], partitioning=None).to_pylist() if entry else []
+    if not entry:
+        return []
+    file = for_engine(path / entry["file"])
+    rows: list[dict[str, Any]] = pq.read_table(file, partitioning=None).to_pylist()
+    return rows
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
@@ -114,7 +119,7 @@ def _check_files(path: Path, tables: dict[str, Any]) -> None:
 
 def _unpacked_size(file: Path) -> int:
     try:
-        metadata = pq.read_metadata(file)
+        metadata = pq.read_metadata(for_engine(file))
     except (OSError, pa.ArrowInvalid):
         return 0
     return sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))

@@ -42,6 +42,14 @@ def require_regular(path: Path) -> None:
         )
 
 
+def for_engine(path: Path) -> Path:
+    """Return a path as pyarrow and DuckDB take it: absolute, links as they are.
+
+    Of a relative one they take ``run:1`` for an address, and ``~x`` for a home.
+    """
+    return path.absolute()
+
+
 def is_free(target: Path) -> bool:
     """Return whether there is nothing at ``target``, or an empty folder, as ``git init`` makes."""
     if not target.exists() and not target.is_symlink():

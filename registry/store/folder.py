@@ -163,7 +163,8 @@ def find_registry(path: Path | str | None = None, *, curated: bool = True) -> Lo
     installed package; with ``curated`` false they are left out. A checkout's records are passed
     over as the registry in use: they are written and checked only where they are named. The user's
     own folder is created by the first write. Raises
-    MissingRegistryError where a named folder holds no registry.
+    MissingRegistryError where a named folder holds no registry, StoreError where its path is not
+    UTF-8.
     """
     named = path or os.environ.get(ENVIRONMENT_VARIABLE)
     here = Folder(Path("records"))
@@ -174,6 +175,8 @@ def find_registry(path: Path | str | None = None, *, curated: bool = True) -> Lo
         own = here
     else:
         own = Folder(user_folder())
+    if own.is_registry:
+        _require_utf8(own.path)
     if own.is_curated:
         return Location(own)
     if not curated or not reads_curated(own):
@@ -204,6 +207,19 @@ def _keep_runs(folder: Folder, address: Address) -> None:
         (folder.path / RUNS).symlink_to(_runs_of(address))
 
 
+def _require_utf8(path: Path) -> None:
+    """Raise StoreError for a path that pyarrow and DuckDB cannot be told of."""
+    place = path.absolute()
+    try:
+        str(place).encode()
+    except UnicodeEncodeError:
+        escaped = os.fsencode(place).decode(errors="backslashreplace")
+        raise StoreError(
+            f"{escaped}: found a path that is not UTF-8; expected one that is; use another name, "
+            "or rename the folder"
+        ) from None
+
+
 def _expand(path: Path) -> Path:
     try:
         return path.expanduser()
@@ -214,7 +230,8 @@ def _expand(path: Path) -> Path:
 def create_registry(path: Path, *, curated: bool = True) -> Folder:
     """Create an empty registry; with ``curated`` false it reads no curated records.
 
-    Raises StoreError where something is at ``path`` already, or it cannot be written.
+    Raises StoreError where something is at ``path`` already, it cannot be written, or it is not
+    UTF-8.
     """
     settings = {"format": FORMAT_VERSION, "curated": curated}
     text = f"{json.dumps(settings)}\n"
@@ -222,6 +239,7 @@ def create_registry(path: Path, *, curated: bool = True) -> Folder:
         folder = _open_remote(address)
         folder.remote.create(text.encode()) if folder.remote else None
         return folder
+    _require_utf8(path)
     folder = Folder(path)
     if folder.is_registry:
         raise StoreError(

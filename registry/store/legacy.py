@@ -14,7 +14,8 @@ from registry.contract import TABLES
 from registry.errors import StoreError
 from registry.store.compose import compose_observations, compose_submissions
 from registry.store.curated import read_curated
-from registry.store.derive_tables import Document, derive_tables, select_new
+from registry.store.derive_tables import Document, derive_tables, read_document, select_new
+from registry.store.files import for_engine
 from registry.store.folder import Folder, curated_dir
 from registry.store.ids import KnownIds
 from registry.store.manifest import REPAIR, list_versions, manifest_name
@@ -109,22 +110,15 @@ def _read_parts(folder: Folder, parts: list[dict[str, Path]]) -> Iterator[Docume
     is_complete = True
     for part in parts:
         path = part.get("submissions")
-        for row in pq.read_table(path, partitioning=None).to_pylist() if path else ():
+        table = pq.read_table(for_engine(path), partitioning=None) if path else None
+        for row in table.to_pylist() if table else ():
             if row["document"] is None:
                 is_complete = False
             else:
-                documents.append(_parse_document(row, path))
+                documents.append(read_document(row["submission_id"], row["document"], path))
     yield from documents
     if not is_complete:
         yield from _compose_rest(folder, parts, documents)
-
-
-def _parse_document(row: dict[str, Any], path: Path | None) -> Document:
-    if document_id(row["document"]) != row["submission_id"]:
-        raise StoreError(
-            f"{path}: submission {row['submission_id'][:12]} does not match its id; {REPAIR}"
-        )
-    return Document(row["submission_id"], row["document"], json.loads(row["document"]))
 
 
 def _compose_rest(
@@ -153,7 +147,7 @@ def _read_described(folder: Folder) -> dict[str, dict[str, Any]]:
         table = path.name.partition("-")[0]
         key = f"{table.removesuffix('s')}_id"
         if table in described and path.suffix == ".parquet":
-            for row in pq.read_table(path, partitioning=None).to_pylist():
+            for row in pq.read_table(for_engine(path), partitioning=None).to_pylist():
                 if row[key] not in known[table]:
                     described[table][row[key]] = {k: v for k, v in row.items() if v is not None}
     return described
@@ -178,7 +172,8 @@ def _read_rows(parts: list[dict[str, Path]]) -> dict[str, list[dict[str, Any]]]:
 
     tables = {}
     for table in _COMPOSED:
-        pieces = [pq.read_table(part[table], partitioning=None) for part in parts if table in part]
+        files = [for_engine(part[table]) for part in parts if table in part]
+        pieces = [pq.read_table(file, partitioning=None) for file in files]
         tables[table] = pa.concat_tables(pieces).to_pylist() if pieces else []
     return tables
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from registry.contract import TABLES
 from registry.contract.arrow import rows_table, sorted_table, table_schema
-from registry.store.files import require_regular
+from registry.store.files import for_engine, require_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,7 +58,7 @@ def read_table(name: str, files: Iterable[Path]) -> pa.Table:
     files = list(files)
     for file in files:
         require_regular(file)
-    tables = [pq.read_table(file, partitioning=None) for file in files]
+    tables = [pq.read_table(for_engine(file), partitioning=None) for file in files]
     if schema is None:
         return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
     return pa.concat_tables(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,13 +10,14 @@ import pyarrow.parquet as pq
 from registry.contract import TABLES
 from registry.errors import StoreError
 from registry.store.compose import compose_documents
-from registry.store.derive_tables import Document
-from registry.store.files import require_regular
-from registry.submission.identity import document_id
+from registry.store.derive_tables import read_document
+from registry.store.files import for_engine, require_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from registry.store.derive_tables import Document
 
 #: Tables whose rows belong to observations of several parts.
 _SHARED = ("sources", "configurations", "environments")
@@ -32,10 +32,9 @@ def recover_part(path: Path, others: Sequence[Path], notes: list[str]) -> Iterat
     rows = _read(path / "submissions.parquet", notes)
     damaged = 0
     for row in rows or ():
-        text = row.get("document")
-        if isinstance(text, str) and document_id(text) == row.get("submission_id"):
-            yield Document(row["submission_id"], text, json.loads(text))
-        else:
+        try:
+            yield read_document(str(row.get("submission_id")), str(row.get("document")), path)
+        except StoreError:
             damaged += 1
     if rows is None or damaged:
         notes.append(
@@ -67,7 +66,7 @@ def _read_rows(path: Path, name: str, notes: list[str]) -> list[dict[str, Any]]:
 def _read(path: Path, notes: list[str]) -> list[dict[str, Any]] | None:
     try:
         require_regular(path)
-        rows: list[dict[str, Any]] = pq.read_table(path, partitioning=None).to_pylist()
+        rows: list[dict[str, Any]] = pq.read_table(for_engine(path), partitioning=None).to_pylist()
     except (
         OSError,
         pa.ArrowInvalid,

@@ -5,20 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from registry.errors import StoreError
-from registry.store.derive_tables import erased_ids, without_observations
+from registry.errors import StoreError, SubmissionError
+from registry.reading.json_reader import parse_json
+from registry.store.curated import read_curated
+from registry.store.derive_tables import (
+    CATALOGUE_TABLES,
+    erased_ids,
+    with_described,
+    without_observations,
+)
 from registry.store.documents import read_documents
 from registry.store.folder import Location, ensure_writable
 from registry.store.ids import ERASED
-from registry.store.journal import entry_name
+from registry.store.journal import entry_name, validate_document
 from registry.store.snapshot import read_snapshot
+from registry.text import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from registry.store.derive_tables import Document
+    from registry.catalogue import Catalogue
+    from registry.store.derive_tables import Document, Row
     from registry.store.folder import Folder
     from registry.store.snapshot import Snapshot
+    from registry.store.storage import Batch
+
+_KEYS = {"models": "model_id", "gpus": "gpu_id"}
+
+_APART = (
+    "expected one value; documents that describe or name it are left out; record those of one side "
+    "anew, under another id"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +52,8 @@ class Synced:
     """What a synchronization did."""
 
     sides: tuple[SyncedSide, SyncedSide]
-    #: What was left out: entries of a journal that are not valid.
+    #: What was left out: documents that are not valid, and those of what the two registries
+    #: describe differently.
     problems: tuple[str, ...] = ()
 
 
@@ -43,18 +61,26 @@ def sync(first: Folder, second: Folder, *, dry_run: bool = False) -> Synced:
     """Give each of two registries the documents that only the other has.
 
     They become pending, as if they were added; done again, nothing is left to do. What one of them
-    erased is not brought back. With ``dry_run`` nothing is written. Raises StoreError.
+    erased is not brought back. Documents that describe a model or GPU with other figures than one
+    of the registries does, or that name one which the two describe differently, stay where they
+    are: they would change answers. With ``dry_run`` nothing is written. Raises StoreError; what
+    both get is on their disks before either has any of it.
     """
     for folder in (first, second):
         _require_own(folder)
-    one, other = (read_snapshot(Location(folder)) for folder in (first, second))
-    erased = _erased(one) | _erased(other)
-    problems = (*one.journal.problems, *other.journal.problems)
-    sides = (
-        _bring(first, one, _lacking(one, other, erased), dry_run=dry_run),
-        _bring(second, other, _lacking(other, one, erased), dry_run=dry_run),
-    )
-    return Synced(sides, problems)
+    one, other = (_Side(folder, read_snapshot(Location(folder))) for folder in (first, second))
+    exchange = _Exchange(one, other)
+    for folder in () if dry_run else (first, second):
+        ensure_writable(Location(folder))
+    with first.storage.writing() as to_first, second.storage.writing() as to_second:
+        brought = (
+            _Brought(one, to_first, exchange.find_new(one, other)),
+            _Brought(other, to_second, exchange.find_new(other, one)),
+        )
+        for side in brought:
+            side.stage(dry_run=dry_run)
+        _commit(brought)
+    return Synced((brought[0].result, brought[1].result), tuple(exchange.problems))
 
 
 def _require_own(folder: Folder) -> None:
@@ -64,6 +90,106 @@ def _require_own(folder: Folder) -> None:
             "come and go with git"
         )
     folder.require()
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A registry before it gets anything."""
+
+    folder: Folder
+    snapshot: Snapshot
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+
+class _Exchange:
+    """What two registries lack of each other, and what is left out of that."""
+
+    def __init__(self, one: _Side, other: _Side) -> None:
+        self._sides = (one, other)
+        self._erased = _erased(one.snapshot) | _erased(other.snapshot)
+        curated = read_curated(Location(one.folder).catalogue_folder).catalogue
+        #: Models and GPUs of the curated records: these count, whatever a document says.
+        self._settled = {
+            (table, row[_KEYS[table]]) for table in CATALOGUE_TABLES for row in curated.rows(table)
+        }
+        journals = (side.snapshot.journal.problems for side in self._sides)
+        #: What is wrong, each once, in the order in which it was found.
+        self.problems = dict.fromkeys(problem for found in journals for problem in found)
+        #: Models and GPUs that the two describe differently.
+        self._contradicted = {
+            (table, row[_KEYS[table]])
+            for table in CATALOGUE_TABLES
+            for row in other.snapshot.catalogue.rows(table)
+            if self._contradicts(table, row, other, (one,))
+        }
+
+    def _contradicts(self, table: str, row: Row, giver: _Side, sides: Iterable[_Side]) -> bool:
+        """Return whether a row contradicts what some sides know; each difference is a problem."""
+        if (table, row[_KEYS[table]]) in self._settled:
+            return False
+        found = [
+            f"{table.removesuffix('s')} {identity!r}: {name} is {own!r} in {side.name} and "
+            f"{value!r} in {'another document there' if side is giver else giver.name}; {_APART}"
+            for side in sides
+            for identity, name, own, value in side.snapshot.catalogue.differences(table, row)
+        ]
+        self.problems |= dict.fromkeys(found)
+        return bool(found)
+
+    def find_new(self, taker: _Side, giver: _Side) -> Iterator[Document]:
+        """Yield the documents of one side that the other lacks, without what was erased."""
+        had = set(_ids(taker.snapshot))
+        lacking = (one for one in _read_all(giver.snapshot) if _key(one) not in had)
+        valid = self._select_valid(lacking, taker, giver)
+        for document in without_observations(valid, self._erased, set()):
+            if _key(document) not in had:
+                had.add(_key(document))
+                yield document
+
+    def _select_valid(
+        self, documents: Iterable[Document], taker: _Side, giver: _Side
+    ) -> Iterator[Document]:
+        """Yield the documents that are valid where they come to, and contradict nothing.
+
+        One may name a model that another describes: what fails is tried again at the end.
+        """
+        catalogue = taker.snapshot.catalogue
+        again = []
+        for document in documents:
+            try:
+                valid = _validate(document, catalogue)
+            except SubmissionError:
+                again.append(document)
+            else:
+                if self._agrees(valid, taker, giver):
+                    catalogue = with_described(catalogue, [valid])
+                    yield valid
+        for document in again:
+            try:
+                valid = _validate(document, catalogue)
+            except SubmissionError as error:
+                reason = "; ".join(error.problems[:3])
+                self.problems[
+                    f"{giver.name}: submission {document.submission_id[:12]}: {reason}; it is left "
+                    "out; where it is damaged, `registry repair` moves it to quarantine/"
+                ] = None
+            else:
+                if self._agrees(valid, taker, giver):
+                    yield valid
+
+    def _agrees(self, document: Document, taker: _Side, giver: _Side) -> bool:
+        """Return whether nothing that a document describes or names is described differently."""
+        plain = document.plain
+        rows = [(table, row) for table in CATALOGUE_TABLES for row in plain.get(table, ())]
+        named = [o["configuration"] for o in plain.get("observations", ())]
+        stated = (*rows, *((table, one) for table in CATALOGUE_TABLES for one in named))
+        if any((table, one.get(_KEYS[table])) in self._contradicted for table, one in stated):
+            return False
+        differs = [self._contradicts(table, row, giver, (taker, giver)) for table, row in rows]
+        return not any(differs)
 
 
 def _ids(snapshot: Snapshot) -> frozenset[bytes]:
@@ -89,25 +215,61 @@ def _read_all(snapshot: Snapshot) -> Iterator[Document]:
     yield from snapshot.journal.entries
 
 
-def _lacking(taker: Snapshot, giver: Snapshot, erased: frozenset[str]) -> Iterator[Document]:
-    """Yield the documents of one registry that another lacks, without what was erased."""
-    had = set(_ids(taker))
-    for document in without_observations(_read_all(giver), erased, set()):
-        if _key(document) not in had:
-            had.add(_key(document))
-            yield document
+def _validate(document: Document, catalogue: Catalogue) -> Document:
+    """Return a document as an entry of a journal is read. Raises SubmissionError."""
+    plain = parse_json(document.text, origin="")
+    return validate_document(document.submission_id, document.text, plain, catalogue)
 
 
-def _bring(
-    taker: Folder, before: Snapshot, new: Iterator[Document], *, dry_run: bool
-) -> SyncedSide:
-    """Write documents to a registry's journal, all of them before the first gets its name."""
-    n_new = 0
-    folder = taker if dry_run else ensure_writable(Location(taker))
-    with folder.storage.writing() as batch:
-        for document in new:
-            n_new += 1
+@dataclass
+class _Brought:
+    """What one side gets."""
+
+    side: _Side
+    batch: Batch
+    documents: Iterator[Document]
+    n_new: int = 0
+
+    def stage(self, *, dry_run: bool) -> None:
+        """Write the documents beside the journal's entries, without their names."""
+        for document in self.documents:
+            self.n_new += 1
             if not dry_run:
-                batch.add(entry_name(document.submission_id), document.text.encode())
-        batch.commit()
-    return SyncedSide(taker.name, n_new, len(_ids(before)) + n_new)
+                self._write(document)
+
+    def _write(self, document: Document) -> None:
+        try:
+            self.batch.add(entry_name(document.submission_id), document.text.encode())
+        except StoreError as error:
+            raise self._failure(error, "neither registry got a document") from error
+
+    def commit(self, before: str) -> None:
+        """Give the documents their names; ``before`` says what the other side has got by now."""
+        try:
+            self.batch.commit()
+        except StoreError as error:
+            raise self._failure(error, f"it may lack some of what it gets; {before}") from error
+
+    def _failure(self, error: StoreError, consequence: str) -> StoreError:
+        """Return an error of writing here as one that says what each side got."""
+        cause = error.__cause__
+        if not isinstance(cause, OSError):  # of object storage, which names the way out
+            return StoreError(f"{error}; {consequence}; repeat the command for the rest")
+        return StoreError(
+            f"{self.side.name}: cannot be written: {cause.strerror or cause}; {consequence}; make "
+            "it writable, with space on its disk, then repeat the command"
+        )
+
+    @property
+    def result(self) -> SyncedSide:
+        """What the side got, and what it holds."""
+        n_before = len(_ids(self.side.snapshot))
+        return SyncedSide(self.side.name, self.n_new, n_before + self.n_new)
+
+
+def _commit(brought: Iterable[_Brought]) -> None:
+    """Commit to one side after the other, object storage first: it is likelier to fail."""
+    before = "the other registry got nothing"
+    for one in sorted(brought, key=lambda one: one.side.folder.remote is None):
+        one.commit(before)
+        before = f"{one.side.name} got {format_count(one.n_new, 'document')}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from registry.api import Registry
 from registry.errors import ContractError, MissingRegistryError, StoreError
 from registry.store import folder as folder_module
+from registry.store.check import check_registry
+from registry.store.fold import fold
 from registry.store.folder import (
     Folder,
     Location,
@@ -19,6 +22,9 @@ from registry.store.folder import (
     find_registry,
     reads_curated,
 )
+from registry.store.repair import repair
+from registry.store.state import read_state
+from tests.unit.store.registries import add_numbers, count_runs, make_registry, runs
 
 
 @pytest.fixture
@@ -194,6 +200,50 @@ def test_a_package_without_curated_records_is_to_be_installed_again(
     for place in (tmp_path / "records", package / "curated"):
         (place / "tables").mkdir(parents=True)
         assert curated_dir.__wrapped__() == place
+
+
+def test_a_path_that_is_not_utf_8_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path(os.fsdecode(b"caf\xe9"))
+    expected = (
+        f"{tmp_path}/caf\\xe9: found a path that is not UTF-8; expected one that is; use another "
+        "name, or rename the folder"
+    )
+    with pytest.raises(StoreError) as caught:
+        create_registry(path)
+    assert str(caught.value) == expected
+    assert not path.exists()
+    create_registry(tmp_path / "made").path.rename(path)
+    with pytest.raises(StoreError) as caught:
+        find_registry(path)
+    assert str(caught.value) == expected
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("name", ["run:1", "~x", "s3:x", "../work/a'b:c"])
+def test_a_relative_path_that_engines_read_otherwise_is_one_to_them_too(
+    name: str,
+) -> None:
+    db = make_registry(Path(name))
+    for number in range(2):  # the second fold reads what the first wrote
+        add_numbers(db, number)
+        db.fold()
+    fold(db.location, rebuild=True)
+    sql = "select run_id from observations order by 1"
+    assert db.query(sql).rows() == [{"run_id": "run-0"}, {"run_id": "run-1"}]
+    assert count_runs(db.location) == runs(0, 1)
+    report = check_registry(db.location)
+    assert (report.problems, report.counts["observations"]) == ((), 2)
+    [part] = read_state(db.location.own).parts
+    (part.path / "submissions.parquet").write_bytes(b"?")
+    [problem] = check_registry(db.location).problems
+    assert f" {name}/tables/parts/" in str(problem)
+    notes = repair(db.location).notes
+    assert notes[0].startswith(f"{name}/tables/parts/{part.name}/submissions.parquet: cannot be ")
+    assert check_registry(db.location).is_sound
+    assert count_runs(db.location) == runs(0, 1)
 
 
 def test_the_clone_of_an_empty_registry_is_one(tmp_path: Path) -> None:
