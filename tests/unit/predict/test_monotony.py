@@ -57,7 +57,10 @@ def question(dice: random.Random, **fixed: Any) -> Question:
         "offload": dice.choice([None, None, "optimizer", "optimizer_and_params", "activations"]),
         "length_distribution": dice.choice([None, "variable"]),
     }
-    return Question(architecture(dice), **{**settings, **fixed})
+    settings |= fixed
+    if settings["sharding"] in ("zero1", "zero2") and settings["offload"] == "optimizer_and_params":
+        settings["offload"] = "optimizer"  # parameters are offloaded with ZeRO-3 alone
+    return Question(architecture(dice), **settings)
 
 
 def series(name: str, values: list[Any], **fixed: Any) -> Iterator[list[Question]]:
