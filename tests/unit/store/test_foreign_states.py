@@ -82,7 +82,14 @@ def test_two_histories_that_git_merges_without_a_conflict_are_told_apart(
     assert check_registry(ours.location).problems == ()
 
 
-@pytest.mark.parametrize("text", ["[1]", '{"a":1}', '{"schema_version":1,"observations":[{}]}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("[1]", "null", '"x"', "{", '{"a":1}', '{"source":[]}', "[" * 100_000),
+        '{"schema_version":1,"observations":[{}]}',
+    ],
+    ids=lambda text: text[:40],
+)
 def test_a_foreign_part_with_documents_that_are_none_is_set_aside(
     text: str, folded: Registry, folder: Folder
 ) -> None:
