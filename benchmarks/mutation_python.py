@@ -77,6 +77,7 @@ def _by_module(tests: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 _STORE_FIRST = _by_module(
     {
         "store/test_recover store/test_repair": "parts state repair recover documents",
+        "store/test_repair store/test_sync": "valid_documents",
         "store/test_fold": "derive_tables parquet results fold lock",
         "store/test_layers store/test_read": "read snapshot curated_fold",
         "store/test_build store/test_layers": "curated",

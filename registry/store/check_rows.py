@@ -37,17 +37,18 @@ def check_rows(parts: Sequence[Part], snapshot: Snapshot) -> Iterator[Found]:
     """Yield (kind, message) of everything wrong with the rows of some parts together.
 
     Parts that another contract wrote may differ from what would be written today: of these only
-    the documents are checked, and the hashes of their files.
+    the documents are checked, that rows follow from them, and the hashes of their files.
     """
     try:
         documents = [document for part in parts for document in read_documents(part)]
+        rows = derive_tables(documents)
     except StoreError as error:
         yield "documents", str(error).partition("; ")[0]
         return
     if not all(is_current(part.contract) for part in parts):
         return
     try:
-        yield from _check_tables(parts, derive_tables(documents), snapshot)
+        yield from _check_tables(parts, rows, snapshot)
     except (pa.ArrowException, KeyError) as error:
         reason = str(error).splitlines()[0]
         yield "rows", f"found a table that cannot be read as its columns say: {reason}; {_EXPECTED}"

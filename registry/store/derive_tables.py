@@ -44,6 +44,8 @@ CATALOGUE_TABLES = ("models", "gpus")
 #: Tables whose rows belong to an observation and come with it.
 _OWNED = ("measurements", "samples")
 
+_NOT_RECORDED = f"found a document that `registry add` does not record; {REPAIR}"
+
 _NESTED = {"configuration", "environment", "citations", *_OWNED}
 
 
@@ -75,19 +77,50 @@ def read_document(submission_id: str, text: str, place: object) -> Document:
         raise StoreError(
             f"{place}: submission {submission_id[:12]}: found {found}; expected an object; {REPAIR}"
         )
+    if not _has_form(plain):
+        raise StoreError(f"{place}: submission {submission_id[:12]}: {_NOT_RECORDED}")
     return Document(submission_id, text, plain)
+
+
+def _has_form(plain: Mapping[str, Any]) -> bool:
+    """Return whether the objects and lists of a document are where those of a submission are."""
+    observations = plain.get("observations", [])
+    keyed = [("retractions", "observation_id"), ("models", "model_id"), ("gpus", "gpu_id")]
+    return (
+        isinstance(plain.get("source", {}), dict)
+        and _are_objects(observations)
+        and all(_are_objects(plain.get(name, []), key) for name, key in keyed)
+        and all(
+            isinstance(one.get("configuration"), dict)
+            and isinstance(one.get("environment", {}), dict)
+            and all(_are_objects(one.get(name, [])) for name in ("citations", *_OWNED))
+            for one in observations
+        )
+    )
+
+
+def _are_objects(value: object, key: str = "") -> bool:
+    """Return whether a value is a list of objects, each with an id where ``key`` names it."""
+    return isinstance(value, list) and all(
+        isinstance(row, dict) and (not key or isinstance(row.get(key), str)) for row in value
+    )
 
 
 def derive_tables(documents: Iterable[Document], known: KnownIds | None = None) -> Rows:
     """Return the rows of all tables that follow from documents, each row once.
 
     Of an observation that several documents report, the first counts and the others add their
-    citations. One that was erased, by these documents or parts in ``known``, leaves no row.
+    citations. One that was erased, by these documents or parts in ``known``, leaves no row. Raises
+    StoreError where a document is none that was validated.
     """
     documents = list(documents)
     tables = _Tables(erased_ids(documents), known or KnownIds())
     for document in track(documents, "deriving rows", len(documents)):
-        tables.add(document)
+        try:
+            tables.add(document)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            submission = f"submission {document.submission_id[:12]}"
+            raise StoreError(f"{submission}: {_NOT_RECORDED}") from error
     return tables.rows
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from registry.contract.resources import read_yaml
 from registry.errors import RegistryError, StoreError, SubmissionError
 from registry.reading.json_reader import parse_json
-from registry.store.derive_tables import Document, derive_tables
 from registry.store.files import TEMPORARY_PREFIX
+from registry.store.valid_documents import validate_document
 from registry.submission.identity import document_id
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from registry.catalogue import Catalogue
+    from registry.store.derive_tables import Document
     from registry.store.folder import Folder
 
 _FILE = re.compile(r"([0-9a-f]{64})\.json")
@@ -131,29 +132,6 @@ def validate_entries(raw: RawJournal, catalogue: Catalogue) -> Journal:
         except SubmissionError as error:
             bad.append(BadEntry(f"{submission_id}.json", _reason(error), _is_newer(document)))
     return Journal(tuple(entries), tuple(sorted(bad, key=lambda entry: entry.name)))
-
-
-def validate_document(
-    submission_id: str, text: str, document: object, catalogue: Catalogue
-) -> Document:
-    """Return a document as it is derived from; raise SubmissionError where it is not valid.
-
-    A valid one in another form than it is recorded in is refused as well: what follows from its
-    text would differ from what follows from its form.
-    """
-    from registry.submission.prepare import prepare_submission  # noqa: PLC0415 - loads pydantic-core, which a query with nothing pending does not need
-
-    ready = prepare_submission(document, catalogue, origin="", is_new=False)
-    if ready.text != text:
-        stated = Document(submission_id, text, document)  # type: ignore[arg-type] # it is valid
-        recorded = Document(submission_id, text, ready.document)
-        try:
-            is_alike = derive_tables([stated]) == derive_tables([recorded])
-        except (KeyError, TypeError, ValueError, AttributeError):
-            is_alike = False
-        if not is_alike:
-            raise SubmissionError("it is not in the form in which `registry add` records it")
-    return Document(submission_id, text, ready.document)
 
 
 def _is_newer(document: object) -> bool:

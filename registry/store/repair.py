@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from registry.contract.fingerprint import is_current
 from registry.errors import StoreError, SubmissionError
-from registry.store.derive_tables import Document, with_described
+from registry.store.derive_tables import Document
 from registry.store.fold import Folding, map_ids, remove_history
 from registry.store.ids import KnownIds
-from registry.store.journal import QUARANTINE, list_entries, validate_document
+from registry.store.journal import QUARANTINE, list_entries
 from registry.store.legacy import has_legacy_parts, recover_legacy, without_curated
 from registry.store.lock import table_lock
 from registry.store.manifest import (
@@ -24,11 +24,12 @@ from registry.store.parts import DESCRIPTION, check_files, read_part
 from registry.store.recover import recover_part
 from registry.store.renamed import write_renamed
 from registry.store.state import State, find_damaged_manifests, list_headless_parts
+from registry.store.valid_documents import select_valid, validate_document
 from registry.submission.identity import canonical_json
 from registry.submission.spec import keep_known
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
     from registry.catalogue import Catalogue
     from registry.store.folder import Location
@@ -78,7 +79,8 @@ class _Repair:
         whole = filter(None, map(self._read_whole, self._list_parts()))
         of_other_contracts = [part for part in whole if not is_current(part.contract)]
         folding = Folding(self.location, State(Manifest()))
-        folding.take(self._valid(self._documents(folding), folding.catalogue))
+        documents = self._documents(folding)
+        folding.take(select_valid(documents, folding.catalogue, self._validate, self._refuse))
         entries = list_entries(self.folder)
         folding.take_journal(entries)
         if folding.must_rewrite:
@@ -161,31 +163,13 @@ class _Repair:
             return None
         return None if any(check_files(part)) else part
 
-    def _valid(self, documents: Iterable[Document], catalogue: Catalogue) -> Iterator[Document]:
-        """Yield the documents that could be added; others go to quarantine/.
-
-        One may name a model that another describes: what fails is tried again at the end.
-        """
-        again = []
-        for document in documents:
-            try:
-                valid = self._validate(document, catalogue)
-            except SubmissionError:
-                again.append(document)
-            else:
-                catalogue = with_described(catalogue, [valid])
-                yield valid
-        for document in again:
-            try:
-                yield self._validate(document, catalogue)
-            except SubmissionError as error:
-                name = f"{QUARANTINE}/{document.submission_id}.json"
-                self.folder.storage.put(name, document.text.encode())
-                self.invalid.add(bytes.fromhex(document.submission_id[:32]))
-                reason = "; ".join(error.problems[:3])
-                self.notes.append(
-                    f"document {document.submission_id[:12]}: {reason}; kept as {name}"
-                )
+    def _refuse(self, document: Document, error: SubmissionError) -> None:
+        """Keep a document that could not be added in quarantine/."""
+        name = f"{QUARANTINE}/{document.submission_id}.json"
+        self.folder.storage.put(name, document.text.encode())
+        self.invalid.add(bytes.fromhex(document.submission_id[:32]))
+        reason = "; ".join(error.problems[:3])
+        self.notes.append(f"document {document.submission_id[:12]}: {reason}; kept as {name}")
 
     def _validate(self, document: Document, catalogue: Catalogue) -> Document:
         """Return a document that is valid, but for columns that another contract had."""

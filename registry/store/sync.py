@@ -5,26 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from registry.errors import StoreError, SubmissionError
+from registry.errors import StoreError
 from registry.reading.json_reader import parse_json
 from registry.store.curated import read_curated
-from registry.store.derive_tables import (
-    CATALOGUE_TABLES,
-    erased_ids,
-    with_described,
-    without_observations,
-)
+from registry.store.derive_tables import CATALOGUE_TABLES, erased_ids, without_observations
 from registry.store.documents import read_documents
 from registry.store.folder import Location, ensure_writable
 from registry.store.ids import ERASED
-from registry.store.journal import entry_name, validate_document
+from registry.store.journal import entry_name
 from registry.store.snapshot import read_snapshot
+from registry.store.valid_documents import select_valid, validate_document
 from registry.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from registry.catalogue import Catalogue
+    from registry.errors import SubmissionError
     from registry.store.derive_tables import Document, Row
     from registry.store.folder import Folder
     from registry.store.snapshot import Snapshot
@@ -142,43 +139,24 @@ class _Exchange:
     def find_new(self, taker: _Side, giver: _Side) -> Iterator[Document]:
         """Yield the documents of one side that the other lacks, without what was erased."""
         had = set(_ids(taker.snapshot))
+
+        def validate(document: Document, catalogue: Catalogue) -> Document | None:
+            valid = _validate(document, catalogue)
+            return valid if self._agrees(valid, taker, giver) else None
+
+        def refuse(document: Document, error: SubmissionError) -> None:
+            reason = "; ".join(error.problems[:3])
+            self.problems[
+                f"{giver.name}: submission {document.submission_id[:12]}: {reason}; it is left "
+                "out; where it is damaged, `registry repair` moves it to quarantine/"
+            ] = None
+
         lacking = (one for one in _read_all(giver.snapshot) if _key(one) not in had)
-        valid = self._select_valid(lacking, taker, giver)
+        valid = select_valid(lacking, taker.snapshot.catalogue, validate, refuse)
         for document in without_observations(valid, self._erased, set()):
             if _key(document) not in had:
                 had.add(_key(document))
                 yield document
-
-    def _select_valid(
-        self, documents: Iterable[Document], taker: _Side, giver: _Side
-    ) -> Iterator[Document]:
-        """Yield the documents that are valid where they come to, and contradict nothing.
-
-        One may name a model that another describes: what fails is tried again at the end.
-        """
-        catalogue = taker.snapshot.catalogue
-        again = []
-        for document in documents:
-            try:
-                valid = _validate(document, catalogue)
-            except SubmissionError:
-                again.append(document)
-            else:
-                if self._agrees(valid, taker, giver):
-                    catalogue = with_described(catalogue, [valid])
-                    yield valid
-        for document in again:
-            try:
-                valid = _validate(document, catalogue)
-            except SubmissionError as error:
-                reason = "; ".join(error.problems[:3])
-                self.problems[
-                    f"{giver.name}: submission {document.submission_id[:12]}: {reason}; it is left "
-                    "out; where it is damaged, `registry repair` moves it to quarantine/"
-                ] = None
-            else:
-                if self._agrees(valid, taker, giver):
-                    yield valid
 
     def _agrees(self, document: Document, taker: _Side, giver: _Side) -> bool:
         """Return whether nothing that a document describes or names is described differently."""

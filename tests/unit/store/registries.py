@@ -12,7 +12,11 @@ import duckdb
 from registry.api import Registry
 from registry.contract import TABLES
 from registry.query.database import create_objects, select_names
+from registry.store.fold import commit
 from registry.store.folder import Location, create_registry, find_registry
+from registry.store.manifest import Manifest
+from registry.store.parquet import ordered_table
+from registry.store.parts import write_part
 from registry.store.read import build_dataset
 from registry.store.snapshot import read_snapshot
 from registry.submission.identity import canonical_json, document_id
@@ -73,6 +77,16 @@ def make_registry(path: Path) -> Registry:
     """Return an empty registry that does not read the curated records."""
     create_registry(path, curated=False)
     return Registry(find_registry(path))
+
+
+def fold_texts(folder: Folder, *texts: str) -> None:
+    """Make documents of any text a registry's folded state."""
+    rows: list[dict[str, Any]] = [
+        {"submission_id": document_id(text), "n_observations": 0, "document": text}
+        for text in texts
+    ]
+    part = write_part(folder, {"submissions": ordered_table("submissions", rows)}, "")
+    commit(folder, Manifest(), [part])
 
 
 def add_numbers(db: Registry, *numbers: int, **choices: Any) -> list[str]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
 from registry.api import Registry
+from registry.catalogue import Catalogue
 from registry.errors import RegistryError, StoreError
+from registry.store import parts
 from registry.store.build import build_tables
 from registry.store.check import check_registry
+from registry.store.fold import fold
 from registry.store.folder import Folder, Location, find_registry
 from registry.store.parquet import ordered_table
 from registry.store.parts import write_part
@@ -20,11 +24,13 @@ from registry.store.prune import prune
 from registry.store.renamed import RENAMED, read_folder
 from registry.store.repair import repair
 from registry.submission.identity import document_id
+from registry.submission.prepare import prepare_submission
 from tests.unit.store.registries import (
     RECORDS,
     add_numbers,
     build_document,
     count_runs,
+    fold_texts,
     make_registry,
     read_content,
     runs,
@@ -106,6 +112,31 @@ def test_a_foreign_part_with_documents_that_are_none_is_set_aside(
     assert any("kept as quarantine/" in note for note in result.notes)
     assert count_runs(folded.location) == runs(0, 1, 2)
     assert check_registry(folded.location).problems == ()
+
+
+@pytest.mark.parametrize("contract", ["today's", "another"])
+@pytest.mark.parametrize(
+    "text",
+    ['{"source":[]}', '{"observations":[{"configuration":{}}],"source":{}}'],
+)
+def test_folded_documents_that_no_rows_follow_from_are_named_and_set_aside(
+    text: str, contract: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = make_registry(tmp_path / "db")
+    good = prepare_submission(build_document(1), Catalogue(), origin="").text
+    with monkeypatch.context() as patched:
+        if contract == "another":
+            patched.setattr(parts, "contract_stamp", lambda: "0" * 64)
+        fold_texts(db.location.own, text, good)
+    [problem] = check_registry(db.location).problems
+    found = f"submission {document_id(text)[:12]}: found a document that `registry add` does not"
+    assert problem.kind == "documents"
+    assert found in problem.message
+    with pytest.raises(StoreError, match=re.escape(found)):
+        fold(db.location, rebuild=True)
+    repair(db.location)
+    assert count_runs(db.location) == runs(1)
+    assert check_registry(db.location).problems == ()
 
 
 def test_a_valid_submission_in_another_form_is_no_journal_entry(

@@ -12,11 +12,7 @@ from registry.api import Registry
 from registry.catalogue import Catalogue
 from registry.errors import StoreError
 from registry.store import storage
-from registry.store.fold import commit
 from registry.store.folder import create_registry, find_registry
-from registry.store.manifest import Manifest
-from registry.store.parquet import ordered_table
-from registry.store.parts import write_part
 from registry.store.remote import RemoteStorage
 from registry.store.repair import repair
 from registry.store.sync import Synced, sync
@@ -26,6 +22,7 @@ from tests.unit.store.registries import (
     add_numbers,
     build_document,
     count_runs,
+    fold_texts,
     make_registry,
     runs,
 )
@@ -33,7 +30,6 @@ from tests.unit.store.registries import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from registry.store.folder import Folder
 
 WAY_OUT = "make it writable, with space on its disk, then repeat the command"
 APART = (
@@ -75,16 +71,6 @@ def recorded(document: Any) -> str:
 
 def new(done: Synced) -> list[int]:
     return [side.n_new for side in done.sides]
-
-
-def fold_texts(folder: Folder, *texts: str) -> None:
-    """Make documents of any text a registry's folded state."""
-    rows: list[dict[str, Any]] = [
-        {"submission_id": document_id(text), "n_observations": 0, "document": text}
-        for text in texts
-    ]
-    part = write_part(folder, {"submissions": ordered_table("submissions", rows)}, "")
-    commit(folder, Manifest(), [part])
 
 
 @pytest.mark.parametrize("is_first", [True, False])
@@ -161,6 +147,11 @@ def test_object_storage_that_fails_is_told_before_a_folder_gets_anything(
         ("null", "JSON of a NoneType"),
         ("{", "no JSON ("),
         ("[" * 100_000 + "]" * 100_000, "no JSON (maximum recursion depth"),
+        ('{"source":[]}', "a document that"),
+        ('{"retractions":[1]}', "a document that"),
+        ('{"models":[{"n_params":1}]}', "a document that"),
+        ('{"observations":{}}', "a document that"),
+        ('{"observations":[{"configuration":{},"samples":{}}]}', "a document that"),
     ],
 )
 def test_a_folded_text_that_is_no_document_is_an_error_whose_way_out_works(
@@ -176,8 +167,7 @@ def test_a_folded_text_that_is_no_document_is_an_error_whose_way_out_works(
             f"{path}: submission {document_id(text)[:12]}: found {found}"
         )
         assert str(caught.value).endswith(
-            "expected an object; run `registry repair`, which rebuilds it from the parts and "
-            "documents that are there"
+            "; run `registry repair`, which rebuilds it from the parts and documents that are there"
         )
     assert (len(journal(mine)), len(journal(theirs))) == (1, 2)
     repair(theirs.location)
@@ -194,9 +184,8 @@ def without_method() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('{"source":[]}', "source: "),
-        ('{"retractions":[1]}', "retractions[0]: "),
-        ('{"observations":[{"a":1}],"source":{"source_id":"x"}}', "observations[0]"),
+        ('{"source":{"source_id":1}}', "source."),
+        ('{"observations":[{"configuration":{}}],"source":{"source_id":"x"}}', "observations[0]"),
         (canonical_json(without_method()), "observations[0].configuration.method: "),
     ],
 )
