@@ -41,7 +41,7 @@ from registry.store.manifest import (
     manifest_name,
     write_manifest,
 )
-from registry.store.parts import Part, check_files, write_part
+from registry.store.parts import Part, check_files, remove_parts, write_part
 from registry.store.renamed import write_renamed
 from registry.store.state import State, read_state
 
@@ -127,12 +127,15 @@ class Folding:
     given_up: set[str] = field(default_factory=set)
     #: Whether a part holds what was erased.
     must_rewrite: bool = False
+    #: Parts that were made here.
+    made: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Read what is known before anything is folded."""
         self.folder = self.location.own
         self.curated: Curated = read_curated(self.location.catalogue_folder)
         self.parts: list[Part] = list(self.before.parts)
+        self.there = frozenset(self.folder.storage.list("tables/parts"))
         self.catalogue = with_parts(self.curated.catalogue, self.folder, self.parts)
         known = self.before.known
         self.erased = {key.hex() for key in known.keys(ERASED)}
@@ -154,6 +157,7 @@ class Folding:
         if rebuild:
             map_ids(self.folder, self.before.parts, self.parts)
         manifest = commit(self.folder, self.before.manifest, self.parts, anew=self.must_rewrite)
+        self.remove_merged()
         self.remove_folded(entries)
         if self.must_rewrite:
             remove_history(self.folder)
@@ -223,7 +227,7 @@ class Folding:
             new = [d for d in chunk if not known.contains("submissions", _key(d.submission_id))]
             if new:
                 self.catalogue = with_described(self.catalogue, new)
-                part = write_rows(self.folder, new, known, self)
+                part = self._note_made(write_rows(self.folder, new, known, self))
                 self.parts.append(part)
                 self.n_submissions += len(new)
                 self.n_observations += part.rows("observations")
@@ -254,8 +258,18 @@ class Folding:
             groups[-1].append(part)
             size += part.rows("observations")
         self.parts = [
-            merge_parts(self.folder, group) if len(group) > 1 else group[0] for group in groups
+            self._note_made(merge_parts(self.folder, group)) if len(group) > 1 else group[0]
+            for group in groups
         ]
+
+    def _note_made(self, part: Part) -> Part:
+        self.made.add(part.name)
+        return part
+
+    def remove_merged(self) -> None:
+        """Remove the parts that were made here and merged since: no manifest named them."""
+        if self.folder.remote is None:  # else they are only in the copy, which drops them
+            remove_parts(self.folder, self.made - self.there - {part.name for part in self.parts})
 
     def quarantine(self) -> tuple[str, ...]:
         """Move the journal's entries that are not valid out of it; return a message for each."""
@@ -268,7 +282,7 @@ class Folding:
         """
         while self._n_small() == FAN_OUT:
             merged = merge_parts(self.folder, self.parts[-FAN_OUT:])
-            self.parts[-FAN_OUT:] = [merged]
+            self.parts[-FAN_OUT:] = [self._note_made(merged)]
 
     def _n_small(self) -> int:
         """Return how many of the latest parts can be merged, at most as many as the fan-out."""

@@ -11,12 +11,14 @@ import hashlib
 import json
 import math
 import re
+import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from registry.contract import TABLES, load_table
 from registry.contract.fingerprint import contract_stamp, is_current
 from registry.errors import StoreError
+from registry.store.files import TEMPORARY_PREFIX, temporary_name
 from registry.store.ids import ERASED, IDENTIFIED, IdFile, format_ids
 from registry.store.manifest import REPAIR
 from registry.submission.identity import canonical_json
@@ -178,6 +180,14 @@ def write_part(folder: Folder, tables: Mapping[str, pa.Table], catalogue: str) -
         batch.commit()
     folder.storage.put(f"{place}/{DESCRIPTION}", description)
     return read_part(folder, name)
+
+
+def remove_parts(folder: Folder, names: Iterable[str]) -> None:
+    """Remove parts, and what an earlier removal left: under another name it is no part."""
+    for name in names:
+        (folder.parts / name).rename(folder.parts / temporary_name())
+    for leftover in folder.parts.glob(f"{TEMPORARY_PREFIX}*"):
+        shutil.rmtree(leftover)
 
 
 def _describe_file(data: bytes, rows: int | None) -> PartFile:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from typing import TYPE_CHECKING
 
 from registry.store.curated import read_curated
 from registry.store.derive_tables import content_keys
 from registry.store.documents import find_safe, read_documents
-from registry.store.files import TEMPORARY_PREFIX, sync_folder, temporary_name
+from registry.store.files import TEMPORARY_PREFIX, sync_folder
 from registry.store.folder import Folder, curated_dir
 from registry.store.ids import ERASED, KnownIds
 from registry.store.journal import is_recorded
@@ -23,7 +22,7 @@ from registry.store.manifest import (
     read_manifest,
     write_manifest,
 )
-from registry.store.parts import DESCRIPTION, Part, read_part
+from registry.store.parts import DESCRIPTION, Part, read_part, remove_parts
 from registry.store.recover import recover_part
 from registry.store.state import State, read_state
 
@@ -109,12 +108,8 @@ def remove_unnamed(folder: Folder, versions: Sequence[int]) -> None:
     manifests = [read_manifest(folder, version) for version in versions]
     named = {name for manifest in manifests for name in manifest.parts}
     kept = [read_part(folder, name) for name in sorted(named)]
-    for name in folder.storage.list("tables/parts"):
-        if name not in named and _is_safe(folder, name, kept):
-            # under another name it is no longer a part, should the removal be interrupted
-            (folder.parts / name).rename(folder.parts / temporary_name())
-    for leftover in folder.parts.glob(f"{TEMPORARY_PREFIX}*"):
-        shutil.rmtree(leftover)
+    unnamed = [name for name in folder.storage.list("tables/parts") if name not in named]
+    remove_parts(folder, [name for name in unnamed if _is_safe(folder, name, kept)])
     if all(not State(manifest).is_legacy for manifest in manifests):
         _remove_legacy(folder, kept)
     for path in folder.tables.glob(f"{TEMPORARY_PREFIX}*"):

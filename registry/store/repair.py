@@ -51,8 +51,8 @@ def repair(location: Location, *, wait_seconds: float = 60.0) -> RepairResult:
     """Rebuild manifest and tables from every document in a part or the journal.
 
     Parts that no manifest names are included, so that the states of two branches become one;
-    damaged files move to ``quarantine/``. Nothing is removed. Raises StoreError where the folder
-    cannot be written.
+    damaged files move to ``quarantine/``. Nothing that was there is removed. Raises StoreError
+    where the folder cannot be written.
     """
     folder = location.own.require()
     if folder.is_curated:
@@ -88,6 +88,7 @@ class _Repair:
         folding.merge_all()
         map_ids(self.folder, of_other_contracts, folding.parts)
         version = self._commit(last, tuple(part.name for part in folding.parts))
+        folding.remove_merged()
         self._set_parts_aside({part.name for part in folding.parts})
         if self.folder.remote:  # before anything is fetched anew
             self.folder.remote.move_aside()

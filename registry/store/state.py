@@ -159,15 +159,25 @@ def _find_lost(
         documents = read_legacy(folder, state.manifest.version)
         pending |= {bytes.fromhex(document.submission_id[:32]) for document in documents}
     for name in unnamed:
-        part = read_part(folder, name)
-        # an interrupted erasure leaves rewritten documents, whose observations are all known
-        table = "observations" if part.ids(ERASED) else "submissions"
-        found = KnownIds([part.ids]).keys(table)
-        if not all(key in pending or state.known.contains(table, key) for key in found):
+        try:
+            is_leftover = _is_known(read_part(folder, name), state, pending)
+        except StoreError:
+            if (folder.parts / name).exists():
+                raise
+            continue  # the fold that made it has merged it
+        if not is_leftover:
             yield str(folder.parts / name)
     for name in headless:
         if not _is_leftover(folder, name, state, pending):
             yield str(folder.parts / name)
+
+
+def _is_known(part: Part, state: State, pending: set[bytes]) -> bool:
+    """Return whether all documents of a part are elsewhere."""
+    # an interrupted erasure leaves rewritten documents, whose observations are all known
+    table = "observations" if part.ids(ERASED) else "submissions"
+    found = KnownIds([part.ids]).keys(table)
+    return all(key in pending or state.known.contains(table, key) for key in found)
 
 
 def _is_leftover(folder: Folder, name: str, state: State, pending: set[bytes]) -> bool:

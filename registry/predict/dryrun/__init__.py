@@ -42,5 +42,5 @@ def _format_failure(settings: Settings, error: Exception) -> str:
     first_line = (str(error).strip().splitlines() or [""])[0]
     return (
         f"dry run of {settings.model}: {type(error).__name__}: {first_line}; expected a training "
-        "step that runs on fake tensors; use the formula"
+        "step that runs on fake tensors; ask without it to use the formula"
     )

@@ -3,6 +3,8 @@
 - The values of a fake cannot be read: transformers then builds a mask for packed sequences, with
   which attention keeps other tensors.
 - Grouped products (the experts of a mixture) have fakes in bf16 alone; kernels take all dtypes.
+- A number that is drawn to leave out a module or a layer (LoHa, LoKr, OPT) cannot be compared: none
+  is left out, as with a probability of 0.
 - FlashAttention needs its own package and a GPU. sdpa's kernel without a mask keeps the same
   tensors; caps of the scores (Gemma-2) and windows are inside the kernel.
 """
@@ -29,7 +31,10 @@ def fake_operators() -> Iterator[None]:
     """Have the graph run on fakes as it runs on real tensors."""
     masks = import_module("transformers.masking_utils")
     functional = import_module("torch.nn.functional")
-    replaced = {(masks, "find_packed_sequence_indices"): lambda *_args, **_options: None}
+    replaced = {
+        (masks, "find_packed_sequence_indices"): lambda *_args, **_options: None,
+        (_torch, "rand"): partial(_draw, _torch.rand),
+    }
     grouped = getattr(functional, "grouped_mm", None)
     if grouped is not None:
         replaced[functional, "grouped_mm"] = partial(_grouped, grouped)
@@ -38,6 +43,11 @@ def fake_operators() -> Iterator[None]:
             if hasattr(module, name):  # older versions read no positions
                 patches.enter_context(patch.object(module, name, function))
         yield
+
+
+def _draw(rand: Callable[..., Any], *size: Any, **options: Any) -> Any:
+    """Return what ``torch.rand`` does, but of a single number its upper end."""
+    return 1.0 if size in {(1,), ((),)} or size == ([],) else rand(*size, **options)
 
 
 def register_flash() -> str:

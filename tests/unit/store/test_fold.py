@@ -94,6 +94,34 @@ def test_as_many_parts_as_the_fan_out_become_one(db: Registry) -> None:
     assert problems(db) == ()
 
 
+def test_parts_that_one_fold_makes_and_merges_are_not_left(
+    db: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("registry.store.fold._CHUNK_OBSERVATIONS", 2)
+    add_numbers(db, *range(FAN_OUT + 2))
+    db.fold()
+    folder = db.location.own
+    assert folder.storage.list("tables/parts") == sorted(read_manifest(folder).parts)
+    assert check_registry(db.location).hints == ()
+    assert count_runs(db.location) == runs(*range(FAN_OUT + 2))
+
+
+def test_parts_that_were_there_before_a_fold_made_and_merged_them_are_kept(
+    db: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("registry.store.fold._CHUNK_OBSERVATIONS", 2)
+    folder = db.location.own
+    for number in range(FAN_OUT):
+        add_numbers(db, number)
+        db.fold()
+    there = folder.storage.list("tables/parts")
+    fold(db.location, rebuild=True)
+    assert set(folder.storage.list("tables/parts")) >= set(there)
+    assert [read_state(folder, number).rows("observations") for number in range(1, FAN_OUT)] == [
+        *range(1, FAN_OUT)
+    ]
+
+
 def test_parts_are_the_same_in_every_time_zone(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from registry.errors import StoreError
+from registry.store import state
 from registry.store.check import check_registry
 from registry.store.fold import fold
 from registry.store.manifest import Manifest, manifest_name, read_manifest, write_manifest
+from registry.store.parts import read_part
 from registry.store.repair import repair
 from registry.store.state import (
     find_damaged_manifests,
@@ -24,6 +26,7 @@ from tests.unit.store.registries import build_document
 if TYPE_CHECKING:
     from registry.api import Registry
     from registry.store.folder import Folder
+    from registry.store.parts import Part
 
 WAY_OUT = "run `registry repair`, which rebuilds it from the parts and documents that are there"
 
@@ -36,12 +39,12 @@ def refusal(folder: Folder) -> str:
 
 @pytest.mark.usefixtures("folded")
 def test_a_state_counts_the_rows_of_its_parts(folder: Folder) -> None:
-    state = read_state(folder)
-    assert (state.rows("observations"), state.rows("samples"), state.rows("models")) == (3, 6, 1)
+    newest = read_state(folder)
+    assert (newest.rows("observations"), newest.rows("samples"), newest.rows("models")) == (3, 6, 1)
     assert read_state(folder, 1).rows("observations") == 1
-    assert not state.is_legacy
-    assert list(find_left_out(folder, state)) == []
-    assert list_unnamed_parts(folder, state) == []
+    assert not newest.is_legacy
+    assert list(find_left_out(folder, newest)) == []
+    assert list_unnamed_parts(folder, newest) == []
 
 
 @pytest.mark.usefixtures("folded")
@@ -52,14 +55,35 @@ def test_a_part_that_no_manifest_names_any_more_is_named(folder: Folder) -> None
         f"{folder.parts / lost}: no manifest names this part, and its documents are nowhere else; "
         f"expected a manifest that does; {WAY_OUT}"
     )
-    state = read_state(folder, 2)
-    assert list_unnamed_parts(folder, state) == [lost]
+    before = read_state(folder, 2)
+    assert list_unnamed_parts(folder, before) == [lost]
     (folder.parts / lost / "part.json").unlink()
-    assert list_unnamed_parts(folder, state) == []
+    assert list_unnamed_parts(folder, before) == []
     assert list_headless_parts(folder) == [lost]
     assert refusal(folder).startswith(f"{folder.parts / lost}: no manifest names this part")
     shutil.rmtree(folder.parts / lost)
-    assert read_state(folder) == state
+    assert read_state(folder) == before
+
+
+@pytest.mark.usefixtures("folded")
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_part_that_a_fold_removes_while_it_is_looked_at_is_none(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, *, is_gone: bool
+) -> None:
+    lost = read_manifest(folder, 3).parts[-1]
+    folder.storage.delete(manifest_name(3))
+
+    def read_late(folder: Folder, name: str) -> Part:
+        if name == lost:
+            path = folder.parts / name
+            shutil.rmtree(path) if is_gone else (path / "part.json").unlink()
+        return read_part(folder, name)
+
+    monkeypatch.setattr(state, "read_part", read_late)
+    if is_gone:
+        assert read_state(folder).manifest.version == 2
+    else:
+        assert refusal(folder).startswith(f"{folder.parts / lost}/part.json: found no such file")
 
 
 def test_a_killed_fold_of_a_known_retraction_hides_nothing(folder: Folder, db: Registry) -> None:
