@@ -209,12 +209,16 @@ def _format_setting(value: Any) -> str:
 
 
 def _room(found: Answer) -> Iterator[str]:
-    if found.longest_seq_len is not None:
-        limit = found.question.model.max_positions
-        end = " (as many positions as the model has)" if found.longest_seq_len == limit else ""
-        yield f"  longest seq_len that fits: {found.longest_seq_len}{end}"
-    if found.biggest_batch is not None:
-        yield f"  biggest batch that fits: {found.biggest_batch}"
+    if found.verdict is None:
+        return
+    longest = found.longest_seq_len
+    is_all = longest is not None and longest == found.question.model.max_positions
+    end = " (as many positions as the model has)" if is_all else ""
+    yield f"  longest seq_len that fits: {longest or _NONE_CERTAIN}{end}"
+    yield f"  biggest batch that fits: {found.biggest_batch or _NONE_CERTAIN}"
+
+
+_NONE_CERTAIN = "none for certain"
 
 
 def _neighbours(neighbours: tuple[Neighbour, ...]) -> Iterator[str]:

@@ -173,7 +173,7 @@ def _compare(registry: Registry, source_id: str) -> Iterator[str]:
     calibration = read_calibration()
     far = []
     for run in measured:
-        figure = predict_memory(run.question, calibration).figure
+        figure = predict_memory(run.learned, calibration).figure
         if not figure.low <= float(run.peak_bytes or 0) <= figure.high:
             far.append((run, figure))
     if measured:

@@ -10,9 +10,11 @@ from registry.errors import QuestionError
 from registry.predict.answer.prediction import (
     DOES_NOT_FIT,
     FITS,
+    bounded,
     judge,
     predict_memory,
     predict_samples,
+    predict_unbounded,
 )
 from registry.predict.answer.verdict import decide
 from registry.predict.calibration.fit_rows import USABLE
@@ -72,10 +74,10 @@ class CardVerdict:
         return self.headroom_bytes >= 0 and self.verdict != DOES_NOT_FIT
 
 
-def _fits(question: Question, calibration: Calibration) -> bool:
-    gpu = question.gpu
+def does_fit(question: Question, calibration: Calibration) -> bool:
+    """Return whether the verdict on a question's card is that it fits."""
     figure = predict_memory(question, calibration).figure
-    return gpu is not None and judge(figure, gpu.memory_bytes) == FITS
+    return decide(question, figure, calibration.observations)[0] == FITS
 
 
 def find_longest_seq_len(question: Question, calibration: Calibration) -> int | None:
@@ -85,14 +87,14 @@ def find_longest_seq_len(question: Question, calibration: Calibration) -> int | 
     """
     limit = question.model.max_positions or _LONGEST
     found = _bisect(
-        lambda n: _fits(question.changed(seq_len=n * SEQ_STEP), calibration), limit // SEQ_STEP
+        lambda n: does_fit(question.changed(seq_len=n * SEQ_STEP), calibration), limit // SEQ_STEP
     )
     return _no_less_than_asked(found and found * SEQ_STEP, question, calibration, "seq_len")
 
 
 def find_biggest_batch(question: Question, calibration: Calibration) -> int | None:
     """Return the biggest micro-batch that fits, all else as asked; None for none."""
-    found = _bisect(lambda n: _fits(question.changed(micro_batch_size=n), calibration), _BIGGEST)
+    found = _bisect(lambda n: does_fit(question.changed(micro_batch_size=n), calibration), _BIGGEST)
     return _no_less_than_asked(found, question, calibration, "micro_batch_size")
 
 
@@ -103,7 +105,7 @@ def _no_less_than_asked(
 
     A dry run says so of the asked size alone: the others have the formula's interval.
     """
-    if calibration.executed is None or not _fits(question, calibration):
+    if calibration.executed is None or not does_fit(question, calibration):
         return found
     return max(found or 0, int(getattr(question, size)))
 
@@ -289,12 +291,13 @@ def collect_cards(
     question: Question, calibration: Calibration, gpus: Iterable[Accelerator]
 ) -> list[CardVerdict]:
     """Return the verdict on each card, the smallest first, and how fast it is."""
-    figure = predict_memory(question.changed(gpu=None), calibration).figure
+    found = predict_unbounded(question.changed(gpu=None), calibration)
     cards = sorted(gpus, key=lambda gpu: (gpu.memory_bytes, gpu.gpu_id))
     asked = [question.changed(gpu=gpu) for gpu in cards]
     seconds = predict_samples(asked, calibration)
+    measured = calibration.measured_of(question.model)
     return [
-        _judge_card(one, calibration, figure, each)
+        _judge_card(one, calibration, bounded(found, one, measured).figure, each)
         for one, each in zip(asked, seconds, strict=True)
     ]
 

@@ -10,7 +10,7 @@ from registry.predict.calibration.mixture import plain_interval
 from registry.predict.calibration.unstated import FILLED, fields_of, open_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from registry.predict.calibration.open_question import OpenMixture
     from registry.predict.calibration.unstated import Plausible, Usual
@@ -43,16 +43,38 @@ class Assumption:
         return max(figures) / min(figures)
 
 
+@dataclass(frozen=True)
+class Answering:
+    """How the question with a case stated is answered."""
+
+    #: All that a question may mean, asked anew.
+    mix: Callable[[Question], OpenMixture]
+    #: The figure, in bytes, of a question and what it may mean.
+    figure: Callable[[Question, OpenMixture], float]
+
+
 def collect_assumptions(
-    question: Question, found: OpenMixture, usual: Usual
+    question: Question, found: OpenMixture, usual: Usual, answering: Answering
 ) -> tuple[Assumption, ...]:
-    """Return what a question leaves open, what moves the answer most first."""
+    """Return what a question leaves open, what moves the answer most first.
+
+    ``found`` has the answers to all cases: each is the answer to the question with that stated.
+    """
+    own = [one for one in found.plausible if not one.given]
     assumptions = []
     for setting in open_settings(question):
-        cases = tuple(_cases(question, found, usual, setting))
-        stated = found.given(_having(found, fields_of(question, setting, cases[0].value)))
-        plain = plain_interval(stated)
-        assumptions.append(Assumption(setting, cases, log(plain.high / plain.low)))
+        cases = []
+        for value, share in usual.of(question, setting):
+            restated = question.changed(**fields_of(question, setting, value))
+            # an own run has other settings then, which are not among those found
+            stated = answering.mix(restated) if own else found.only(_having(found, setting, value))
+            if stated.plausible:
+                weight = _weigh(share, own, setting, value)
+                plain = plain_interval(stated.mixture)
+                case = Case(value, weight, answering.figure(restated, stated))
+                cases.append((case, log(plain.high / plain.low)))
+        cases.sort(key=lambda pair: -pair[0].weight)
+        assumptions.append(Assumption(setting, tuple(case for case, _ in cases), cases[0][1]))
     return tuple(sorted(assumptions, key=lambda one: -one.moves))
 
 
@@ -66,16 +88,22 @@ def plain_value(value: Any) -> Any:
     return "as long as seq_len" if value == FILLED else value
 
 
-def _cases(question: Question, found: OpenMixture, usual: Usual, setting: str) -> Iterator[Case]:
-    for value, weight in usual.of(question, setting):
-        having = _having(found, fields_of(question, setting, value))
-        if having:
-            yield Case(value, weight, found.given(having).quantile(0.5))
+def _having(found: OpenMixture, setting: str, value: Any) -> Iterator[Plausible]:
+    return (one for one in found.plausible if one.given.get(setting, _NONE) == value)
 
 
-def _having(found: OpenMixture, fields: Mapping[str, Any]) -> list[Plausible]:
-    return [
-        one
-        for one in found.plausible
-        if all(getattr(one.question, name) == value for name, value in fields.items())
-    ]
+def _weigh(share: float, own: Sequence[Plausible], setting: str, value: Any) -> float:
+    """Return how likely a value is: as it is usual, and as the user's own runs have it."""
+    rest = 1 - sum(one.weight for one in own)
+    return rest * share + sum(one.weight for one in own if _has(one.question, setting, value))
+
+
+def _has(run: Question, setting: str, value: Any) -> bool:
+    if setting == "longest_sample":  # one that is as long as the sequence fills it
+        return run.longest == run.changed(longest_sample=value).longest
+    stated = fields_of(run.changed(lora_rank=None, lora_target_modules=None), setting, value)
+    return all(getattr(run, name) == one for name, one in stated.items())
+
+
+#: No value of any setting.
+_NONE = object()

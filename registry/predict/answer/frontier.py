@@ -7,7 +7,8 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from registry.errors import QuestionError, did_you_mean
-from registry.predict.answer.prediction import FITS, judge, predict_memory, predict_samples
+from registry.predict.answer.advice import does_fit
+from registry.predict.answer.prediction import predict_memory, predict_samples
 from registry.predict.formula.methods import METHODS
 
 if TYPE_CHECKING:
@@ -126,8 +127,7 @@ def _fits(
     question: Question, calibration: Calibration, axes: Sequence[str], values: Sequence[int]
 ) -> bool:
     changed = question.changed(**dict(zip(axes, values, strict=True)))
-    figure = predict_memory(changed, calibration).figure
-    return question.gpu is not None and judge(figure, question.gpu.memory_bytes) == FITS
+    return does_fit(changed, calibration)
 
 
 def _undominated(points: Sequence[dict[str, int]]) -> list[dict[str, int]]:

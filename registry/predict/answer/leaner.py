@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.predict.formula.activations import LOGIT_BYTES
@@ -11,7 +13,7 @@ from registry.predict.formula.state import weight_bytes
 from registry.predict.sharding import SHARDS_GRADIENTS, SHARDS_OPTIMIZER, SHARDS_WEIGHTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
@@ -117,39 +119,75 @@ def _has_less(one: Question, other: Question) -> bool:
     return None not in cards and cards[0].memory_bytes <= cards[1].memory_bytes  # type: ignore[union-attr]
 
 
+Distance = Callable[["Question", "Question"], float]
+
+
+@dataclass(frozen=True)
+class Floor:
+    """A measured run that asked for no more than a question does."""
+
+    run: ObservedRun
+    #: The settings that it is taken to have had.
+    ran: Question
+    #: What it says that the question takes at least.
+    bytes: float
+
+
 def find_floor(
-    asked: Question,
-    observations: Iterable[ObservedRun],
-    distance: Callable[[Question, Question], float],
-) -> ObservedRun | None:
+    asked: Question, measured: Iterable[ObservedRun], distance: Distance
+) -> Floor | None:
     """Return the run that bounds a question from below, None where none was measured.
 
-    Of the runs with a peak that asked for no more, those of the source whose settings are nearest
-    count, and the largest of their peaks bounds: more tokens never need less than fewer did. A run
-    that leaves open what the question states is none of them: it may have been the heavier one.
+    ``measured`` are runs with a peak. Of those that asked for no more, those of the source whose
+    settings are nearest count, and the largest of their peaks bounds: more tokens never need less
+    than fewer did. A run that leaves open what the question states is none of them: it may have
+    been the heavier one.
     """
-    found = [
-        one
-        for one in observations
-        if one.question.model.shape == asked.model.shape
-        and one.measured_memory
-        and is_no_heavier(one.question, asked)
-        and (asked.stack is not None or _states_as_much(one.question, asked))
-    ]
+    return _highest(
+        asked,
+        [
+            (one.question, one)
+            for one in measured
+            if is_no_heavier(one.question, asked)
+            and (asked.stack is not None or _states_as_much(one.question, asked))
+        ],
+        distance,
+    )
+
+
+def find_floor_on_card(
+    likeliest: Question, measured: Iterable[ObservedRun], distance: Distance
+) -> Floor | None:
+    """Return the run on the same card that bounds what an open question likeliest means, or None.
+
+    What a run leaves open is taken as its peak makes it likeliest.
+    """
+    card = likeliest.gpu and likeliest.gpu.gpu_id
+    return _highest(
+        likeliest,
+        [
+            (one.learned, one)
+            for one in measured
+            if card is not None
+            and one.question.gpu is not None
+            and one.question.gpu.gpu_id == card
+            and is_no_heavier(one.learned, likeliest)
+        ],
+        distance,
+    )
+
+
+def _highest(
+    asked: Question, runs: Iterable[tuple[Question, ObservedRun]], distance: Distance
+) -> Floor | None:
+    """Return the run that bounds most of those whose settings are nearest; sizes aside."""
     apart = [
-        (
-            distance(
-                asked.changed(seq_len=run.seq_len, micro_batch_size=run.micro_batch_size), run
-            ),
-            one,
-        )
-        for one in found
-        for run in [one.question]
+        (distance(asked.changed(seq_len=q.seq_len, micro_batch_size=q.micro_batch_size), q), q, one)
+        for q, one in runs
     ]
-    if not apart:
-        return None
-    nearest = min(far for far, _ in apart)
-    return max((one for far, one in apart if far <= nearest), key=lambda one: floor_of(asked, one))
+    nearest = min((far for far, _, _ in apart), default=0.0)
+    floors = [Floor(one, q, floor_of(asked, one, q)) for far, q, one in apart if far <= nearest]
+    return max(floors, key=lambda floor: floor.bytes, default=None)
 
 
 def _states_as_much(run: Question, asked: Question) -> bool:
@@ -157,15 +195,14 @@ def _states_as_much(run: Question, asked: Question) -> bool:
     return all(getattr(asked, name) is None or getattr(run, name) is not None for name in names)
 
 
-def floor_of(asked: Question, run: ObservedRun) -> float:
+def floor_of(asked: Question, run: ObservedRun, ran: Question) -> float:
     """Return the bytes that a run says a question takes at least: its peak.
 
-    Less what larger adapters than those asked for took of it.
+    Less what larger adapters than those asked for took of it. ``ran`` are its settings.
     """
     adapters = {
         name: getattr(asked, name)
         for name in ("lora_rank", "lora_target_modules", "trainable_params")
     }
-    there = total(memory_terms(run.question))
-    larger = there - total(memory_terms(run.question.changed(**adapters)))
+    larger = total(memory_terms(ran)) - total(memory_terms(ran.changed(**adapters)))
     return (run.peak_bytes or 0.0) - max(larger, 0.0)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from registry.predict.answer.leaner import find_floor, floor_of
+from registry.predict.answer.leaner import find_floor, find_floor_on_card
 from registry.predict.answer.nearest import distance
 from registry.predict.calibration.fit_rows import USABLE, measured_terms, memory_row, time_row
-from registry.predict.calibration.mixture import widened
-from registry.predict.calibration.open_question import group_of, mix
+from registry.predict.calibration.mixture import COVERAGE, widened
+from registry.predict.calibration.open_question import Learned, group_of, mix
 from registry.predict.calibration.unstated import open_settings
 from registry.predict.formula.peak_memory import PARTS, memory_terms, total
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from registry.predict.answer.leaner import Floor
     from registry.predict.calibration.fit_rows import FitRow
     from registry.predict.calibration.intervals import Calibrated, Calibration
     from registry.predict.calibration.mixture import Interval
@@ -45,7 +46,7 @@ class Prediction:
     nearness: str
     #: The measured run that raised the figure, where it was raised.
     floor: ObservedRun | None = None
-    #: All that the question may mean, each with its answer; None where a stack is named.
+    #: All that the question may mean, each with its answer; None where it leaves nothing open.
     meanings: OpenMixture | None = None
 
     @property
@@ -55,15 +56,28 @@ class Prediction:
 
 
 def predict_memory(question: Question, calibration: Calibration) -> Prediction:
-    """Return the peak of one device, in bytes: no less than what leaner runs took.
-
-    A run is no bound for a question that leaves settings open: it may have been the heavier one.
-    Lengths of samples are none of them: runs are taken as filled, as most are.
-    """
+    """Return the peak of one device, in bytes: no less than what leaner runs took."""
     found = predict_unbounded(question, calibration)
+    return bounded(found, question, calibration.measured_of(question.model))
+
+
+def bounded(found: Prediction, question: Question, measured: Sequence[ObservedRun]) -> Prediction:
+    """Return the prediction, no less than what leaner runs took.
+
+    ``measured`` are runs with a peak of models of its shape. For a question that leaves settings
+    open, such a run was on the same card, and does not bound the lower end. Lengths of samples are
+    no such setting: runs are taken as filled, as most are.
+    """
     left = {*open_settings(question)} - {"longest_sample"}
-    is_open = question.stack is None and bool(left)
-    return found if is_open else raise_to_floor(found, question, calibration)
+    if question.stack is not None or not left or found.meanings is None:
+        return raise_to_floor(found, question, measured)
+    likeliest = found.meanings.plausible[0].question.changed(gpu=question.gpu, stack=None)
+    floor = find_floor_on_card(likeliest, measured, distance)
+    figure = found.figure
+    if floor is None or floor.bytes <= figure.value:
+        return found
+    raised = replace(figure, value=floor.bytes, high=max(figure.high, floor.bytes))
+    return _raised(found, raised, floor)
 
 
 def predict_unbounded(question: Question, calibration: Calibration) -> Prediction:
@@ -74,27 +88,54 @@ def predict_unbounded(question: Question, calibration: Calibration) -> Predictio
     if own is not None:
         return Prediction(own, _parts_of(memory_row(question), own, parts), "dry run alone")
     if question.stack is not None:
-        return _executed(_predict(memory_row(question), calibration.memory, parts), calibration)
-    mixed = mix(question, calibration.memory.fit, calibration.usual, calibration.stacks)
-    mixed = mixed.scaled(calibration.factor)
+        return _executed(_predict_on_stack(question, calibration, parts), calibration)
+    mixed = mix_of(question, calibration).scaled(calibration.factor)
     figure = widened(mixed.plain, calibration.memory.reach["open"][group_of(question)])
     row = memory_row(mixed.plausible[0].question)
     nearness = "source" if executed is None else "dry run"
     return Prediction(figure, _parts_of(row, figure, parts), nearness, meanings=mixed)
 
 
-def raise_to_floor(found: Prediction, question: Question, calibration: Calibration) -> Prediction:
+def mix_of(question: Question, calibration: Calibration, *, cases: bool = False) -> OpenMixture:
+    """Return the answers to all that a question may mean; ``cases`` as in `complete`."""
+    memory, usual = calibration.memory, calibration.usual_on(question.stack)
+    learned = Learned(memory.fit, usual, calibration.stacks)
+    if question.stack is not None:
+        learned = replace(learned, spread=memory.spread)
+    return mix(question, learned, cases=cases)
+
+
+def _predict_on_stack(
+    question: Question, calibration: Calibration, parts: dict[str, float]
+) -> Prediction:
+    """Return the peak on a stack that is named: over what its runs and others make plausible."""
+    memory = calibration.memory
+    if not open_settings(question):
+        return _predict(memory_row(question), memory, parts)
+    mixed = mix_of(question, calibration)
+    figure = mixed.around(COVERAGE)
+    row = memory_row(mixed.plausible[0].question)
+    return Prediction(figure, _parts_of(row, figure, parts), memory.nearness(row), meanings=mixed)
+
+
+def raise_to_floor(
+    found: Prediction, question: Question, measured: Iterable[ObservedRun]
+) -> Prediction:
     """Return the prediction, raised to the formula's difference above the run that bounds it."""
-    run = find_floor(question, calibration.observations, distance)
-    if run is None or (lowest := floor_of(question, run)) <= found.figure.value:
+    floor = find_floor(question, measured, distance)
+    if floor is None or floor.bytes <= found.figure.value:
         return found
-    measured = total(measured_terms(run.question, run.memory_kind))
-    grown = max(total(memory_terms(question)) - measured, 0.0)
-    value, high = lowest + grown, lowest + 2 * grown
-    figure = type(found.figure)(value, max(found.figure.low, lowest), max(found.figure.high, high))
-    more = value - found.figure.value
+    there = total(measured_terms(floor.ran, floor.run.memory_kind))
+    grown = max(total(memory_terms(question)) - there, 0.0)
+    value, high = floor.bytes + grown, floor.bytes + 2 * grown
+    low, high = max(found.figure.low, floor.bytes), max(found.figure.high, high)
+    return _raised(found, type(found.figure)(value, low, high), floor)
+
+
+def _raised(found: Prediction, figure: Interval, floor: Floor) -> Prediction:
+    more = figure.value - found.figure.value
     parts = {**found.parts, "calibration": found.parts.get("calibration", 0.0) + more}
-    return replace(found, figure=figure, parts=parts, floor=run)
+    return replace(found, figure=figure, parts=parts, floor=floor.run)
 
 
 def predict_time(question: Question, calibration: Calibration) -> Prediction:
@@ -120,7 +161,8 @@ def _executed(found: Prediction, calibration: Calibration) -> Prediction:
     figure = _scaled(found.figure, calibration.factor)
     more = figure.value - found.figure.value
     parts = {**found.parts, "calibration": found.parts["calibration"] + more}
-    return replace(found, figure=figure, parts=parts, nearness="dry run")
+    mixed = found.meanings and found.meanings.scaled(calibration.factor)
+    return replace(found, figure=figure, parts=parts, nearness="dry run", meanings=mixed)
 
 
 def judge(figure: Interval, capacity_bytes: float) -> str:

@@ -14,9 +14,9 @@ from registry.predict.answer.advice import (
     find_biggest_batch,
     find_longest_seq_len,
 )
-from registry.predict.answer.assumed import Assumption, collect_assumptions
+from registry.predict.answer.assumed import Answering, Assumption, collect_assumptions
 from registry.predict.answer.nearest import Neighbour, collect_nearest, find_nearest_oom
-from registry.predict.answer.prediction import FITS, Prediction, predict_memory
+from registry.predict.answer.prediction import FITS, Prediction, bounded, mix_of, predict_memory
 from registry.predict.answer.verdict import decide
 from registry.predict.calibration.fit_rows import memory_row
 from registry.predict.question import check_question
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from registry.predict.architecture import Accelerator
     from registry.predict.calibration.intervals import Calibration
+    from registry.predict.calibration.open_question import OpenMixture
     from registry.predict.question import Question
 
 
@@ -129,7 +130,17 @@ def _assumptions(
 ) -> tuple[Assumption, ...]:
     if prediction.meanings is None:
         return ()
-    return collect_assumptions(question, prediction.meanings, calibration.usual)
+    measured = calibration.measured_of(question.model)
+
+    def mix(restated: Question, *, cases: bool = False) -> OpenMixture:
+        return mix_of(restated, calibration, cases=cases).scaled(calibration.factor)
+
+    def figure(restated: Question, meanings: OpenMixture) -> float:
+        plain = Prediction(meanings.plain, {}, prediction.nearness, meanings=meanings)
+        return bounded(plain, restated, measured).figure.value
+
+    usual = calibration.usual_on(question.stack)
+    return collect_assumptions(question, mix(question, cases=True), usual, Answering(mix, figure))
 
 
 def _rests_on(

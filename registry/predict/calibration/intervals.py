@@ -24,7 +24,15 @@ import numpy as np
 from registry.predict.calibration.fit_rows import MEMORY, TIME, memory_rows, time_rows
 from registry.predict.calibration.gaussian_process import Fit, Start, covariance, fit
 from registry.predict.calibration.mixture import COVERAGE, Interval
-from registry.predict.calibration.open_question import GROUPS, Stacks, collect_stacks, group_of, mix
+from registry.predict.calibration.open_question import (
+    GROUPS,
+    Learned,
+    OpenMixture,
+    Stacks,
+    collect_stacks,
+    group_of,
+    mix,
+)
 from registry.predict.calibration.runs import PURPOSES
 from registry.predict.calibration.unstated import Usual, count_usual, settle
 from registry.tracking import track
@@ -32,6 +40,7 @@ from registry.tracking import track
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from registry.predict.architecture import Architecture
     from registry.predict.calibration.executed import Executed
     from registry.predict.calibration.fit_rows import FitRow, Prior
     from registry.predict.calibration.gaussian_process import Floats
@@ -95,6 +104,10 @@ class Calibrated:
     def _reach(self, row: FitRow) -> float:
         reach = self.reach[nearness(row, self.known)]
         return reach.get(str(row.groups.get("stack")), reach[""])
+
+    def spread(self, row: FitRow, relative: float) -> float:
+        """Return the deviation of a row's logarithm: its interval as that of a normal figure."""
+        return self._reach(row) * relative / _GAUSSIAN
 
     def nearness(self, row: FitRow) -> str:
         """Return how near the nearest row is: row, model or source."""
@@ -268,6 +281,29 @@ class Calibration:
         """Stacks that have measured a model and kind of training."""
         return collect_stacks(self.observations, self.own_ids)
 
+    def measured_of(self, model: Architecture) -> Sequence[ObservedRun]:
+        """Return the runs with a measured peak of models of one shape."""
+        return self._measured_by_shape.get(model.shape, ())
+
+    @cached_property
+    def _measured_by_shape(self) -> dict[Any, list[ObservedRun]]:
+        found: dict[Any, list[ObservedRun]] = {}
+        for one in self.observations:
+            if one.measured_memory:
+                found.setdefault(one.question.model.shape, []).append(one)
+        return found
+
+    def usual_on(self, stack: str | None) -> Usual:
+        """Return how often the settings occur that are left open, on a stack if one is named."""
+        if stack not in self._usual_by_stack:
+            runs = [one.learned for one in self.observations if one.question.stack == stack]
+            self._usual_by_stack[stack] = self.usual.on_stack(runs) if stack else self.usual
+        return self._usual_by_stack[stack]
+
+    @cached_property
+    def _usual_by_stack(self) -> dict[str | None, Usual]:
+        return {}
+
 
 def calibrate(observations: Iterable[ObservedRun]) -> Calibration:
     """Return the calibration on these observations. Takes a minute for some thousands of them."""
@@ -290,9 +326,13 @@ class HeldOpen:
     """What was answered to a question as a source states it, by a fit without that source."""
 
     seen: ObservedRun
-    #: The answer, before it is widened.
-    plain: Interval
+    meanings: OpenMixture
     group: str
+
+    @property
+    def plain(self) -> Interval:
+        """The answer, before it is widened."""
+        return self.meanings.plain
 
     @property
     def score(self) -> float:
@@ -319,11 +359,11 @@ def hold_out_open(
         others = [one for one in observations if one.source_id != source]
         # from the start: what a fit of all rows found far off, it found with the source's help
         part = fit([row for row in fitted.rows if row.groups["stack"] != source], fitted.prior)
-        usual, stacks = count_usual(others), collect_stacks(others)
+        learned = Learned(part, count_usual(others), collect_stacks(others))
         for one in observations:
             if one.source_id == source and one.measured_memory and one.asked is not None:
-                plain = mix(one.asked, part, usual, stacks, one.memory_kind).plain
-                found.append(HeldOpen(one, plain, group_of(one.asked)))
+                mixed = mix(one.asked, learned, one.memory_kind)
+                found.append(HeldOpen(one, mixed, group_of(one.asked)))
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from registry.predict.calibration.fit_rows import groups_of, memory_row
@@ -16,7 +17,7 @@ from registry.predict.calibration.mixture import Component, Interval, Mixture, p
 from registry.predict.calibration.unstated import Plausible, complete, complete_like, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping
 
     from registry.predict.calibration.fit_rows import FitRow
     from registry.predict.calibration.gaussian_process import Fit
@@ -92,19 +93,23 @@ class OpenMixture:
     plausible: tuple[Plausible, ...]
     components: tuple[Component, ...]
 
-    @property
+    @cached_property
     def plain(self) -> Interval:
-        """The median and the middle of all answers, from which an interval starts.
+        """The median and the middle of all answers, from which an interval starts."""
+        return self.around(_MIDDLE)
+
+    def around(self, share: float) -> Interval:
+        """Return the median, and what lies beside a share of all answers in the middle.
 
         Samples that are shorter than asked for lower the lower end alone: who asks for a length
         wants to know whether that fits.
         """
         longest = max(one.question.longest for one in self.plausible)
         filled = [one for one in self.plausible if one.question.longest == longest]
-        full = plain_interval(self.given(filled), _MIDDLE)
+        full = plain_interval(self.given(filled), share)
         if len(filled) == len(self.plausible):
             return full
-        low = self.mixture.quantile((1 - _MIDDLE) / 2)
+        low = self.mixture.quantile((1 - share) / 2)
         return Interval(full.value, min(full.low, low), full.high)
 
     @property
@@ -119,14 +124,16 @@ class OpenMixture:
 
     def given(self, wanted: Iterable[Plausible]) -> Mixture:
         """Return the answers to some of what it may mean, their weights made 1 again."""
+        return self.only(wanted).mixture
+
+    def only(self, wanted: Iterable[Plausible]) -> OpenMixture:
+        """Return some of what it may mean with the answers, their weights made 1 again."""
         chosen = {id(one) for one in wanted}
-        kept = [
-            component
-            for one, component in zip(self.plausible, self.components, strict=True)
-            if id(one) in chosen
-        ]
-        whole = sum(one.weight for one in kept)
-        return Mixture([Component(c.weight / whole, c.median, c.deviation) for c in kept])
+        pairs = zip(self.plausible, self.components, strict=True)
+        kept = [(one, answer) for one, answer in pairs if id(one) in chosen]
+        whole = sum(answer.weight for _, answer in kept)
+        answers = tuple(Component(a.weight / whole, a.median, a.deviation) for _, a in kept)
+        return OpenMixture(tuple(one for one, _ in kept), answers)
 
 
 def group_of(question: Question) -> str:
@@ -138,30 +145,42 @@ def group_of(question: Question) -> str:
     return GROUPS[0] if alone and not question.full else GROUPS[1]
 
 
+def _as_the_fit_says(_row: FitRow, relative: float) -> float:
+    return math.log1p(relative)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What was learned that answers an open question."""
+
+    fit: Fit
+    usual: Usual
+    stacks: Stacks
+    #: Standard deviation of the logarithm for a row and its relative deviation.
+    spread: Callable[[FitRow, float], float] = _as_the_fit_says
+
+
 def mix(
-    question: Question,
-    fit: Fit,
-    usual: Usual,
-    stacks: Stacks,
-    memory_kind: str | None = None,
+    question: Question, learned: Learned, memory_kind: str | None = None, *, cases: bool = False
 ) -> OpenMixture:
     """Return the answers to all that a question may mean.
 
-    Of the device's memory, unless ``memory_kind`` names what is asked for.
+    Of the device's memory, unless ``memory_kind`` names what is asked for. ``cases`` as in
+    `complete`.
     """
     plausible, rows = [], []
-    usually = _with_rows(complete(question, usual), memory_kind)
-    for stack, share in stacks.likely(question):
-        own = stacks.own_meaning(question, stack)
+    usually = _with_rows(complete(question, learned.usual, cases=cases), memory_kind)
+    for stack, share in learned.stacks.likely(question):
+        own = learned.stacks.own_meaning(question, stack)
         meanings = usually if own is None else _with_rows([Plausible(1.0, own)], memory_kind)
         for one, row in meanings:
             asked = one.question.on_stack(stack)
-            plausible.append(Plausible(one.weight * share, asked))
+            plausible.append(Plausible(one.weight * share, asked, one.given))
             rows.append(replace(row, groups=groups_of(asked)))
-    means, deviations = fit.predict_many(rows)
+    means, deviations = learned.fit.predict_many(rows)
     components = tuple(
-        Component(one.weight, float(mean), math.log1p(float(deviation / mean)))
-        for one, mean, deviation in zip(plausible, means, deviations, strict=True)
+        Component(one.weight, float(mean), learned.spread(row, float(deviation / mean)))
+        for one, row, mean, deviation in zip(plausible, rows, means, deviations, strict=True)
     )
     return OpenMixture(tuple(plausible), components)
 

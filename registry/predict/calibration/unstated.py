@@ -8,7 +8,7 @@ same. A question stands for all their combinations.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import log
 from typing import TYPE_CHECKING, Any, Final
@@ -46,6 +46,12 @@ _FIXED: Final[Mapping[str, Choices]] = {
     "vocab_size": ((151_936, 0.4), (32_000, 0.4), (262_144, 0.2)),
 }
 _SETTINGS: Final = (*_COUNTED, *_FIXED)
+#: Of these, what a stack's own runs have.
+_ON_STACK: Final = ("attention", "loss_kernel")
+#: Weight of what a stack was measured with, where it is named: the rest is what is usual elsewhere.
+OWN_SHARE: Final = 0.8
+#: Values of a setting that a stack adds to the usual ones, at most.
+_MOST_VALUES: Final = 3
 #: What counting starts from, in sources: a value that nobody states is still possible.
 _START: Final = 0.5
 #: Words that mean the same to the formula.
@@ -69,6 +75,8 @@ class Plausible:
 
     weight: float
     question: Question
+    #: Settings with the value that it has of them, if it were met often enough with that stated.
+    given: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,7 +91,41 @@ class Usual:
             return _adapters_of(question, self.choices[kind_of(question), setting])
         if setting == "vocab_size":
             return _vocabularies_of(question)
-        return _FIXED.get(setting) or self.choices[kind_of(question), setting]
+        return self.choices.get((kind_of(question), setting)) or _FIXED[setting]
+
+    def on_stack(self, runs: Iterable[Question]) -> Usual:
+        """Return how often the settings occur on a stack, ``runs`` being its measured ones.
+
+        Kinds of training that it has no run of stay as they are.
+        """
+        counts: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
+        for run in runs:
+            for setting in (*_COUNTED, *_ON_STACK):
+                value = _as_plausible(run, setting)
+                if value is not None:
+                    counts[kind_of(run), setting][value] += 1
+        return Usual({**self.choices, **{key: self._mixed(key, counts[key]) for key in counts}})
+
+    def _mixed(self, key: tuple[str, str], counter: Counter[Any]) -> Choices:
+        weights: dict[Any, float] = defaultdict(float)
+        for value, weight in self.choices.get(key) or _FIXED[key[1]]:
+            weights[value] = (1 - OWN_SHARE) * weight
+        common = counter.most_common(_MOST_VALUES)
+        for value, count in common:
+            weights[value] += OWN_SHARE * count / sum(n for _, n in common)
+        return _ordered(weights)
+
+
+def _as_plausible(run: Question, setting: str) -> Any:
+    """Return the value of a setting that a measured run has, as it is asked about, or None."""
+    if setting == "attention":
+        return "eager" if run.setting(setting) == "eager" else "flash2"
+    if setting == "param_dtype":  # as it is, since runs of a stack are alike by it
+        return None if run.quantized else run.param_dtype
+    if setting == "adapters":
+        adapters = (run.lora_rank, run.lora_target_modules)
+        return None if run.full or None in adapters else adapters
+    return _stated(run, setting) if setting in _COUNTED else getattr(run, setting)
 
 
 def _adapters_of(question: Question, choices: Choices) -> Choices:
@@ -139,6 +181,10 @@ def _weigh(setting: str, by_source: Mapping[str, Counter[Any]]) -> Choices:
     for counter in by_source.values():
         for value, count in counter.items():
             weights[value] += count / counter.total()
+    return _ordered(weights)
+
+
+def _ordered(weights: Mapping[Any, float]) -> Choices:
     whole = sum(weights.values())
     ordered = sorted(weights.items(), key=lambda item: (-item[1], str(item[0])))
     return tuple((value, weight / whole) for value, weight in ordered)
@@ -211,10 +257,11 @@ def open_fields(question: Question, setting: str) -> list[str]:
 _ADAPTERS: Final = ("lora_rank", "lora_target_modules")
 
 
-def complete(question: Question, usual: Usual) -> list[Plausible]:
+def complete(question: Question, usual: Usual, *, cases: bool = False) -> list[Plausible]:
     """Return the combinations of what a question leaves open, the likeliest first.
 
-    Weights add up to 1. A combination that cannot be, or is hardly ever met, is left out.
+    Weights add up to 1. A combination that cannot be, or is hardly ever met, is left out; with
+    ``cases``, only if it would be as well where one of its values is stated.
     """
     settings = open_settings(question)
     found = []
@@ -224,11 +271,16 @@ def complete(question: Question, usual: Usual) -> list[Plausible]:
         for setting, (value, share) in zip(settings, values, strict=True):
             weight *= share
             changed |= fields_of(question, setting, value)
-        if weight >= _LEAST:
-            found.append(Plausible(weight, question.changed(**changed)))
+        given = {
+            setting: value
+            for setting, (value, share) in zip(settings, values, strict=True)
+            if cases and weight >= _LEAST * share
+        }
+        if weight >= _LEAST or given:
+            found.append(Plausible(weight, question.changed(**changed), given))
     whole = sum(one.weight for one in found)
     found.sort(key=lambda one: -one.weight)
-    return [Plausible(one.weight / whole, one.question) for one in found]
+    return [replace(one, weight=one.weight / whole) for one in found]
 
 
 def complete_like(question: Question, run: Question) -> Question:

@@ -6,6 +6,7 @@ configurations are asked as its tables state them. What they leave open stays op
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.resources import files
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from registry.contract.resources import parse_yaml
-from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, judge
+from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, Prediction, bounded, judge
 from registry.predict.calibration.fit_rows import (
     MEMORY,
     TIME,
@@ -173,12 +174,12 @@ def evaluate(
     seen = _settled(observations)
     memory = fit(thin(memory_rows(seen)), MEMORY)
     wanted = list(sources or _measured_sources(seen))
-    stated = _open(hold_out_open(seen, memory, wanted))
+    stated = _open(hold_out_open(seen, memory, wanted), seen)
     # lengths are no setting of software: those that the peak makes likely stay open
     knowing = [
         replace(one, asked=one.learned.changed(stack=None, longest_sample=None)) for one in seen
     ]
-    informed = _open(hold_out_open(knowing, memory, wanted))
+    informed = _open(hold_out_open(knowing, memory, wanted), seen)
     rows = [one for one in seen if one.source_id in wanted and one.measured_memory]
     return Evaluation(
         stated=_by_source(stated),
@@ -196,7 +197,7 @@ def judge_peaks(observations: Iterable[ObservedRun]) -> list[Judged]:
     """
     seen = _settled(observations)
     memory = fit(thin(memory_rows(seen)), MEMORY)
-    return _open(hold_out_open(seen, memory, _measured_sources(seen)))
+    return _open(hold_out_open(seen, memory, _measured_sources(seen)), seen)
 
 
 def _settled(observations: Iterable[ObservedRun]) -> list[ObservedRun]:
@@ -209,17 +210,29 @@ def _measured_sources(seen: Iterable[ObservedRun]) -> list[str]:
     return list(dict.fromkeys(one.source_id for one in seen if one.measured_memory))
 
 
-def _open(held: Sequence[HeldOpen]) -> list[Judged]:
-    """Return the answers, each widened by the scores of all sources but its own."""
+def _open(held: Sequence[HeldOpen], seen: Iterable[ObservedRun]) -> list[Judged]:
+    """Return the answers, each widened by the scores of all sources but its own.
+
+    None is below what leaner runs of other sources took, as in the product.
+    """
     folds = dict.fromkeys((one.group, one.seen.source_id) for one in held)
     by = {(group, source): open_quantile(held, group, source) for group, source in folds}
+    measured = defaultdict(list)
+    for one in seen:
+        if one.measured_memory:
+            measured[one.question.model.shape].append(one)
+
+    def answer(one: HeldOpen, asked: Question) -> Interval:
+        figure = widened(one.plain, by[one.group, one.seen.source_id])
+        alike = measured[asked.model.shape]
+        others = [other for other in alike if other.source_id != one.seen.source_id]
+        found = Prediction(figure, {}, "source", meanings=one.meanings)
+        return bounded(found, asked, others).figure
+
     return [
-        Judged(
-            one.seen.source_id,
-            widened(one.plain, by[one.group, one.seen.source_id]),
-            one.seen.peak_bytes or 0.0,
-        )
+        Judged(one.seen.source_id, answer(one, one.seen.asked), one.seen.peak_bytes or 0.0)
         for one in held
+        if one.seen.asked is not None
     ]
 
 

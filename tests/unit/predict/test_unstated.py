@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from registry.predict.answer.assumed import collect_assumptions
 from registry.predict.answer.prediction import predict_memory
+from registry.predict.answer.will_it_fit import answer
 from registry.predict.architecture import architecture_from_figures
 from registry.predict.calibration.unstated import (
     complete,
@@ -110,9 +110,7 @@ def test_a_measured_peak_settles_what_nobody_states(calibration: Calibration) ->
 
 def test_assumptions_say_how_far_each_moves_the_answer(ask: Ask, calibration: Calibration) -> None:
     question = ask("llama-2-7b", "rtx-3090", micro_batch_size=4)
-    meanings = predict_memory(question, calibration).meanings
-    assert meanings is not None
-    found = collect_assumptions(question, meanings, calibration.usual)
+    found = answer(question, calibration).assumptions
     assert {one.setting for one in found} == set(open_settings(question))
     assert [one.moves for one in found] == sorted((one.moves for one in found), reverse=True)
     by = {one.setting: one for one in found}
