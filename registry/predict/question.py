@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from registry.catalogue.module_names import check_modules
 from registry.errors import QuestionError
 from registry.predict.architecture import Accelerator, Architecture, architecture_of, gpu_of
+from registry.predict.formula.adapters import targeted
 from registry.predict.formula.methods import check_method, method_params
 from registry.predict.formula.optimizers import check_optimizer
 from registry.predict.formula.parallel import check_split
@@ -226,6 +227,11 @@ class Question:
             return method_params(self)
         embeddings = self.model.embedding_params if self.trains_embeddings else 0
         return max(self.trainable_params - embeddings, 0)
+
+    @cached_property
+    def targeted(self) -> frozenset[str] | None:
+        """Matrices that carry adapters, however they are spelled; None where nothing is said."""
+        return targeted(self.model, self.lora_target_modules)
 
     @property
     def trained_params(self) -> int:

@@ -107,7 +107,7 @@ def _decides(lean: Question, heavy: Question) -> bool:
         lean.n_gpus >= heavy.n_gpus
         and None not in (lean.gradient_checkpointing, heavy.gradient_checkpointing)
         and all((getattr(lean, name) is None) == (getattr(heavy, name) is None) for name in _STATED)
-        and lean.lora_target_modules == heavy.lora_target_modules
+        and lean.targeted == heavy.targeted
         and (lean.lora_rank or 0) <= (heavy.lora_rank or 0)
         and is_no_heavier(lean, heavy.changed(stack=None))
     )

@@ -37,6 +37,8 @@ class _Aspect:
     #: Distance of two values that differ; per doubling where the values are numbers.
     weight: float
     doubling: bool = False
+    #: What is told of it, where that is not what is compared.
+    told: Callable[[Question], Any] | None = None
 
 
 def _setting(name: str) -> Callable[[Question], Any]:
@@ -46,10 +48,6 @@ def _setting(name: str) -> Callable[[Question], Any]:
 def _attention(question: Question) -> str:
     """Return what attention needs: eager keeps its matrix, all others do not."""
     return "eager" if question.setting("attention") == "eager" else "without its matrix"
-
-
-def _joined(names: tuple[str, ...] | None) -> str | None:
-    return None if names is None else ",".join(names)
 
 
 _ASPECTS = (
@@ -65,7 +63,7 @@ _ASPECTS = (
     _Aspect("gradient_checkpointing", _setting("gradient_checkpointing"), 2.0),
     _Aspect("attention", _attention, 1.0),
     _Aspect("lora_rank", lambda q: q.lora_rank, 0.1, doubling=True),
-    _Aspect("lora_target_modules", lambda q: _joined(q.lora_target_modules), 0.3),
+    _Aspect("lora_target_modules", lambda q: q.targeted, 0.3, told=lambda q: q.lora_target_modules),
     _Aspect("optimizer", lambda q: q.optimizer, 0.2),
     _Aspect("param_dtype", lambda q: q.param_dtype, 0.3),
     _Aspect("loss_kernel", _setting("loss_kernel"), 1.0),
@@ -154,7 +152,8 @@ def describe_differences(question: Question, other: Question) -> tuple[str, ...]
         left, right = aspect.of(question), aspect.of(other)
         said = aspect.name not in _TOLD or getattr(question, aspect.name) is not None
         if aspect.name != "parameters" and said and _apart(aspect, left, right):
-            phrases.append(_format_difference(aspect.name, left, right))
+            of = aspect.told or aspect.of
+            phrases.append(_format_difference(aspect.name, of(question), of(other)))
     return (*phrases, *_unsaid(question, other))
 
 

@@ -14,9 +14,11 @@ _PLAIN = ("q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj")
 #: Names of families, in the terms of llama's. Fused modules count as one matrix.
 _NAMES = {
     "c_attn": "qkv", "query_key_value": "qkv", "W_pack": "qkv", "qkv_proj": "qkv",
-    "dense": "o_proj", "w1": "up_proj", "w2": "up_proj", "gate_up_proj": "gate_up",
+    "dense": "o_proj", "w1": "up_proj", "w2": "gate_proj", "gate_up_proj": "gate_up",
     "dense_h_to_4h": "up_proj", "dense_4h_to_h": "down_proj", "fc1": "up_proj", "fc2": "down_proj",
 }  # fmt: skip
+#: What was fused, in the terms of llama's.
+_FUSED = {"qkv": ("q_proj", "k_proj", "v_proj"), "gate_up": ("gate_proj", "up_proj")}
 #: Modules of the MLP, in the terms of llama's.
 MLP = frozenset({"gate_proj", "up_proj", "down_proj", "gate_up"})
 
@@ -31,8 +33,18 @@ def target_widths(
     """
     widths = _widths(model)
     square = (model.hidden_size,) * 2
-    names = [_NAMES.get(name, name) for name in _expanded(model, targets or DEFAULT_TARGETS)]
+    names = _named(model, targets or DEFAULT_TARGETS)
     return [(name, *widths.get(name, square)) for name in names]
+
+
+def targeted(model: Architecture, targets: tuple[str, ...] | None) -> frozenset[str] | None:
+    """Return the matrices that targets stand for, in llama's terms; None where nothing is said.
+
+    They are the same for ``all-linear`` and for the names of all that a family's layers have.
+    """
+    if targets is None:
+        return None
+    return frozenset(part for name in _named(model, targets) for part in _FUSED.get(name, (name,)))
 
 
 def adapter_params(model: Architecture, rank: int, targets: tuple[str, ...] | None) -> int:
@@ -53,6 +65,10 @@ def copies(model: Architecture, name: str) -> int:
 def used(model: Architecture, name: str) -> int:
     """Return how many of them a token passes through."""
     return (model.n_experts_active or 1) if name in MLP else 1
+
+
+def _named(model: Architecture, targets: tuple[str, ...]) -> list[str]:
+    return [_NAMES.get(name, name) for name in _expanded(model, targets)]
 
 
 def _expanded(model: Architecture, targets: tuple[str, ...]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from registry.predict.answer.leaner import find_floor, floor_of
+from registry.predict.answer.leaner import find_floor, floor_of, proves_too_much
 from registry.predict.answer.nearest import (
     collect_nearest,
     describe_differences,
@@ -298,6 +298,35 @@ def test_a_difference_is_told_in_words(ask: Ask) -> None:
         "micro_batch_size 2, not 1",
         "gradient_checkpointing off, not on",
     )
+
+
+_ALL = ("down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj")
+
+
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [("llama-2-7b", _ALL), ("qwen-7b", ("c_attn", "c_proj", "w1", "w2"))],
+)
+def test_all_modules_are_all_linear_however_they_are_spelled(
+    ask: Ask, model: str, named: tuple[str, ...]
+) -> None:
+    asked = ask(model, lora_target_modules=("all-linear",))
+    assert describe_differences(asked, asked.changed(lora_target_modules=named)) == ()
+    assert distance(asked, asked.changed(lora_target_modules=named)) == 0
+    assert describe_differences(asked, asked.changed(lora_target_modules=named[:-1])) == (
+        f"lora_target_modules {','.join(named[:-1])}, not all-linear",
+    )
+
+
+def test_an_oom_proves_whatever_its_modules_are_called(calibration: Calibration) -> None:
+    seen = next(
+        one
+        for one in calibration.observations
+        if one.outcome == "oom" and one.question.lora_target_modules == _ALL
+    )
+    asked = seen.question.changed(stack=None, lora_target_modules=("all-linear",))
+    assert proves_too_much(asked, seen)
+    assert not proves_too_much(asked.changed(lora_target_modules=("q_proj",)), seen)
 
 
 def test_a_neighbour_carries_over_by_the_formulas_difference(
