@@ -300,6 +300,23 @@ def test_a_difference_is_told_in_words(ask: Ask) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("asked", "measured", "told"),
+    [
+        ({"offload": "params"}, {"offload": "none"}, "offload none, not params"),
+        ({"offload": "none"}, {"offload": "params"}, "offload params, not none"),
+        ({}, {"offload": "params"}, "offload is params (you did not say)"),
+        ({"offload": "params"}, {}, "offload was not recorded, you asked for params"),
+        ({"n_gpus": 2, "sharding": "fsdp"}, {"n_gpus": 1}, "sharding none, not fsdp"),
+    ],
+)
+def test_what_a_run_states_as_none_is_told_apart_from_what_it_leaves_open(
+    ask: Ask, asked: dict[str, Any], measured: dict[str, Any], told: str
+) -> None:
+    question, other = ask("llama-2-7b", **asked), ask("llama-2-7b", **measured)
+    assert told in describe_differences(question, other)
+
+
 _ALL = ("down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj")
 
 
