@@ -225,7 +225,7 @@ def build_question(asked: Asked, catalogue: Catalogue) -> Question:
         "method": method,
         "quant_bits": bits,
         "lora_target_modules": _parse_targets(asked.targets),
-        **_lengths_of(asked, stated["seq_len"]),
+        **_lengths_of(asked, stated),
     }
     return Question(**settings)
 
@@ -248,20 +248,33 @@ def _checked(asked: Asked) -> dict[str, Any]:
     return stated
 
 
-def _lengths_of(asked: Asked, seq_len: int) -> dict[str, Any]:
-    """Return the settings that a file of lengths stands for."""
-    if asked.lengths is None:
-        return {}
-    beside = ("longest_sample", "mean_tokens", "packing")
-    if named := [name for name in beside if getattr(asked, name)]:
-        options = " and ".join(f"--{name.replace('_', '-')}" for name in named)
-        raise QuestionError(f"found --lengths and {options}; expected --lengths alone")
-    found = read_lengths(str(asked.lengths))
+def _lengths_of(asked: Asked, stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is said of the samples' lengths, in figures or by a file.
+
+    Samples that are shorter on average than the longest differ in length; packed ones fill all
+    sequences alike.
+    """
+    seq_len: int = stated["seq_len"]
+    longest, mean = stated["longest_sample"], asked.mean_tokens
+    if asked.lengths is not None:
+        _refuse_beside_file(asked)
+        found = read_lengths(str(asked.lengths))
+        longest, mean = None if asked.packing else found.longest, found.mean_below(seq_len)
+    varies = mean is not None and not asked.packing and mean < min(longest or seq_len, seq_len)
     return {
-        "longest_sample": found.longest,
-        "mean_tokens": found.mean_below(seq_len),
-        "length_distribution": "variable",
+        "longest_sample": longest,
+        "mean_tokens": mean,
+        "length_distribution": "variable" if varies else None,
     }
+
+
+def _refuse_beside_file(asked: Asked) -> None:
+    beside = ("longest_sample", "mean_tokens")
+    if named := [name for name in beside if getattr(asked, name) is not None]:
+        options = " and ".join(f"--{name.replace('_', '-')}" for name in named)
+        raise QuestionError(
+            f"found --lengths and {options}; expected --lengths alone, which states both"
+        )
 
 
 def _parse_targets(targets: str | Iterable[str] | None) -> tuple[str, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -122,10 +123,32 @@ def test_a_file_states_the_longest_and_the_mean(tmp_path: Path, catalogue: Catal
 def test_a_file_beside_what_it_states_is_refused(tmp_path: Path, catalogue: Catalogue) -> None:
     path = tmp_path / "lengths.txt"
     path.write_text("120\n")
-    for settings in ({"packing": True}, {"longest_sample": 5}, {"mean_tokens": 5.0}):
+    for settings in ({"longest_sample": 5}, {"mean_tokens": 5.0}):
         asked = Asked(model="llama-2-7b", lengths=str(path), **settings)
         with pytest.raises(QuestionError, match="expected --lengths alone"):
             build_question(asked, catalogue)
+
+
+def test_a_file_says_the_same_as_its_figures(tmp_path: Path, catalogue: Catalogue) -> None:
+    path = tmp_path / "lengths.txt"
+    path.write_text("100\n200\n3000\n4096\n")
+    asked = Asked(model="llama-3.1-8b", method="qlora", seq_len=4096)
+    by_file = build_question(replace(asked, lengths=str(path)), catalogue)
+    stated = replace(asked, longest_sample=4096, mean_tokens=1849.0, packing=False)
+    assert by_file.varies
+    assert by_file == build_question(stated, catalogue).changed(packing=None)
+    path.write_text("4096\n4096\n")
+    assert not build_question(replace(asked, lengths=str(path)), catalogue).varies
+
+
+def test_packed_samples_of_a_file_fill_sequences(tmp_path: Path, catalogue: Catalogue) -> None:
+    path = tmp_path / "lengths.txt"
+    path.write_text("100\n200\n3000\n4096\n")
+    asked = Asked(model="llama-3.1-8b", method="qlora", seq_len=8192, packing=True)
+    packed = build_question(replace(asked, lengths=str(path)), catalogue)
+    assert packed == build_question(replace(asked, mean_tokens=1849.0), catalogue)
+    assert (packed.longest, packed.varies) == (8192, False)
+    assert packed.samples_per_sequence == 8192 / 1849
 
 
 def test_packed_samples_are_as_long_as_sequences(ask: Ask) -> None:
