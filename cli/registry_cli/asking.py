@@ -180,7 +180,7 @@ _OPTIONS = (
     ),
     click.option("--pipeline-parallel", type=int, help="Pipeline stages (--method full)."),
     click.option(
-        "--sharding", type=_chosen("sharding"), metavar="NAME", help="zero2, zero3, fsdp, …"
+        "--sharding", type=_chosen("sharding"), metavar="NAME", help="zero2, zero3, fsdp, fsdp2, …"
     ),
     click.option(
         "--offload",

@@ -20,6 +20,7 @@ from registry.predict.architecture import (
 from registry.predict.cards import find_family, find_gpu, find_kinds, parse_vram
 from registry.predict.question import LOSS_KERNELS, Question
 from registry.predict.sample_lengths import read_lengths
+from registry.predict.sharding import FSDP_VERSIONS
 from registry.reading.bounded_file import read_bytes
 
 if TYPE_CHECKING:
@@ -142,6 +143,8 @@ def choices(name: str) -> list[str]:
         return [*QUANTIZED, *vocabulary("method")]
     if name == "loss_kernel":
         return ["whole", *dict.fromkeys(LOSS_KERNELS.values())]
+    if name == "sharding":
+        return [*vocabulary("sharding"), *FSDP_VERSIONS]
     return list(vocabulary({"param_dtype": "dtype"}.get(name, name)))
 
 
@@ -211,6 +214,7 @@ def build_question(asked: Asked, catalogue: Catalogue) -> Question:
     stated = _checked(asked)
     method, bits = QUANTIZED.get(asked.method, (asked.method, None))
     bits = stated["quant_bits"] or bits
+    fsdp_version = FSDP_VERSIONS.get(str(asked.sharding))
     if asked.quant_method is not None and bits is None:
         raise QuestionError(
             f"quant_method {asked.quant_method}: found no bits; expected --quant-bits (4, 8) "
@@ -224,6 +228,8 @@ def build_question(asked: Asked, catalogue: Catalogue) -> Question:
         "gpu": find_card(asked, catalogue),
         "method": method,
         "quant_bits": bits,
+        "sharding": "fsdp" if fsdp_version else asked.sharding,
+        "fsdp_version": fsdp_version,
         "lora_target_modules": _parse_targets(asked.targets),
         **_lengths_of(asked, stated),
     }

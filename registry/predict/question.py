@@ -73,6 +73,8 @@ class Question:
     optimizer: str | None = None
     n_gpus: int = 1
     sharding: str | None = None
+    #: The generation of FSDP that is meant, 1 or 2; both are computed alike.
+    fsdp_version: int | None = None
     offload: str | None = None
     interconnect: str | None = None
     #: Hosts that the ``n_gpus`` devices are spread over.
@@ -357,6 +359,7 @@ def check_question(question: Question) -> list[str]:
     warnings += check_modules(question.model.model_type, question.lora_target_modules or ())
     warnings += _check_card(question)
     warnings += _check_experts(question)
+    warnings += _check_fsdp(question)
     warnings += _check_sources(question)
     if question.full and question.trains_embeddings:
         return warnings
@@ -401,6 +404,29 @@ def _check_experts(question: Question) -> list[str]:
         f"{cast}: for that case, ask with --no-quantized-experts"
     )
     return [warning]
+
+
+_SECOND = 2
+#: Bits of bitsandbytes' weights that FSDP 2 shards only in another storage than the default.
+_STORED_IN_INTEGERS = 4
+
+
+def _check_fsdp(question: Question) -> Iterator[str]:
+    """Yield what is not computed of PyTorch's second FSDP.
+
+    Accelerate leaves 4-bit weights that are stored in integers out of the shards (`fsdp_utils`).
+    """
+    if question.fsdp_version != _SECOND or question.n_gpus == 1:
+        return
+    yield (
+        "FSDP 2 is computed as FSDP: it has no flat parameters and frees buffers sooner, but too "
+        "few measured runs of fine-tuning say which of the two they used to check by how much"
+    )
+    if question.quant_bits == _STORED_IN_INTEGERS and question.bitsandbytes:
+        yield (
+            "4-bit weights are assumed to be sharded; under FSDP 2, accelerate leaves all of "
+            "them on each card unless bnb_4bit_quant_storage is a floating dtype, such as bfloat16"
+        )
 
 
 def _check_sources(question: Question) -> list[str]:

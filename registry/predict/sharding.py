@@ -4,6 +4,8 @@ from __future__ import annotations
 
 #: PyTorch's shardings that spread the weights.
 FSDP = frozenset({"fsdp", "hsdp"})
+#: Names of its two generations; both are computed as FSDP.
+FSDP_VERSIONS = {"fsdp1": 1, "fsdp2": 2, "fully_shard": 2}
 #: Shardings that spread the weights, the gradients, the optimizer's state over the ranks.
 SHARDS_WEIGHTS = FSDP | {"zero3", "device_map"}
 SHARDS_GRADIENTS = SHARDS_WEIGHTS | {"zero2", "fsdp_grad_op"}

@@ -53,6 +53,22 @@ def test_the_command_of_a_question_asks_the_same(asked: Asked, catalogue: Catalo
     ]
 
 
+@pytest.mark.parametrize(("name", "warned"), [("fsdp1", 0), ("fsdp2", 2), ("fully_shard", 2)])
+def test_both_generations_of_fsdp_are_computed_alike(
+    catalogue: Catalogue, name: str, warned: int
+) -> None:
+    plain = Asked(model="llama-2-7b", gpus=4, method="qlora", sharding="fsdp")
+    asked = replace(plain, sharding=name)
+    question = build_question(asked, catalogue)
+    assert question.changed(fsdp_version=None) == build_question(plain, catalogue)
+    found = check_question(question)
+    assert len(found) == warned
+    if warned:
+        assert "FSDP 2 is computed as FSDP" in found[0]
+        assert "bnb_4bit_quant_storage" in found[1]
+    assert f"--sharding {name}" in asked.command()
+
+
 def test_each_field_is_an_option_of_the_command() -> None:
     options = {one.name for one in command.params if isinstance(one, click.Option)}
     assert set(vars(Asked())) <= options
