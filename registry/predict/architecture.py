@@ -173,8 +173,9 @@ def gpu_of(row: Mapping[str, Any]) -> Accelerator:
     """Return the accelerator of a row of ``gpus``; raise QuestionError without its memory."""
     if not row.get("memory_bytes"):
         raise QuestionError(
-            f"gpu {row.get('gpu_id')!r}: found no memory_bytes; expected what its driver reports; "
-            "choose a card of `registry query 'from gpus'`"
+            f"gpu {row.get('gpu_id')!r}: found no memory size in the catalogue; expected how much "
+            "this card has; give that alone, such as --vram 64GiB, or choose another card of "
+            "`registry gpus`"
         )
     known: dict[str, Any] = {one.name: row.get(one.name) for one in fields(Accelerator)}
     return Accelerator(**known)

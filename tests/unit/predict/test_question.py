@@ -264,8 +264,9 @@ def test_a_row_without_its_shape_is_refused() -> None:
         "model 'x': found no intermediate_size, vocab_size; expected the figures of its "
         "config.json; give --config config.json"
     )
-    with pytest.raises(QuestionError, match="gpu 'x': found no memory_bytes"):
+    with pytest.raises(QuestionError, match="gpu 'x': found no memory size") as refused:
         gpu_of({"gpu_id": "x"})
+    assert "such as --vram 64GiB" in str(refused.value)
 
 
 def test_a_dtype_that_is_not_stated_is_the_cards_16_bit_one(ask: Ask) -> None:
