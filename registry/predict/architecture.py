@@ -144,11 +144,11 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
 
     Raises QuestionError where the row lacks the figures that a prediction needs.
     """
-    missing = [name for name in _NEEDED if row.get(name) is None]
+    missing = [words for name, words in _NEEDED.items() if row.get(name) is None]
     if missing:
         raise QuestionError(
-            f"model {row.get('model_id')!r}: found no {', '.join(missing)}; expected the figures "
-            "of its config.json; give --config config.json"
+            f"model {row.get('model_id')!r}: found no {', '.join(missing)} in the catalogue; "
+            "expected the figures of its config.json; give that file with --config instead"
         )
     if has_decoder_of_its_own(row.get("model_type")):
         raise QuestionError(
@@ -166,7 +166,13 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
     return Architecture(**known)
 
 
-_NEEDED = ("n_params", "n_layers", "hidden_size", "intermediate_size", "vocab_size")
+_NEEDED = {
+    "n_params": "number of parameters",
+    "n_layers": "number of layers",
+    "hidden_size": "hidden size",
+    "intermediate_size": "width of the MLP",
+    "vocab_size": "vocabulary size",
+}
 
 
 def gpu_of(row: Mapping[str, Any]) -> Accelerator:
@@ -194,6 +200,13 @@ def architecture_from_config(
     if problems:
         raise QuestionError(f"config.json, {problems[0]}")
     row = parse_hf_config(config)
+    if row.get("model_type") in _ATTENDS_TO_IMAGES:
+        raise QuestionError(
+            f"config.json: found model_type {row['model_type']!r}, some of whose layers attend to "
+            "the tokens of images: no measured run verifies their memory, so it is not computed; "
+            "expected a decoder without such layers; for samples of text alone, give its figures "
+            "with --params and --layers"
+        )
     missing = [SPELLINGS[column][0] for column in _NEEDED_OF_CONFIG if column not in row]
     if missing:
         raise QuestionError(
@@ -203,6 +216,10 @@ def architecture_from_config(
     counts = {} if "n_params" in row else _count_unknown(config, row)
     found = architecture_of({**row, **counts, "model_id": model_id})
     return replace(found, taken=tuple(_list_taken(config, found)))
+
+
+#: Families with layers of cross-attention between those of the decoder.
+_ATTENDS_TO_IMAGES = frozenset({"mllama", "mllama_text_model"})
 
 
 def _list_taken(config: Mapping[str, Any], found: Architecture) -> Iterator[str]:

@@ -257,12 +257,18 @@ def test_figures_give_the_width_of_a_llama() -> None:
     assert str(caught.value) == "--params: found 0; expected a number above 0"
 
 
+def test_layers_that_attend_to_images_are_refused_with_the_reason() -> None:
+    text = {name: value for name, value in NEWCOMER.items() if name != "model_type"}
+    with pytest.raises(QuestionError, match="'mllama', some of whose layers attend to the tokens"):
+        architecture_from_config({"model_type": "mllama", "text_config": text})
+
+
 def test_a_row_without_its_shape_is_refused() -> None:
     with pytest.raises(QuestionError) as caught:
         architecture_of({"model_id": "x", "n_params": 1, "n_layers": 2, "hidden_size": 4})
     assert str(caught.value) == (
-        "model 'x': found no intermediate_size, vocab_size; expected the figures of its "
-        "config.json; give --config config.json"
+        "model 'x': found no width of the MLP, vocabulary size in the catalogue; expected the "
+        "figures of its config.json; give that file with --config instead"
     )
     with pytest.raises(QuestionError, match="gpu 'x': found no memory size") as refused:
         gpu_of({"gpu_id": "x"})
