@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ from registry.predict.calibration.calibration_file import FILE_NAME, read_calibr
 from registry.predict.calibration.mixture import Interval
 from registry.predict.calibration.runs import resolve_stack
 from registry.predict.cards import common_gpus, find_gpu
+from registry.predict.dryrun.executing import execute_asked
 from registry.predict.question import Question, check_question
 from registry.store.folder import curated_dir
 from registry.store.snapshot import load_catalogue
@@ -263,14 +265,16 @@ class Wanted:
     explain: bool = False
     #: Axes of the frontier: batch, seq-len, rank.
     sweep: tuple[str, ...] = ()
-    #: Executes a question, and returns the calibration corrected by that.
-    execute: Callable[[Question, Asked, Knowledge], Calibration] | None = None
+    #: Whether the question is also executed on fake tensors.
+    exact: bool = False
+    #: Gets what is worth knowing of that, a sentence at a time.
+    tell: Callable[[str], object] = logging.getLogger(__name__).info
 
     def corrected(self, question: Question, asked: Asked, known: Knowledge) -> Knowledge:
         """Return what is known with the question executed, where that is wanted."""
-        if self.execute is None:
+        if not self.exact:
             return known
-        return replace(known, calibration=self.execute(question, asked, known))
+        return replace(known, calibration=execute_asked(question, asked, known, self.tell))
 
     def spending(self, catalogue: Catalogue, named: Iterable[str] = ()) -> Spending:
         """Return what is paid for; a price without a card is that of the ``named`` cards."""
@@ -368,6 +372,7 @@ def fit(  # noqa: PLR0913 - the options that most state
     price_file: Path | str | None = None,
     explain: bool = False,
     sweep: str | Iterable[str] = (),
+    exact: bool = False,
     registry: Registry | Path | str | None = None,
     **settings: Any,
 ) -> FitResult:
@@ -376,7 +381,7 @@ def fit(  # noqa: PLR0913 - the options that most state
     Arguments are the options of ``registry fit``; ``settings`` takes the others, such as
     ``config``, ``vram``, ``checkpointing=False``, ``lora_rank``, ``sharding``, ``gpus``.
     ``registry`` is an open registry or its folder. Raises QuestionError for an invalid question,
-    TypeError for an unknown argument.
+    TypeError for an unknown argument, DryRunError for what ``exact`` cannot execute.
     """
     shared = {"gpu": gpu, "method": method, "seq_len": seq_len, "batch": batch}
     asked = ask(model=model, **shared, **settings)
@@ -387,6 +392,7 @@ def fit(  # noqa: PLR0913 - the options that most state
         n_epochs=epochs,
         explain=explain,
         sweep=tuple(sweep.split(",") if isinstance(sweep, str) else sweep),
+        exact=exact,
     )
     return answer_fit(asked, _open(registry), wanted)
 

@@ -23,7 +23,6 @@ from registry_cli.asking import (
     question_options,
     spending_options,
 )
-from registry_cli.dry_running import execute_asked
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate, registry_option
 
@@ -72,7 +71,8 @@ def command(
         price_file,
         n_samples=n_samples,
         n_epochs=epochs,
-        execute=execute_asked if dry_run else None,
+        exact=dry_run,
+        tell=console.hint,
     )
     found = answer_estimate(asked, registry, wanted)
     console.warn_all(found.warnings)

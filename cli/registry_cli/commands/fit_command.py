@@ -18,7 +18,6 @@ from registry_cli.asking import (
     question_options,
     spending_options,
 )
-from registry_cli.dry_running import execute_asked
 from registry_cli.options import locate, registry_option
 
 
@@ -75,7 +74,8 @@ def command(
         n_epochs=epochs,
         explain=explain,
         sweep=tuple(sweep.split(",")) if sweep else (),
-        execute=execute_asked if exact else None,
+        exact=exact,
+        tell=console.hint,
     )
     found = answer_fit(Asked(**options), Registry(locate(registry_path)), wanted)
     console.warn_all(found.answer.warnings)
