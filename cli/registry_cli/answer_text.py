@@ -63,8 +63,8 @@ def format_answer(result: FitResult, width: int) -> Iterator[str]:
     """Yield the lines of an answer."""
     found = result.answer
     yield format_question(found.question)
-    if found.verdict is not None:
-        yield f"verdict: {found.verdict}: {result.why}"
+    if result.verdict_line is not None:
+        yield f"verdict: {result.verdict_line}"
     of = f" of {format_memory(found.capacity_bytes)}" if found.capacity_bytes else ""
     yield f"predicted peak per device: {format_interval(found.prediction.figure)}{of}"
     yield from (f"  {reason}" for reason in found.reasons)

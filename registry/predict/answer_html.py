@@ -29,7 +29,7 @@ def _row(tag: str, cells: Sequence[str]) -> str:
 
 def format_fit_html(found: FitResult) -> str:
     """Return the question, the verdict and the cards of an answer."""
-    said = f"{found.verdict}: {found.why}" if found.verdict else "on each card:"
+    said = found.verdict_line or "on each card:"
     shown = found.shown[:_MOST_CARDS]
     cards = format_table(
         ("card", "memory", "headroom", "verdict", "s/sample"),

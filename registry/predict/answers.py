@@ -16,7 +16,13 @@ from registry.predict.answer.plain import (
     interval_data,
     question_data,
 )
-from registry.predict.answer.prediction import FITS, estimate_cost, predict_memory
+from registry.predict.answer.prediction import (
+    DOES_NOT_FIT,
+    FITS,
+    UNDECIDED,
+    estimate_cost,
+    predict_memory,
+)
 from registry.predict.answer.prices import Prices, build_prices
 from registry.predict.answer.switches import explain
 from registry.predict.answer.will_it_fit import answer
@@ -90,6 +96,22 @@ class FitResult:
     def why(self) -> str | None:
         """The reason for the verdict."""
         return format_why(self.answer)
+
+    @property
+    def verdict_line(self) -> str | None:
+        """The verdict with its reason, or the cards of each verdict; None without a card.
+
+        ``fits a100-80gb; undecided on a100-40gb``
+        """
+        if self.verdict is not None:
+            return f"{self.verdict}: {self.why}"
+        asked = [card for card in self.cards if card.gpu.gpu_id in self.named]
+        each = {
+            verdict: ", ".join(card.gpu.gpu_id for card in asked if card.verdict == verdict)
+            for verdict in (FITS, UNDECIDED, DOES_NOT_FIT)
+        }
+        on = {UNDECIDED: "undecided on"}
+        return "; ".join(f"{on.get(one, one)} {ids}" for one, ids in each.items() if ids) or None
 
     @property
     def peak(self) -> Interval:

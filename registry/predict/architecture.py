@@ -122,6 +122,12 @@ class Accelerator:
     #: False where nobody read the figures in a source.
     verified: bool | None = None
 
+    @property
+    def is_before_ampere(self) -> bool:
+        """Whether it is too old a card of NVIDIA for bf16 and FlashAttention 2."""
+        is_old = bool(self.peak_flops_fp16 and not self.peak_flops_bf16)
+        return self.vendor == "nvidia" and is_old
+
     def peak_flops(self, dtype: str | None) -> float | None:
         """Return the dense peak in FLOP/s for a computation in ``dtype``; None where unknown.
 

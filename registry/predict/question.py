@@ -380,10 +380,12 @@ def _check_card(question: Question) -> Iterator[str]:
     Support).
     """
     gpu, dtype = question.gpu, question.compute_dtype
-    is_unknown = gpu and dtype in _NARROW and not getattr(gpu, f"peak_flops_{dtype}", None)
-    if gpu and is_unknown and gpu.peak_flops(dtype):
+    if gpu is None:
+        return
+    is_known = dtype not in _NARROW or getattr(gpu, f"peak_flops_{dtype}", None)
+    if not is_known and gpu.peak_flops(dtype):
         yield f"the catalogue has no {dtype} speed of {gpu.gpu_id}: that of 16 bits is used"
-    if gpu is None or gpu.vendor != "nvidia" or gpu.peak_flops_bf16 or not gpu.peak_flops_fp16:
+    if not gpu.is_before_ampere:
         return
     if question.compute_dtype == "bf16":
         yield f"{gpu.gpu_id} does not compute in bf16: state --dtype fp16"

@@ -30,6 +30,19 @@ def test_fit_on_a_family_has_a_verdict_for_each_kind(run: Run) -> None:
     }  # fmt: skip
 
 
+def test_several_cards_have_one_line_with_the_verdict_on_each(run: Run) -> None:
+    asked = ("--model", "qwen-7b", "--method", "full", "--seq-len", "512", "--checkpointing")
+    cards = ("--gpu", "t4", "--gpu", "mi300x", "--gpu", "a100-80gb")
+    found = json.loads(run("fit", *asked, *cards, "--json").stdout)
+    by_verdict: dict[str, list[str]] = {"fits": [], "undecided on": [], "does not fit": []}
+    for card in found["cards"]:
+        by_verdict[card["verdict"].replace("undecided", "undecided on")].append(card["gpu_id"])
+    assert len(found["cards"]) == 3
+    assert "t4" in by_verdict["does not fit"]
+    expected = "; ".join(f"{word} {', '.join(ids)}" for word, ids in by_verdict.items() if ids)
+    assert run("fit", *asked, *cards).stdout.splitlines()[1] == f"verdict: {expected}"
+
+
 def test_what_needs_one_memory_names_the_kinds(run: Run) -> None:
     asked = ("--model", "qwen-7b", "--samples", "10", "--gpu", "h100")
     assert run("estimate", *asked).stderr == (

@@ -266,8 +266,9 @@ def _more_cards(question: Question) -> Iterator[Change]:
         return
     if question.n_gpus > 1 and question.sharding not in SHARDS_WEIGHTS:
         yield f"{question.n_gpus} cards with FSDP", {"sharding": "fsdp"}
-    for words, settings in _more(question, "zero3"):
-        yield f"{words} with ZeRO-3", settings
+    sharding, name = ("fsdp", "FSDP") if question.sharding == "fsdp" else ("zero3", "ZeRO-3")
+    for words, settings in _more(question, sharding):
+        yield f"{words} with {name}", settings
 
 
 def _sharded_qlora(question: Question, counts: Iterable[int] = _COUNTS) -> Iterator[Change]:

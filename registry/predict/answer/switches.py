@@ -9,6 +9,7 @@ from registry.errors import QuestionError
 from registry.predict.answer.advice import LEAN_LOSSES
 from registry.predict.answer.prediction import predict_memory, predict_samples
 from registry.predict.calibration.fit_rows import memory_row
+from registry.predict.calibration.unstated import complete
 from registry.predict.question import DEFAULTS
 
 if TYPE_CHECKING:
@@ -62,12 +63,20 @@ _SAME = {"flash": "flash2", "flash3": "flash2", "sdpa": "flash2", "bf16": "bf16"
 
 
 def explain(question: Question, calibration: Calibration) -> Explanation:
-    """Return what each switch does to the likeliest meaning of a question."""
+    """Return what each switch does to the likeliest meaning of a question.
+
+    A setting that a switch leaves open, such as the weights' precision under FSDP after ZeRO, is as
+    it likeliest is.
+    """
     meanings = predict_memory(question, calibration).meanings
     likeliest = question if meanings is None else meanings.plausible[0].question
     base = likeliest.changed(stack=question.stack)
     peak = _likeliest_peak(base, calibration)
-    turned = list(_turned(base))
+    usual = calibration.usual_on(question.stack)
+    turned = [
+        (what, complete(changed, usual)[0].question, settings)
+        for what, changed, settings in _turned(base)
+    ]
     asked = [base, *(changed for _, changed, _ in turned)]
     sample, *each = predict_samples(asked, calibration)
     switches = []

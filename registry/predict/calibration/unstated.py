@@ -46,6 +46,8 @@ _FIXED: Final[Mapping[str, Choices]] = {
     "vocab_size": ((151_936, 0.4), (32_000, 0.4), (262_144, 0.2)),
 }
 _SETTINGS: Final = (*_COUNTED, *_FIXED)
+#: What cards run that FlashAttention does not run on: it keeps the same tensors.
+_OLD_CARDS: Final = {"flash2": "sdpa"}
 #: Of these, what a stack's own runs have.
 _ON_STACK: Final = ("attention", "loss_kernel")
 #: Weight of what a stack was measured with, where it is named: the rest is what is usual elsewhere.
@@ -91,7 +93,10 @@ class Usual:
             return _adapters_of(question, self.choices[kind_of(question), setting])
         if setting == "vocab_size":
             return _vocabularies_of(question)
-        return self.choices.get((kind_of(question), setting)) or _FIXED[setting]
+        found = self.choices.get((kind_of(question), setting)) or _FIXED[setting]
+        if setting == "attention" and question.gpu and question.gpu.is_before_ampere:
+            return tuple((_OLD_CARDS.get(value, value), weight) for value, weight in found)
+        return found
 
     def on_stack(self, runs: Iterable[Question]) -> Usual:
         """Return how often the settings occur on a stack, ``runs`` being its measured ones.

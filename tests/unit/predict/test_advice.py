@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from registry.errors import QuestionError
-from registry.predict.answer.advice import collect_cards, collect_remedies
+from registry.predict.answer.advice import (
+    collect_cards,
+    collect_remedies,
+    find_biggest_batch,
+    find_longest_seq_len,
+)
 from registry.predict.answer.frontier import find_frontier, parse_axes
 from registry.predict.answer.prediction import judge, predict_memory
 from registry.predict.answer.switches import explain
+from registry.predict.answer.verdict import decide
+from registry.predict.calibration.mixture import Interval
 from registry.predict.formula.peak_memory import GIB
 from registry.predict.question import check_question
 
@@ -24,6 +31,9 @@ STATED = {
     "gradient_checkpointing": True, "attention": "flash2", "lora_rank": 8, "param_dtype": "bf16",
     "lora_target_modules": ("q_proj", "v_proj"), "loss_kernel": "whole",
 }  # fmt: skip
+
+#: An interval that decides nothing.
+WIDE = Interval(20 * GIB, 1 * GIB, 90 * GIB)
 
 
 def test_seventy_billion_on_cards_of_24_gb_is_told_qlora_over_fsdp(
@@ -59,6 +69,43 @@ def test_full_training_on_several_cards_is_told_to_spread_over_them(
     assert any("each is assumed to hold the entire model" in one for one in warnings)
     remedies = {one.what: dict(one.settings) for one in collect_remedies(question, calibration)}
     assert remedies["8 cards with FSDP"] == {"sharding": "fsdp"}
+
+
+def test_who_asks_about_fsdp_is_told_more_cards_with_fsdp(
+    ask: Ask, calibration: Calibration
+) -> None:
+    question = ask("llama-3.1-70b", "h100-sxm5-80gb", method="full", n_gpus=8, sharding="fsdp")
+    changed = [dict(one.settings) for one in collect_remedies(question, calibration)]
+    more = [one for one in changed if one.get("n_gpus", 8) > 8 and "quant_bits" not in one]
+    assert more
+    assert {one["sharding"] for one in more} == {"fsdp"}
+
+
+def test_the_most_that_fits_is_no_less_than_what_a_run_proves(
+    ask: Ask, calibration: Calibration
+) -> None:
+    asked: dict[str, Any] = {
+        "seq_len": 2048, "micro_batch_size": 3, "gradient_checkpointing": True,
+        "compute_dtype": "fp16", "stack": "llama2-lora-3090",
+    }  # fmt: skip
+    question = ask("llama-2-7b", "rtx-3090", **asked)
+    assert decide(question, WIDE, calibration.observations)[0] == "fits"
+    assert (find_biggest_batch(question, calibration) or 0) >= 3
+    assert (find_longest_seq_len(question, calibration) or 0) >= 2048
+
+
+def test_a_switch_that_leaves_a_setting_open_has_it_as_it_likeliest_is(
+    ask: Ask, calibration: Calibration
+) -> None:
+    stated = {"gradient_checkpointing": True, "attention": "flash2", "loss_kernel": "whole"}
+    question = ask(
+        "llama-3.1-8b", "a100-80gb", method="full", n_gpus=8, sharding="zero3", optimizer="adamw",
+        packing=True, **stated,
+    )  # fmt: skip
+    found = next(one for one in explain(question, calibration).switches if one.what == "FSDP")
+    asked = predict_memory(question.changed(sharding="fsdp"), calibration).figure.value
+    change = asked - predict_memory(question, calibration).figure.value
+    assert found.peak_change_bytes == pytest.approx(change, rel=0.15)
 
 
 def test_a_leaner_loss_is_a_remedy_where_the_logits_are_what_is_too_large(
