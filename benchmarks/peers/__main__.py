@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,13 +16,9 @@ from typing import TYPE_CHECKING
 from benchmarks.peers import eleuther, fitcheck_llm, fm_estimator
 from benchmarks.peers.refused import Refused
 from registry.api import open_registry
-from registry.predict.calibration.fit_rows import MEMORY, memory_rows
-from registry.predict.calibration.gaussian_process import fit
-from registry.predict.calibration.intervals import hold_out_open, thin
 from registry.predict.calibration.mixture import Interval
 from registry.predict.calibration.runs import PURPOSES, read_observations
-from registry.predict.calibration.unstated import count_usual, settle
-from registry.predict.evaluation.evaluate import Judged, score
+from registry.predict.evaluation.evaluate import Judged, judge_peaks, score
 from registry.predict.formula.peak_memory import memory_terms, total
 from registry.predict.formula.published import PUBLISHED
 from registry.store.folder import curated_dir
@@ -45,7 +40,8 @@ def main() -> None:
     given = read_observations(open_registry(curated_dir()))
     seen = [one for one in given if one.purpose == PURPOSES[0]]
     rows = [one for one in seen if one.measured_memory]
-    ours = _held_out(seen) if arguments.held_out else _by_id(rows)
+    held_out = judge_peaks(seen) if arguments.held_out else ()
+    ours = {one.observation_id: one for one in held_out} or _by_id(rows)
     print(f"{len(rows)} rows of {len({one.source_id for one in rows})} sources")
     titles = ("answered", "refused", "median", "p90", "ours: median", "ours: p90")
     print(_HEAD.format("", *titles))
@@ -79,14 +75,6 @@ def _ours(question: Question) -> float:
 
 def _by_id(rows: Sequence[ObservedRun]) -> dict[str, Judged]:
     return {one.observation_id: _judged(one, _ours(one.asked or one.question)) for one in rows}
-
-
-def _held_out(seen: Sequence[ObservedRun]) -> dict[str, Judged]:
-    """Return our answers as the page of accuracy judges them: each source held out whole."""
-    usual = count_usual(seen)
-    settled = [replace(one, settled=settle(one, usual)) for one in seen]
-    held = hold_out_open(settled, fit(thin(memory_rows(settled)), MEMORY))
-    return {one.seen.observation_id: _judged(one.seen, one.plain.value) for one in held}
 
 
 def _judged(one: ObservedRun, value: float) -> Judged:

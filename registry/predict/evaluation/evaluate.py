@@ -58,6 +58,7 @@ class Judged:
     source: str
     answer: Interval
     measured: float
+    observation_id: str = ""
 
     @property
     def error(self) -> float:
@@ -230,7 +231,12 @@ def _open(held: Sequence[HeldOpen], seen: Iterable[ObservedRun]) -> list[Judged]
         return bounded(found, asked, others).figure
 
     return [
-        Judged(one.seen.source_id, answer(one, one.seen.asked), one.seen.peak_bytes or 0.0)
+        Judged(
+            one.seen.source_id,
+            answer(one, one.seen.asked),
+            one.seen.peak_bytes or 0.0,
+            one.seen.observation_id,
+        )
         for one in held
         if one.seen.asked is not None
     ]
