@@ -158,7 +158,9 @@ def _compare_configuration(
     memory = _ratio(a, b, choose_memory, memory_floor)
     unshared = tuple(_list_unshared(a, b, time, memory))
     if "time" in unshared:
-        note = f"{note}; they have no time or rate in common".removeprefix("; ")
+        both = choose_time(a) and choose_time(b)
+        why = ": those of A and B are other metrics or statistics (mean, median)" if both else ""
+        note = f"{note}; they have no time or rate in common{why}".removeprefix("; ")
     return Compared(
         label=_label(runs_a, runs_b),
         a=tuple(run["observation_id"][:_ID_DIGITS] for run in a),

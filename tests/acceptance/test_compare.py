@@ -507,7 +507,8 @@ def test_figures_of_two_statistics_are_not_held_against_each_other(
     done = run("compare", "a", "b", "--fail")
     assert done.returncode == 0
     assert "b / a" not in done.stdout
-    assert "  note    they have no time or rate in common\n" in done.stdout
+    note = "they have no time or rate in common: those of A and B are other metrics or statistics"
+    assert f"  note    {note} (mean, median)\n" in done.stdout
     assert "  verdict cannot be told: no time in common\n" in done.stdout
 
 

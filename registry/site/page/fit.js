@@ -175,6 +175,7 @@ function describeMethod(grid) {
     element("p", {}, `The predictions were computed when this site was made, with the predictor of registry fit, for ${grid.models.length} models, lengths of ${list(grid.lengths)}, batches of ${list(grid.batches)} and ${list(grid.n_gpus)} cards. `,
       "Nothing is computed or interpolated here. The interval holds what is not stated: checkpointing, attention, optimizer, the loss, the adapters. ",
       "A verdict is undecided unless the whole interval lies on one side of what the card can give. ",
+      "The command also looks at runs on the very card: its figure is no lower than what a leaner one took, and its verdict follows a run that proves it. ",
       "Several cards share the weights, gradients and optimizer with ZeRO-3; with QLoRA each holds all of it, so that the figure is that of one card."),
     element("p", {}, "Dots are measured runs with this batch; those with another are in the table. A cross is a run out of memory, at the memory of its card."),
   );
