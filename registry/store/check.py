@@ -97,7 +97,7 @@ def _check_history(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
             yield Problem(
                 "manifest",
                 place,
-                "found observations that the newest version lacks; expected all of an earlier "
+                "found documents that the newest version lacks; expected all of an earlier "
                 f"version; {REPAIR}",
             )
     except StoreError as error:

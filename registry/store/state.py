@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from registry.contract import FORMAT_VERSION
 from registry.errors import StoreError
-from registry.store.derive_tables import content_keys
+from registry.store.derive_tables import content_keys, without_observations
 from registry.store.ids import ERASED, KnownIds
 from registry.store.journal import list_entries
 from registry.store.legacy import has_legacy_parts, read_legacy
@@ -22,11 +22,11 @@ from registry.store.manifest import (
     read_manifest,
 )
 from registry.store.parts import DESCRIPTION, Part, read_part
-from registry.store.renamed import read_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from registry.store.derive_tables import Document
     from registry.store.folder import Folder
 
 
@@ -113,11 +113,11 @@ def _is_one_history(manifests: list[Manifest]) -> bool:
 
 
 def _require_nothing_left_out(folder: Folder, state: State) -> None:
-    """Raise StoreError where an earlier version holds an observation that the newest lacks."""
+    """Raise StoreError where an earlier version holds a document that the newest lacks."""
     left_out = next(iter(find_left_out(folder, state)), None)
     if left_out is not None:
         raise StoreError(
-            f"{left_out}: holds observations that the newest version lacks, which was not made "
+            f"{left_out}: holds documents that the newest version lacks, which was not made "
             f"from the versions before it; expected one history; {REPAIR}"
         )
 
@@ -174,10 +174,21 @@ def _find_lost(
 
 def _is_known(part: Part, state: State, pending: set[bytes]) -> bool:
     """Return whether all documents of a part are elsewhere."""
-    # an interrupted erasure leaves rewritten documents, whose observations are all known
-    table = "observations" if part.ids(ERASED) else "submissions"
-    found = KnownIds([part.ids]).keys(table)
-    return all(key in pending or state.known.contains(table, key) for key in found)
+    lacking = set(KnownIds([part.ids]).keys("submissions")) - pending
+    lacking = {key for key in lacking if not state.known.contains("submissions", key)}
+    if not lacking or part.ids(ERASED) is None:
+        return not lacking
+    return all(_is_rest(document, state) for document in _read_some(part, lacking))
+
+
+def _read_some(part: Part, keys: set[bytes]) -> Iterator[Document]:
+    from registry.store.documents import read_documents  # noqa: PLC0415 - loads pyarrow
+
+    return (one for one in read_documents(part) if _key(one) in keys)
+
+
+def _key(document: Document) -> bytes:
+    return bytes.fromhex(document.submission_id[:32])
 
 
 def _is_leftover(folder: Folder, name: str, state: State, pending: set[bytes]) -> bool:
@@ -186,13 +197,16 @@ def _is_leftover(folder: Folder, name: str, state: State, pending: set[bytes]) -
 
     notes: list[str] = []
     for document in recover_part(folder.parts / name, (), notes):
-        key = bytes.fromhex(document.submission_id[:32])
-        if key not in pending and not state.known.contains("submissions", key):
-            # an interrupted erasure leaves rewritten documents, whose content is all known
-            keys = list(content_keys(document))
-            if not keys or not all(state.known.contains(table, one) for table, one in keys):
-                return False
+        is_there = _key(document) in pending or state.known.contains("submissions", _key(document))
+        if not is_there and not _is_rest(document, state):
+            return False
     return not notes
+
+
+def _is_rest(document: Document, state: State) -> bool:
+    """Return whether all content of a document is known: an interrupted erasure rewrites some."""
+    keys = list(content_keys(document))
+    return bool(keys) and all(state.known.contains(table, key) for table, key in keys)
 
 
 def list_headless_parts(folder: Folder) -> list[str]:
@@ -210,22 +224,24 @@ def _select_headless(folder: Folder, names: Iterable[str]) -> list[str]:
 
 
 def find_left_out(folder: Folder, state: State) -> Iterator[str]:
-    """Yield the parts of earlier versions that hold an observation which the newest lacks.
+    """Yield the parts of earlier versions that hold a document which the newest lacks.
 
-    What was erased is not lacking, nor what another contract gave another id.
+    One of which something was erased is not lacking where the newest holds the rest.
     """
     before = _read_before(folder, state.manifest)
-    names = sorted(_names_in(before) - set(state.manifest.parts))
-    renamed = read_folder(folder) if names else {}
-    for name in names:
-        keys = KnownIds([read_part(folder, name).ids]).keys("observations")
-        if not all(_is_accounted_for(key, state.known, renamed) for key in keys):
+    for name in sorted(_names_in(before) - set(state.manifest.parts)):
+        part = read_part(folder, name)
+        keys = KnownIds([part.ids]).keys("submissions")
+        lacking = {key for key in keys if not state.known.contains("submissions", key)}
+        if lacking and not _are_erased(_read_some(part, lacking), state.known):
             yield str(folder.parts / name)
 
 
-def _is_accounted_for(key: bytes, known: KnownIds, renamed: dict[str, str]) -> bool:
-    today = bytes.fromhex(renamed.get(key.hex(), key.hex()))
-    return any(known.contains(table, today) for table in ("observations", ERASED))
+def _are_erased(documents: Iterable[Document], known: KnownIds) -> bool:
+    """Return whether what is known was erased from documents, and holds the rest of each."""
+    erased = {key.hex() for key in known.keys(ERASED)}
+    rest = without_observations(documents, erased, set())
+    return all(known.contains("submissions", _key(document)) for document in rest)
 
 
 def list_unnamed_parts(folder: Folder, state: State) -> list[str]:

@@ -38,6 +38,7 @@ from tests.unit.store.registries import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 NO_JSON = "documents are nowhere else"
@@ -86,6 +87,94 @@ def test_two_histories_that_git_merges_without_a_conflict_are_told_apart(
     repair(ours.location)
     assert count_runs(ours.location) == runs(0, 1, 2, 3)
     assert check_registry(ours.location).problems == ()
+
+
+def merge_with_a_longer_history(
+    ours: Registry, change: Callable[[Registry], object], *, rebuild: bool
+) -> None:
+    """Change and fold a registry, and merge it with a copy that folded twice, as git does."""
+    add_numbers(ours, 0)
+    ours.fold()
+    theirs = Registry(find_registry(shutil.copytree(ours.path, ours.path.with_name("theirs"))))
+    base = list_files(ours)
+    change(ours)
+    ours.fold()
+    for number in (1, 2):
+        add_numbers(theirs, number)
+        fold(theirs.location, rebuild=rebuild)
+    prune(theirs.location.own)
+    removed = base - (list_files(ours) & list_files(theirs))
+    for name in list_files(theirs) - base:
+        (ours.path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(theirs.path / name, ours.path / name)
+    for name in removed:
+        (ours.path / name).unlink(missing_ok=True)
+
+
+def list_files(db: Registry) -> set[str]:
+    return {str(path.relative_to(db.path)) for path in db.path.rglob("*") if path.is_file()}
+
+
+def retract(db: Registry) -> None:
+    (row,) = read_content(db.location)["observations"]
+    db.retract(json.loads(row)["observation_id"], reason="oops")
+
+
+def erase(db: Registry) -> None:
+    (row,) = read_content(db.location)["observations"]
+    db.retract(json.loads(row)["observation_id"], reason="oops", erase=True)
+
+
+def add_a_citation(db: Registry) -> None:
+    add_numbers(db, 0, locator="another row")
+
+
+def describe_a_model(db: Registry) -> None:
+    source, model = (build_document()[name] for name in ("source", "models"))
+    db.add({"source": source, "models": [{**model[0], "model_id": "alone"}]})
+
+
+@pytest.mark.parametrize(
+    ("change", "table", "n"),
+    [
+        (retract, "retractions", 1),
+        (erase, "observations", 2),
+        (add_a_citation, "citations", 4),
+        (describe_a_model, "submissions", 4),
+    ],
+)
+@pytest.mark.parametrize("is_named", [True, False])
+def test_nothing_of_a_merged_history_is_dropped_silently(
+    change: Callable[[Registry], object], table: str, n: int, db: Registry, *, is_named: bool
+) -> None:
+    # an erasure removes the part that the versions of a longer history name
+    merge_with_a_longer_history(db, change, rebuild=change is erase)
+    if not is_named:  # of two manifests with one number only theirs was kept
+        (db.path / "tables" / "manifest-000002.json").unlink()
+    for refused in (read_content, fold):
+        with pytest.raises(StoreError, match="run `registry repair`"):
+            refused(db.location)
+    repair(db.location)
+    assert len(read_content(db.location)[table]) == n
+    assert check_registry(db.location).problems == ()
+
+
+def test_a_merged_history_of_which_the_rest_was_erased_answers(db: Registry) -> None:
+    document = build_document(0)
+    document["observations"] += build_document(1)["observations"]
+    first, _ = db.add(document).observation_ids
+    db.fold()
+    named = list_files(db)
+    shutil.copytree(db.path, db.path.with_name("before"))
+    for number in (2, 3):
+        add_numbers(db, number)
+        db.fold()
+    db.retract(first, reason="private", erase=True)
+    for name in named - list_files(db):  # as an old branch has it
+        (db.path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(db.path.with_name("before") / name, db.path / name)
+    assert count_runs(db.location) == runs(1, 2, 3)
+    assert check_registry(db.location).problems == ()
 
 
 @pytest.mark.parametrize(

@@ -306,7 +306,7 @@ def test_a_part_left_out_of_a_manifest_with_the_right_hash_is_named(folded: Regi
     write_parts(folded.location.own, read_manifest(folded.location.own).parts[1:])
     problem, *_ = check_registry(folded.location).problems
     assert str(problem) == (
-        f"manifest: {left_out}: found observations that the newest version lacks; expected all of "
+        f"manifest: {left_out}: found documents that the newest version lacks; expected all of "
         "an earlier version; run `registry repair`, which rebuilds it from the parts and documents "
         "that are there"
     )

@@ -111,7 +111,7 @@ def test_fewer_documents_than_before_are_refused_where_a_version_goes_on(folder:
     folder.storage.delete(manifest_name(4))
     write_manifest(folder, Manifest(4, newest.parts[:2]))
     assert refusal(folder) == (
-        f"{folder.parts / newest.parts[2]}: holds observations that the newest version lacks, "
+        f"{folder.parts / newest.parts[2]}: holds documents that the newest version lacks, "
         f"which was not made from the versions before it; expected one history; {WAY_OUT}"
     )
 
