@@ -34,6 +34,9 @@ PLANS = "plans"
 #: Folder in a registry that holds the state of runs: it belongs to one machine.
 RUNS = "runs"
 
+#: Folder in a registry where `fold` and `repair` put entries that cannot be read.
+QUARANTINE = "quarantine"
+
 #: What a registry in git leaves out: the lock, and files that are not complete yet.
 _IGNORED = b".lock\n.tmp-*\n"
 
@@ -58,8 +61,21 @@ class Folder:
 
     def pull(self, *, light: bool = False, journal: bool = True, history: bool = False) -> None:
         """Bring the copy of a registry on object storage up to date; see `Remote.pull`."""
+        self.require_own()
         if self.remote:
             self.remote.pull(light=light, journal=journal, history=history)
+
+    def require_own(self) -> None:
+        """Raise StoreError where a folder in it is a link: what that leads to may be others'.
+
+        The registry's own folder may be one. What is wrong of files is said where they are opened.
+        """
+        for path in (self.journal, self.tables, self.parts, self.path / QUARANTINE):
+            if path.is_symlink():
+                raise StoreError(
+                    f"{path}: found a link; expected a folder of the registry itself; remove the "
+                    "link, and move what it leads to here if that is the registry's"
+                )
 
     def publish(self, parts: Iterable[str]) -> None:
         """Bring parts to object storage, where the registry is there."""

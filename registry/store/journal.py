@@ -10,6 +10,7 @@ from registry.contract.resources import read_yaml
 from registry.errors import RegistryError, StoreError, SubmissionError
 from registry.reading.json_reader import parse_json
 from registry.store.files import TEMPORARY_PREFIX
+from registry.store.folder import QUARANTINE
 from registry.store.valid_documents import validate_document
 from registry.submission.identity import document_id
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from registry.store.folder import Folder
 
 _FILE = re.compile(r"([0-9a-f]{64})\.json")
-
-#: Where `fold` and `repair` put entries that cannot be read.
-QUARANTINE = "quarantine"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,11 @@ def table_lock(folder: Folder, *, wait_seconds: float = 60.0) -> Iterator[float]
     """Hold the registry's lock; yield the time by the clock of the folder's file system.
 
     The kernel holds the lock for the process: a killed holder leaves nothing stale behind. Raises
-    StoreError where another process still holds it after ``wait_seconds``.
+    StoreError where another process still holds it after ``wait_seconds``, or where a folder of the
+    registry is a link.
     """
     path = folder.tables / LOCK
+    folder.require_own()
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = _open(path)

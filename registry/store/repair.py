@@ -9,8 +9,9 @@ from registry.contract.fingerprint import is_current
 from registry.errors import StoreError, SubmissionError
 from registry.store.derive_tables import Document
 from registry.store.fold import Folding, map_ids, remove_history
+from registry.store.folder import QUARANTINE
 from registry.store.ids import KnownIds
-from registry.store.journal import QUARANTINE, list_entries
+from registry.store.journal import list_entries
 from registry.store.legacy import has_legacy_parts, recover_legacy, without_curated
 from registry.store.lock import table_lock
 from registry.store.manifest import (

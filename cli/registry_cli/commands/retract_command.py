@@ -47,7 +47,7 @@ def command(observation_id: str, *, reason: str, erase: bool, registry_path: Pat
 
 def _warn_of_quarantine(folder: Folder) -> None:
     """Say that there are files that no erasure reaches: nobody can tell what they describe."""
-    from registry.store.journal import QUARANTINE  # noqa: PLC0415 - heavy
+    from registry.store.folder import QUARANTINE  # noqa: PLC0415 - heavy
 
     names = folder.storage.list(QUARANTINE)
     if names:

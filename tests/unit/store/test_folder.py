@@ -22,9 +22,10 @@ from registry.store.folder import (
     find_registry,
     reads_curated,
 )
+from registry.store.prune import prune
 from registry.store.repair import repair
 from registry.store.state import read_state
-from tests.unit.store.registries import add_numbers, count_runs, make_registry, runs
+from tests.unit.store.registries import add_numbers, count_runs, make_registry, read_content, runs
 
 
 @pytest.fixture
@@ -257,3 +258,45 @@ def test_the_clone_of_an_empty_registry_is_one(tmp_path: Path) -> None:
     db.add(json.loads(example.read_text()))
     db.fold()
     assert db.load("observations").shape[0] == 1
+
+
+@pytest.mark.parametrize("name", ["journal", "tables", "tables/parts", "quarantine"])
+def test_a_folder_that_a_link_stands_for_is_neither_read_nor_written(
+    name: str, folded: Registry, tmp_path: Path
+) -> None:
+    add_numbers(folded, 7)
+    link, elsewhere = folded.path / name, tmp_path / "elsewhere"
+    link.rename(elsewhere) if link.exists() else elsewhere.mkdir()
+    (elsewhere / "id_rsa").write_text("secret")
+    link.symlink_to(elsewhere)
+    before = sorted(elsewhere.rglob("*"))
+    for refused in (
+        read_content,
+        fold,
+        repair,
+        lambda location: prune(location.own),
+        lambda _: add_numbers(folded, 8),
+    ):
+        with pytest.raises(StoreError) as caught:
+            refused(folded.location)
+        assert str(caught.value) == (
+            f"{link}: found a link; expected a folder of the registry itself; remove the link, and "
+            "move what it leads to here if that is the registry's"
+        )
+    (problem,) = check_registry(folded.location).problems
+    assert str(problem) == f"state: {caught.value}"
+    assert sorted(elsewhere.rglob("*")) == before
+    link.unlink()
+    elsewhere.rename(link)
+    (link / "id_rsa").unlink()
+    assert check_registry(folded.location).problems == ()
+    assert count_runs(folded.location) == runs(0, 1, 2, 7)
+
+
+def test_the_folder_of_a_registry_may_be_a_link(folded: Registry, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(folded.path)
+    linked = Registry(find_registry(tmp_path / "link"))
+    add_numbers(linked, 7)
+    linked.fold()
+    assert check_registry(linked.location).problems == ()
+    assert count_runs(folded.location) == runs(0, 1, 2, 7)
