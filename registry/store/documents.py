@@ -82,15 +82,15 @@ def match_ids(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
 
 
 def sign_observations(parts: Iterable[Part], by: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Return the signature of each observation.
+    """Return the signature of each observation, whose rows may be in several of the parts.
 
     ``by`` names the columns of each table that it consists of.
     """
     parts = list(parts)
-    found: dict[str, list[str]] = {}
+    found: dict[str, set[str]] = {}
     for table, columns in by.items():
         files = [file for part in parts if (file := part.file(table))]
         for row in read_table(table, files).select(["observation_id", *columns]).to_pylist():
             identity = row.pop("observation_id")
-            found.setdefault(identity, []).append(json.dumps(row, default=str, sort_keys=True))
+            found.setdefault(identity, set()).add(json.dumps(row, default=str, sort_keys=True))
     return {identity: "\n".join(sorted(rows)) for identity, rows in found.items()}
