@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from registry.contract.fingerprint import is_current
 from registry.errors import StoreError, SubmissionError
-from registry.store.derive_tables import Document
 from registry.store.fold import Folding, map_ids, remove_history
 from registry.store.folder import QUARANTINE
 from registry.store.ids import KnownIds
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from registry.catalogue import Catalogue
+    from registry.store.derive_tables import Document
     from registry.store.folder import Location
     from registry.store.parts import Part
 
@@ -174,7 +174,7 @@ class _Repair:
         self.notes.append(f"document {document.submission_id[:12]}: {reason}; kept as {name}")
 
     def _validate(self, document: Document, catalogue: Catalogue) -> Document:
-        """Return a document that is valid, but for columns that another contract had."""
+        """Return a document that is valid, but for columns that another contract had: as stored."""
         identity, text = document.submission_id, document.text
         try:
             return validate_document(identity, text, document.plain, catalogue)
@@ -182,8 +182,8 @@ class _Repair:
             known = keep_known(document.plain)
             if known == document.plain:
                 raise
-            valid = validate_document(identity, canonical_json(known), known, catalogue)
-            return Document(identity, text, valid.plain)
+            validate_document(identity, canonical_json(known), known, catalogue)
+            return document
 
     def _documents(self, folding: Folding) -> Iterator[Document]:
         """Yield every document: first those of the newest manifest, then by the parts' names."""

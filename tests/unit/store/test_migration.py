@@ -333,3 +333,35 @@ def test_a_repair_leaves_documents_with_a_removed_column_where_they_are(tmp_path
     assert run_there(tree, tmp_path / "r", repaired)[0] == ["run-0"]
     (row,) = db.query("from submissions").rows()
     assert '"padding_free":true' in row["document"]
+
+
+def make_rank_a_float(document: dict[str, Any]) -> None:
+    for column in document["columns"]:
+        if column["name"] == "lora_rank":
+            column["type"] = "float64"
+
+
+@pytest.mark.parametrize("change", [remove_column, make_rank_a_float])
+def test_a_repair_under_another_contract_leaves_a_sound_registry_and_follows_old_ids(
+    tmp_path: Path, change: Callable[[dict[str, Any]], None]
+) -> None:
+    db = make_registry(tmp_path / "r")
+    old_ids: list[str] = []
+    for number in range(8):  # the last fold merges all parts, which earlier versions name
+        document = build_document(number)
+        document["observations"][0]["configuration"]["padding_free"] = True
+        old_ids += db.add(document).observation_ids
+        db.fold()
+    tree = change_contract(tmp_path, change)
+    repaired = (
+        "from registry.store.repair import repair\n"
+        "repair(db.location)\n"
+        "ids = sorted(row['observation_id'] for row in db.query('from observations').rows())\n"
+        "print(json.dumps([ids, [str(p) for p in check_registry(db.location).problems]]))"
+    )
+    ids, problems = run_there(tree, tmp_path / "r", repaired)
+    assert problems == []
+    renamed = read_renamed(db.location)
+    assert sorted(renamed.get(one, one) for one in old_ids) == ids
+    assert bool(renamed) == (change is make_rank_a_float)
+    assert run_there(tree, tmp_path / "r", repaired) == [ids, []]
