@@ -109,7 +109,8 @@ class IdFile:
 
     def __iter__(self) -> Iterator[bytes]:
         """Iterate over the ids in order."""
-        return (self[place] for place in range(len(self)))
+        data = self.data
+        return (data[place : place + ID_BYTES] for place in range(0, len(data), ID_BYTES))
 
     def __contains__(self, wanted: bytes) -> bool:
         """Return whether an id is among them."""

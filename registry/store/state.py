@@ -123,7 +123,7 @@ def _require_nothing_left_out(folder: Folder, state: State) -> None:
 
 
 def _require_all_of_before(folder: Folder, state: State) -> None:
-    """Raise StoreError where there are fewer documents than in the previous version.
+    """Raise StoreError where a document of the version that it was made from is not there.
 
     They leave a registry only where it starts afresh, without naming the version before.
     """
@@ -131,16 +131,21 @@ def _require_all_of_before(folder: Folder, state: State) -> None:
         return
     try:
         before = read_manifest(folder, state.manifest.version - 1)
+        if before.content_hash != state.manifest.previous:  # that is another history's
+            return
         dropped = [read_part(folder, n) for n in before.parts if n not in state.manifest.parts]
-    except StoreError:  # pruned, or damaged, which `check` names
+        lacking = set(KnownIds([part.ids for part in dropped]).keys("submissions"))
+    except (StoreError, FileNotFoundError):  # pruned, or damaged, which `check` names
         return
-    added = [part for part in state.parts if part.name not in before.parts]
-    n_before, n_now = (sum(part.rows("submissions") for part in p) for p in (dropped, added))
-    if n_now < n_before:
+    added = [part.ids for part in state.parts if part.name not in before.parts]
+    if lacking:  # most are in the part that a fold merged them into
+        lacking.difference_update(KnownIds(added).keys("submissions"))
+    n_lacking = sum(not state.known.contains("submissions", key) for key in lacking)
+    if n_lacking:
         path = folder.storage.path(manifest_name(state.manifest.version))
         raise StoreError(
-            f"{path}: found {n_before - n_now} fewer documents than in the version before; "
-            f"expected all of them; {REPAIR}"
+            f"{path}: lacks {n_lacking} of the documents of the version before; expected "
+            f"all of them; {REPAIR}"
         )
 
 

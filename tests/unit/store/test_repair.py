@@ -302,13 +302,13 @@ def test_a_registry_of_a_newer_release_is_left_alone(folded: Registry) -> None:
 
 def test_a_part_left_out_of_a_manifest_with_the_right_hash_is_named(folded: Registry) -> None:
     before = read_content(folded.location)
-    left_out = read_state(folded.location.own).parts[0].path
-    write_parts(folded.location.own, read_manifest(folded.location.own).parts[1:])
-    problem, *_ = check_registry(folded.location).problems
+    folder = folded.location.own
+    write_parts(folder, read_manifest(folder).parts[1:])
+    (problem,) = check_registry(folded.location).problems
     assert str(problem) == (
-        f"manifest: {left_out}: found documents that the newest version lacks; expected all of "
-        "an earlier version; run `registry repair`, which rebuilds it from the parts and documents "
-        "that are there"
+        f"state: {path_of(folder, 3)}: lacks 1 of the documents of the version before; expected "
+        "all of them; run `registry repair`, which rebuilds it from the parts and documents that "
+        "are there"
     )
     repair(folded.location)
     assert read_content(folded.location) == before

@@ -21,7 +21,7 @@ from registry.store.state import (
     list_unnamed_parts,
     read_state,
 )
-from tests.unit.store.registries import build_document
+from tests.unit.store.registries import add_numbers, build_document, count_runs, runs
 
 if TYPE_CHECKING:
     from registry.api import Registry
@@ -103,7 +103,7 @@ def test_fewer_documents_than_before_are_refused_where_a_version_goes_on(folder:
     newest = read_manifest(folder)
     write_manifest(folder, Manifest(4, newest.parts[:2], newest.content_hash))
     assert refusal(folder) == (
-        f"{folder.tables / 'manifest-000004.json'}: found 1 fewer documents than in the version "
+        f"{folder.tables / 'manifest-000004.json'}: lacks 1 of the documents of the version "
         f"before; expected all of them; {WAY_OUT}"
     )
     state = read_state(folder, 4)
@@ -114,6 +114,24 @@ def test_fewer_documents_than_before_are_refused_where_a_version_goes_on(folder:
         f"{folder.parts / newest.parts[2]}: holds documents that the newest version lacks, "
         f"which was not made from the versions before it; expected one history; {WAY_OUT}"
     )
+
+
+def test_documents_left_out_are_missed_where_as_many_were_added(
+    folder: Folder, folded: Registry
+) -> None:
+    newest = read_manifest(folder)
+    add_numbers(folded, 7)
+    folded.fold()
+    parts = read_manifest(folder).parts[1:]
+    folder.storage.delete(manifest_name(4))
+    write_manifest(folder, Manifest(4, parts, newest.content_hash))
+    assert refusal(folder) == (
+        f"{folder.tables / 'manifest-000004.json'}: lacks 1 of the documents of the version "
+        f"before; expected all of them; {WAY_OUT}"
+    )
+    repair(folded.location)
+    assert count_runs(folded.location) == runs(0, 1, 2, 7)
+    assert check_registry(folded.location).problems == ()
 
 
 @pytest.mark.usefixtures("folded")
