@@ -19,6 +19,7 @@ from registry.store.state import (
     find_damaged_manifests,
     find_left_out,
     list_unnamed_parts,
+    read_earlier_parts,
     read_state,
 )
 
@@ -91,8 +92,13 @@ def check_registry(location: Location) -> CheckReport:
 
 
 def _check_history(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
-    """Yield what earlier versions hold and the newest does not."""
+    """Yield what is wrong with files of earlier versions; if they are right, what is left out."""
     try:
+        earlier = list(read_earlier_parts(folder, snapshot.state))
+        yield from (problem for part in earlier for problem in _find_further(folder, part))
+        if found := [text for part in earlier for text in check_files(part)]:
+            yield from (Problem("files", "", text) for text in found)
+            return
         for place in find_left_out(folder, snapshot.state):
             yield Problem(
                 "manifest",
@@ -127,14 +133,18 @@ def _check_leftovers(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
     if lock.is_symlink() or (lock.exists() and not lock.is_file()):
         yield Problem("files", "", f"{lock}: is not a regular file; expected a lock; remove it")
     for part in snapshot.state.parts:
-        names = folder.storage.list(f"tables/parts/{part.name}")
-        for name in sorted(set(names) - set(part.files) - {DESCRIPTION}):
-            yield Problem(
-                "files",
-                "",
-                f"{part.path / name}: found a file that the part does not "
-                "name; expected none; remove it",
-            )
+        yield from _find_further(folder, part)
+
+
+def _find_further(folder: Folder, part: Part) -> Iterator[Problem]:
+    names = folder.storage.list(f"tables/parts/{part.name}")
+    for name in sorted(set(names) - set(part.files) - {DESCRIPTION}):
+        yield Problem(
+            "files",
+            "",
+            f"{part.path / name}: found a file that the part does not name; expected none; "
+            "remove it",
+        )
 
 
 def _check_renamed(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:

@@ -233,13 +233,18 @@ def find_left_out(folder: Folder, state: State) -> Iterator[str]:
 
     One of which something was erased is not lacking where the newest holds the rest.
     """
-    before = _read_before(folder, state.manifest)
-    for name in sorted(_names_in(before) - set(state.manifest.parts)):
-        part = read_part(folder, name)
+    for part in read_earlier_parts(folder, state):
         keys = KnownIds([part.ids]).keys("submissions")
         lacking = {key for key in keys if not state.known.contains("submissions", key)}
         if lacking and not _are_erased(_read_some(part, lacking), state.known):
-            yield str(folder.parts / name)
+            yield str(part.path)
+
+
+def read_earlier_parts(folder: Folder, state: State) -> Iterator[Part]:
+    """Yield the parts that only earlier versions name. Raises StoreError where one is damaged."""
+    before = _read_before(folder, state.manifest)
+    names = _names_in(before) - set(state.manifest.parts)
+    return (read_part(folder, name) for name in sorted(names))
 
 
 def _are_erased(documents: Iterable[Document], known: KnownIds) -> bool:

@@ -20,7 +20,7 @@ from registry.store.parts import PartFile, describe_part, part_name
 from registry.store.prune import prune
 from registry.store.repair import repair
 from registry.store.state import read_state
-from tests.unit.store.registries import add_numbers, make_registry, read_content
+from tests.unit.store.registries import add_numbers, build_document, make_registry, read_content
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -242,3 +242,18 @@ def test_a_damaged_table_of_old_ids_is_named(db: Registry) -> None:
         f"state: {path}: found no table of old ids; expected CSV with the columns old_id, new_id; "
         "restore the file"
     )
+
+
+@pytest.mark.parametrize("name", ["results.parquet", "submissions.parquet", "notes.txt"])
+def test_edits_of_a_part_that_only_an_earlier_version_names_are_named(
+    db: Registry, name: str
+) -> None:
+    (part,) = read_state(db.location.own).parts
+    fold(db.location, rebuild=True)
+    db.add(build_document(3))
+    db.fold()
+    fold(db.location, rebuild=True)
+    path = part.path / name
+    path.unlink() if path.exists() else path.touch()
+    (problem,) = check_registry(db.location).problems
+    assert str(problem).startswith(f"files: {path}: found ")
