@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from registry.contract import TABLES
+from registry.contract import TABLES, load_table
 from registry.errors import StoreError
 from registry.store.compose import compose_documents
-from registry.store.derive_tables import Document
+from registry.store.derive_tables import Document, derive_tables, read_document
 from registry.store.files import for_engine, require_regular
 from registry.submission.identity import document_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
+
+    from registry.store.derive_tables import Row, Rows
 
 #: Tables whose rows belong to observations of several parts.
 _SHARED = ("sources", "configurations", "environments")
@@ -32,9 +36,8 @@ def recover_part(path: Path, others: Sequence[Path], notes: list[str]) -> Iterat
     rows = _read(path / "submissions.parquet", notes)
     damaged = 0
     for row in rows or ():
-        text = row.get("document")
-        if isinstance(text, str) and document_id(text) == row.get("submission_id"):
-            yield Document(row["submission_id"], text, _parse(text))
+        if _is_whole(row):
+            yield Document(row["submission_id"], row["document"], _parse(row["document"]))
         else:
             damaged += 1
     if rows is None or damaged:
@@ -42,6 +45,11 @@ def recover_part(path: Path, others: Sequence[Path], notes: list[str]) -> Iterat
             f"{path}: documents damaged or missing; their observations are composed from the rows"
         )
         yield from _compose(path, others, notes)
+
+
+def _is_whole(row: Row) -> bool:
+    text = row.get("document")
+    return isinstance(text, str) and document_id(text) == row.get("submission_id")
 
 
 def _parse(text: str) -> Any:
@@ -61,10 +69,35 @@ def _compose(path: Path, others: Sequence[Path], notes: list[str]) -> Iterator[D
         if row["configuration_id"] not in there:
             lost = f"its configuration {row['configuration_id']} is in no part"
             notes.append(f"{path}: observation {row['observation_id']}: {lost}; it is left out")
+    whole = _read_whole(dict.fromkeys((path, *others)))
+    lacking = {row["observation_id"] for row in _find_new(tables, whole)}
     tables["observations"] = [
-        row for row in tables["observations"] if row["configuration_id"] in there
+        row
+        for row in tables["observations"]
+        if row["configuration_id"] in there and row["observation_id"] in lacking
     ]
     yield from compose_documents(tables)
+
+
+def _read_whole(paths: Iterable[Path]) -> Iterator[Document]:
+    """Yield the documents of parts that rows follow from."""
+    for path in paths:
+        for row in filter(_is_whole, _read(path / "submissions.parquet", []) or ()):
+            with suppress(StoreError):
+                document = read_document(row["submission_id"], row["document"], path)
+                derive_tables([document])
+                yield document
+
+
+def _find_new(tables: Rows, documents: Iterable[Document]) -> list[Row]:
+    """Return the observations, and the citations of observations, that documents do not give."""
+    given = derive_tables(documents)
+    new = []
+    for name in ("observations", "citations"):
+        key = itemgetter(*load_table(name).key)
+        known = set(map(key, given[name]))
+        new += [row for row in tables[name] if key(row) not in known]
+    return new
 
 
 def _read_rows(path: Path, name: str, notes: list[str]) -> list[dict[str, Any]]:
