@@ -88,9 +88,13 @@ class _Repair:
             folding.rewrite()
         folding.merge_all()
         map_ids(self.folder, of_other_contracts, folding.parts)
-        version = self._commit(last, tuple(part.name for part in folding.parts))
+        parts = tuple(part.name for part in folding.parts)
+        sound = {name for name in self._list_parts() if name in parts or self._is_whole(name)}
+        broken = self._find_broken(sound)
+        version = self._commit(last, parts, anew=bool(broken))
         folding.remove_merged()
-        self._set_parts_aside({part.name for part in folding.parts})
+        self._set_parts_aside(sound, broken)
+        self._set_manifests_aside()
         if self.folder.remote:  # before anything is fetched anew
             self.folder.remote.move_aside()
         folding.remove_folded(entries)
@@ -104,40 +108,50 @@ class _Repair:
             (*self.notes, *moved),
         )
 
-    def _commit(self, last: int, parts: tuple[str, ...]) -> int:
-        """Write a manifest under an unused number, unless the newest says the same."""
+    def _commit(self, last: int, parts: tuple[str, ...], *, anew: bool) -> int:
+        """Write a manifest under an unused number, unless the newest says the same.
+
+        With ``anew`` in any case: the newest was made from versions that are to be moved.
+        """
         versions = list_versions(self.folder)
         newest = read_manifest(self.folder, versions[-1]) if versions else None
         # on object storage a damaged manifest is moved after it is an old one
         is_last = newest is not None and (newest.version == last or not self.folder.remote)
-        if newest and is_last and newest.parts == parts and not State(newest).is_legacy:
+        is_same = newest is not None and newest.parts == parts and not State(newest).is_legacy
+        if newest and is_last and is_same and not anew:
             return newest.version
         manifest = Manifest(last + 1, parts)
         write_manifest(self.folder, manifest)
         return manifest.version
 
     def _set_manifests_aside(self) -> None:
-        """Move manifests that cannot be read to quarantine/."""
-        for name, reason in list(find_damaged_manifests(self.folder)):
-            place = self.folder.storage.move_aside(name, QUARANTINE)
-            self.notes.append(f"{reason.split('; ')[0]}; moved to {place}")
+        """Move manifests that cannot be read, or were not made from those before, to quarantine/.
 
-    def _set_parts_aside(self, live: Collection[str]) -> None:
+        Without one that was moved, the next is not made from the one before any more.
+        """
+        while damaged := list(find_damaged_manifests(self.folder)):
+            for name, reason in damaged:
+                place = self.folder.storage.move_aside(name, QUARANTINE)
+                self.notes.append(f"{reason.split('; ')[0]}; moved to {place}")
+
+    def _find_broken(self, whole: Collection[str]) -> list[Manifest]:
+        """Return the manifests that name a part which is not whole."""
+        versions = list_versions(self.folder)
+        manifests = [read_manifest(self.folder, version) for version in versions]
+        return [one for one in manifests if not {*one.parts} <= {*whole}]
+
+    def _set_parts_aside(self, whole: Collection[str], broken: list[Manifest]) -> None:
         """Move damaged parts, and manifests that name them, to quarantine/.
 
         Their documents are in the new parts as far as they could be read.
         """
-        manifests = {name: read_manifest(self.folder, name) for name in list_versions(self.folder)}
-        named = {name for manifest in manifests.values() for name in manifest.parts}
-        there = self._list_parts()
-        whole = {name for name in there if name in live or self._is_whole(name)}
+        named = {name for manifest in broken for name in manifest.parts}
         headless = list_headless_parts(self.folder)
-        for version, manifest in manifests.items():
-            if not whole.issuperset(manifest.parts):
-                place = manifest_name(version)
-                moved = self.folder.storage.move_aside(place, QUARANTINE)
-                self.notes.append(f"{place}: names a damaged part; moved to {moved}")
-        for name in there:
+        for manifest in broken:
+            place = manifest_name(manifest.version)
+            moved = self.folder.storage.move_aside(place, QUARANTINE)
+            self.notes.append(f"{place}: names a damaged part; moved to {moved}")
+        for name in self._list_parts():
             is_part = name in named or self._is_described(name) or name in headless
             if name not in whole and is_part:
                 moved = self.folder.storage.move_aside(f"tables/parts/{name}", QUARANTINE)

@@ -410,3 +410,54 @@ def test_a_registry_of_another_folder_is_repaired_on_its_own(tmp_path: Path) -> 
     db = make_registry(tmp_path / "r")
     assert repair(db.location).n_submissions == 0
     assert read_content(db.location)["observations"] == []
+
+
+def test_one_repair_suffices_where_a_version_between_others_is_gone(folded: Registry) -> None:
+    folder = folded.location.own
+    add_numbers(folded, 7)
+    path_of(folder, 2).unlink()
+    folded.fold()
+    repair(folded.location)
+    assert check_registry(folded.location).problems == ()
+    assert count_runs(folded.location) == runs(0, 1, 2, 7)
+    fold(folded.location)
+    assert check_registry(folded.location).problems == ()
+
+
+@pytest.fixture
+def merged(folded: Registry) -> Registry:
+    """Return a registry whose last fold merged all parts, which earlier versions name."""
+    for number in range(3, 8):
+        add_numbers(folded, number)
+        folded.fold()
+    return folded
+
+
+@pytest.mark.parametrize("table", ["submissions", "results"])
+def test_one_repair_suffices_where_a_part_of_earlier_versions_is_damaged(
+    merged: Registry, table: str
+) -> None:
+    folder = merged.location.own
+    before = read_content(merged.location)
+    path = folder.parts / read_manifest(folder, 7).parts[3] / f"{table}.parquet"
+    path.unlink()
+    (problem,) = check_registry(merged.location).problems
+    assert str(problem).startswith(f"files: {path}: found no such file; run `registry repair`")
+    repair(merged.location)
+    assert check_registry(merged.location).problems == ()
+    assert read_content(merged.location) == before
+    assert list_versions(folder) == [1, 2, 3, 9]
+
+
+def test_a_citation_of_a_damaged_part_stays_where_another_part_reports_the_observation(
+    folded: Registry,
+) -> None:
+    add_numbers(folded, 0, locator="another row")
+    folded.fold()
+    before = read_content(folded.location)
+    path = read_state(folded.location.own).parts[0].file("submissions")
+    assert path
+    path.unlink()
+    repair(folded.location)
+    assert read_content(folded.location)["citations"] == before["citations"]
+    assert check_registry(folded.location).problems == ()
