@@ -37,7 +37,8 @@ def check_rows(parts: Sequence[Part], snapshot: Snapshot) -> Iterator[Found]:
     """Yield (kind, message) of everything wrong with the rows of some parts together.
 
     Parts that another contract wrote may differ from what would be written today: of these only
-    the documents are checked, that rows follow from them, and the hashes of their files.
+    the documents are checked, that rows follow from them, and the hashes of their files. The rows
+    of documents that another contract let in are those that follow, whatever is valid today.
     """
     try:
         documents = [document for part in parts for document in read_documents(part)]
@@ -62,7 +63,11 @@ def _check_tables(
         yield from surplus
         return
     stored = {name: read_table(name, _files(parts, name)) for name in TABLES}
-    found = [*_check_contract(stored), *_check_derived(stored, rows)]
+    judged = stored
+    if any(part.is_earlier for part in parts):
+        today = [part for part in parts if not part.is_earlier]
+        judged = {name: read_table(name, _files(today, name)) for name in TABLES}
+    found = [*_check_contract(judged), *_check_derived(stored, rows)]
     yield from found
     if not found:
         yield from _check_computed(parts, stored, snapshot)

@@ -127,6 +127,8 @@ class Folding:
     given_up: set[str] = field(default_factory=set)
     #: Whether a part holds what was erased.
     must_rewrite: bool = False
+    #: Whether documents are taken that another contract let in, see `Part.is_earlier`.
+    is_earlier: bool = False
     #: Parts that were made here.
     made: set[str] = field(default_factory=set)
 
@@ -218,8 +220,12 @@ class Folding:
         self.catalogue = with_described(self.catalogue, journal.entries)
         return journal
 
-    def take(self, documents: Iterable[Document]) -> None:
-        """Write parts with the rows of documents that no part holds yet."""
+    def take(self, documents: Iterable[Document], *, is_earlier: bool = False) -> None:
+        """Write parts with the rows of documents that no part holds yet.
+
+        With ``is_earlier`` another contract may have let them in.
+        """
+        self.is_earlier = is_earlier
         for every in _chunks(documents):
             self._note_erased(every)
             chunk = list(without_observations(every, self.erased, self.given_up))
@@ -244,7 +250,7 @@ class Folding:
         """Write all parts anew."""
         before, self.parts = self.parts, []
         n_before = self.n_submissions, self.n_observations
-        self.take(read_all_documents(before))
+        self.take(read_all_documents(before), is_earlier=any(p.admits_earlier for p in before))
         self.n_submissions, self.n_observations = n_before
 
     def merge_all(self) -> None:
@@ -338,14 +344,15 @@ def write_rows(
     fresh = select_new(rows, known)
     tables = {name: ordered_table(name, some) for name, some in fresh.items() if some}
     tables |= compute_tables(rows, fresh, using.catalogue)
-    return write_part(folder, tables, using.curated.catalogue_hash)
+    return write_part(folder, tables, using.curated.catalogue_hash, is_earlier=using.is_earlier)
 
 
 def merge_parts(folder: Folder, parts: Sequence[Part]) -> Part:
     """Write one part with the rows of several, which are distinct."""
     from registry.store.parquet import merge_tables  # noqa: PLC0415 - loads pyarrow
 
-    return write_part(folder, merge_tables(parts), parts[0].catalogue)
+    is_earlier = any(part.is_earlier for part in parts)
+    return write_part(folder, merge_tables(parts), parts[0].catalogue, is_earlier=is_earlier)
 
 
 def read_all_documents(parts: Iterable[Part]) -> Iterator[Document]:

@@ -67,6 +67,8 @@ class Part:
     contract: str
     catalogue: str
     files: Mapping[str, PartFile] = field(default_factory=dict)
+    #: Whether another contract let documents of it in, which may not be valid today.
+    is_earlier: bool = False
 
     @property
     def way_out(self) -> str:
@@ -89,13 +91,23 @@ class Part:
         file = self.files.get(name)
         return IdFile(self.path / name, file.size, file.sha256, self.way_out) if file else None
 
+    @property
+    def admits_earlier(self) -> bool:
+        """Whether its documents were valid when they were recorded, whatever is valid today."""
+        return self.is_earlier or not is_current(self.contract)
+
     def is_current(self, catalogue: str) -> bool:
         """Return whether its computed tables are what would be computed today."""
         return self.catalogue == catalogue and is_current(self.contract)
 
 
 def describe_part(
-    contract: str, catalogue: str, files: Mapping[str, PartFile], writer: str | None = None
+    contract: str,
+    catalogue: str,
+    files: Mapping[str, PartFile],
+    writer: str | None = None,
+    *,
+    is_earlier: bool = False,
 ) -> bytes:
     """Return the description of a part; ``writer`` tells it from an equal one of another."""
     described = {
@@ -104,6 +116,7 @@ def describe_part(
     }
     document: dict[str, Any] = {"contract": contract, "catalogue": catalogue, "files": described}
     document |= {"writer": writer} if writer else {}
+    document |= {"earlier": True} if is_earlier else {}
     return canonical_json(document).encode() + b"\n"
 
 
@@ -145,7 +158,8 @@ def parse_part(name: str, path: Path, document: Mapping[str, Any]) -> Part:
     """
     try:
         files = {key: PartFile(**entry) for key, entry in document["files"].items()}
-        part = Part(name, path, str(document["contract"]), str(document["catalogue"]), files)
+        marks = str(document["contract"]), str(document["catalogue"])
+        part = Part(name, path, *marks, files, document.get("earlier") is True)
     except (AttributeError, KeyError, TypeError):
         part = None
     if part is None or not all(_is_described(*item) for item in part.files.items()):
@@ -162,16 +176,20 @@ def _is_described(name: str, file: PartFile) -> bool:
     return bool(_FILE.fullmatch(name)) and is_counted and isinstance(file.sha256, str)
 
 
-def write_part(folder: Folder, tables: Mapping[str, pa.Table], catalogue: str) -> Part:
+def write_part(
+    folder: Folder, tables: Mapping[str, pa.Table], catalogue: str, *, is_earlier: bool = False
+) -> Part:
     """Write the rows of a new part; nothing refers to it until a manifest does.
 
     ``tables`` hold rows in the order in which they are stored, the computed ``results`` and
     ``later_citations`` among them; ``catalogue`` is the hash of the models and GPUs they were
-    computed with. Raises StoreError where the folder cannot be written.
+    computed with. With ``is_earlier`` another contract let some of the documents in. Raises
+    StoreError where the folder cannot be written.
     """
     contents = format_part(tables)
     files = {name: _describe_file(*content) for name, content in contents.items()}
-    description = describe_part(contract_stamp(), catalogue, files, folder.storage.writer)
+    marks = contract_stamp(), catalogue, files, folder.storage.writer
+    description = describe_part(*marks, is_earlier=is_earlier)
     name = part_name(description)
     place = f"tables/parts/{name}"
     with folder.storage.writing() as batch:

@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import duckdb
+import pyarrow as pa
+
+from registry.contract.arrow import rows_table
 from registry.contract.fingerprint import is_current
-from registry.errors import StoreError, SubmissionError
+from registry.errors import RegistryError, StoreError, SubmissionError
+from registry.store.derive_tables import derive_tables, read_document, with_described
 from registry.store.fold import Folding, map_ids, remove_history
 from registry.store.folder import QUARANTINE
 from registry.store.ids import KnownIds
@@ -23,18 +28,23 @@ from registry.store.manifest import (
 from registry.store.parts import DESCRIPTION, check_files, read_part
 from registry.store.recover import recover_part
 from registry.store.renamed import write_renamed
+from registry.store.results import compute_tables
 from registry.store.state import State, find_damaged_manifests, list_headless_parts
 from registry.store.valid_documents import select_valid, validate_document
 from registry.submission.identity import canonical_json
 from registry.submission.spec import keep_known
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from registry.catalogue import Catalogue
     from registry.store.derive_tables import Document
     from registry.store.folder import Location
     from registry.store.parts import Part
+
+
+#: What computing with values of unexpected types raises.
+_MALFORMED = (AttributeError, LookupError, OverflowError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +62,10 @@ def repair(location: Location, *, wait_seconds: float = 60.0) -> RepairResult:
     """Rebuild manifest and tables from every document in a part or the journal.
 
     Parts that no manifest names are included, so that the states of two branches become one;
-    damaged files move to ``quarantine/``. Nothing that was there is removed. Raises StoreError
-    where the folder cannot be written.
+    damaged files move to ``quarantine/``, and so do documents that are not valid. Those that
+    another contract let in, by the part that holds them whole, stay as in a fold of all, where rows
+    follow from them. Nothing that was there is removed. Raises StoreError where the folder cannot
+    be written.
     """
     folder = location.own.require()
     if folder.is_curated:
@@ -77,11 +89,10 @@ class _Repair:
     def run(self) -> RepairResult:
         last = max(list_versions(self.folder), default=0)
         self._set_manifests_aside()
-        whole = filter(None, map(self._read_whole, self._list_parts()))
+        whole = list(filter(None, map(self._read_whole, self._list_parts())))
         of_other_contracts = [part for part in whole if not is_current(part.contract)]
         folding = Folding(self.location, State(Manifest()))
-        documents = self._documents(folding)
-        folding.take(select_valid(documents, folding.catalogue, self._validate, self._refuse))
+        self._take(folding, KnownIds([part.ids for part in whole if part.admits_earlier]))
         entries = list_entries(self.folder)
         folding.take_journal(entries)
         if folding.must_rewrite:
@@ -107,6 +118,25 @@ class _Repair:
             sum(part.rows("observations") for part in folding.parts),
             (*self.notes, *moved),
         )
+
+    def _take(self, folding: Folding, admitted: KnownIds) -> None:
+        """Take the documents that are valid today, then those that were when they were recorded."""
+        documents: Iterable[Document] = self._documents(folding)
+        failed: dict[str, Document] = {}
+
+        def keep(document: Document, _error: SubmissionError) -> None:
+            failed[document.submission_id] = document
+
+        folding.take(select_valid(documents, folding.catalogue, self._validate, keep))
+        earlier = {
+            identity: document
+            for identity, document in failed.items()
+            if admitted.contains("submissions", bytes.fromhex(identity[:32]))
+            and _gives_rows(document, folding.catalogue)
+        }
+        folding.take(earlier.values(), is_earlier=True)
+        rest = [document for identity, document in failed.items() if identity not in earlier]
+        folding.take(select_valid(rest, folding.catalogue, self._validate, self._refuse))
 
     def _commit(self, last: int, parts: tuple[str, ...], *, anew: bool) -> int:
         """Write a manifest under an unused number, unless the newest says the same.
@@ -220,3 +250,16 @@ class _Repair:
             documents, renamed = recover_legacy(self.folder)
             write_renamed(self.folder, renamed)
             yield from without_curated(folding.curated, documents)
+
+
+def _gives_rows(document: Document, catalogue: Catalogue) -> bool:
+    """Return whether rows follow from a document as a fold derives and computes them."""
+    try:
+        read_document(document.submission_id, document.text, QUARANTINE)
+        rows = derive_tables([document])
+        for name in rows:
+            rows_table(name, rows[name])
+        compute_tables(rows, rows, with_described(catalogue, [document]))
+    except (RegistryError, pa.ArrowException, duckdb.Error, *_MALFORMED):
+        return False
+    return any(rows[name] for name in rows if name != "submissions")

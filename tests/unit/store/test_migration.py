@@ -335,6 +335,47 @@ def test_a_repair_leaves_documents_with_a_removed_column_where_they_are(tmp_path
     assert '"padding_free":true' in row["document"]
 
 
+def narrow_the_rank(document: dict[str, Any]) -> None:
+    for column in document["columns"]:
+        if column["name"] == "lora_rank":
+            column["max"] = 4
+
+
+def make_rank_a_word(document: dict[str, Any]) -> None:
+    for column in document["columns"]:
+        if column["name"] == "lora_rank":
+            del column["min"], column["max"]
+            column |= {"type": "string", "max_length": 10}
+
+
+@pytest.mark.parametrize("change", [narrow_the_rank, make_rank_a_word])
+@pytest.mark.parametrize("steps", [("repair", "repair"), ("fold", "prune", "repair", "fold")])
+def test_documents_that_were_valid_when_recorded_stay_in_the_answers(
+    tmp_path: Path, change: Callable[[dict[str, Any]], None], steps: tuple[str, ...]
+) -> None:
+    db = make_registry(tmp_path / "r")
+    for number in range(3):
+        add_numbers(db, number)
+        db.fold()
+    tree = change_contract(tmp_path, change)
+    commands = {
+        "repair": "from registry.store.repair import repair\nrepair(db.location)",
+        "fold": "fold(db.location, rebuild=True)",
+        "prune": "prune(db.location.own)",
+    }
+    tell = (
+        "\nruns = [row['run_id'] for row in db.query('from observations order by run_id').rows()]"
+        "\nassert len(db.query('from results')) == 3"
+        "\nprint(json.dumps([runs, [str(p) for p in check_registry(db.location).problems]]))"
+    )
+    for step in steps:
+        found = run_there(tree, tmp_path / "r", commands[step] + tell)
+        assert found == [["run-0", "run-1", "run-2"], []], step
+    assert not (tmp_path / "r" / "quarantine").exists()
+    hint = "print(json.dumps(check_registry(db.location).hints))"
+    assert run_there(tree, tmp_path / "r", hint) == []
+
+
 def make_rank_a_float(document: dict[str, Any]) -> None:
     for column in document["columns"]:
         if column["name"] == "lora_rank":
