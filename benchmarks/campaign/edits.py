@@ -117,7 +117,7 @@ def _nest(depth: int) -> str:
 
 
 def _link(edited: Edited, path: Path) -> None:
-    """Replace a file by a link to where it was moved, outside of the registry."""
+    """Replace a file or folder by a link to where it was moved, outside of the registry."""
     elsewhere = edited.path.parent / path.name
     shutil.move(path, elsewhere)
     path.symlink_to(elsewhere)
@@ -146,9 +146,9 @@ def _twice(edited: Edited) -> None:
     _change_manifest(edited, hashed=True, parts=[*names, names[0]])
 
 
-def _left_out(edited: Edited) -> None:
+def _left_out(edited: Edited, *, hashed: bool = False) -> None:
     names = [part.name for part in edited.parts]
-    _change_manifest(edited, parts=names[1:])
+    _change_manifest(edited, hashed=hashed, parts=names[1:])
 
 
 def _older(edited: Edited, name: str) -> None:
@@ -207,6 +207,7 @@ EDITS: dict[str, Callable[[Edited], object]] = {
     "manifest: format edited to 3": lambda e: _change_manifest(e, format=3),
     "manifest: part listed twice": _twice,
     "manifest: part left out": _left_out,
+    "manifest: part left out, hash made right": lambda e: _left_out(e, hashed=True),
     "manifest: part named ../../../": _outside,
     "manifest truncated": lambda e: os.truncate(e.manifest, 100),
     "manifest emptied": lambda e: os.truncate(e.manifest, 0),
@@ -250,6 +251,8 @@ EDITS: dict[str, Callable[[Edited], object]] = {
     'journal entry with outcome "banana"': lambda e: _enter(e, _banana()),
     'journal entry {"a": 1}': lambda e: _enter(e, {"a": 1}),
     "the lock a link": _lock,
+    "the journal a link": lambda e: _link(e, e.path / "journal"),
+    "the folder of parts a link": lambda e: _link(e, e.path / "tables" / "parts"),
     "registry.json: garbage": _write("registry.json", text="{garbage"),
     "ids.csv: garbage": _write("ids.csv", text="no,such\ncolumns"),
 }
@@ -345,6 +348,10 @@ def _take_way_out(message: str, place: Path) -> None:
     path = Path(found[1]) if found else place
     if "move it away" in message or "; remove it" in message:
         path.rename(place.parent / "moved-away")
+    if "remove the link, and move" in message:
+        target = path.readlink()
+        path.unlink()
+        shutil.move(target, path)
     if "`registry repair`" in message:
         repair(find_registry(place))
     if "`registry fold`" in message:
