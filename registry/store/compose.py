@@ -28,6 +28,15 @@ def compose_documents(tables: Mapping[str, Iterable[Row]]) -> Iterator[Document]
         yield Document(document_id(text), text, plain)
 
 
+def compose_retractions(rows: Iterable[Row]) -> Iterator[Document]:
+    """Yield the document that withdraws what these rows withdraw, if there are any."""
+    retractions = [_stated(part_spec("Retraction"), row) for row in rows]
+    if retractions:
+        plain = {"retractions": retractions}
+        text = canonical_json(plain)
+        yield Document(document_id(text), text, plain)
+
+
 def compose_submissions(tables: Mapping[str, Iterable[Row]]) -> Iterator[dict[str, Any]]:
     """Yield the submissions themselves, as somebody would submit them."""
     rows = {name: list(tables.get(name, ())) for name in TABLES}

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from registry.contract import TABLES, load_table
 from registry.errors import StoreError
-from registry.store.compose import compose_documents
+from registry.store.compose import compose_documents, compose_retractions
 from registry.store.derive_tables import Document, derive_tables, read_document
 from registry.store.files import for_engine, require_regular
 from registry.submission.identity import document_id
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 #: Tables whose rows belong to observations of several parts.
 _SHARED = ("sources", "configurations", "environments")
+
+#: Tables whose rows tell that an observation is reported.
+_REPORTED = ("observations", "citations")
 
 
 def recover_part(path: Path, others: Sequence[Path], notes: list[str]) -> Iterator[Document]:
@@ -70,13 +73,15 @@ def _compose(path: Path, others: Sequence[Path], notes: list[str]) -> Iterator[D
             lost = f"its configuration {row['configuration_id']} is in no part"
             notes.append(f"{path}: observation {row['observation_id']}: {lost}; it is left out")
     whole = _read_whole(dict.fromkeys((path, *others)))
-    lacking = {row["observation_id"] for row in _find_new(tables, whole)}
+    new = _find_new(tables, whole)
+    lacking = {row["observation_id"] for name in _REPORTED for row in new[name]}
     tables["observations"] = [
         row
         for row in tables["observations"]
         if row["configuration_id"] in there and row["observation_id"] in lacking
     ]
     yield from compose_documents(tables)
+    yield from compose_retractions(new["retractions"])
 
 
 def _read_whole(paths: Iterable[Path]) -> Iterator[Document]:
@@ -89,14 +94,14 @@ def _read_whole(paths: Iterable[Path]) -> Iterator[Document]:
                 yield document
 
 
-def _find_new(tables: Rows, documents: Iterable[Document]) -> list[Row]:
-    """Return the observations, and the citations of observations, that documents do not give."""
+def _find_new(tables: Rows, documents: Iterable[Document]) -> Rows:
+    """Return the observations, citations and retractions that documents do not give."""
     given = derive_tables(documents)
-    new = []
-    for name in ("observations", "citations"):
+    new = {}
+    for name in (*_REPORTED, "retractions"):
         key = itemgetter(*load_table(name).key)
         known = set(map(key, given[name]))
-        new += [row for row in tables[name] if key(row) not in known]
+        new[name] = [row for row in tables[name] if key(row) not in known]
     return new
 
 

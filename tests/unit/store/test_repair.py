@@ -461,3 +461,19 @@ def test_a_citation_of_a_damaged_part_stays_where_another_part_reports_the_obser
     repair(folded.location)
     assert read_content(folded.location)["citations"] == before["citations"]
     assert check_registry(folded.location).problems == ()
+
+
+@pytest.mark.parametrize("erase", [True, False])
+def test_a_retraction_whose_document_is_lost_stays(folded: Registry, *, erase: bool) -> None:
+    (first, *_) = read_content(folded.location)["observations"]
+    folded.retract(json.loads(first)["observation_id"], reason="oops", erase=erase)
+    folded.fold()
+    before = read_content(folded.location)
+    path = read_state(folded.location.own).parts[-1].file("submissions")
+    assert path
+    path.unlink()
+    repair(folded.location)
+    after = read_content(folded.location)
+    assert after["retractions"] == before["retractions"]
+    assert after["results"] == before["results"]
+    assert check_registry(folded.location).problems == ()
