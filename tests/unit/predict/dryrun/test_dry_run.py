@@ -152,7 +152,14 @@ def test_every_optimizer_makes_a_step(optimizer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "peft"), [("dora", {}), ("ia3", {}), ("prompt_tuning", {"num_virtual_tokens": 4})]
+    ("method", "peft"),
+    [
+        ("dora", {}),
+        ("ia3", {}),
+        ("prompt_tuning", {"num_virtual_tokens": 4}),
+        ("loha", {}),  # these two draw a number in each module
+        ("lokr", {}),
+    ],
 )
 def test_methods_beside_lora_are_executed(method: str, peft: dict[str, Any]) -> None:
     found = run(method=method, peft=peft)
