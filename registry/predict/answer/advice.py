@@ -87,14 +87,20 @@ def find_longest_seq_len(question: Question, calibration: Calibration) -> int | 
     """
     limit = question.model.max_positions or _LONGEST
     found = _bisect(
-        lambda n: does_fit(question.changed(seq_len=n * SEQ_STEP), calibration), limit // SEQ_STEP
+        lambda n: does_fit(question.changed(seq_len=n * SEQ_STEP), calibration),
+        limit // SEQ_STEP,
+        question.seq_len // SEQ_STEP,
     )
     return _no_less_than_asked(found and found * SEQ_STEP, question, calibration, "seq_len")
 
 
 def find_biggest_batch(question: Question, calibration: Calibration) -> int | None:
     """Return the biggest micro-batch that fits, all else as asked; None for none."""
-    found = _bisect(lambda n: does_fit(question.changed(micro_batch_size=n), calibration), _BIGGEST)
+    found = _bisect(
+        lambda n: does_fit(question.changed(micro_batch_size=n), calibration),
+        _BIGGEST,
+        question.micro_batch_size,
+    )
     return _no_less_than_asked(found, question, calibration, "micro_batch_size")
 
 
@@ -110,18 +116,20 @@ def _no_less_than_asked(
     return max(found or 0, int(getattr(question, size)))
 
 
-def _bisect(holds: Callable[[int], bool], limit: int) -> int | None:
-    """Return the largest n of 1..limit for which ``holds``, which holds up to some n only."""
-    if limit < 1 or not holds(1):
-        return None
-    low, high = 1, 2
-    while high <= limit and holds(high):
-        low, high = high, 2 * high
-    high = min(high, limit + 1)
+def _bisect(holds: Callable[[int], bool], limit: int, near: int) -> int | None:
+    """Return the largest n of 1..limit for which ``holds``, which holds up to some n only.
+
+    The search starts at ``near`` and doubles or halves from there.
+    """
+    low, high = 0, limit + 1
+    step = min(max(near, 1), limit)
+    while low < step < high:
+        low, high = (step, high) if holds(step) else (low, step)
+        step = 2 * step if high > limit else step // 2
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+    return low or None
 
 
 def collect_remedies(question: Question, calibration: Calibration) -> list[Remedy]:

@@ -70,11 +70,12 @@ def collect_assumptions(
             stated = answering.mix(restated) if own else found.only(_having(found, setting, value))
             if stated.plausible:
                 weight = _weigh(share, own, setting, value)
-                plain = plain_interval(stated.mixture)
                 case = Case(value, weight, answering.figure(restated, stated))
-                cases.append((case, log(plain.high / plain.low)))
+                cases.append((case, stated))
         cases.sort(key=lambda pair: -pair[0].weight)
-        assumptions.append(Assumption(setting, tuple(case for case, _ in cases), cases[0][1]))
+        plain = plain_interval(cases[0][1].mixture)
+        width = log(plain.high / plain.low)
+        assumptions.append(Assumption(setting, tuple(case for case, _ in cases), width))
     return tuple(sorted(assumptions, key=lambda one: -one.moves))
 
 

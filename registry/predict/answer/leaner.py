@@ -155,26 +155,15 @@ def find_floor(
     )
 
 
-def find_floor_on_card(
+def find_likely_floor(
     likeliest: Question, measured: Iterable[ObservedRun], distance: Distance
 ) -> Floor | None:
-    """Return the run on the same card that bounds what an open question likeliest means, or None.
+    """Return the run that bounds what an open question likeliest means, None where none does.
 
     What a run leaves open is taken as its peak makes it likeliest.
     """
-    card = likeliest.gpu and likeliest.gpu.gpu_id
-    return _highest(
-        likeliest,
-        [
-            (one.learned, one)
-            for one in measured
-            if card is not None
-            and one.question.gpu is not None
-            and one.question.gpu.gpu_id == card
-            and is_no_heavier(one.learned, likeliest)
-        ],
-        distance,
-    )
+    alike = [(one.learned, one) for one in measured if is_no_heavier(one.learned, likeliest)]
+    return _highest(likeliest, alike, distance)
 
 
 def _highest(

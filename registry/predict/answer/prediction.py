@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from registry.predict.answer.leaner import find_floor, find_floor_on_card
+from registry.predict.answer.leaner import find_floor, find_likely_floor
 from registry.predict.answer.nearest import distance
 from registry.predict.calibration.fit_rows import USABLE, measured_terms, memory_row, time_row
 from registry.predict.calibration.mixture import COVERAGE, widened
@@ -71,13 +71,20 @@ def bounded(found: Prediction, question: Question, measured: Sequence[ObservedRu
     left = {*open_settings(question)} - {"longest_sample"}
     if question.stack is not None or not left or found.meanings is None:
         return raise_to_floor(found, question, measured)
+    alike = [one for one in measured if _are_same_card(one.question, question)]
+    if not alike:
+        return found
     likeliest = found.meanings.plausible[0].question.changed(gpu=question.gpu, stack=None)
-    floor = find_floor_on_card(likeliest, measured, distance)
+    floor = find_likely_floor(likeliest, alike, distance)
     figure = found.figure
     if floor is None or floor.bytes <= figure.value:
         return found
     raised = replace(figure, value=floor.bytes, high=max(figure.high, floor.bytes))
     return _raised(found, raised, floor)
+
+
+def _are_same_card(one: Question, other: Question) -> bool:
+    return None not in (one.gpu, other.gpu) and one.gpu.gpu_id == other.gpu.gpu_id  # type: ignore[union-attr]
 
 
 def predict_unbounded(question: Question, calibration: Calibration) -> Prediction:
