@@ -28,7 +28,7 @@ from registry.submission.identity import (
 from registry.tracking import track
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from registry.catalogue import Catalogue
 
@@ -134,14 +134,26 @@ def erased_ids(documents: Iterable[Document]) -> frozenset[str]:
     )
 
 
-def content_keys(document: Document) -> Iterator[tuple[str, bytes]]:
-    """Yield table and key of each observation, model and GPU that a document holds."""
+def content_keys(
+    document: Document, without: Callable[[bytes], bool] = lambda _key: False
+) -> Iterator[tuple[str, bytes]]:
+    """Yield table and key of each row that a document's content is known by.
+
+    Observations with their citations, models, GPUs and retractions; ``without`` says which
+    observations are left out.
+    """
     source_id = document.plain.get("source", {}).get("source_id", "")
     for observation in document.plain.get("observations", ()):
-        yield "observations", bytes.fromhex(observation_id(source_id, observation))
-    for table in CATALOGUE_TABLES:
+        identity = observation_id(source_id, observation)
+        if without(key := bytes.fromhex(identity)):
+            continue
+        yield "observations", key
+        ids = {"observation_id": identity, "source_id": source_id}
+        for citation in observation.get("citations", ()):
+            yield "citations", row_key("citations", {**citation, **ids})
+    for table in (*CATALOGUE_TABLES, "retractions"):
         for row in document.plain.get(table, ()):
-            yield table, row_key(table, row)
+            yield table, row_key(table, stored_row(table, row))
 
 
 def without_observations(

@@ -51,8 +51,8 @@ def _texts(part: Part) -> Iterator[tuple[str, str]]:
     path = part.file("submissions")
     if path is None:
         return
-    require_regular(path)
     try:
+        require_regular(path)
         file = pq.ParquetFile(for_engine(path))
         for batch in file.iter_batches(batch_size=512, columns=["submission_id", "document"]):
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)

@@ -137,9 +137,13 @@ def _are_safe(documents: list[Document], kept: list[Part]) -> bool:
 
 def _is_rewritten(document: Document, known: KnownIds) -> bool:
     """Return whether observations of a document were erased and everything else in it is kept."""
-    keys = list(content_keys(document))
-    rest = [(t, k) for t, k in keys if t != "observations" or not known.contains(ERASED, k)]
-    return len(rest) < len(keys) and all(known.contains(table, key) for table, key in rest)
+
+    def is_erased(key: bytes) -> bool:
+        return known.contains(ERASED, key)
+
+    held = [key for table, key in content_keys(document) if table == "observations"]
+    rest = content_keys(document, is_erased)
+    return any(map(is_erased, held)) and all(known.contains(table, key) for table, key in rest)
 
 
 def _remove_legacy(folder: Folder, kept: list[Part]) -> None:

@@ -68,19 +68,40 @@ def read_state(folder: Folder, version: int | None = None) -> State:
         state = State(manifest, parts)
         if version is not None:
             return state
-        beside = _list_beside(folder, state)
-        before = _read_before(folder, manifest) if beside else []
-        lost = next(iter(_find_lost(folder, state, beside, before)), None)
+        there = _list_all(folder)
+        try:
+            lost = _find_missed(folder, state)
+        except StoreError:
+            if _list_all(folder) == there:
+                raise
+            continue  # what was looked at is removed meanwhile
         if lost is None:
-            _require_all_of_before(folder, state)
-            if beside and not _is_one_history([*before, manifest]):
-                _require_nothing_left_out(folder, state)
             return state
         if list_versions(folder)[-1:] == [manifest.version] or not list_versions(folder):
             raise StoreError(
                 f"{lost}: no manifest names this part, and its documents are nowhere else; "
                 f"expected a manifest that does; {REPAIR}"
             )
+
+
+def _list_all(folder: Folder) -> tuple[list[int], list[str]]:
+    return list_versions(folder), folder.storage.list("tables/parts")
+
+
+def _find_missed(folder: Folder, state: State) -> str | None:
+    """Return a part that no manifest names and whose documents are nowhere else, or None.
+
+    Raises StoreError where the newest manifest leaves documents of another out.
+    """
+    beside = _list_beside(folder, state)
+    before = _read_before(folder, state.manifest) if beside else []
+    lost = next(iter(_find_lost(folder, state, beside, before)), None)
+    if lost is None:
+        _require_all_of_before(folder, state)
+        history = [*before, state.manifest]
+        if beside and not _is_one_history(history):
+            _require_nothing_left_out(folder, state, missing_ok=_starts_afresh(history))
+    return lost
 
 
 def _list_beside(folder: Folder, state: State) -> set[str]:
@@ -106,15 +127,26 @@ def _is_one_history(manifests: list[Manifest]) -> bool:
     A merge in git brings the versions of two branches together without a conflict where each has
     numbers that the other lacks.
     """
-    return all(
-        after.version == before.version + 1 and after.previous == before.content_hash
-        for before, after in pairwise(manifests)
-    )
+    return all(_follows(*pair) for pair in pairwise(manifests))
 
 
-def _require_nothing_left_out(folder: Folder, state: State) -> None:
+def _follows(before: Manifest, after: Manifest) -> bool:
+    return after.version == before.version + 1 and after.previous == before.content_hash
+
+
+def _starts_afresh(manifests: list[Manifest]) -> bool:
+    """Return whether the newest follows from one that continues none: an erasure's, or a repair's.
+
+    What was there before may be half removed.
+    """
+    newest_first = reversed(list(pairwise(manifests)))
+    broken = next((pair for pair in newest_first if not _follows(*pair)), None)
+    return broken is not None and broken[1].previous is None
+
+
+def _require_nothing_left_out(folder: Folder, state: State, *, missing_ok: bool) -> None:
     """Raise StoreError where an earlier version holds a document that the newest lacks."""
-    left_out = next(iter(find_left_out(folder, state)), None)
+    left_out = next(iter(find_left_out(folder, state, missing_ok=missing_ok)), None)
     if left_out is not None:
         raise StoreError(
             f"{left_out}: holds documents that the newest version lacks, which was not made "
@@ -170,7 +202,7 @@ def _find_lost(
             if (folder.parts / name).exists():
                 raise
             continue  # the fold that made it has merged it
-        if not is_leftover:
+        if not is_leftover and (folder.parts / name).exists():
             yield str(folder.parts / name)
     for name in headless:
         if not _is_leftover(folder, name, state, pending):
@@ -181,12 +213,15 @@ def _is_known(part: Part, state: State, pending: set[bytes]) -> bool:
     """Return whether all documents of a part are elsewhere."""
     lacking = set(KnownIds([part.ids]).keys("submissions")) - pending
     lacking = {key for key in lacking if not state.known.contains("submissions", key)}
-    if not lacking or part.ids(ERASED) is None:
-        return not lacking
-    return all(_is_rest(document, state) for document in _read_some(part, lacking))
+    try:
+        return all(_is_rest(document, state) for document in _read_some(part, lacking))
+    except (StoreError, KeyError, TypeError, ValueError, AttributeError):  # some are no documents
+        return False
 
 
 def _read_some(part: Part, keys: set[bytes]) -> Iterator[Document]:
+    if not keys:
+        return iter(())
     from registry.store.documents import read_documents  # noqa: PLC0415 - loads pyarrow
 
     return (one for one in read_documents(part) if _key(one) in keys)
@@ -228,22 +263,28 @@ def _select_headless(folder: Folder, names: Iterable[str]) -> list[str]:
     ]
 
 
-def find_left_out(folder: Folder, state: State) -> Iterator[str]:
+def find_left_out(folder: Folder, state: State, *, missing_ok: bool = False) -> Iterator[str]:
     """Yield the parts of earlier versions that hold a document which the newest lacks.
 
-    One of which something was erased is not lacking where the newest holds the rest.
+    One of which something was erased is not lacking where the newest holds the rest. Raises
+    StoreError for a part that is damaged, or not there unless ``missing_ok``.
     """
-    for part in read_earlier_parts(folder, state):
+    for part in read_earlier_parts(folder, state, missing_ok=missing_ok):
         keys = KnownIds([part.ids]).keys("submissions")
         lacking = {key for key in keys if not state.known.contains("submissions", key)}
         if lacking and not _are_erased(_read_some(part, lacking), state.known):
             yield str(part.path)
 
 
-def read_earlier_parts(folder: Folder, state: State) -> Iterator[Part]:
-    """Yield the parts that only earlier versions name. Raises StoreError where one is damaged."""
+def read_earlier_parts(folder: Folder, state: State, *, missing_ok: bool = False) -> Iterator[Part]:
+    """Yield the parts that only earlier versions name. Raises StoreError where one is damaged.
+
+    With ``missing_ok`` those that are not there are left out.
+    """
     before = _read_before(folder, state.manifest)
     names = _names_in(before) - set(state.manifest.parts)
+    if missing_ok:
+        names &= set(folder.storage.list("tables/parts"))
     return (read_part(folder, name) for name in sorted(names))
 
 

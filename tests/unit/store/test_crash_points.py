@@ -6,7 +6,6 @@ A part of the writes is tried; all of them with REGISTRY_CRASH_POINTS=all.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 from pathlib import Path
@@ -22,7 +21,7 @@ from registry.store.folder import find_registry
 from registry.store.prune import prune
 from registry.store.repair import repair
 from registry.store.storage import Batch, LocalStorage
-from tests.unit.store.registries import add_numbers, count_runs, make_registry, read_content, runs
+from tests.unit.store.registries import add_numbers, build_document, count_runs, make_registry, runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +50,7 @@ class Crash:
             (LocalStorage, "move_aside"),
             (shutil, "rmtree"),
             (Path, "unlink"),
+            (Path, "rename"),
         ):
             patch.setattr(owner, name, self.counted(getattr(owner, name)))
         # a killed process does not clean up
@@ -155,13 +155,20 @@ def test_an_addition_killed_at_any_change_is_there_or_not(tmp_path: Path) -> Non
         assert count_runs(db.location) == runs(1)
 
 
-def test_an_erasure_killed_at_any_change_is_finished_by_the_next(tmp_path: Path) -> None:
+@pytest.mark.parametrize("chunk", [2_000, 2])
+def test_an_erasure_killed_at_any_change_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr("registry.store.fold._CHUNK_OBSERVATIONS", chunk)
     origin = make_registry(tmp_path / "origin")
-    for number in range(2):
-        add_numbers(origin, number, model_reported=f"secret-{number}", **SMALL)
-        origin.fold()
-    observations = [json.loads(one) for one in read_content(origin.location)["observations"]]
-    (identity,) = [o["observation_id"] for o in observations if o["run_id"] == "run-1"]
+    (first,) = origin.add(build_document(0, **SMALL)).observation_ids
+    origin.fold()
+    withdrawn = {"observation_id": first, "reason": "x", "retracted_at": "2026-01-01T00:00:00Z"}
+    document = build_document(1, model_reported="secret-1", **SMALL)
+    (identity,) = origin.add({**document, "retractions": [withdrawn]}).observation_ids
+    origin.fold()
+    add_numbers(origin, 2, **SMALL)
+    origin.fold()
 
     def kill(after: int) -> tuple[Registry, int]:
         place = tmp_path / str(after)
@@ -173,7 +180,8 @@ def test_an_erasure_killed_at_any_change_is_finished_by_the_next(tmp_path: Path)
     for after in choose_points(total):
         db, made = kill(after)
         assert made == after
+        assert count_runs(db.location).keys() >= {"run-0", "run-2"}, after
         db.retract(identity, reason="private", erase=True)
-        assert count_runs(db.location) == runs(0), after
+        assert count_runs(db.location) == runs(0, 2), after
         assert not [p for p in db.path.rglob("*") if p.is_file() and b"secret-1" in p.read_bytes()]
     assert check_registry(db.location).problems == ()
