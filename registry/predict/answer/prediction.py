@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from registry.predict.answer.leaner import find_floor, find_likely_floor
 from registry.predict.answer.nearest import distance
-from registry.predict.calibration.fit_rows import USABLE, measured_terms, memory_row, time_row
+from registry.predict.calibration.fit_rows import USABLE, memory_row, time_row
 from registry.predict.calibration.mixture import COVERAGE, widened
 from registry.predict.calibration.open_question import Learned, group_of, mix
 from registry.predict.calibration.unstated import open_settings
-from registry.predict.formula.peak_memory import PARTS, memory_terms, total
+from registry.predict.formula.peak_memory import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -65,22 +65,20 @@ def bounded(found: Prediction, question: Question, measured: Sequence[ObservedRu
     """Return the prediction, no less than what leaner runs took.
 
     ``measured`` are runs with a peak of models of its shape. For a question that leaves settings
-    open, such a run was on the same card, and does not bound the lower end. Lengths of samples are
-    no such setting: runs are taken as filled, as most are.
+    open, such a run was on the same card or stack, and does not bound the lower end. Lengths of
+    samples are no such setting: runs are taken as filled, as most are.
     """
     left = {*open_settings(question)} - {"longest_sample"}
-    if question.stack is not None or not left or found.meanings is None:
+    if not left or found.meanings is None:
         return raise_to_floor(found, question, measured)
-    alike = [one for one in measured if _are_same_card(one.question, question)]
+    alike = measured
+    if question.stack is None:
+        alike = [one for one in measured if _are_same_card(one.question, question)]
     if not alike:
         return found
-    likeliest = found.meanings.plausible[0].question.changed(gpu=question.gpu, stack=None)
-    floor = find_likely_floor(likeliest, alike, distance)
-    figure = found.figure
-    if floor is None or floor.bytes <= figure.value:
-        return found
-    raised = replace(figure, value=floor.bytes, high=max(figure.high, floor.bytes))
-    return _raised(found, raised, floor)
+    meant = found.meanings.plausible[0].question.changed(gpu=question.gpu, stack=question.stack)
+    floor = find_likely_floor(meant, alike, distance)
+    return found if floor is None else _raised(found, floor, found.figure.low)
 
 
 def _are_same_card(one: Question, other: Question) -> bool:
@@ -128,21 +126,21 @@ def _predict_on_stack(
 def raise_to_floor(
     found: Prediction, question: Question, measured: Iterable[ObservedRun]
 ) -> Prediction:
-    """Return the prediction, raised to the formula's difference above the run that bounds it."""
+    """Return the prediction, all of it no less than what a run took that asked for no more."""
     floor = find_floor(question, measured, distance)
-    if floor is None or floor.bytes <= found.figure.value:
+    return found if floor is None else _raised(found, floor, max(found.figure.low, floor.bytes))
+
+
+def _raised(found: Prediction, floor: Floor, low: float) -> Prediction:
+    """Return the prediction with its figure no less than a floor; its upper end moves with it."""
+    figure = found.figure
+    if low <= figure.low and floor.bytes <= figure.value:
         return found
-    there = total(measured_terms(floor.ran, floor.run.memory_kind))
-    grown = max(total(memory_terms(question)) - there, 0.0)
-    value, high = floor.bytes + grown, floor.bytes + 2 * grown
-    low, high = max(found.figure.low, floor.bytes), max(found.figure.high, high)
-    return _raised(found, type(found.figure)(value, low, high), floor)
-
-
-def _raised(found: Prediction, figure: Interval, floor: Floor) -> Prediction:
-    more = figure.value - found.figure.value
+    value = max(figure.value, floor.bytes)
+    raised = type(figure)(value, low, figure.high * value / figure.value)
+    more = value - figure.value
     parts = {**found.parts, "calibration": found.parts.get("calibration", 0.0) + more}
-    return replace(found, figure=figure, parts=parts, floor=floor.run)
+    return replace(found, figure=raised, parts=parts, floor=floor.run)
 
 
 def predict_time(question: Question, calibration: Calibration) -> Prediction:

@@ -52,6 +52,7 @@ _OLD_CARDS: Final = {"flash2": "sdpa"}
 _ON_STACK: Final = ("attention", "loss_kernel")
 #: Weight of what a stack was measured with, where it is named: the rest is what is usual elsewhere.
 OWN_SHARE: Final = 0.8
+_EVERYTHING: Final = ("all-linear",)
 #: Values of a setting that a stack adds to the usual ones, at most.
 _MOST_VALUES: Final = 3
 #: What counting starts from, in sources: a value that nobody states is still possible.
@@ -128,7 +129,9 @@ def _as_plausible(run: Question, setting: str) -> Any:
     if setting == "param_dtype":  # as it is, since runs of a stack are alike by it
         return None if run.quantized else run.param_dtype
     if setting == "adapters":
-        adapters = (run.lora_rank, run.lora_target_modules)
+        everything = run.changed(lora_target_modules=_EVERYTHING)
+        is_all = not run.full and run.targeted == everything.targeted
+        adapters = (run.lora_rank, _EVERYTHING if is_all else run.lora_target_modules)
         return None if run.full or None in adapters else adapters
     return _stated(run, setting) if setting in _COUNTED else getattr(run, setting)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from registry.measure.failure import format_head
 from registry.predict.dryrun.child import run_in_child
 from registry.predict.dryrun.requirements import check_packages, check_settings
 from registry.predict.dryrun.result import KINDS, DryRun, DryRunError, Recipe
@@ -39,8 +40,7 @@ def dry_run(
 
 
 def _format_failure(settings: Settings, error: Exception) -> str:
-    first_line = (str(error).strip().splitlines() or [""])[0]
     return (
-        f"dry run of {settings.model}: {type(error).__name__}: {first_line}; expected a training "
+        f"dry run of {settings.model}: {format_head(error)}; expected a training "
         "step that runs on fake tensors; ask without it to use the formula"
     )
