@@ -106,7 +106,9 @@ def fold(location: Location, *, rebuild: bool = False, wait_seconds: float = 60.
 def _fold(location: Location, *, rebuild: bool, wait_seconds: float) -> FoldResult:
     folder = location.own
     with table_lock(folder, wait_seconds=wait_seconds) as now:
-        remove_leftovers(folder.journal, now=now, older_than_seconds=_LEFTOVER_SECONDS)
+        remove_leftovers(folder.journal, before=now - _LEFTOVER_SECONDS)
+        if folder.remote is None:  # who writes here holds the lock
+            remove_leftovers(folder.tables, before=now)
         state = read_state(folder)
         for part in state.parts:
             for problem in check_files(part, largest=_LARGEST_VERIFIED):

@@ -184,11 +184,11 @@ def quarantine(folder: Folder, bad: Iterable[BadEntry]) -> Iterator[str]:
             yield f"journal/{entry.name}: {entry.reason}; moved to {place}"
 
 
-def remove_leftovers(folder: Path, *, now: float, older_than_seconds: float) -> None:
-    """Remove temporary files that killed processes left; ``now`` is by the folder's own clock."""
+def remove_leftovers(folder: Path, *, before: float) -> None:
+    """Remove temporary files that killed processes left before a time by the folder's own clock."""
     for path in folder.glob(f"{TEMPORARY_PREFIX}*"):
         try:
-            if path.is_file() and now - path.stat().st_mtime > older_than_seconds:
+            if path.is_file() and path.stat().st_mtime <= before:
                 path.unlink()
         except FileNotFoundError:
             continue

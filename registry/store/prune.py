@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from typing import TYPE_CHECKING
 
 from registry.store.curated import read_curated
 from registry.store.derive_tables import content_keys
 from registry.store.documents import find_safe, read_documents
-from registry.store.files import TEMPORARY_PREFIX, sync_folder
+from registry.store.files import sync_folder
 from registry.store.folder import Folder, curated_dir
 from registry.store.ids import ERASED, KnownIds
-from registry.store.journal import is_recorded
+from registry.store.journal import is_recorded, remove_leftovers
 from registry.store.legacy import legacy_files, recover_legacy, without_curated
 from registry.store.lock import table_lock
 from registry.store.manifest import (
@@ -112,8 +113,7 @@ def remove_unnamed(folder: Folder, versions: Sequence[int]) -> None:
     remove_parts(folder, [name for name in unnamed if _is_safe(folder, name, kept)])
     if all(not State(manifest).is_legacy for manifest in manifests):
         _remove_legacy(folder, kept)
-    for path in folder.tables.glob(f"{TEMPORARY_PREFIX}*"):
-        path.unlink(missing_ok=True)
+    remove_leftovers(folder.tables, before=math.inf)
 
 
 def _is_safe(folder: Folder, name: str, kept: list[Part]) -> bool:

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -369,3 +370,15 @@ def test_a_full_disk_refuses_an_addition_and_leaves_nothing_behind(
 def test_a_folder_that_is_no_registry_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"a folder without tables/ or journal/"):
         fold(Location(Folder(tmp_path)))
+
+
+def test_a_fold_removes_what_killed_processes_left(db: Registry) -> None:
+    old, recent = db.path / "journal/.tmp-old", db.path / "journal/.tmp-recent"
+    unnamed = db.path / "tables/.tmp-manifest"  # who writes there holds the lock
+    add_numbers(db, 0)
+    db.fold()
+    for path in (old, recent, unnamed):
+        path.write_text("half")
+    os.utime(old, (time.time() - 7200,) * 2)
+    db.fold()
+    assert [path.name for path in (old, recent, unnamed) if path.exists()] == [".tmp-recent"]

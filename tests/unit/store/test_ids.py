@@ -55,5 +55,8 @@ def test_the_id_of_a_row_is_16_bytes_of_its_hash() -> None:
     assert row_key("observations", {"observation_id": "0f" * 32}) == b"\x0f" * 16
     expected = hashlib.sha256(b"rtx-4090").digest()[:16]
     assert row_key("gpus", {"gpu_id": "rtx-4090"}) == expected
+    citation = {"observation_id": "0f", "source_id": "blog", "locator": "table 1"}
+    expected = hashlib.sha256(b"0f\x1fblog\x1ftable 1").digest()[:16]
+    assert row_key("citations", citation) == expected
     rows = [{"observation_id": digits * 16} for digits in ("cd", "ab", "cd")]
     assert format_ids("observations", rows) == b"\xab" * 16 + b"\xcd" * 16

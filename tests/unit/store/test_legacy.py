@@ -124,6 +124,14 @@ def test_what_the_curated_records_hold_is_not_taken_for_ones_own(records: Folder
     assert list(without_curated(curated, documents)) == documents[2:]
 
 
+@pytest.mark.parametrize("table", ["models", "gpus"])
+def test_what_only_describes_a_model_or_gpu_is_ones_own(records: Folder, table: str) -> None:
+    described = {"models": {"model_id": "acme-1b"}, "gpus": {"gpu_id": "acme-card"}}[table]
+    text = canonical_json({table: [described]})
+    document = Document(document_id(text), text, json.loads(text))
+    assert list(without_curated(read_curated(records), [document])) == [document]
+
+
 def test_a_run_that_the_curated_records_have_under_another_source_is_not_ones_own(
     records: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

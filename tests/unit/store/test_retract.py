@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+import registry.store.fold as fold_module
 from registry.api import Registry
 from registry.errors import StoreError, SubmissionError
 from registry.store.check import check_registry
@@ -163,6 +164,26 @@ def test_erasing_again_changes_nothing(folded: Registry) -> None:
     before = read_content(folded.location)
     assert folded.retract(identity, reason=REASON, erase=True) == identity
     assert read_content(folded.location) == before
+
+
+@pytest.mark.parametrize("step", ["commit", "remove_history"])
+def test_an_erasure_that_was_interrupted_is_finished_by_the_same_command(
+    folded: Registry, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    folded.add(build_document(4, model_reported="acme-internal-7b"))
+    folded.fold()
+    identity = find_id(folded, "run-4")
+    with monkeypatch.context() as patched:
+        patched.setattr(fold_module, step, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            folded.retract(identity, reason=REASON, erase=True)
+    assert places(folded.path, "acme-internal-7b")
+    assert folded.retract(identity, reason=REASON, erase=True) == identity
+    assert places(folded.path, "acme-internal-7b") == []
+
+
+def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_curated_observations_are_not_erased() -> None:
