@@ -172,7 +172,8 @@ def test_the_table_of_cards_says_what_asking_for_each_says(
 ) -> None:
     question = ask("llama-2-7b", "rtx-3090", gradient_checkpointing=True, micro_batch_size=4)
     found = answer(question, calibration, cards)
-    for card in found.cards:
+    assert len(found.cards) == len(cards)
+    for card in found.cards[::6]:
         asked = answer(question.changed(gpu=card.gpu), calibration)
         assert (card.verdict, card.peak) == (asked.verdict, asked.prediction.figure)
 
