@@ -77,7 +77,7 @@ class CardVerdict:
 def does_fit(question: Question, calibration: Calibration) -> bool:
     """Return whether the verdict on a question's card is that it fits."""
     figure = predict_memory(question, calibration).figure
-    return decide(question, figure, calibration.observations)[0] == FITS
+    return decide(question, figure, calibration.runs_of(question.model))[0] == FITS
 
 
 def find_longest_seq_len(question: Question, calibration: Calibration) -> int | None:
@@ -314,7 +314,7 @@ def collect_cards(
 def _judge_card(
     question: Question, calibration: Calibration, figure: Interval, seconds: Interval | None
 ) -> CardVerdict:
-    verdict, _ = decide(question, figure, calibration.observations)
+    verdict, _ = decide(question, figure, calibration.runs_of(question.model))
     if question.gpu is None or verdict is None:
         raise QuestionError("a card's verdict: found no card; expected one")
     return CardVerdict(question.gpu, verdict, figure, seconds)

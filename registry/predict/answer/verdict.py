@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 def decide(
-    question: Question, figure: Interval, observations: Sequence[ObservedRun]
+    question: Question, figure: Interval, alike: Sequence[ObservedRun]
 ) -> tuple[str | None, list[str]]:
     """Return the verdict on a question's card, None without one; and the run that decides, if any.
 
-    That is the nearest that ran out of memory, where it asked for no more, or one that ran and
-    asked for no less.
+    ``alike`` are the runs of models of its shape. The run that decides is the nearest that ran out
+    of memory, where it asked for no more, or one that ran and asked for no less.
     """
     if question.gpu is None:
         return None, []
-    failed = find_nearest_oom(question, observations)
+    failed = find_nearest_oom(question, alike)
     if failed is not None and proves_too_much(question, failed.observation):
         found = failed.observation
         reason = (
@@ -35,7 +35,7 @@ def decide(
             f"out of memory {_format_room(found, 'on a card with at least as much')}"
         )
         return DOES_NOT_FIT, [reason]
-    ran = next((one for one in observations if proves_enough(question, one)), None)
+    ran = next((one for one in alike if proves_enough(question, one)), None)
     if ran is not None:
         reason = (
             f"observation {ran.observation_id} ({ran.source_id}), which asked for no less, ran "

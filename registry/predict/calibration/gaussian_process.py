@@ -157,7 +157,7 @@ class Fit:
         """Return what to expect of rows and the standard deviations, in the rows' unit."""
         means, deviations = np.zeros((2, len(rows)))
         for stack, places in _list_islands(rows, self.prior).items():
-            known = self._islands.get(stack, self)
+            known = self._islands.get(stack) or self._part([])  # nobody measured it: no rows
             design = known.design.like([rows[i] for i in places])
             cross = covariance(design, known.design, self.prior)
             means[places], deviations[places] = known.predict_cross(design, cross)
@@ -166,13 +166,15 @@ class Fit:
     @cached_property
     def _islands(self) -> dict[Hashable, Fit]:
         """The fit of the rows that know of each other alone: what they say is what all say."""
-        found: dict[Hashable, Fit] = {}
-        for stack, places in _list_islands(self.rows, self.prior).items():
-            design = self.design.like([self.rows[i] for i in places])
-            whitening = self.whitening[np.ix_(places, places)]
-            judged = self.values[places], whitening, self.weights[places]
-            found[stack] = Fit(design, self.prior, *judged, self.noise_factors[places])
-        return found
+        islands = _list_islands(self.rows, self.prior)
+        return {stack: self._part(places) for stack, places in islands.items()}
+
+    def _part(self, places: list[int]) -> Fit:
+        """Return the fit of some of the rows, which know nothing of the others."""
+        design = self.design.like([self.rows[i] for i in places])
+        of = np.array(places, dtype=np.intp)
+        judged = self.values[of], self.whitening[np.ix_(of, of)], self.weights[of]
+        return Fit(design, self.prior, *judged, self.noise_factors[of])
 
     def predict_cross(self, design: Design, cross: Floats) -> tuple[Floats, Floats]:
         """Return means and deviations, given the rows' covariances with those of the fit."""

@@ -281,16 +281,19 @@ class Calibration:
         """Stacks that have measured a model and kind of training."""
         return collect_stacks(self.observations, self.own_ids)
 
+    def runs_of(self, model: Architecture) -> Sequence[ObservedRun]:
+        """Return the runs of models of one shape."""
+        return self._by_shape.get(model.shape, ())
+
     def measured_of(self, model: Architecture) -> Sequence[ObservedRun]:
         """Return the runs with a measured peak of models of one shape."""
-        return self._measured_by_shape.get(model.shape, ())
+        return [one for one in self.runs_of(model) if one.measured_memory]
 
     @cached_property
-    def _measured_by_shape(self) -> dict[Any, list[ObservedRun]]:
+    def _by_shape(self) -> dict[Any, list[ObservedRun]]:
         found: dict[Any, list[ObservedRun]] = {}
         for one in self.observations:
-            if one.measured_memory:
-                found.setdefault(one.question.model.shape, []).append(one)
+            found.setdefault(one.question.model.shape, []).append(one)
         return found
 
     def usual_on(self, stack: str | None) -> Usual:

@@ -89,7 +89,7 @@ def test_the_most_that_fits_is_no_less_than_what_a_run_proves(
         "compute_dtype": "fp16", "stack": "llama2-lora-3090",
     }  # fmt: skip
     question = ask("llama-2-7b", "rtx-3090", **asked)
-    assert decide(question, WIDE, calibration.observations)[0] == "fits"
+    assert decide(question, WIDE, calibration.runs_of(question.model))[0] == "fits"
     assert (find_biggest_batch(question, calibration) or 0) >= 3
     assert (find_longest_seq_len(question, calibration) or 0) >= 2048
 

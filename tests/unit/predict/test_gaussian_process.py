@@ -55,6 +55,15 @@ def test_next_to_a_measured_row_the_answer_is_that_row_and_the_difference() -> N
     assert 13.9 < mean < 14.5
 
 
+def test_where_stacks_share_nothing_one_that_nobody_measured_is_left_to_the_formula() -> None:
+    apart = replace(PRIOR, shared=0.0)
+    asked = row("q", 10, 3, stack="new")
+    means, deviations = fit([row("m", 10, 2, 13.0)], apart).predict_many([asked])
+    own = variances(Design.of([asked]), apart)
+    assert means.tolist() == [asked.formula]
+    assert deviations == pytest.approx(own**0.5)
+
+
 def test_the_closed_form_is_leaving_out() -> None:
     rows = [
         row("m", 10, grows, 11 + 1.2 * grows + 0.1 * (i % 3))
