@@ -30,6 +30,18 @@ def test_two_sure_answers_make_an_interval_of_both() -> None:
     assert both.high == pytest.approx(40.3, rel=0.01)
 
 
+@pytest.mark.parametrize(("share", "expected"), [(0.05, 10.0), (0.5, 20.0), (0.95, 4e9)])
+def test_answers_without_doubt_are_the_quantiles_themselves(share: float, expected: float) -> None:
+    sure = Mixture([Component(w, m, 0.0) for w, m in ((0.1, 10.0), (0.5, 20.0), (0.4, 4e9))])
+    assert sure.quantile(share) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_quantile_has_its_share_below_it() -> None:
+    mixture = Mixture([Component(0.7, 10.0, 0.3), Component(0.3, 25.0, 0.1)])
+    for share in (0.01, 0.05, 0.5, 0.69, 0.7, 0.95, 0.999):
+        assert mixture.below(mixture.quantile(share)) == pytest.approx(share, abs=1e-8)
+
+
 PARTS = st.lists(
     st.tuples(st.floats(0.01, 1.0), st.floats(1.0, 1e12), st.floats(0.0, 1.5)),
     min_size=1,
