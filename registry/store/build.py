@@ -23,7 +23,7 @@ from registry.store.folder import Folder
 from registry.store.lock import table_lock
 from registry.store.parts import CATALOGUE, CURATED, format_part, parse_part
 from registry.store.renamed import write_renamed
-from registry.tables.curated import load_curated_catalogue, read_source_documents
+from registry.tables.curated import load_curated_catalogue, read_sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,7 +125,8 @@ def _rows_equal(stored: bytes, made: bytes) -> bool:
 def format_tables(records: Path) -> tuple[int, dict[str, bytes]]:
     """Return the number of documents, and the content of every file of ``records/tables``."""
     catalogue = load_curated_catalogue(records)
-    documents = list(read_source_documents(records, catalogue))
+    by_source = read_sources(records, catalogue)
+    documents = [document for each in by_source.values() for document in each]
     catalogue = with_described(catalogue, documents)
     text = catalogue_text(catalogue)
     tables = build_rows(derive_tables(documents), catalogue)
@@ -137,6 +138,9 @@ def format_tables(records: Path) -> tuple[int, dict[str, bytes]]:
         "contract": contract_stamp(),
         "catalogue": hash_catalogue(text),
         "sources": hash_sources(records),
+        "documents": {
+            name: [one.submission_id for one in each] for name, each in by_source.items()
+        },
         "files": {
             name: {
                 "sha256": hashlib.sha256(data).hexdigest(),

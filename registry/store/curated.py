@@ -84,10 +84,27 @@ def _stamp_sources(records: Path) -> list[FileStamp]:
 def _read_curated(folder: Folder, files: tuple[FileStamp, ...]) -> Curated:
     built = _read_manifest(folder)
     changed, new = _compare_sources(folder, built)
-    if changed:
-        return _with_pending(folder, None, Catalogue(), changed | new)
-    curated = _read_built(folder, files)
-    return _with_pending(folder, curated.part, curated.catalogue, new) if new else curated
+    if _can_have_grown(built, changed):
+        curated = _read_built(folder, files)
+        if changed or new:
+            curated = _with_pending(folder, curated.part, curated.catalogue, changed | new)
+        if _holds_all(curated, built, changed):
+            return curated
+    return _with_pending(folder, None, Catalogue(), changed | new)
+
+
+def _can_have_grown(built: dict[str, Any], changed: set[str]) -> bool:
+    """Return whether the tables say which documents they have of each source that changed."""
+    return changed <= built["documents"].keys()
+
+
+def _holds_all(curated: Curated, built: dict[str, Any], changed: set[str]) -> bool:
+    """Return whether sources that changed still hold all documents that the tables have of them.
+
+    Recorded runs are added to a source without any other change: then only these are derived.
+    """
+    there = {document.submission_id for document in curated.pending}
+    return all(there.issuperset(built["documents"][name]) for name in changed)
 
 
 @lru_cache(maxsize=8)
@@ -129,7 +146,8 @@ def _with_pending(
 
     catalogue = load_curated_catalogue(folder.path)
     wanted = names if part else hash_sources(folder.path).keys() - {CATALOGUE}
-    pending, refused = read_what_can_be(folder.path, catalogue, only=wanted, described=of_part)
+    found, refused = read_what_can_be(folder.path, catalogue, only=wanted, described=of_part)
+    pending = [document for each in found.values() for document in each]
     problems = [
         f"source {name}: {str(error).splitlines()[0]}; it is left out of all answers until then"
         for name, error in refused.items()
@@ -145,10 +163,12 @@ def _read_manifest(folder: Folder) -> dict[str, Any]:
     path = folder.storage.path(MANIFEST)
     try:
         built: dict[str, Any] = json.loads(folder.storage.get(MANIFEST))
-        if not all(isinstance(built[name], dict) for name in ("sources", "files")):
+        built.setdefault("documents", {})  # of an earlier build
+        if not all(isinstance(built[name], dict) for name in ("sources", "files", "documents")):
             raise TypeError("no sources or files")  # noqa: TRY301 - one message for all of them
     except FileNotFoundError:
-        return {"contract": "", "catalogue": "", "files": {}, "sources": {CATALOGUE: ""}}
+        empty: dict[str, Any] = {"contract": "", "catalogue": "", "files": {}, "documents": {}}
+        return empty | {"sources": {CATALOGUE: ""}}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(
             f"{path}: damaged manifest ({error}); expected it as `registry build` writes it; "

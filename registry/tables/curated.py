@@ -75,7 +75,19 @@ def read_source_documents(
     only: Collection[str] | None = None,
     described: Catalogue | None = None,
 ) -> Iterator[Document]:
-    """Yield the documents of ``records/sources``, or of some sources, by their folders' names.
+    """Yield the documents of ``records/sources``, as `read_sources` returns them."""
+    for documents in read_sources(records, catalogue, only=only, described=described).values():
+        yield from documents
+
+
+def read_sources(
+    records: Path,
+    catalogue: Catalogue,
+    *,
+    only: Collection[str] | None = None,
+    described: Catalogue | None = None,
+) -> dict[str, list[Document]]:
+    """Return the documents of ``records/sources``, or of some sources, by their folders' names.
 
     A folder holds ``mapping.yaml`` beside its tables as CSV or its packed logs,
     ``submissions.jsonl`` with one submission on each line, or recorded submissions, each in a file
@@ -86,10 +98,10 @@ def read_source_documents(
             says; all problems of a source together.
         SubmissionError: a submission is not valid.
     """
-    documents, refused = read_what_can_be(records, catalogue, only=only, described=described)
+    found, refused = read_what_can_be(records, catalogue, only=only, described=described)
     for error in refused.values():
         raise error
-    yield from documents
+    return found
 
 
 def read_what_can_be(
@@ -98,7 +110,7 @@ def read_what_can_be(
     *,
     only: Collection[str] | None = None,
     described: Catalogue | None = None,
-) -> tuple[list[Document], dict[str, SourceError | SubmissionError]]:
+) -> tuple[dict[str, list[Document]], dict[str, SourceError | SubmissionError]]:
     """Return the documents of sources, by their folders' names, and why others cannot be read.
 
     What one source describes, the others may name: those that are refused are read again with the
@@ -115,13 +127,13 @@ def read_what_can_be(
                 found[folder.name] = list(_read_documents(folder, catalogue))
             except (SourceError, SubmissionError) as error:
                 refused[folder.name] = error
-        documents = [document for name in sorted(found) for document in found[name]]
+        found = dict(sorted(found.items()))
         if not refused:
-            return documents, refused
-        known = with_described(catalogue, documents)
+            return found, refused
+        known = with_described(catalogue, [one for each in found.values() for one in each])
         known = known.extended(others.rows("models"), others.rows("gpus"))
         if known == catalogue:
-            return documents, refused
+            return found, refused
         catalogue = known
         waiting = [folder for folder in waiting if folder.name in refused]
 

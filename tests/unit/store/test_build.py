@@ -109,8 +109,11 @@ def test_the_file_of_results_holds_what_the_view_answers(folder: Folder) -> None
 
 def test_the_manifest_describes_each_file(folder: Folder) -> None:
     document = json.loads(folder.storage.get("tables/manifest.json"))
-    assert list(document) == ["format", "contract", "catalogue", "sources", "files"]
+    assert list(document) == ["format", "contract", "catalogue", "sources", "documents", "files"]
     assert document["format"] == 2
+    submissions = pq.read_table(folder.tables / "submissions.parquet")["submission_id"]
+    assert document["documents"].keys() == document["sources"].keys() - {"catalogue.json"}
+    assert sorted(sum(document["documents"].values(), [])) == sorted(submissions.to_pylist())
     assert document["sources"] == hash_sources(folder.path)
     assert list(document["files"]) == sorted(document["files"])
     for name, entry in document["files"].items():

@@ -17,9 +17,10 @@ from registry.store import curated as curated_module
 from registry.store import read as read_module
 from registry.store.build import build_tables, check_tables
 from registry.store.check import check_registry
-from registry.store.curated import find_pending_sources
+from registry.store.curated import MANIFEST, find_pending_sources, read_curated
 from registry.store.curated_fold import file_submissions
 from registry.store.folder import Folder, Location, create_registry, find_registry
+from registry.store.ids import KnownIds
 from tests.unit.store.registries import (
     add_numbers,
     build_document,
@@ -32,6 +33,7 @@ from tests.unit.store.registries import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from registry.store.derive_tables import Document
     from registry.store.fold import FoldResult
 
 
@@ -129,10 +131,38 @@ def remove_source(records: Folder) -> None:
     shutil.rmtree(records.path / "sources" / "src-1")
 
 
+def key_of(document: Document) -> bytes:
+    return bytes.fromhex(document.submission_id[:32])
+
+
+def grow_source(records: Folder) -> None:
+    document = build_document(9, source_id="src-1")
+    path = records.path / "sources" / "src-1" / "more.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+
+
+def retract_source(records: Folder) -> None:
+    sql = "select observation_id from observations where run_id = 'run-1'"
+    found = Registry(Location(records)).query(sql).df()["observation_id"].item()
+    moment = "2026-01-02T03:04:05Z"
+    row = {"observation_id": found, "reason": "another job", "retracted_at": moment}
+    path = records.path / "sources" / "src-1" / "retraction.json"
+    path.write_text(json.dumps({"retractions": [row]}), encoding="utf-8")
+
+
+def forget_documents(records: Folder) -> None:
+    """Make the manifest one of a build that did not say which documents a source has."""
+    built = json.loads(records.storage.get(MANIFEST))
+    del built["documents"]
+    records.storage.put(MANIFEST, json.dumps(built).encode())
+
+
 @pytest.mark.parametrize(
     ("change", "expected", "source"),
     [
         (add_source, runs(0, 1, 2), "src-2"),
+        (grow_source, runs(0, 1, 9), "src-1"),
+        (retract_source, runs(0, 1), "src-1"),
         (change_source, runs(0, 9), "src-1"),
         (remove_source, runs(0), "src-1"),
     ],
@@ -163,6 +193,29 @@ def test_a_checkout_answers_from_sources_that_are_not_built_yet(
     assert read_content(Location(records)) == pending
     assert check_registry(Location(records)) == check_registry(Location(records))
     assert check_registry(Location(records)).hints == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "rows"), [(grow_source, {"run-9"}), (change_source, {"run-0", "run-9"})]
+)
+def test_of_a_source_that_only_grew_nothing_else_is_derived(
+    records: Folder, change: Callable[[Folder], None], rows: set[str]
+) -> None:
+    change(records)
+    found = read_curated(records)
+    assert (found.part is None) == (change is change_source)
+    known = KnownIds([found.part.ids] if found.part else [])
+    new = [one for one in found.pending if not known.contains("submissions", key_of(one))]
+    assert {one.plain["observations"][0]["run_id"] for one in new} == rows
+
+
+def test_where_an_earlier_build_made_the_tables_a_source_that_grew_is_read_with_all_others(
+    records: Folder,
+) -> None:
+    forget_documents(records)
+    grow_source(records)
+    assert read_curated(records).part is None
+    assert count_runs(Location(records)) == runs(0, 1, 9)
 
 
 def test_a_document_that_the_tables_know_to_be_valid_and_new_reads_no_source(
