@@ -57,13 +57,13 @@ class MilabenchImporter:
             drafts.append(_draft(file, bench, known, entry, gpu))
         if not drafts:
             raise SubmissionError(
-                f"found the benches {', '.join(sorted(left))}; expected one that trains a "
-                "transformer"
+                f"found the benches {', '.join(sorted(left))}; expected one of the transformers "
+                "that this importer knows"
             )
         found = import_drafts(
             self.name, "a milabench scaling file", [file], drafts, options, kind="benchmark"
         )
-        said = f"benches left out, as they train no transformer: {', '.join(sorted(left))}"
+        said = f"benches left out, which this importer does not know: {', '.join(sorted(left))}"
         return join_imported([found, Imported(missing=(f"{file.name}: {said}",) if left else ())])
 
 

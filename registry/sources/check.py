@@ -182,7 +182,10 @@ def _compare(registry: Registry, source_id: str) -> Iterator[str]:
             "settings that are not stated, the estimate's assumptions are used"
         )
     else:
-        yield "nothing to compare: no measured peak of a model whose shape the catalogue knows"
+        yield (
+            "nothing to compare: no measured peak with a length, a batch and a model whose shape "
+            "the catalogue knows"
+        )
     yield from (_format_far(run, figure) for run, figure in far)
 
 

@@ -277,6 +277,13 @@ class SourceMapping(Spec):
     _origin: str = PrivateAttr(default="the mapping")
     _lines: dict[Path, int] = PrivateAttr(default_factory=dict)
 
+    @field_validator("source", mode="before")
+    @classmethod
+    def _read_year(cls, source: object) -> object:
+        """Take the year that a source was published in as text, as which YAML does not read it."""
+        year = source.get("published_on") if isinstance(source, dict) else None
+        return source | {"published_on": str(year)} if type(year) is int else source
+
     @field_validator("models", "gpus")
     @classmethod
     def _check_rows(cls, rows: list[dict[str, Any]], info: Any) -> list[dict[str, Any]]:

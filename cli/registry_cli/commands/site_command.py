@@ -111,7 +111,8 @@ def _write(folder: Path, registry_path: Path | None, *, n_models: int, single_fi
             single_file=single_file,
             progress=show_progress,
         )
-    console.hint(f"{len(sizes)} files, {sum(sizes.values()) / 1e6:.1f} MB")
+    files = "1 file" if len(sizes) == 1 else f"{len(sizes)} files"
+    console.hint(f"{files}, {sum(sizes.values()) / 1e6:.1f} MB")
 
 
 def _serve(folder: Path, port: int) -> None:

@@ -25,6 +25,13 @@ def in_column(column: str) -> str:
     return f"{HEAD}tables: [{{match: {{table: 1}}, columns: {{memory: {column}}}}}]\n"
 
 
+def test_a_year_needs_no_quotes() -> None:
+    text = "source: {source_id: mine, published_on: 2025}\ntables: [{match: {table: 1}}]\n"
+    assert parse_mapping(text, origin="m.yaml").source.published_on == "2025"
+    wrong = error_of(text.replace("2025", "[2025]"))
+    assert wrong.startswith("m.yaml, line 1: source.published_on: found [2025]; expected")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
