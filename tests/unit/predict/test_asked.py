@@ -157,6 +157,20 @@ def test_no_whole_number_is_refused(text: str) -> None:
         parse_whole(text, "seq_len")
 
 
+@pytest.mark.parametrize("mean", [0, -5, float("nan"), float("inf"), "many", True])
+def test_no_mean_is_refused(catalogue: Catalogue, mean: object) -> None:
+    with pytest.raises(QuestionError, match=f"^mean_tokens: found {mean!r}; expected a number abo"):
+        build_question(ask(model="qwen-7b", mean_tokens=mean), catalogue)
+
+
+def test_a_mean_is_read_as_other_sizes_are(catalogue: Catalogue) -> None:
+    means = [
+        build_question(ask(model="qwen-7b", mean_tokens=text), catalogue).mean_tokens
+        for text in ("500", "1k", 850.5)
+    ]
+    assert means == [500.0, 1024.0, 850.5]
+
+
 def test_numbers_are_read_as_people_write_them() -> None:
     assert [parse_whole(text, "x") for text in ("4k", "0.5k", "1e4", 7)] == [4096, 512, 10_000, 7]
     assert parse_whole("10k", "samples", thousand=1000) == 10_000
