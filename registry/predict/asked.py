@@ -93,6 +93,8 @@ class Asked:
     def having(self, settings: Mapping[str, Any]) -> Asked:
         """Return it with fields of a question changed, such as ``micro_batch_size``."""
         named = {_OPTIONS.get(name, name): value for name, value in settings.items()}
+        if named.get("sharding") == "fsdp" and self.sharding in FSDP_VERSIONS:
+            named["sharding"] = self.sharding  # the generation that was asked for
         known: dict[str, Any] = {field.name: field.default for field in fields(self)}
         return replace(
             self,

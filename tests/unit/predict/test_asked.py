@@ -69,6 +69,14 @@ def test_both_generations_of_fsdp_are_computed_alike(
     assert f"--sharding {name}" in asked.command()
 
 
+@pytest.mark.parametrize("name", ["fsdp1", "fsdp2", "fully_shard"])
+def test_a_change_that_shards_keeps_the_generation_of_fsdp_that_was_asked_for(name: str) -> None:
+    asked = Asked(model="llama-2-7b", gpus=4, sharding=name)
+    assert asked.having({"n_gpus": 8, "sharding": "fsdp"}) == replace(asked, gpus=8)
+    assert asked.having({"sharding": "zero3"}).sharding == "zero3"
+    assert asked.having({"sharding": None}).sharding is None
+
+
 def test_each_field_is_an_option_of_the_command() -> None:
     options = {one.name for one in command.params if isinstance(one, click.Option)}
     assert set(vars(Asked())) <= options
