@@ -169,7 +169,11 @@ _OPTIONS = (
         type=COUNT,
         help="Tokens in the longest sample of the data, if fewer than --seq-len.",
     ),
-    click.option("--mean-tokens", type=POSITIVE, help="Mean tokens per sample (for times)."),
+    click.option(
+        "--mean-tokens",
+        type=POSITIVE,
+        help="Mean tokens per sample, for times; well below the longest, it adds fragmentation.",
+    ),
     click.option(
         "--lengths",
         metavar="FILE",

@@ -81,7 +81,7 @@ class Asked:
     virtual_tokens: int | None = None
     packing: bool | None = None
     longest_sample: int | None = None
-    mean_tokens: float | None = None
+    mean_tokens: float | str | None = None
     #: A file of the tokens of each sample, instead of the two before.
     lengths: str | None = None
     tensor_parallel: int | None = None
@@ -93,6 +93,8 @@ class Asked:
     def having(self, settings: Mapping[str, Any]) -> Asked:
         """Return it with fields of a question changed, such as ``micro_batch_size``."""
         named = {_OPTIONS.get(name, name): value for name, value in settings.items()}
+        if named.get("sharding") == "fsdp" and self.sharding in FSDP_VERSIONS:
+            named["sharding"] = self.sharding  # the generation that was asked for
         known: dict[str, Any] = {field.name: field.default for field in fields(self)}
         return replace(
             self,
@@ -182,13 +184,32 @@ def parse_whole(text: object, where: str, *, thousand: int = 1024) -> int:
     >>> parse_whole("4k", "seq_len"), parse_whole("1e4", "samples")
     (4096, 10000)
     """
-    match = _WHOLE_NUMBER.fullmatch(str(text).strip().lower())
-    number = float(match[1]) * (thousand if match[2] else 1) if match else 0.5
-    if number > _MOST or number != int(number):
+    number = _read_number(text, thousand)
+    if number is None or number > _MOST or number != int(number):
         raise QuestionError(
             f"{where}: found {text!r}; expected a whole number such as 4096, 4k or 1e4, 1e9 at most"
         )
     return int(number)
+
+
+def parse_mean(text: object, where: str) -> float:
+    """Return a mean number of tokens; k is 1024. Raise QuestionError for none above 0.
+
+    >>> parse_mean("1.5k", "mean_tokens"), parse_mean(850.5, "mean_tokens")
+    (1536.0, 850.5)
+    """
+    number = _read_number(text, 1024)
+    if number is None or not 0 < number <= _MOST:
+        raise QuestionError(
+            f"{where}: found {text!r}; expected a number above 0 such as 850, 850.5 or 4k, 1e9 at "
+            "most"
+        )
+    return number
+
+
+def _read_number(text: object, thousand: int) -> float | None:
+    match = _WHOLE_NUMBER.fullmatch(str(text).strip().lower())
+    return float(match[1]) * (thousand if match[2] else 1) if match else None
 
 
 _SCALES = {"": 1, "k": 1e3, "m": 1e6, "b": 1e9}
@@ -251,27 +272,35 @@ def _checked(asked: Asked) -> dict[str, Any]:
     for name in _WHOLE:
         if stated[name] is not None:
             stated[name] = parse_whole(stated[name], _FIELDS.get(name, name))
+    if asked.mean_tokens is not None:
+        stated["mean_tokens"] = parse_mean(asked.mean_tokens, "mean_tokens")
     return stated
 
 
 def _lengths_of(asked: Asked, stated: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is said of the samples' lengths, in figures or by a file.
 
-    Samples that are shorter on average than the longest differ in length; packed ones fill all
-    sequences alike.
+    Samples that are clearly shorter on average than the longest differ in length; packed ones fill
+    all sequences alike.
     """
     seq_len: int = stated["seq_len"]
-    longest, mean = stated["longest_sample"], asked.mean_tokens
+    longest, mean = stated["longest_sample"], stated["mean_tokens"]
     if asked.lengths is not None:
         _refuse_beside_file(asked)
         found = read_lengths(str(asked.lengths))
         longest, mean = None if asked.packing else found.longest, found.mean_below(seq_len)
-    varies = mean is not None and not asked.packing and mean < min(longest or seq_len, seq_len)
+    limit = min(longest or seq_len, seq_len)
+    varies = mean is not None and not asked.packing and mean < _FILLED * limit
     return {
         "longest_sample": longest,
         "mean_tokens": mean,
         "length_distribution": "variable" if varies else None,
     }
+
+
+#: Share of the longest from which on a mean says that nearly all samples are as long: the few that
+#: are shorter find blocks that are large enough, and fragment no memory.
+_FILLED = 0.95
 
 
 def _refuse_beside_file(asked: Asked) -> None:

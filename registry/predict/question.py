@@ -95,7 +95,8 @@ class Question:
     #: Tokens of the data's longest sample, where it is known: the peak is that of a micro-batch of
     #: such samples, cut to seq_len.
     longest_sample: int | None = None
-    #: Mean tokens of a sample, where it is known; it moves the time, not the peak.
+    #: Mean tokens of a sample, where it is known; it moves the time. The peak is moved by whether
+    #: lengths vary, see above.
     mean_tokens: float | None = None
     #: Software stack: the source or framework whose measurements the question is like.
     stack: str | None = None

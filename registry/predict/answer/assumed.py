@@ -7,7 +7,13 @@ from math import log
 from typing import TYPE_CHECKING, Any
 
 from registry.predict.calibration.mixture import plain_interval
-from registry.predict.calibration.unstated import FILLED, fields_of, open_settings
+from registry.predict.calibration.unstated import (
+    FILLED,
+    fields_of,
+    meaning_of,
+    open_settings,
+    spell,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -64,12 +70,11 @@ def collect_assumptions(
     assumptions = []
     for setting in open_settings(question):
         cases = []
-        for value, share in usual.of(question, setting):
+        for value, weight in _weigh(question, setting, usual, own).items():
             restated = question.changed(**fields_of(question, setting, value))
             # an own run has other settings then, which are not among those found
             stated = answering.mix(restated) if own else found.only(_having(found, setting, value))
             if stated.plausible:
-                weight = _weigh(share, own, setting, value)
                 case = Case(value, weight, answering.figure(restated, stated))
                 cases.append((case, stated))
         cases.sort(key=lambda pair: -pair[0].weight)
@@ -93,17 +98,24 @@ def _having(found: OpenMixture, setting: str, value: Any) -> Iterator[Plausible]
     return (one for one in found.plausible if one.given.get(setting, _NONE) == value)
 
 
-def _weigh(share: float, own: Sequence[Plausible], setting: str, value: Any) -> float:
-    """Return how likely a value is: as it is usual, and as the user's own runs have it."""
+def _weigh(
+    question: Question, setting: str, usual: Usual, own: Sequence[Plausible]
+) -> dict[Any, float]:
+    """Return how likely each value is: as it is usual, and as the user's own runs have it.
+
+    What an own run has is the usual value that means the same, or else a value of its own.
+    """
     rest = 1 - sum(one.weight for one in own)
-    return rest * share + sum(one.weight for one in own if _has(one.question, setting, value))
+    weights = {value: rest * share for value, share in usual.of(question, setting)}
+    values = {_meaning(question, setting, value): value for value in reversed(weights)}
+    for one in own:
+        value = values.setdefault(meaning_of(one.question, setting), spell(one.question, setting))
+        weights[value] = weights.get(value, 0.0) + one.weight
+    return weights
 
 
-def _has(run: Question, setting: str, value: Any) -> bool:
-    if setting == "longest_sample":  # one that is as long as the sequence fills it
-        return run.longest == run.changed(longest_sample=value).longest
-    stated = fields_of(run.changed(lora_rank=None, lora_target_modules=None), setting, value)
-    return all(getattr(run, name) == one for name, one in stated.items())
+def _meaning(question: Question, setting: str, value: Any) -> Any:
+    return meaning_of(question.changed(**fields_of(question, setting, value)), setting)
 
 
 #: No value of any setting.

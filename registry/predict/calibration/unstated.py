@@ -14,6 +14,8 @@ from math import log
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.predict.calibration.fit_rows import measured_terms
+from registry.predict.formula.adapters import DEFAULT_TARGETS
+from registry.predict.formula.optimizers import OPTIMIZERS
 from registry.predict.formula.term import total
 
 if TYPE_CHECKING:
@@ -134,6 +136,33 @@ def _as_plausible(run: Question, setting: str) -> Any:
         adapters = (run.lora_rank, _EVERYTHING if is_all else run.lora_target_modules)
         return None if run.full or None in adapters else adapters
     return _stated(run, setting) if setting in _COUNTED else getattr(run, setting)
+
+
+def meaning_of(question: Question, setting: str) -> Any:
+    """Return what a question has of a setting as answers tell it apart, however it is spelled."""
+    match setting:
+        case "adapters":
+            return question.setting("lora_rank"), question.targeted or frozenset(DEFAULT_TARGETS)
+        case "attention":
+            return _as_plausible(question, setting)
+        case "optimizer":
+            return OPTIMIZERS[question.setting(setting)]
+    return spell(question, setting)
+
+
+def spell(question: Question, setting: str) -> Any:
+    """Return what a question has of a setting, stated or not, as a value of that setting."""
+    match setting:
+        case "adapters":
+            modules = question.lora_target_modules or DEFAULT_TARGETS
+            return _as_plausible(question, setting) or (question.setting("lora_rank"), modules)
+        case "param_dtype":
+            return question.held_dtype
+        case "longest_sample":
+            return question.longest
+        case "vocab_size":
+            return question.model.vocab_size
+    return question.setting(setting)
 
 
 def _adapters_of(question: Question, choices: Choices) -> Choices:

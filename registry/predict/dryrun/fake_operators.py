@@ -47,7 +47,8 @@ def fake_operators() -> Iterator[None]:
 
 def _draw(rand: Callable[..., Any], *size: Any, **options: Any) -> Any:
     """Return what ``torch.rand`` does, but of a single number its upper end."""
-    return 1.0 if size in {(1,), ((),)} or size == ([],) else rand(*size, **options)
+    is_single = size in ((1,), ((),), ([],))  # a set would hash the list
+    return 1.0 if is_single else rand(*size, **options)
 
 
 def register_flash() -> str:

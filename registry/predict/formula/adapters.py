@@ -16,6 +16,8 @@ _NAMES = {
     "c_attn": "qkv", "query_key_value": "qkv", "W_pack": "qkv", "qkv_proj": "qkv",
     "dense": "o_proj", "w1": "up_proj", "w2": "gate_proj", "gate_up_proj": "gate_up",
     "dense_h_to_4h": "up_proj", "dense_4h_to_h": "down_proj", "fc1": "up_proj", "fc2": "down_proj",
+    "Wqkv": "qkv", "out_proj": "o_proj", "c_fc": "up_proj", "fc_in": "up_proj",
+    "fc_out": "down_proj",
 }  # fmt: skip
 #: What was fused, in the terms of llama's.
 _FUSED = {"qkv": ("q_proj", "k_proj", "v_proj"), "gate_up": ("gate_proj", "up_proj")}
@@ -68,7 +70,10 @@ def used(model: Architecture, name: str) -> int:
 
 
 def _named(model: Architecture, targets: tuple[str, ...]) -> list[str]:
-    return [_NAMES.get(name, name) for name in _expanded(model, targets)]
+    found = _expanded(model, targets)
+    # what hybrids call out_proj beside o_proj is another matrix
+    other = "out_proj" if "o_proj" in found else None
+    return [name if name == other else _NAMES.get(name, name) for name in found]
 
 
 def _expanded(model: Architecture, targets: tuple[str, ...]) -> list[str]:

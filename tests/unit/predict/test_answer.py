@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +25,7 @@ from registry.predict.answer.prediction import (
 )
 from registry.predict.answer.will_it_fit import answer
 from registry.predict.calibration.mixture import Interval
+from registry.predict.calibration.runs import ObservedRun
 from registry.predict.calibration.unstated import fields_of
 from registry.predict.dryrun.correction import correct, likeliest
 from registry.predict.formula.peak_memory import GIB
@@ -31,6 +33,7 @@ from registry.predict.formula.peak_memory import GIB
 if TYPE_CHECKING:
     from registry.predict.architecture import Accelerator
     from registry.predict.calibration.intervals import Calibration
+    from registry.predict.question import Question
     from tests.unit.predict.conftest import Ask
 
 
@@ -190,6 +193,78 @@ def test_an_assumption_says_what_stating_it_answers(
             stated = question.changed(**fields_of(question, one.setting, case.value))
             asked = predict_memory(stated, calibration).figure.value
             assert case.bytes == pytest.approx(asked)
+
+
+OWN_LORA = {
+    "lora_rank": 8,
+    "lora_target_modules": (
+        "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
+    ),
+    "attention": "sdpa",
+    "param_dtype": "fp16",
+    "gradient_checkpointing": True,
+    "longest_sample": 700,
+    "loss_kernel": "unsloth",
+}  # fmt: skip
+OWN_FULL = {
+    "method": "full",
+    "optimizer": "adamw_torch",
+    "attention": "sdpa",
+    "param_dtype": "bf16",
+    "gradient_checkpointing": False,
+}
+
+
+def having_run(calibration: Calibration, own: Question, **settings: Any) -> Calibration:
+    """Return the calibration with a run of the user's own, called ``mine``."""
+    question = own.changed(stack="mine", **settings)
+    seen = ObservedRun("a", "mine", "ok", "measured", question, 20.0 * GIB)
+    observations = (*calibration.observations, seen)
+    return replace(calibration, observations=observations, own_ids=frozenset({"a"}))
+
+
+@pytest.mark.parametrize("stack", [None, "mine"])
+@pytest.mark.parametrize(
+    ("own", "values"),
+    [
+        (
+            OWN_LORA,
+            {
+                "adapters": (8, ("all-linear",)),
+                "attention": "flash2",
+                "param_dtype": "fp16",
+                "longest_sample": 700,
+                "loss_kernel": "unsloth",
+            },
+        ),
+        (OWN_FULL, {"optimizer": "adamw", "attention": "flash2", "gradient_checkpointing": False}),
+        ({**OWN_FULL, "optimizer": "adafactor"}, {"optimizer": "adafactor"}),
+    ],
+)
+def test_what_an_own_run_had_is_assumed_however_it_is_spelled_and_shares_add_up_to_1(
+    ask: Ask,
+    calibration: Calibration,
+    stack: str | None,
+    own: dict[str, Any],
+    values: dict[str, Any],
+) -> None:
+    question = ask("llama-2-7b", method=own.get("method", "lora"), seq_len=2048)
+    known = having_run(calibration, question, **own)
+    found = answer(question.changed(stack=stack), known).assumptions
+    for one in found:
+        assert sum(case.weight for case in one.cases) == pytest.approx(1.0), one.setting
+    likeliest = {one.setting: one.cases[0] for one in found}
+    assert {name: likeliest[name].value for name in values} == values
+    assert all(likeliest[name].weight >= 0.8 for name in values)
+
+
+def test_an_own_run_has_a_usual_value_that_the_question_spells_otherwise(
+    ask: Ask, calibration: Calibration
+) -> None:
+    question = ask("llama-2-7b", lora_target_modules=OWN_LORA["lora_target_modules"])
+    known = having_run(calibration, question, lora_rank=8)
+    (adapters,) = (one for one in answer(question, known).assumptions if one.setting == "adapters")
+    assert sorted(case.value[0] for case in adapters.cases) == [8, 16, 64]
 
 
 def test_a_stack_that_is_named_leaves_open_what_nobody_stated(

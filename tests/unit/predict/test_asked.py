@@ -69,6 +69,14 @@ def test_both_generations_of_fsdp_are_computed_alike(
     assert f"--sharding {name}" in asked.command()
 
 
+@pytest.mark.parametrize("name", ["fsdp1", "fsdp2", "fully_shard"])
+def test_a_change_that_shards_keeps_the_generation_of_fsdp_that_was_asked_for(name: str) -> None:
+    asked = Asked(model="llama-2-7b", gpus=4, sharding=name)
+    assert asked.having({"n_gpus": 8, "sharding": "fsdp"}) == replace(asked, gpus=8)
+    assert asked.having({"sharding": "zero3"}).sharding == "zero3"
+    assert asked.having({"sharding": None}).sharding is None
+
+
 def test_each_field_is_an_option_of_the_command() -> None:
     options = {one.name for one in command.params if isinstance(one, click.Option)}
     assert set(vars(Asked())) <= options
@@ -155,6 +163,20 @@ def test_a_folder_without_a_config_is_refused(catalogue: Catalogue, tmp_path: Pa
 def test_no_whole_number_is_refused(text: str) -> None:
     with pytest.raises(QuestionError, match="expected a whole number such as 4096, 4k or 1e4"):
         parse_whole(text, "seq_len")
+
+
+@pytest.mark.parametrize("mean", [0, -5, float("nan"), float("inf"), "many", True])
+def test_no_mean_is_refused(catalogue: Catalogue, mean: object) -> None:
+    with pytest.raises(QuestionError, match=f"^mean_tokens: found {mean!r}; expected a number abo"):
+        build_question(ask(model="qwen-7b", mean_tokens=mean), catalogue)
+
+
+def test_a_mean_is_read_as_other_sizes_are(catalogue: Catalogue) -> None:
+    means = [
+        build_question(ask(model="qwen-7b", mean_tokens=text), catalogue).mean_tokens
+        for text in ("500", "1k", 850.5)
+    ]
+    assert means == [500.0, 1024.0, 850.5]
 
 
 def test_numbers_are_read_as_people_write_them() -> None:

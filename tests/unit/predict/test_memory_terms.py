@@ -12,8 +12,14 @@ from typing import Any
 
 import pytest
 
+from registry.catalogue.module_names import MODULE_NAMES
 from registry.predict.formula.activations import layer_activation_bytes
-from registry.predict.formula.adapters import adapter_params, target_widths, used
+from registry.predict.formula.adapters import (
+    adapter_params,
+    target_widths,
+    targeted,
+    used,
+)
 from registry.predict.formula.peak_memory import Term, memory_terms
 from registry.predict.formula.state import weight_bytes
 from registry.predict.question import Question
@@ -470,12 +476,24 @@ WIDE_HEADS = replace(TINY, head_dim=6)
         ("c_attn", 8, 24), ("query_key_value", 8, 24), ("W_pack", 8, 24), ("qkv_proj", 8, 24),
         ("dense", 12, 8), ("w1", 8, 20), ("w2", 8, 20), ("gate_up_proj", 8, 40),
         ("dense_h_to_4h", 8, 20), ("dense_4h_to_h", 20, 8), ("fc1", 8, 20), ("fc2", 20, 8),
+        ("out_proj", 12, 8), ("Wqkv", 8, 24), ("c_fc", 8, 20), ("fc_in", 8, 20), ("fc_out", 20, 8),
         ("of another name", 8, 8),
     ],
 )  # fmt: skip
 def test_an_adapter_is_two_matrices_of_its_rank(target: str, inputs: int, outputs: int) -> None:
     assert adapter_params(WIDE_HEADS, 2, (target,)) == 3 * 2 * (inputs + outputs)
     assert [widths[1:] for widths in target_widths(WIDE_HEADS, (target,))] == [(inputs, outputs)]
+
+
+@pytest.mark.parametrize("family", MODULE_NAMES)
+def test_all_modules_of_a_family_by_name_are_all_linear(family: str) -> None:
+    names = MODULE_NAMES[family]
+    model = replace(TINY, gated_mlp=bool({"gate_proj", "gate_up_proj"} & set(names)))
+    assert targeted(model, names) == targeted(model, ("all-linear",))
+
+
+def test_a_hybrids_out_proj_is_not_its_o_proj() -> None:
+    assert adapter_params(WIDE_HEADS, 1, ("o_proj", "out_proj")) == 3 * (20 + 16)
 
 
 def test_groups_of_targets_count_each_module_once() -> None:

@@ -141,6 +141,15 @@ def test_a_file_says_the_same_as_its_figures(tmp_path: Path, catalogue: Catalogu
     assert not build_question(replace(asked, lengths=str(path)), catalogue).varies
 
 
+def test_a_mean_just_below_the_longest_says_that_samples_fill_sequences(
+    catalogue: Catalogue,
+) -> None:
+    asked = Asked(model="llama-3.1-8b", seq_len=4096)
+    means = (4096, 4095, 3900, 3500, 500)
+    varying = [build_question(replace(asked, mean_tokens=mean), catalogue).varies for mean in means]
+    assert varying == [False, False, False, True, True]
+
+
 def test_packed_samples_of_a_file_fill_sequences(tmp_path: Path, catalogue: Catalogue) -> None:
     path = tmp_path / "lengths.txt"
     path.write_text("100\n200\n3000\n4096\n")

@@ -43,6 +43,16 @@ def test_many_are_added_or_none(db: Registry) -> None:
     assert not any(one.is_new for one in db.add_many(good))
 
 
+@pytest.mark.parametrize("name", ["qlora", "QDoRA"])
+def test_a_name_that_stands_for_a_method_and_bits_is_refused_of_a_run_too(
+    db: Registry, name: str
+) -> None:
+    document = build_document(1)
+    document["observations"][0]["configuration"]["method"] = name
+    with pytest.raises(SubmissionError, match=f"with quant_bits 4, which is what {name} stands"):
+        db.add(document)
+
+
 def test_the_same_twice_in_one_call_is_new_once(db: Registry) -> None:
     added = db.add_many([build_document(1), build_document(1)])
     assert [one.is_new for one in added] == [True, False]

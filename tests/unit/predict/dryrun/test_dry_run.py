@@ -201,6 +201,7 @@ def run_of(family: str, config: dict[str, Any] | None = None, **settings: Any) -
 
 GEMMA = {"head_dim": 64}
 GPT2 = {"n_embd": HIDDEN, "n_layer": LAYERS, "n_head": 4, "n_positions": 512, "n_inner": INNER}
+OPT = {"ffn_dim": INNER, "word_embed_proj_dim": HIDDEN, "max_position_embeddings": 512}
 MIXTRAL = {"num_local_experts": 4, "num_experts_per_tok": 2}
 
 
@@ -216,6 +217,14 @@ def test_dropout_of_attention_is_made_again_in_the_kernel() -> None:
     stated: dict[str, Any] = {"lora_target_modules": ("c_attn",)}
     none = run_of("gpt2", {**GPT2, "attn_pdrop": 0.0}, **stated)
     assert run_of("gpt2", GPT2, **stated).peak_allocated_bytes == none.peak_allocated_bytes
+
+
+def test_of_opt_no_layer_is_dropped() -> None:
+    """OPT draws a number for each layer, whose value a fake has not."""
+    asked: dict[str, Any] = {"lora_target_modules": ("q_proj",)}
+    none = run_of("opt", {**OPT, "layerdrop": 0.0}, **asked)
+    found = run_of("opt", {**OPT, "layerdrop": 0.9}, **asked)
+    assert found.peak_allocated_bytes == none.peak_allocated_bytes
 
 
 def test_layers_of_gpt_2_are_quantized_too() -> None:
