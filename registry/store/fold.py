@@ -6,6 +6,7 @@ only after it was read back in full from a part that the newest manifest names.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
@@ -41,7 +42,7 @@ from registry.store.manifest import (
     manifest_name,
     write_manifest,
 )
-from registry.store.parts import Part, check_files, remove_parts, write_part
+from registry.store.parts import Part, check_files, remove_leftover_parts, remove_part, write_part
 from registry.store.renamed import write_renamed
 from registry.store.state import State, read_state
 
@@ -276,8 +277,11 @@ class Folding:
 
     def remove_merged(self) -> None:
         """Remove the parts that were made here and merged since: no manifest named them."""
-        if self.folder.remote is None:  # else they are only in the copy, which drops them
-            remove_parts(self.folder, self.made - self.there - {part.name for part in self.parts})
+        if self.folder.remote is not None:  # they are only in the copy, which drops them
+            return
+        for name in self.made - self.there - {part.name for part in self.parts}:
+            with suppress(StoreError):  # what is left is nobody's: `prune` takes it
+                remove_part(self.folder, name)
 
     def quarantine(self) -> tuple[str, ...]:
         """Move the journal's entries that are not valid out of it; return a message for each."""
@@ -401,7 +405,7 @@ def remove_folded(
 
 
 def remove_history(folder: Folder) -> None:
-    """Remove all versions but the newest, and the parts that only they name."""
+    """Remove all versions but the newest, and the parts that only they name, half removed too."""
     from registry.store.prune import removal, remove_unnamed  # noqa: PLC0415 - loads pyarrow
 
     with removal(folder):
@@ -409,3 +413,4 @@ def remove_history(folder: Folder) -> None:
         remove_unnamed(folder, list_versions(folder)[-1:])
         for version in list_versions(folder)[:-1]:
             folder.storage.delete(manifest_name(version))
+    remove_leftover_parts(folder)  # an erasure that was killed may have left what it erased
