@@ -163,10 +163,10 @@ class Folding:
             map_ids(self.folder, self.before.parts, self.parts)
         manifest = commit(self.folder, self.before.manifest, self.parts, anew=self.must_rewrite)
         self.remove_merged()
+        problems = self.quarantine()  # first: a part may hold what a damaged entry's name says
         self.remove_folded(entries)
         if self.must_rewrite:
             remove_history(self.folder)
-        problems = self.quarantine()
         return FoldResult(
             manifest.version,
             manifest.content_hash if manifest.version else "",
@@ -219,7 +219,8 @@ class Folding:
 
     def _read(self, entries: Sequence[str]) -> Journal:
         names = [f"{entry}.json" for entry in entries]
-        journal = validate_entries(read_entries(self.folder, names), self.catalogue)
+        known = KnownIds([part.ids for part in self.parts])
+        journal = validate_entries(read_entries(self.folder, names), self.catalogue, known)
         self.catalogue = with_described(self.catalogue, journal.entries)
         return journal
 

@@ -108,10 +108,10 @@ class _Repair:
         self._set_manifests_aside()
         if self.folder.remote:  # before anything is fetched anew
             self.folder.remote.move_aside()
+        moved = folding.quarantine()
         folding.remove_folded(entries)
         if folding.given_up:
             remove_history(self.folder)
-        moved = folding.quarantine()
         return RepairResult(
             version,
             sum(part.rows("submissions") for part in folding.parts),

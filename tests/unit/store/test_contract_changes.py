@@ -1,0 +1,62 @@
+"""What a registry answers, and what a repair keeps, where a later contract refuses documents of it.
+
+The contract of the ``tree`` allows lower ranks than those that were measured.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.unit.store.registries import add_numbers, make_registry
+from tests.unit.store.test_migration import change_contract, narrow_the_rank, run_there
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from registry.api import Registry
+
+_STEPS = """
+from registry.store.repair import repair
+def look():
+    rows = db.query("from observations order by run_id").rows()
+    problems = [str(problem) for problem in check_registry(db.location).problems]
+    return [[row["run_id"] for row in rows], len(db.query("from results")), problems]
+"""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return change_contract(tmp_path_factory.mktemp("contract"), narrow_the_rank)
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Registry:
+    """Return a registry of two parts, an observation each."""
+    db = make_registry(tmp_path / "r")
+    for number in range(2):
+        add_numbers(db, number)
+        db.fold()
+    return db
+
+
+def run(tree: Path, db: Registry, program: str) -> Any:
+    return run_there(tree, db.path, f"{_STEPS}{program}")
+
+
+@pytest.mark.parametrize("work", ["fold(db.location).problems", "repair(db.location).notes"])
+def test_an_entry_that_is_folded_already_is_not_left_out(
+    measured: Registry, tree: Path, work: str
+) -> None:
+    add_numbers(measured, 2)
+    (entry,) = (measured.path / "journal").iterdir()
+    text = entry.read_bytes()
+    measured.fold()
+    entry.write_bytes(text)
+    before, notes, after = run(
+        tree, measured, f"a = look()\nb = list({work})\nprint(json.dumps([a, b, look()]))"
+    )
+    assert before == after == [["run-0", "run-1", "run-2"], 3, []]
+    assert notes == []
+    assert not entry.exists()
