@@ -62,26 +62,29 @@ def read_state(folder: Folder, version: int | None = None) -> State:
     Raises StoreError where the manifest or a part is missing or damaged, or where parts show that
     the newest manifest is lost: an answer would leave rows out.
     """
+    if version is not None:
+        return _read_version(folder, version)
     while True:
-        manifest = read_manifest(folder, version)
-        parts = tuple(read_part(folder, name) for name in manifest.parts)
-        state = State(manifest, parts)
-        if version is not None:
-            return state
         there = _list_all(folder)
         try:
+            state = _read_version(folder, None)
             lost = _find_missed(folder, state)
-        except StoreError:
+        except (StoreError, FileNotFoundError):
             if _list_all(folder) == there:
                 raise
             continue  # what was looked at is removed meanwhile
         if lost is None:
             return state
-        if list_versions(folder)[-1:] == [manifest.version] or not list_versions(folder):
+        if list_versions(folder)[-1:] in ([], [state.manifest.version]):
             raise StoreError(
                 f"{lost}: no manifest names this part, and its documents are nowhere else; "
                 f"expected a manifest that does; {REPAIR}"
             )
+
+
+def _read_version(folder: Folder, version: int | None) -> State:
+    manifest = read_manifest(folder, version)
+    return State(manifest, tuple(read_part(folder, name) for name in manifest.parts))
 
 
 def _list_all(folder: Folder) -> tuple[list[int], list[str]]:
@@ -205,7 +208,8 @@ def _find_lost(
         if not is_leftover and (folder.parts / name).exists():
             yield str(folder.parts / name)
     for name in headless:
-        if not _is_leftover(folder, name, state, pending):
+        is_leftover = _is_leftover(folder, name, state, pending)
+        if not is_leftover and (folder.parts / name).exists():
             yield str(folder.parts / name)
 
 
