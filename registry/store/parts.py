@@ -130,10 +130,7 @@ def read_part(folder: Folder, name: str) -> Part:
     """Return a part; raise StoreError where it is missing, incomplete or changed."""
     place = f"tables/parts/{name}/{DESCRIPTION}"
     path = folder.storage.path(place)
-    if path.parent.is_symlink():
-        raise StoreError(
-            f"{path.parent}: found a link; expected a folder of the registry; {REPAIR}"
-        )
+    require_own(path.parent)
     try:
         description = folder.storage.get(place)
     except FileNotFoundError:
@@ -150,6 +147,12 @@ def read_part(folder: Folder, name: str) -> Part:
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{path}: found no JSON ({error}); expected a part's; {REPAIR}") from None
     return parse_part(name, path.parent, document)
+
+
+def require_own(path: Path) -> None:
+    """Raise StoreError where a part is a link: what that leads to may be others'."""
+    if path.is_symlink():
+        raise StoreError(f"{path}: found a link; expected a folder of the registry; {REPAIR}")
 
 
 def parse_part(name: str, path: Path, document: Mapping[str, Any]) -> Part:

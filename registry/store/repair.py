@@ -89,6 +89,7 @@ class _Repair:
     def run(self) -> RepairResult:
         last = max(list_versions(self.folder), default=0)
         self._set_manifests_aside()
+        self._set_links_aside()
         whole = list(filter(None, map(self._read_whole, self._list_parts())))
         of_other_contracts = [part for part in whole if not is_current(part.contract)]
         folding = Folding(self.location, State(Manifest()))
@@ -163,6 +164,13 @@ class _Repair:
             for name, reason in damaged:
                 place = self.folder.storage.move_aside(name, QUARANTINE)
                 self.notes.append(f"{reason.split('; ')[0]}; moved to {place}")
+
+    def _set_links_aside(self) -> None:
+        """Move parts that are links to quarantine/, unread: what they lead to may be others'."""
+        for name in self._list_parts():
+            if (path := self.folder.parts / name).is_symlink():
+                moved = self.folder.storage.move_aside(f"tables/parts/{name}", QUARANTINE)
+                self.notes.append(f"{path}: found a link, which is not read; moved to {moved}")
 
     def _find_broken(self, whole: Collection[str]) -> list[Manifest]:
         """Return the manifests that name a part which is not whole."""

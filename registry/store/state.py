@@ -21,7 +21,7 @@ from registry.store.manifest import (
     manifest_name,
     read_manifest,
 )
-from registry.store.parts import DESCRIPTION, Part, read_part
+from registry.store.parts import DESCRIPTION, Part, read_part, require_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -239,6 +239,7 @@ def _is_leftover(folder: Folder, name: str, state: State, pending: set[bytes]) -
     """Return whether all that a part without a description holds is elsewhere."""
     from registry.store.recover import recover_part  # noqa: PLC0415 - loads pyarrow
 
+    require_own(folder.parts / name)
     notes: list[str] = []
     for document in recover_part(folder.parts / name, (), notes):
         is_there = _key(document) in pending or state.known.contains("submissions", _key(document))
