@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -12,6 +13,7 @@ from registry.contract.arrow import rows_table
 from registry.contract.fingerprint import is_current
 from registry.errors import RegistryError, StoreError, SubmissionError
 from registry.store.derive_tables import derive_tables, read_document, with_described
+from registry.store.documents import read_ids
 from registry.store.fold import Folding, map_ids, remove_history
 from registry.store.folder import QUARANTINE
 from registry.store.ids import KnownIds
@@ -29,7 +31,12 @@ from registry.store.parts import DESCRIPTION, check_files, read_part
 from registry.store.recover import recover_part
 from registry.store.renamed import write_renamed
 from registry.store.results import compute_tables
-from registry.store.state import State, find_damaged_manifests, list_headless_parts
+from registry.store.state import (
+    DOCUMENTS,
+    State,
+    find_damaged_manifests,
+    list_headless_parts,
+)
 from registry.store.valid_documents import select_valid, validate_document
 from registry.submission.identity import canonical_json
 from registry.submission.spec import keep_known
@@ -93,7 +100,7 @@ class _Repair:
         whole = list(filter(None, map(self._read_whole, self._list_parts())))
         of_other_contracts = [part for part in whole if not is_current(part.contract)]
         folding = Folding(self.location, State(Manifest()))
-        self._take(folding, KnownIds([part.ids for part in whole if part.admits_earlier]))
+        self._take(folding, self._read_admitted())
         entries = list_entries(self.folder)
         folding.take_journal(entries)
         if folding.must_rewrite:
@@ -120,7 +127,20 @@ class _Repair:
             (*self.notes, *moved),
         )
 
-    def _take(self, folding: Folding, admitted: KnownIds) -> None:
+    def _read_admitted(self) -> set[str]:
+        """Return the documents that another contract let in, by a part that holds them unchanged.
+
+        Its other files may be damaged: what they hold follows from the documents.
+        """
+        found: set[str] = set()
+        for name in self._list_parts():
+            part = self._read_whole(name, only=DOCUMENTS)
+            if part is not None and part.admits_earlier:
+                with suppress(StoreError):  # it is named where the documents are read
+                    found |= read_ids(part)
+        return found
+
+    def _take(self, folding: Folding, admitted: set[str]) -> None:
         """Take the documents that are valid today, then those that were when they were recorded."""
         documents: Iterable[Document] = self._documents(folding)
         failed: dict[str, Document] = {}
@@ -132,8 +152,7 @@ class _Repair:
         earlier = {
             identity: document
             for identity, document in failed.items()
-            if admitted.contains("submissions", bytes.fromhex(identity[:32]))
-            and _gives_rows(document, folding.catalogue)
+            if identity in admitted and _gives_rows(document, folding.catalogue)
         }
         folding.take(earlier.values(), is_earlier=True)
         rest = [document for identity, document in failed.items() if identity not in earlier]
@@ -209,12 +228,14 @@ class _Repair:
             KnownIds([part.ids]).keys("submissions")
         )
 
-    def _read_whole(self, name: str) -> Part | None:
-        """Return a part that is as it was written."""
+    def _read_whole(self, name: str, only: str | None = None) -> Part | None:
+        """Return a part that is as it was written; with ``only`` that file alone counts."""
         try:
             part = read_part(self.folder, name)
         except StoreError:
             return None
+        if only is not None:
+            part = replace(part, files={key: part.files[key] for key in part.files if key == only})
         return None if any(check_files(part)) else part
 
     def _refuse(self, document: Document, error: SubmissionError) -> None:

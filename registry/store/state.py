@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 #: The file of a part that holds its documents.
-_DOCUMENTS = "submissions.parquet"
+DOCUMENTS = "submissions.parquet"
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ def _select_headless(folder: Folder, names: Iterable[str]) -> list[str]:
     return [
         path.name
         for path in paths
-        if (path / _DOCUMENTS).exists() and not (path / DESCRIPTION).exists()
+        if (path / DOCUMENTS).exists() and not (path / DESCRIPTION).exists()
     ]
 
 

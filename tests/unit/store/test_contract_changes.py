@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
+from registry.store.state import read_state
 from tests.unit.store.registries import add_numbers, make_registry
 from tests.unit.store.test_migration import change_contract, narrow_the_rank, run_there
 
@@ -60,3 +62,31 @@ def test_an_entry_that_is_folded_already_is_not_left_out(
     assert before == after == [["run-0", "run-1", "run-2"], 3, []]
     assert notes == []
     assert not entry.exists()
+
+
+@pytest.mark.parametrize("file", ["results.parquet", "observations.ids", "submissions.ids"])
+def test_a_repair_keeps_documents_whose_part_is_damaged_elsewhere(
+    measured: Registry, tree: Path, file: str
+) -> None:
+    path = read_state(measured.location.own).parts[0].path / file
+    path.write_bytes(b"x" * 16)
+    notes, found = run(
+        tree, measured, "a = repair(db.location).notes\nprint(json.dumps([a, look()]))"
+    )
+    assert found == [["run-0", "run-1"], 2, []]
+    assert notes[-1] == f"{path.parent}: damaged; moved to quarantine/{path.parent.name}"
+    assert not [note for note in notes if note.startswith("document ")]
+
+
+def test_a_repair_admits_no_document_of_a_part_whose_documents_were_changed(
+    measured: Registry, tree: Path
+) -> None:
+    part = read_state(measured.location.own).parts[0]
+    path = part.file("submissions")
+    assert path
+    pq.write_table(pq.read_table(path, partitioning=None), path, compression="none")
+    notes, found = run(
+        tree, measured, "a = repair(db.location).notes\nprint(json.dumps([a, look()]))"
+    )
+    assert found == [["run-1"], 1, []]
+    assert len([note for note in notes if note.startswith("document ")]) == 1
