@@ -230,7 +230,7 @@ class Folding:
         With ``is_earlier`` another contract may have let them in.
         """
         self.is_earlier = is_earlier
-        for every in _chunks(documents):
+        for every in chunks(documents):
             self._note_erased(every)
             chunk = list(without_observations(every, self.erased, self.given_up))
             known = KnownIds([part.ids for part in self.parts])
@@ -327,7 +327,8 @@ def _key(submission_id: str) -> bytes:
     return bytes.fromhex(submission_id[:32])
 
 
-def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    """Yield documents some at a time, so that memory does not grow with their number."""
     chunk: list[Document] = []
     size = 0
     for document in documents:

@@ -14,7 +14,7 @@ from registry.contract.fingerprint import is_current
 from registry.errors import RegistryError, StoreError, SubmissionError
 from registry.store.derive_tables import derive_tables, read_document, with_described
 from registry.store.documents import read_ids
-from registry.store.fold import Folding, map_ids, remove_history
+from registry.store.fold import Folding, chunks, map_ids, remove_history
 from registry.store.folder import QUARANTINE
 from registry.store.ids import KnownIds
 from registry.store.journal import list_entries
@@ -149,10 +149,11 @@ class _Repair:
             failed[document.submission_id] = document
 
         folding.take(select_valid(documents, folding.catalogue, self._validate, keep))
+        let_in = (failed[identity] for identity in failed if identity in admitted)
         earlier = {
-            identity: document
-            for identity, document in failed.items()
-            if identity in admitted and _gives_rows(document, folding.catalogue)
+            document.submission_id: document
+            for some in chunks(filter(_has_rows, let_in))
+            for document in _select_computed(some, folding.catalogue)
         }
         folding.take(earlier.values(), is_earlier=True)
         rest = [document for identity, document in failed.items() if identity not in earlier]
@@ -281,14 +282,28 @@ class _Repair:
             yield from without_curated(folding.curated, documents)
 
 
-def _gives_rows(document: Document, catalogue: Catalogue) -> bool:
-    """Return whether rows follow from a document as a fold derives and computes them."""
+def _has_rows(document: Document) -> bool:
+    """Return whether rows follow from a document, beside that of itself, as a fold derives them."""
     try:
         read_document(document.submission_id, document.text, QUARANTINE)
         rows = derive_tables([document])
         for name in rows:
             rows_table(name, rows[name])
-        compute_tables(rows, rows, with_described(catalogue, [document]))
-    except (RegistryError, pa.ArrowException, duckdb.Error, *_MALFORMED):
+    except (RegistryError, pa.ArrowException, *_MALFORMED):
         return False
     return any(rows[name] for name in rows if name != "submissions")
+
+
+def _select_computed(documents: list[Document], catalogue: Catalogue) -> list[Document]:
+    """Return the documents that a fold can compute with.
+
+    They are tried together, as each computation takes a while; where that fails, half by half.
+    """
+    rows = derive_tables(documents)
+    try:
+        compute_tables(rows, rows, with_described(catalogue, documents))
+    except (RegistryError, pa.ArrowException, duckdb.Error, *_MALFORMED):
+        half = len(documents) // 2
+        parts = (documents[:half], documents[half:]) if half else ()
+        return [one for part in parts for one in _select_computed(part, catalogue)]
+    return documents

@@ -7,17 +7,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 
+from registry.catalogue import Catalogue
+from registry.store import parts
+from registry.store.repair import repair
+from registry.store.results import compute_tables
 from registry.store.state import read_state
-from tests.unit.store.registries import add_numbers, make_registry
+from registry.submission.prepare import prepare_submission
+from tests.unit.store.registries import (
+    add_numbers,
+    build_document,
+    count_runs,
+    fold_texts,
+    make_registry,
+)
 from tests.unit.store.test_migration import change_contract, narrow_the_rank, run_there
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from registry.api import Registry
+    from registry.store.derive_tables import Rows
 
 _STEPS = """
 from registry.store.repair import repair
@@ -90,3 +103,31 @@ def test_a_repair_admits_no_document_of_a_part_whose_documents_were_changed(
     )
     assert found == [["run-1"], 1, []]
     assert len([note for note in notes if note.startswith("document ")]) == 1
+
+
+@pytest.mark.parametrize(("odd", "n_most"), [(None, 1), ("run-3", 7)])
+def test_documents_of_another_contract_are_tried_together_and_halved_around_one_that_fails(
+    db: Registry, monkeypatch: pytest.MonkeyPatch, odd: str | None, n_most: int
+) -> None:
+    texts = [
+        prepare_submission(build_document(number), Catalogue(), origin="").text
+        for number in range(8)
+    ]
+    texts = [text.replace('"outcome":"ok"', '"outcome":"of then"') for text in texts]
+    with monkeypatch.context() as patched:
+        patched.setattr(parts, "contract_stamp", lambda: "0" * 64)
+        fold_texts(db.location.own, *texts)
+    sizes: list[int] = []
+
+    def compute(rows: Rows, *others: Any) -> Any:
+        sizes.append(len(rows["submissions"]))
+        if odd in [row["run_id"] for row in rows["observations"]]:
+            raise duckdb.Error("odd")
+        return compute_tables(rows, *others)
+
+    monkeypatch.setattr("registry.store.repair.compute_tables", compute)
+    repair(db.location)
+    assert sizes[0] == 8
+    assert len(sizes) <= n_most
+    kept = {f"run-{number}" for number in range(8)} - {odd}
+    assert set(count_runs(db.location)) == kept
