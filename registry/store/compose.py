@@ -20,21 +20,35 @@ if TYPE_CHECKING:
 #: Most observations that are put into one document.
 _MOST_OBSERVATIONS = 1000
 
+#: Tables of what a document describes, and what an entry of it is called.
+_DESCRIBED = {"models": "Model", "gpus": "Gpu"}
+
 
 def compose_documents(tables: Mapping[str, Iterable[Row]]) -> Iterator[Document]:
     """Yield documents from which the rows of these tables follow; some for each source."""
-    for plain in compose_submissions(tables):
-        text = canonical_json(plain)
-        yield Document(document_id(text), text, plain)
+    yield from map(_as_document, compose_submissions(tables))
+
+
+def compose_described(
+    tables: Mapping[str, Iterable[Row]], sources: Iterable[Row]
+) -> Iterator[Document]:
+    """Yield a document for each source that describes the models and GPUs of these tables."""
+    described = _describe({part: list(tables[part]) for part in _DESCRIBED})
+    for row in sources:
+        source = _stated(part_spec("Source"), row)
+        yield _as_document({"schema_version": 1, "source": source, **described})
 
 
 def compose_retractions(rows: Iterable[Row]) -> Iterator[Document]:
     """Yield the document that withdraws what these rows withdraw, if there are any."""
     retractions = [_stated(part_spec("Retraction"), row) for row in rows]
     if retractions:
-        plain = {"retractions": retractions}
-        text = canonical_json(plain)
-        yield Document(document_id(text), text, plain)
+        yield _as_document({"retractions": retractions})
+
+
+def _as_document(plain: dict[str, Any]) -> Document:
+    text = canonical_json(plain)
+    return Document(document_id(text), text, plain)
 
 
 def compose_submissions(tables: Mapping[str, Iterable[Row]]) -> Iterator[dict[str, Any]]:
@@ -44,16 +58,20 @@ def compose_submissions(tables: Mapping[str, Iterable[Row]]) -> Iterator[dict[st
     for observation in compose_observations(rows):
         by_source[observation.pop("source_id")].append(observation)
     sources = {row["source_id"]: row for row in rows["sources"]}
-    described = {
-        part: [_stated(part_spec(name), row) for row in rows[part]]
-        for part, name in (("models", "Model"), ("gpus", "Gpu"))
-        if rows[part]
-    }
+    described = _describe(rows)
     for source_id, observations in sorted(by_source.items()):
         source = _stated(part_spec("Source"), sources.get(source_id, {"source_id": source_id}))
         for start in range(0, len(observations), _MOST_OBSERVATIONS):
             some = observations[start : start + _MOST_OBSERVATIONS]
             yield {"schema_version": 1, "source": source, "observations": some, **described}
+
+
+def _describe(rows: Mapping[str, list[Row]]) -> dict[str, Any]:
+    return {
+        part: [_stated(part_spec(name), row) for row in rows[part]]
+        for part, name in _DESCRIBED.items()
+        if rows[part]
+    }
 
 
 def compose_observations(rows: Mapping[str, list[Row]]) -> Iterator[dict[str, Any]]:

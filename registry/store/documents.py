@@ -32,6 +32,11 @@ def read_documents(part: Part) -> Iterator[Document]:
         yield read_document(submission_id, text, part.file("submissions"))
 
 
+def read_ids(part: Part) -> set[str]:
+    """Return the ids of the documents that a part holds in full. Raises StoreError."""
+    return {key for key, text in _texts(part) if text is not None and document_id(text) == key}
+
+
 def find_safe(parts: Iterable[Part], wanted: Collection[str]) -> set[str]:
     """Return which of some submissions a part holds in full, read back from its file."""
     safe: set[str] = set()

@@ -6,6 +6,7 @@ only after it was read back in full from a part that the newest manifest names.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
@@ -41,7 +42,7 @@ from registry.store.manifest import (
     manifest_name,
     write_manifest,
 )
-from registry.store.parts import Part, check_files, remove_parts, write_part
+from registry.store.parts import Part, check_files, remove_leftover_parts, remove_part, write_part
 from registry.store.renamed import write_renamed
 from registry.store.state import State, read_state
 
@@ -162,10 +163,10 @@ class Folding:
             map_ids(self.folder, self.before.parts, self.parts)
         manifest = commit(self.folder, self.before.manifest, self.parts, anew=self.must_rewrite)
         self.remove_merged()
+        problems = self.quarantine()  # first: a part may hold what a damaged entry's name says
         self.remove_folded(entries)
         if self.must_rewrite:
             remove_history(self.folder)
-        problems = self.quarantine()
         return FoldResult(
             manifest.version,
             manifest.content_hash if manifest.version else "",
@@ -218,7 +219,8 @@ class Folding:
 
     def _read(self, entries: Sequence[str]) -> Journal:
         names = [f"{entry}.json" for entry in entries]
-        journal = validate_entries(read_entries(self.folder, names), self.catalogue)
+        known = KnownIds([part.ids for part in self.parts])
+        journal = validate_entries(read_entries(self.folder, names), self.catalogue, known)
         self.catalogue = with_described(self.catalogue, journal.entries)
         return journal
 
@@ -228,7 +230,7 @@ class Folding:
         With ``is_earlier`` another contract may have let them in.
         """
         self.is_earlier = is_earlier
-        for every in _chunks(documents):
+        for every in chunks(documents):
             self._note_erased(every)
             chunk = list(without_observations(every, self.erased, self.given_up))
             known = KnownIds([part.ids for part in self.parts])
@@ -276,8 +278,11 @@ class Folding:
 
     def remove_merged(self) -> None:
         """Remove the parts that were made here and merged since: no manifest named them."""
-        if self.folder.remote is None:  # else they are only in the copy, which drops them
-            remove_parts(self.folder, self.made - self.there - {part.name for part in self.parts})
+        if self.folder.remote is not None:  # they are only in the copy, which drops them
+            return
+        for name in self.made - self.there - {part.name for part in self.parts}:
+            with suppress(StoreError):  # what is left is nobody's: `prune` takes it
+                remove_part(self.folder, name)
 
     def quarantine(self) -> tuple[str, ...]:
         """Move the journal's entries that are not valid out of it; return a message for each."""
@@ -322,7 +327,8 @@ def _key(submission_id: str) -> bytes:
     return bytes.fromhex(submission_id[:32])
 
 
-def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    """Yield documents some at a time, so that memory does not grow with their number."""
     chunk: list[Document] = []
     size = 0
     for document in documents:
@@ -401,7 +407,7 @@ def remove_folded(
 
 
 def remove_history(folder: Folder) -> None:
-    """Remove all versions but the newest, and the parts that only they name."""
+    """Remove all versions but the newest, and the parts that only they name, half removed too."""
     from registry.store.prune import removal, remove_unnamed  # noqa: PLC0415 - loads pyarrow
 
     with removal(folder):
@@ -409,3 +415,4 @@ def remove_history(folder: Folder) -> None:
         remove_unnamed(folder, list_versions(folder)[-1:])
         for version in list_versions(folder)[:-1]:
             folder.storage.delete(manifest_name(version))
+    remove_leftover_parts(folder)  # an erasure that was killed may have left what it erased

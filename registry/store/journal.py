@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from registry.catalogue import Catalogue
     from registry.store.derive_tables import Document
     from registry.store.folder import Folder
+    from registry.store.ids import KnownIds
 
 _FILE = re.compile(r"([0-9a-f]{64})\.json")
 
@@ -107,10 +109,13 @@ def read_entries(folder: Folder, names: Iterable[str] | None = None) -> RawJourn
     return RawJournal(texts, tuple(bad))
 
 
-def validate_entries(raw: RawJournal, catalogue: Catalogue) -> Journal:
+def validate_entries(
+    raw: RawJournal, catalogue: Catalogue, known: KnownIds | None = None
+) -> Journal:
     """Return the entries, each validated as when it was added, and those that are not valid.
 
     ``catalogue`` holds the models and GPUs that are known otherwise; entries may describe more.
+    One that a part in ``known`` holds is answered from there: it is not bad, whatever is valid.
     """
     if not raw.texts:
         return Journal((), raw.bad)
@@ -128,6 +133,8 @@ def validate_entries(raw: RawJournal, catalogue: Catalogue) -> Journal:
         try:
             entries.append(validate_document(submission_id, text, document, catalogue))
         except SubmissionError as error:
+            if known and known.contains("submissions", bytes.fromhex(submission_id[:32])):
+                continue
             bad.append(BadEntry(f"{submission_id}.json", _reason(error), _is_newer(document)))
     return Journal(tuple(entries), tuple(sorted(bad, key=lambda entry: entry.name)))
 
@@ -179,7 +186,8 @@ def quarantine(folder: Folder, bad: Iterable[BadEntry]) -> Iterator[str]:
     for entry in bad:
         if entry.is_newer:
             yield str(entry)
-        else:
+            continue
+        with suppress(FileNotFoundError):  # another process has moved it
             place = folder.storage.move_aside(f"journal/{entry.name}", QUARANTINE)
             yield f"journal/{entry.name}: {entry.reason}; moved to {place}"
 

@@ -12,6 +12,7 @@ import json
 import math
 import re
 import shutil
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from registry.store.manifest import REPAIR
 from registry.submission.identity import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     import pyarrow as pa
@@ -129,10 +130,7 @@ def read_part(folder: Folder, name: str) -> Part:
     """Return a part; raise StoreError where it is missing, incomplete or changed."""
     place = f"tables/parts/{name}/{DESCRIPTION}"
     path = folder.storage.path(place)
-    if path.parent.is_symlink():
-        raise StoreError(
-            f"{path.parent}: found a link; expected a folder of the registry; {REPAIR}"
-        )
+    require_own(path.parent)
     try:
         description = folder.storage.get(place)
     except FileNotFoundError:
@@ -149,6 +147,12 @@ def read_part(folder: Folder, name: str) -> Part:
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{path}: found no JSON ({error}); expected a part's; {REPAIR}") from None
     return parse_part(name, path.parent, document)
+
+
+def require_own(path: Path) -> None:
+    """Raise StoreError where a part is a link: what that leads to may be others'."""
+    if path.is_symlink():
+        raise StoreError(f"{path}: found a link; expected a folder of the registry; {REPAIR}")
 
 
 def parse_part(name: str, path: Path, document: Mapping[str, Any]) -> Part:
@@ -200,12 +204,38 @@ def write_part(
     return read_part(folder, name)
 
 
-def remove_parts(folder: Folder, names: Iterable[str]) -> None:
-    """Remove parts, and what an earlier removal left: under another name it is no part."""
-    for name in names:
-        (folder.parts / name).rename(folder.parts / temporary_name())
+def remove_part(folder: Folder, name: str) -> None:
+    """Remove a part; under another name first, where it is none. Raises StoreError."""
+    path, leftover = folder.parts / name, folder.parts / temporary_name()
+    with _explained_removal(path):
+        path.rename(leftover)
+    _remove(leftover)
+
+
+def remove_leftover_parts(folder: Folder) -> None:
+    """Remove what removals that were interrupted left. Raises StoreError where that fails."""
     for leftover in folder.parts.glob(f"{TEMPORARY_PREFIX}*"):
-        shutil.rmtree(leftover)
+        _remove(leftover)
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder with all that is in it; of a link itself, not what it leads to."""
+    with _explained_removal(path):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+@contextmanager
+def _explained_removal(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"{path}: cannot be removed: {error.strerror or error}; no answer needs it; remove it "
+            "otherwise, as its owner can, then repeat the command"
+        ) from error
 
 
 def _describe_file(data: bytes, rows: int | None) -> PartFile:

@@ -23,7 +23,7 @@ from registry.store.manifest import (
     read_manifest,
     write_manifest,
 )
-from registry.store.parts import DESCRIPTION, Part, read_part, remove_parts
+from registry.store.parts import DESCRIPTION, Part, read_part, remove_leftover_parts, remove_part
 from registry.store.recover import recover_part
 from registry.store.state import State, read_state
 
@@ -68,6 +68,7 @@ def _prune(folder: Folder, keep: int) -> list[int]:
             folder.storage.delete(manifest_name(version))
         sync_folder(folder.tables)
         remove_unnamed(folder, list_versions(folder))
+    remove_leftover_parts(folder)
     return removed
 
 
@@ -110,7 +111,8 @@ def remove_unnamed(folder: Folder, versions: Sequence[int]) -> None:
     named = {name for manifest in manifests for name in manifest.parts}
     kept = [read_part(folder, name) for name in sorted(named)]
     unnamed = [name for name in folder.storage.list("tables/parts") if name not in named]
-    remove_parts(folder, [name for name in unnamed if _is_safe(folder, name, kept)])
+    for name in [name for name in unnamed if _is_safe(folder, name, kept)]:
+        remove_part(folder, name)
     if all(not State(manifest).is_legacy for manifest in manifests):
         _remove_legacy(folder, kept)
     remove_leftovers(folder.tables, before=math.inf)

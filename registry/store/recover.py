@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 
 from registry.contract import TABLES, load_table
 from registry.errors import StoreError
-from registry.store.compose import compose_documents, compose_retractions
+from registry.store.compose import compose_described, compose_documents, compose_retractions
 from registry.store.derive_tables import Document, derive_tables, read_document
 from registry.store.files import for_engine, require_regular
 from registry.submission.identity import document_id
@@ -28,6 +29,9 @@ _SHARED = ("sources", "configurations", "environments")
 
 #: Tables whose rows tell that an observation is reported.
 _REPORTED = ("observations", "citations")
+
+#: Tables whose rows are an observation's own.
+_OWN = ("observations", "measurements", "samples")
 
 
 def recover_part(path: Path, others: Sequence[Path], notes: list[str]) -> Iterator[Document]:
@@ -65,23 +69,64 @@ def _parse(text: str) -> Any:
 
 def _compose(path: Path, others: Sequence[Path], notes: list[str]) -> Iterator[Document]:
     tables = {name: _read_rows(path, name, notes) for name in TABLES if name != "submissions"}
+    given = derive_tables(_read_whole(dict.fromkeys((path, *others))))
+    new = _find_new(tables, given)
     for name in _SHARED:
-        tables[name] += [row for other in others for row in _read_rows(other, name, [])]
+        tables[name] += [*given[name], *(row for o in others for row in _read_rows(o, name, []))]
+    lacking = {row["observation_id"] for name in _REPORTED for row in new[name]}
+    own = {row["observation_id"] for row in tables["observations"]}
+    notes += [
+        f"{path}: observation {identity} is in no part; its citation is left out"
+        for identity in sorted(_take_over(tables, lacking - own, given, others))
+    ]
+    tables["observations"] = _select_composable(path, tables, lacking, notes)
+    yield from compose_documents(tables)
+    yield from _compose_described(path, tables, new, notes)
+    yield from compose_retractions(new["retractions"])
+
+
+def _take_over(tables: Rows, wanted: set[str], given: Rows, others: Sequence[Path]) -> set[str]:
+    """Add observations from the documents or the first of the others that has each.
+
+    Return those that nobody has.
+    """
+    read = ({name: _read_rows(other, name, []) for name in _OWN} for other in others)
+    for rows in chain([given], read) if wanted else ():
+        found = wanted & {row["observation_id"] for row in rows["observations"]}
+        for name in _OWN if found else ():  # measurements may be there without their observation
+            rest = [row for row in tables[name] if row["observation_id"] not in found]
+            tables[name] = rest + [row for row in rows[name] if row["observation_id"] in found]
+        wanted = wanted - found
+    return wanted
+
+
+def _select_composable(path: Path, tables: Rows, lacking: set[str], notes: list[str]) -> list[Row]:
+    """Return the observations that are lacking and have a configuration."""
     there = {row["configuration_id"] for row in tables["configurations"]}
     for row in tables["observations"]:
         if row["configuration_id"] not in there:
             lost = f"its configuration {row['configuration_id']} is in no part"
             notes.append(f"{path}: observation {row['observation_id']}: {lost}; it is left out")
-    whole = _read_whole(dict.fromkeys((path, *others)))
-    new = _find_new(tables, whole)
-    lacking = {row["observation_id"] for name in _REPORTED for row in new[name]}
-    tables["observations"] = [
+    return [
         row
         for row in tables["observations"]
         if row["configuration_id"] in there and row["observation_id"] in lacking
     ]
-    yield from compose_documents(tables)
-    yield from compose_retractions(new["retractions"])
+
+
+def _compose_described(path: Path, tables: Rows, new: Rows, notes: list[str]) -> Iterator[Document]:
+    """Yield documents of the sources, models and GPUs that come with no observation."""
+    reported = {row["source_id"] for row in tables["observations"]}
+    sources = [row for row in new["sources"] if row["source_id"] not in reported]
+    described = [row[f"{name}_id"] for name in ("model", "gpu") for row in new[f"{name}s"]]
+    if reported:  # what is composed of these describes them
+        new = {**new, "models": [], "gpus": []}
+    elif described and not sources:
+        sources = tables["sources"][:1]
+        place = f"put under {sources[0]['source_id']}" if sources else "left out"
+        names = ", ".join(sorted(described))
+        notes.append(f"{path}: the source that describes {names} is not known; {place}")
+    yield from compose_described(new, sources)
 
 
 def _read_whole(paths: Iterable[Path]) -> Iterator[Document]:
@@ -94,11 +139,10 @@ def _read_whole(paths: Iterable[Path]) -> Iterator[Document]:
                 yield document
 
 
-def _find_new(tables: Rows, documents: Iterable[Document]) -> Rows:
-    """Return the observations, citations and retractions that documents do not give."""
-    given = derive_tables(documents)
+def _find_new(tables: Rows, given: Rows) -> Rows:
+    """Return the rows that stand for themselves and that documents do not give."""
     new = {}
-    for name in (*_REPORTED, "retractions"):
+    for name in (*_REPORTED, "sources", "models", "gpus", "retractions"):
         key = itemgetter(*load_table(name).key)
         known = set(map(key, given[name]))
         new[name] = [row for row in tables[name] if key(row) not in known]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -12,7 +13,8 @@ from registry.contract.arrow import rows_table
 from registry.contract.fingerprint import is_current
 from registry.errors import RegistryError, StoreError, SubmissionError
 from registry.store.derive_tables import derive_tables, read_document, with_described
-from registry.store.fold import Folding, map_ids, remove_history
+from registry.store.documents import read_ids
+from registry.store.fold import Folding, chunks, map_ids, remove_history
 from registry.store.folder import QUARANTINE
 from registry.store.ids import KnownIds
 from registry.store.journal import list_entries
@@ -29,7 +31,12 @@ from registry.store.parts import DESCRIPTION, check_files, read_part
 from registry.store.recover import recover_part
 from registry.store.renamed import write_renamed
 from registry.store.results import compute_tables
-from registry.store.state import State, find_damaged_manifests, list_headless_parts
+from registry.store.state import (
+    DOCUMENTS,
+    State,
+    find_damaged_manifests,
+    list_headless_parts,
+)
 from registry.store.valid_documents import select_valid, validate_document
 from registry.submission.identity import canonical_json
 from registry.submission.spec import keep_known
@@ -89,10 +96,11 @@ class _Repair:
     def run(self) -> RepairResult:
         last = max(list_versions(self.folder), default=0)
         self._set_manifests_aside()
+        self._set_links_aside()
         whole = list(filter(None, map(self._read_whole, self._list_parts())))
         of_other_contracts = [part for part in whole if not is_current(part.contract)]
         folding = Folding(self.location, State(Manifest()))
-        self._take(folding, KnownIds([part.ids for part in whole if part.admits_earlier]))
+        self._take(folding, self._read_admitted())
         entries = list_entries(self.folder)
         folding.take_journal(entries)
         if folding.must_rewrite:
@@ -108,10 +116,10 @@ class _Repair:
         self._set_manifests_aside()
         if self.folder.remote:  # before anything is fetched anew
             self.folder.remote.move_aside()
+        moved = folding.quarantine()
         folding.remove_folded(entries)
         if folding.given_up:
             remove_history(self.folder)
-        moved = folding.quarantine()
         return RepairResult(
             version,
             sum(part.rows("submissions") for part in folding.parts),
@@ -119,7 +127,20 @@ class _Repair:
             (*self.notes, *moved),
         )
 
-    def _take(self, folding: Folding, admitted: KnownIds) -> None:
+    def _read_admitted(self) -> set[str]:
+        """Return the documents that another contract let in, by a part that holds them unchanged.
+
+        Its other files may be damaged: what they hold follows from the documents.
+        """
+        found: set[str] = set()
+        for name in self._list_parts():
+            part = self._read_whole(name, only=DOCUMENTS)
+            if part is not None and part.admits_earlier:
+                with suppress(StoreError):  # it is named where the documents are read
+                    found |= read_ids(part)
+        return found
+
+    def _take(self, folding: Folding, admitted: set[str]) -> None:
         """Take the documents that are valid today, then those that were when they were recorded."""
         documents: Iterable[Document] = self._documents(folding)
         failed: dict[str, Document] = {}
@@ -128,11 +149,11 @@ class _Repair:
             failed[document.submission_id] = document
 
         folding.take(select_valid(documents, folding.catalogue, self._validate, keep))
+        let_in = (failed[identity] for identity in failed if identity in admitted)
         earlier = {
-            identity: document
-            for identity, document in failed.items()
-            if admitted.contains("submissions", bytes.fromhex(identity[:32]))
-            and _gives_rows(document, folding.catalogue)
+            document.submission_id: document
+            for some in chunks(filter(_has_rows, let_in))
+            for document in _select_computed(some, folding.catalogue)
         }
         folding.take(earlier.values(), is_earlier=True)
         rest = [document for identity, document in failed.items() if identity not in earlier]
@@ -163,6 +184,13 @@ class _Repair:
             for name, reason in damaged:
                 place = self.folder.storage.move_aside(name, QUARANTINE)
                 self.notes.append(f"{reason.split('; ')[0]}; moved to {place}")
+
+    def _set_links_aside(self) -> None:
+        """Move parts that are links to quarantine/, unread: what they lead to may be others'."""
+        for name in self._list_parts():
+            if (path := self.folder.parts / name).is_symlink():
+                moved = self.folder.storage.move_aside(f"tables/parts/{name}", QUARANTINE)
+                self.notes.append(f"{path}: found a link, which is not read; moved to {moved}")
 
     def _find_broken(self, whole: Collection[str]) -> list[Manifest]:
         """Return the manifests that name a part which is not whole."""
@@ -201,12 +229,14 @@ class _Repair:
             KnownIds([part.ids]).keys("submissions")
         )
 
-    def _read_whole(self, name: str) -> Part | None:
-        """Return a part that is as it was written."""
+    def _read_whole(self, name: str, only: str | None = None) -> Part | None:
+        """Return a part that is as it was written; with ``only`` that file alone counts."""
         try:
             part = read_part(self.folder, name)
         except StoreError:
             return None
+        if only is not None:
+            part = replace(part, files={key: part.files[key] for key in part.files if key == only})
         return None if any(check_files(part)) else part
 
     def _refuse(self, document: Document, error: SubmissionError) -> None:
@@ -252,14 +282,28 @@ class _Repair:
             yield from without_curated(folding.curated, documents)
 
 
-def _gives_rows(document: Document, catalogue: Catalogue) -> bool:
-    """Return whether rows follow from a document as a fold derives and computes them."""
+def _has_rows(document: Document) -> bool:
+    """Return whether rows follow from a document, beside that of itself, as a fold derives them."""
     try:
         read_document(document.submission_id, document.text, QUARANTINE)
         rows = derive_tables([document])
         for name in rows:
             rows_table(name, rows[name])
-        compute_tables(rows, rows, with_described(catalogue, [document]))
-    except (RegistryError, pa.ArrowException, duckdb.Error, *_MALFORMED):
+    except (RegistryError, pa.ArrowException, *_MALFORMED):
         return False
     return any(rows[name] for name in rows if name != "submissions")
+
+
+def _select_computed(documents: list[Document], catalogue: Catalogue) -> list[Document]:
+    """Return the documents that a fold can compute with.
+
+    They are tried together, as each computation takes a while; where that fails, half by half.
+    """
+    rows = derive_tables(documents)
+    try:
+        compute_tables(rows, rows, with_described(catalogue, documents))
+    except (RegistryError, pa.ArrowException, duckdb.Error, *_MALFORMED):
+        half = len(documents) // 2
+        parts = (documents[:half], documents[half:]) if half else ()
+        return [one for part in parts for one in _select_computed(part, catalogue)]
+    return documents

@@ -21,7 +21,7 @@ from registry.store.manifest import (
     manifest_name,
     read_manifest,
 )
-from registry.store.parts import DESCRIPTION, Part, read_part
+from registry.store.parts import DESCRIPTION, Part, read_part, require_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 #: The file of a part that holds its documents.
-_DOCUMENTS = "submissions.parquet"
+DOCUMENTS = "submissions.parquet"
 
 
 @dataclass(frozen=True)
@@ -62,26 +62,29 @@ def read_state(folder: Folder, version: int | None = None) -> State:
     Raises StoreError where the manifest or a part is missing or damaged, or where parts show that
     the newest manifest is lost: an answer would leave rows out.
     """
+    if version is not None:
+        return _read_version(folder, version)
     while True:
-        manifest = read_manifest(folder, version)
-        parts = tuple(read_part(folder, name) for name in manifest.parts)
-        state = State(manifest, parts)
-        if version is not None:
-            return state
         there = _list_all(folder)
         try:
+            state = _read_version(folder, None)
             lost = _find_missed(folder, state)
-        except StoreError:
+        except (StoreError, FileNotFoundError):
             if _list_all(folder) == there:
                 raise
             continue  # what was looked at is removed meanwhile
         if lost is None:
             return state
-        if list_versions(folder)[-1:] == [manifest.version] or not list_versions(folder):
+        if list_versions(folder)[-1:] in ([], [state.manifest.version]):
             raise StoreError(
                 f"{lost}: no manifest names this part, and its documents are nowhere else; "
                 f"expected a manifest that does; {REPAIR}"
             )
+
+
+def _read_version(folder: Folder, version: int | None) -> State:
+    manifest = read_manifest(folder, version)
+    return State(manifest, tuple(read_part(folder, name) for name in manifest.parts))
 
 
 def _list_all(folder: Folder) -> tuple[list[int], list[str]]:
@@ -205,7 +208,8 @@ def _find_lost(
         if not is_leftover and (folder.parts / name).exists():
             yield str(folder.parts / name)
     for name in headless:
-        if not _is_leftover(folder, name, state, pending):
+        is_leftover = _is_leftover(folder, name, state, pending)
+        if not is_leftover and (folder.parts / name).exists():
             yield str(folder.parts / name)
 
 
@@ -235,6 +239,7 @@ def _is_leftover(folder: Folder, name: str, state: State, pending: set[bytes]) -
     """Return whether all that a part without a description holds is elsewhere."""
     from registry.store.recover import recover_part  # noqa: PLC0415 - loads pyarrow
 
+    require_own(folder.parts / name)
     notes: list[str] = []
     for document in recover_part(folder.parts / name, (), notes):
         is_there = _key(document) in pending or state.known.contains("submissions", _key(document))
@@ -259,7 +264,7 @@ def _select_headless(folder: Folder, names: Iterable[str]) -> list[str]:
     return [
         path.name
         for path in paths
-        if (path / _DOCUMENTS).exists() and not (path / DESCRIPTION).exists()
+        if (path / DOCUMENTS).exists() and not (path / DESCRIPTION).exists()
     ]
 
 

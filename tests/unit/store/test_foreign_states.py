@@ -23,6 +23,7 @@ from registry.store.parts import write_part
 from registry.store.prune import prune
 from registry.store.renamed import RENAMED, read_folder
 from registry.store.repair import repair
+from registry.store.state import read_state
 from registry.submission.identity import document_id
 from registry.submission.prepare import prepare_submission
 from tests.unit.store.registries import (
@@ -340,3 +341,48 @@ def test_a_corrected_reading_keeps_its_old_id_findable(tmp_path: Path) -> None:
     (tmp_path / RENAMED).write_text(f"old_id,new_id\n{'a' * 32},{'b' * 32}\n")
     (problem,) = check_registry(location).problems
     assert "old id aaaaaaaaaaaa leads to bbbbbbbbbbbb, which no observation has" in str(problem)
+
+
+@pytest.mark.parametrize("is_described", [True, False])
+def test_a_part_that_is_a_link_is_set_aside_and_never_read(
+    tmp_path: Path, folded: Registry, *, is_described: bool
+) -> None:
+    other = make_registry(tmp_path / "other")
+    add_numbers(other, 7)
+    other.fold()
+    (part,) = read_state(other.location.own).parts
+    if not is_described:
+        (part.path / "part.json").unlink()
+    there = {path.name: path.read_bytes() for path in part.path.iterdir()}
+    link = folded.location.own.parts / part.name
+    link.symlink_to(part.path)
+    with pytest.raises(StoreError) as caught:
+        read_state(folded.location.own)
+    assert str(caught.value) == (
+        f"{link}: found a link; expected a folder of the registry; run `registry repair`, which "
+        "rebuilds it from the parts and documents that are there"
+    )
+    assert repair(folded.location).notes == (
+        f"{link}: found a link, which is not read; moved to quarantine/{part.name}",
+    )
+    assert count_runs(folded.location) == runs(0, 1, 2)
+    assert check_registry(folded.location).problems == ()
+    assert (folded.path / "quarantine" / part.name).readlink() == part.path
+    assert {path.name: path.read_bytes() for path in part.path.iterdir()} == there
+
+
+def test_a_part_of_the_registry_that_became_a_link_is_not_written_through(
+    tmp_path: Path, db: Registry
+) -> None:
+    (identity,) = add_numbers(db, 1)
+    text = (db.path / "journal" / f"{identity}.json").read_bytes()
+    db.fold()
+    (part,) = read_state(db.location.own).parts
+    elsewhere = part.path.rename(tmp_path / "elsewhere")
+    part.path.symlink_to(elsewhere)
+    db.location.own.storage.put(f"journal/{identity}.json", text)
+    (elsewhere / "results.parquet").unlink()
+    repair(db.location)
+    assert not (elsewhere / "results.parquet").exists()
+    assert count_runs(db.location) == runs(1)
+    assert check_registry(db.location).problems == ()

@@ -12,7 +12,13 @@ import pytest
 from registry.errors import SubmissionError
 from registry.store.check import check_registry
 from registry.store.fold import fold
-from registry.store.journal import entry_name, list_entries, read_entries
+from registry.store.journal import (
+    BadEntry,
+    entry_name,
+    list_entries,
+    quarantine,
+    read_entries,
+)
 from registry.store.repair import repair
 from registry.store.snapshot import read_snapshot
 from tests.unit.store.registries import (
@@ -179,6 +185,28 @@ def test_a_fold_names_what_it_moved_to_quarantine(db: Registry) -> None:
     name = a_list(db.location.own)
     (problem,) = fold(db.location).problems
     assert problem.startswith(f"journal/{name}: the document: found [1]; ")
+
+
+@pytest.mark.parametrize("mend", [fold, repair])
+def test_a_damaged_entry_whose_document_is_folded_is_kept_in_quarantine(
+    db: Registry, mend: Callable[..., object]
+) -> None:
+    folder = db.location.own
+    (identity,) = add_numbers(db, 1)
+    db.fold()
+    folder.storage.put(entry_name(identity), b"damaged")
+    mend(db.location)
+    assert list_entries(folder) == []
+    assert folder.storage.get(f"quarantine/{identity}.json") == b"damaged"
+    assert count_runs(db.location) == runs(1)
+
+
+def test_an_entry_that_another_process_moved_is_passed_over(db: Registry) -> None:
+    folder = db.location.own
+    name = a_list(folder)
+    gone = BadEntry(f"{'0' * 64}.json", "odd")
+    (message,) = quarantine(folder, [gone, BadEntry(name, "a list")])
+    assert message == f"journal/{name}: a list; moved to quarantine/{name}"
 
 
 def test_nothing_is_overwritten_in_quarantine(db: Registry) -> None:

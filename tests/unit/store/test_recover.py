@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from registry.errors import StoreError
+from registry.store.derive_tables import derive_tables
 from registry.store.documents import find_safe, read_documents
 from registry.store.parts import Part
 from registry.store.recover import recover_part
@@ -132,3 +133,88 @@ def test_only_a_document_that_is_read_back_whole_is_safe(parts: tuple[Part, ...]
     assert find_safe([Part("x", parts[0].path, "", "")], set(ids)) == set()
     damage_first_document(parts[0], "document", "{}")
     assert find_safe(parts, set(ids)) == set(ids[1:])
+
+
+def lose_documents(part: Part) -> Part:
+    (part.path / "submissions.parquet").unlink()
+    return part
+
+
+@pytest.fixture
+def cited(db: Registry) -> tuple[Part, ...]:
+    """Return a part with an observation, and one with a further citation of it alone."""
+    for locator in ("row 0", "another row"):
+        add_numbers(db, 0, locator=locator)
+        db.fold()
+    return read_state(db.location.own).parts
+
+
+@pytest.mark.parametrize("n_lost", [1, 2])
+def test_a_further_citation_is_composed_with_the_observation_of_another_part(
+    cited: tuple[Part, ...], n_lost: int
+) -> None:
+    whole = derive_tables(read_documents(cited[0]))
+    for part in cited[-n_lost:]:
+        lose_documents(part)
+    (document,) = recover_part(cited[1].path, [part.path for part in cited], [])
+    rows = derive_tables([document])
+    for name in ("observations", "measurements", "samples", "configurations", "environments"):
+        assert sorted(rows[name], key=str) == sorted(whole[name], key=str), name
+    assert [row["locator"] for row in rows["citations"]] == ["another row"]
+
+
+def test_a_citation_of_an_observation_that_is_in_no_part_is_named(cited: tuple[Part, ...]) -> None:
+    (row,) = read_table(cited[0], "observations").to_pylist()
+    found, notes = recover(lose_documents(cited[1]))
+    assert found == []
+    assert notes[1:] == [
+        f"PART: {COMPOSED}",
+        f"PART: observation {row['observation_id']} is in no part; its citation is left out",
+    ]
+
+
+def describe_alone(db: Registry, source_id: str) -> Part:
+    """Return a part that holds a model and a GPU and no observation."""
+    gpu = {"gpu_id": "gpu-b", "memory_bytes": 2**30}
+    source = {"source_id": source_id, "kind": "run"}
+    db.add({"source": source, "models": [{"model_id": "alone", "n_params": 7}], "gpus": [gpu]})
+    db.fold()
+    return lose_documents(read_state(db.location.own).parts[-1])
+
+
+def test_models_and_gpus_alone_are_composed_with_their_source(db: Registry) -> None:
+    part = describe_alone(db, "src-b")
+    notes: list[str] = []
+    (document,) = recover_part(part.path, [part.path], notes)
+    assert document.plain == {
+        "schema_version": 1,
+        "source": {"source_id": "src-b", "kind": "run"},
+        "models": [{"model_id": "alone", "n_params": 7}],
+        "gpus": [{"gpu_id": "gpu-b", "memory_bytes": 2**30}],
+    }
+    assert len(notes) == 2
+
+
+def test_models_whose_source_is_in_another_part_are_put_under_one_that_is_known(
+    db: Registry,
+) -> None:
+    add_numbers(db, 0)
+    db.fold()
+    (other,) = read_state(db.location.own).parts
+    part = describe_alone(db, "src-a")
+    notes: list[str] = []
+    (document,) = recover_part(part.path, [other.path, part.path], notes)
+    assert document.plain["source"] == {"source_id": "src-a", "kind": "run"}
+    assert [model["model_id"] for model in document.plain["models"]] == ["alone"]
+    lost = f"{part.path}: the source that describes alone, gpu-b is not known"
+    assert notes[2:] == [f"{lost}; put under src-a"]
+    assert list(recover_part(part.path, [part.path], notes)) == []
+    assert notes[-1] == f"{lost}; left out"
+
+
+def test_a_source_that_comes_with_nothing_is_composed_too(db: Registry) -> None:
+    part = describe_alone(db, "src-b")
+    for name in ("models", "gpus"):
+        (part.path / f"{name}.parquet").unlink()
+    (document,) = recover_part(part.path, [part.path], [])
+    assert document.plain == {"schema_version": 1, "source": {"source_id": "src-b", "kind": "run"}}

@@ -477,3 +477,24 @@ def test_a_retraction_whose_document_is_lost_stays(folded: Registry, *, erase: b
     assert after["retractions"] == before["retractions"]
     assert after["results"] == before["results"]
     assert check_registry(folded.location).problems == ()
+
+
+@pytest.mark.parametrize("kind", ["citation", "model"])
+def test_a_citation_or_a_model_that_came_alone_stays_where_its_document_is_lost(
+    folded: Registry, kind: str
+) -> None:
+    if kind == "citation":
+        add_numbers(folded, 0, locator="another row")
+    else:
+        source = build_document()["source"]
+        folded.add({"source": source, "models": [{"model_id": "alone", "n_params": 7}]})
+    folded.fold()
+    before = read_content(folded.location)
+    path = read_state(folded.location.own).parts[-1].file("submissions")
+    assert path
+    path.unlink()
+    repair(folded.location)
+    after = read_content(folded.location)
+    same = set(before) - {"submissions"}
+    assert {name: after[name] for name in same} == {name: before[name] for name in same}
+    assert check_registry(folded.location).problems == ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -84,6 +84,57 @@ def test_a_part_that_a_fold_removes_while_it_is_looked_at_is_none(
         assert read_state(folder).manifest.version == 2
     else:
         assert refusal(folder).startswith(f"{folder.parts / lost}/part.json: found no such file")
+
+
+def test_an_erasure_while_the_parts_are_read_refuses_no_reader(
+    folder: Folder, folded: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = next(read_state(folder).known.keys("observations")).hex()
+    names: list[str] = []
+
+    def read_late(folder: Folder, name: str) -> Part:
+        names.append(name)
+        if len(names) == 1:
+            folded.retract(first, reason="private", erase=True)
+        return read_part(folder, name)
+
+    monkeypatch.setattr(state, "read_part", read_late)
+    assert read_state(folder).rows("observations") == 2
+
+
+@pytest.mark.usefixtures("folded")
+def test_a_manifest_that_is_removed_before_it_is_read_is_passed_over(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = read_manifest(folder)
+    is_read: list[bool] = []
+
+    def read_late(folder: Folder, version: int | None = None) -> Manifest:
+        if version is None and not is_read:
+            is_read.append(True)
+            write_manifest(folder, Manifest(4, newest.parts, newest.content_hash))
+            raise FileNotFoundError(manifest_name(3))
+        return read_manifest(folder, version)
+
+    monkeypatch.setattr(state, "read_manifest", read_late)
+    assert read_state(folder).manifest.version == 4
+
+
+@pytest.mark.usefixtures("folded")
+def test_a_part_without_a_description_that_is_removed_while_it_is_looked_at_is_none(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half = folder.parts / ("0" * 24)
+    shutil.copytree(folder.parts / read_manifest(folder).parts[0], half)
+    (half / "part.json").unlink()
+    is_leftover = state._is_leftover
+
+    def look_late(folder: Folder, name: str, *others: Any) -> bool:
+        shutil.rmtree(half)
+        return is_leftover(folder, name, *others)
+
+    monkeypatch.setattr(state, "_is_leftover", look_late)
+    assert read_state(folder).manifest.version == 3
 
 
 def test_a_killed_fold_of_a_known_retraction_hides_nothing(folder: Folder, db: Registry) -> None:
