@@ -95,7 +95,7 @@ def _read_curated(folder: Folder, files: tuple[FileStamp, ...]) -> Curated:
 
 def _can_have_grown(built: dict[str, Any], changed: set[str]) -> bool:
     """Return whether the tables say which documents they have of each source that changed."""
-    return changed <= built["documents"].keys()
+    return not changed - built["documents"].keys()
 
 
 def _holds_all(curated: Curated, built: dict[str, Any], changed: set[str]) -> bool:

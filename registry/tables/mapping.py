@@ -281,8 +281,9 @@ class SourceMapping(Spec):
     @classmethod
     def _read_year(cls, source: object) -> object:
         """Take the year that a source was published in as text, as which YAML does not read it."""
-        year = source.get("published_on") if isinstance(source, dict) else None
-        return source | {"published_on": str(year)} if type(year) is int else source
+        if isinstance(source, dict) and type(year := source.get("published_on")) is int:
+            return {**source, "published_on": str(year)}
+        return source
 
     @field_validator("models", "gpus")
     @classmethod
