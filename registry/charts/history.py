@@ -15,6 +15,7 @@ from registry.charts.layers import (
     points,
     shape,
     tooltip,
+    with_memory,
     with_methods,
     with_words,
 )
@@ -64,7 +65,7 @@ def transformed(chart: Any, look: Look) -> Any:
     """Return the chart with what its rows need."""
     scaled = f" / {GIB}" if look.y == "peak_memory_bytes_per_gpu" else ""
     return (
-        with_methods(with_words(chart), look)
+        with_methods(with_memory(with_words(chart)), look)
         .transform_calculate(
             is_oom="datum.outcome === 'oom' || datum.outcome === 'error'",
             figure=f"datum.outcome === 'ok' && isValid(datum.{look.y}) ? "

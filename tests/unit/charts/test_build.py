@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from registry.charts import COLUMNS, KINDS, MOST_PANELS, build_chart
+from registry.charts import CHOICES, COLUMNS, KINDS, MOST_PANELS, build_chart
 from registry.errors import ChartError, MissingExtraError
 from tests.unit.charts.drawn import OOM, RUN, collect_marks, read_words
+from tests.unit.charts.fields import find_unknown
 
 if TYPE_CHECKING:
     from registry.charts.layers import Row
@@ -81,6 +82,23 @@ def test_a_page_gives_its_rows_to_the_specification_without_any(kind: str) -> No
     layers = [each.get("spec", each)["layer"] for each in (specification, given)]
     assert [layer["mark"] for layer in layers[0]] == [layer["mark"] for layer in layers[1]]
     assert specification["transform"] == given["transform"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "x", "y"),
+    [
+        (kind, x, y)
+        for kind in KINDS
+        for x in CHOICES.get(kind, {}).get("x", (None,))
+        for y in CHOICES.get(kind, {}).get("y", (None,))
+    ],
+)
+def test_every_field_of_a_chart_is_a_column_or_computed(
+    kind: str, x: str | None, y: str | None
+) -> None:
+    specification = build_chart(kind, x=x, y=y, methods=["LoRA"]).to_dict()
+    assert find_unknown(specification, COLUMNS[kind]) == set()
+    assert find_unknown(specification, ()), "the test sees fields"
 
 
 def test_a_heading_counts_observations_not_their_medians() -> None:
@@ -240,6 +258,14 @@ def test_scaling_stands_beside_what_is_ideal() -> None:
     lines = [read_words(mark) for mark in collect_marks(chart, "line")]
     ideal = [float(words["ideal"]) for words in lines if "ideal" in words]
     assert ideal == [10, 20, 40]
+
+
+def test_types_of_computation_scale_apart() -> None:
+    rows = [{**row, "compute_dtype": name} for row in SCALING for name in ("fp8", "fp4")]
+    lines = [read_words(mark) for mark in collect_marks(build_chart("scaling", rows), "line")]
+    settings = [words["setting"] for words in lines]
+    assert {settings.count(setting) for setting in settings} == {6}  # three cards, twice
+    assert len(set(settings)) == 2
 
 
 def test_releases_stand_in_their_order_and_failures_at_the_foot() -> None:
