@@ -101,6 +101,16 @@ def test_every_field_of_a_chart_is_a_column_or_computed(
     assert find_unknown(specification, ()), "the test sees fields"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_picture_does_not_depend_on_the_order_of_rows(kind: str) -> None:
+    rows = [{**row, "method_label": f"method {n}"} for row in ROWS[kind] for n in range(12)]
+    orders = rows, rows[::-1], rows[7:] + rows[:7]
+    specifications = [build_chart(kind, order).to_dict() for order in orders]
+    for specification in specifications:
+        del specification["data"]
+    assert specifications[1:] == specifications[:1] * 2
+
+
 def test_a_heading_counts_observations_not_their_medians() -> None:
     rows = [{**row, "n_observations": 20} for row in SCALING]
     heading = build_chart("scaling", rows).to_dict()["title"]["subtitle"]
