@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from registry.charts import CHOICES, COLUMNS, KINDS, MOST_PANELS, build_chart
+from registry.charts.history import LINE
 from registry.errors import ChartError, MissingExtraError
-from tests.unit.charts.drawn import OOM, RUN, collect_marks, read_words
+from tests.unit.charts.drawn import OOM, RUN, collect_labels, collect_marks, read_words
 from tests.unit.charts.fields import find_unknown
 
 if TYPE_CHECKING:
@@ -284,6 +286,21 @@ def test_releases_stand_in_their_order_and_failures_at_the_foot() -> None:
     assert sorted(places, key=lambda name: places[name]) == ["peft 0.9", "peft 0.10", "peft 0.11"]
     failed = max(rings(marks), key=lambda mark: float(mark["y"]))
     assert read_words(failed)["release"] == "peft 0.11"
+
+
+@pytest.mark.parametrize(("n_releases", "n_named"), [(3, 3), (8, 8), (20, 10)])
+def test_names_of_releases_do_not_overlap(n_releases: int, n_named: int) -> None:
+    rows = [
+        {**RUN, "series": "c", "release": f"peft 0.{n}, transformers 4.{n}, torch 2.{n}",
+         "release_order": n}
+        for n in range(n_releases)
+    ]  # fmt: skip
+    labels = collect_labels(build_chart("history", rows, width=400))
+    named = [label for label in labels if isinstance(label["text"], list)]
+    places = sorted(label["x"] for label in named)
+    assert {label["angle"] for label in named} == {270}  # upright
+    assert all(after - before >= 3 * LINE for before, after in pairwise(places))
+    assert len(named) == n_named
 
 
 def test_a_comparison_shows_intervals_and_what_fails() -> None:
