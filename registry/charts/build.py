@@ -122,7 +122,7 @@ def _choose_methods(rows: Sequence[Row] | None, most: int) -> list[str]:
     The usual ones keep their place in the list of colours even where some are not there.
     """
     counts = Counter(str(row.get("method_label")) for row in rows or () if row.get("method_label"))
-    frequent = [name for name, _ in counts.most_common() if name not in USUAL_METHODS]
+    frequent = [name for name in _rank(counts) if name not in USUAL_METHODS]
     places = [name if rows is None or name in counts else None for name in USUAL_METHODS]
     n_free = most - len(USUAL_METHODS)
     for name in frequent[n_free:]:  # places of usual ones that are not there
@@ -130,6 +130,11 @@ def _choose_methods(rows: Sequence[Row] | None, most: int) -> list[str]:
             break
         places[places.index(None)] = name
     return [place or "" for place in places] + frequent[:n_free]
+
+
+def _rank(counts: Counter[Any]) -> list[Any]:
+    """Return what was counted, the most frequent first; the order of rows does not matter."""
+    return sorted(counts, key=lambda one: (-counts[one], one))
 
 
 def _choose_usable(kind: str, rows: list[Row], look: Look) -> list[Row]:
@@ -167,7 +172,7 @@ def _count_panels(rows: list[Row] | None) -> int:
         return MOST_PANELS
     pairs = Counter(map(_pair, rows))
     if len(pairs) > MOST_PANELS:
-        (model, gpu), _ = pairs.most_common(1)[0]
+        model, gpu = _rank(pairs)[0]
         n = _count_runs([row for row in rows if _pair(row) == (model, gpu)])
         raise ChartError(
             f"found {len(pairs)} pairs of a model and a card, each with a panel of its own; "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from registry.charts.layers import TITLES, has, with_words
+from registry.charts.layers import TITLES, has, with_memory, with_words
 
 if TYPE_CHECKING:
     from registry.charts.layers import Look, Row
@@ -53,7 +53,7 @@ def transformed(chart: Any, look: Look) -> Any:  # noqa: ARG001 - as for the oth
     """Return the chart with what its rows need: a row a cell."""
     known = "isValid(datum.peak) && isValid(datum.capacity) && datum.memory_kind !== 'host_rss'"
     return (
-        with_words(chart)
+        with_memory(with_words(chart))
         .transform_calculate(
             panel="datum.panel + ', ' + datum.n_gpus + (datum.n_gpus > 1 ? ' cards, ' : ' card, ')"
             " + (datum.method_label || 'method not stated')",

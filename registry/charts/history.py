@@ -15,6 +15,7 @@ from registry.charts.layers import (
     points,
     shape,
     tooltip,
+    with_memory,
     with_methods,
     with_words,
 )
@@ -32,6 +33,8 @@ _TITLES = {
     "samples_per_second": "samples per second, all cards",
     "peak_memory_bytes_per_gpu": "peak memory of the fullest card (GiB)",
 }
+#: Pixels from one line of the name of a release to the next.
+LINE = 10
 #: Sizes that do not follow from the width.
 SIZE: dict[str, Any] = {}
 
@@ -64,7 +67,7 @@ def transformed(chart: Any, look: Look) -> Any:
     """Return the chart with what its rows need."""
     scaled = f" / {GIB}" if look.y == "peak_memory_bytes_per_gpu" else ""
     return (
-        with_methods(with_words(chart), look)
+        with_methods(with_memory(with_words(chart)), look)
         .transform_calculate(
             is_oom="datum.outcome === 'oom' || datum.outcome === 'error'",
             figure=f"datum.outcome === 'ok' && isValid(datum.{look.y}) ? "
@@ -78,7 +81,9 @@ def layers(look: Look) -> list[Any]:
     """Return lines, points and failures."""
     order = alt.EncodingSortField("release_order", op="min")
     lines = "split(datum.label, ', ')"
-    axis = alt.Axis(labelAngle=-30, labelLimit=220, labelExpr=lines, grid=True)
+    # upright, a label is as wide as its lines are high; one without room for them is left out
+    axis = alt.Axis(labelExpr=lines, labelAngle=-90, labelLimit=220, labelFontSize=9,
+                    labelLineHeight=LINE, labelOverlap="greedy", grid=True)  # fmt: skip
     x = alt.X("release:N", title=None, sort=order, axis=axis)
     y = alt.Y("figure:Q", title=_TITLES[look.y], scale=alt.Scale(zero=True))
     joined = (

@@ -46,8 +46,9 @@ COLUMNS = {
     "pareto": _columns(_IDENTITY, SETTINGS, _PEAK, _SPEED),
     "fits": _columns(_IDENTITY, SETTINGS, _PEAK),
     "scaling": (
-        *("source_id", "model_id", "gpu_id", "method_label", "objective", "quant_bits", "offload"),
-        *("seq_len", "micro_batch_size", "grad_accum_steps", "gradient_checkpointing"),
+        *("source_id", "model_id", "gpu_id", "method_label", "objective", "quant_bits"),
+        *("compute_dtype", "offload", "seq_len", "micro_batch_size"),
+        *("grad_accum_steps", "gradient_checkpointing"),
         *("attention", "lora_rank", "sharding", "interconnect", "n_gpus", "n_observations"),
         *("samples_per_second", "base_n_gpus", "base_samples_per_second"),
         *("speedup", "efficiency"),
@@ -55,7 +56,8 @@ COLUMNS = {
     "history": _columns(
         _IDENTITY,
         ("configuration_id", "configuration", "method_label", "series", "release"),
-        ("release_order", "observed_at", "memory_kind", "peak_memory_bytes_per_gpu"),
+        ("release_order", "observed_at", "seq_len", "micro_batch_size", "n_gpus"),
+        _PEAK,
         _SPEED,
     ),
     "compare": ("configuration", "measure", "ratio", "low", "high", "n_a", "n_b", "regression"),

@@ -60,16 +60,22 @@ def has(row: Row, *columns: str) -> bool:
 
 
 def with_words(chart: Any) -> Any:
-    """Return a chart whose rows say panel, memory in GiB and evidence in words."""
+    """Return a chart whose rows say panel, evidence and that memory ran out in words."""
     return chart.transform_calculate(
         panel="(datum.model_id || 'model not stated') + ' on ' + "
         "(datum.gpu_id || 'card not stated')",
         is_oom="datum.outcome === 'oom'",
+        measured="datum.evidence === 'measured' && "
+        "(datum.outcome === 'ok' || datum.outcome === 'oom')",
+    )
+
+
+def with_memory(chart: Any) -> Any:
+    """Return a chart with words whose rows say memory in GiB, and what kind it is."""
+    return chart.transform_calculate(
         capacity=f"isValid(datum.gpu_memory_bytes) ? datum.gpu_memory_bytes / {GIB} : null",
         peak=f"isValid(datum.peak_memory_bytes_per_gpu) ? "
         f"datum.peak_memory_bytes_per_gpu / {GIB} : null",
-        measured="datum.evidence === 'measured' && "
-        "(datum.outcome === 'ok' || datum.outcome === 'oom')",
     ).transform_calculate(
         # the readings of a total, as those of the fullest card
         low="datum.peak * datum.peak_memory_bytes_low / datum.peak_memory_bytes",

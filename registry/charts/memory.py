@@ -16,6 +16,7 @@ from registry.charts.layers import (
     points,
     shape,
     tooltip,
+    with_memory,
     with_methods,
     with_setting,
     with_words,
@@ -62,7 +63,7 @@ def notes(look: Look) -> str:  # noqa: ARG001 - as for the other kinds
 
 def transformed(chart: Any, look: Look) -> Any:
     """Return the chart with what its rows need."""
-    chart = with_setting(with_methods(with_words(chart), look), look.x)
+    chart = with_setting(with_methods(with_memory(with_words(chart)), look), look.x)
     return chart.transform_calculate(
         height="datum.is_oom ? datum.capacity : datum.peak"
     ).transform_filter(f"isValid(datum.{look.x}) && isValid(datum.height)")

@@ -13,6 +13,7 @@ from registry.charts.layers import (
     points,
     shape,
     tooltip,
+    with_memory,
     with_methods,
     with_words,
 )
@@ -57,7 +58,7 @@ def notes(look: Look) -> str:  # noqa: ARG001 - as for the other kinds
 def transformed(chart: Any, look: Look) -> Any:
     """Return the chart with what its rows need: the front is the running best by memory."""
     better, worst = ("min", ">=") if look.y == "seconds_per_step" else ("max", "<=")
-    chart = with_rate(with_methods(with_words(chart), look), look)
+    chart = with_rate(with_methods(with_memory(with_words(chart)), look), look)
     chart = chart.transform_filter("isValid(datum.rate) && isValid(datum.peak)")
     by = ["panel", "kind", "measured"]
     return (

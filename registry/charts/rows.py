@@ -41,7 +41,8 @@ def select_rows(db: Registry, kind: str, filters: Filters, sides: Sequence[str] 
     snapshot = read_snapshot(db.location, db.at)
     dataset = build_dataset(snapshot)
     params = bind_filters(filters, snapshot, partial(read_rows, dataset))
-    sql = put_filters(f"{_relation(kind)} /* filters */ {_ends(kind)}")
+    # the engine reads in parallel: without an order, two calls may draw two pictures
+    sql = put_filters(f"{_relation(kind)} /* filters */ {_ends(kind)} order by all")
     rows = read_rows(dataset, sql, params)
     return order_releases(rows) if kind == "history" else rows
 
@@ -75,7 +76,7 @@ def order_releases(rows: list[Row]) -> list[Row]:
     for row in sorted(rows, key=lambda row: row["observed_at"] or "~"):  # the undated last
         first.setdefault(row["release"], row["observed_at"])
     dated = all(first.values())
-    releases = sorted(first, key=lambda name: (first[name] if dated else "", _natural(name)))
+    releases = sorted(first, key=lambda name: (first[name] if dated else "", _natural(name), name))
     places = {name: place for place, name in enumerate(releases)}
     return [{**row, "release_order": places[row["release"]]} for row in rows]
 

@@ -79,8 +79,8 @@ def layers(look: Look) -> list[Any]:
     told = [
         alt.Tooltip(f"{name}:N")
         for name in (
-            *("source_id", "method_label", "seq_len", "micro_batch_size", "n_gpus"),
-            *("sharding", "interconnect", "n_observations"),
+            *("source_id", "method_label", "compute_dtype", "seq_len", "micro_batch_size"),
+            *("n_gpus", "sharding", "interconnect", "n_observations"),
         )
     ]
     figures = [

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import registry
+from registry.charts.rows import select_rows
 from registry.errors import ChartError
+from registry.query.filters import Filters
 from registry.store.folder import create_registry
 
 if TYPE_CHECKING:
@@ -56,6 +58,24 @@ def test_the_specification_holds_only_what_was_chosen(run: Run) -> None:
     assert sorted(row["observation_id"][:12] for row in rows) == sorted(
         row["id"] for row in json.loads(listed.stdout) if row["seq_len"] and row["peak_gib"]
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "chosen"),
+    [
+        ("memory", {"model": "qwen-7b"}),
+        ("speed", {"model": "qwen-7b"}),
+        ("pareto", {"model": "qwen-7b"}),
+        ("fits", {"model": "qwen-7b"}),
+        ("history", {"model": "llama-3.2-3b"}),
+        ("scaling", {"model": "llama-2-70b"}),
+    ],
+)
+def test_rows_stand_in_the_order_of_their_columns(kind: str, chosen: dict[str, str]) -> None:
+    rows = select_rows(registry.open(RECORDS), kind, Filters(**chosen))
+    keys = [[(value is None, value) for value in row.values()][:8] for row in rows]
+    assert len(rows) > 1
+    assert keys == sorted(keys)
 
 
 def test_a_page_loads_nothing_and_takes_no_name_for_markup(run: Run, tmp_path: Path) -> None:

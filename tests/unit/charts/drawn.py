@@ -31,15 +31,24 @@ OOM: Mark = {
 
 def collect_marks(chart: Any, kind: str) -> list[Mark]:
     """Return the marks of a kind (symbol, line, rule, text, rect) that a chart draws."""
+    return _collect(chart, "mark", kind)
+
+
+def collect_labels(chart: Any) -> list[Mark]:
+    """Return the labels that are seen on the axes of a chart."""
+    return [label for label in _collect(chart, "axis-label", "text") if label.get("opacity", 1)]
+
+
+def _collect(chart: Any, role: str, kind: str) -> list[Mark]:
     scene = vl_convert.vegalite_to_scenegraph(chart.to_dict())["scenegraph"]
-    return [item for group in _groups(scene, kind) for item in group["items"]]
+    return [item for group in _groups(scene, role, kind) for item in group["items"]]
 
 
-def _groups(node: Any, kind: str) -> Iterator[Mark]:
-    if node.get("role") == "mark" and node.get("marktype") == kind:
+def _groups(node: Any, role: str, kind: str) -> Iterator[Mark]:
+    if node.get("role") == role and node.get("marktype") == kind:
         yield node
     for item in node.get("items", ()):
-        yield from _groups(item, kind)
+        yield from _groups(item, role, kind)
 
 
 def read_words(mark: Mark) -> dict[str, str]:

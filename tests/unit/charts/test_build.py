@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from registry.charts import COLUMNS, KINDS, MOST_PANELS, build_chart
+from registry.charts import CHOICES, COLUMNS, KINDS, MOST_PANELS, build_chart
+from registry.charts.history import LINE
 from registry.errors import ChartError, MissingExtraError
-from tests.unit.charts.drawn import OOM, RUN, collect_marks, read_words
+from tests.unit.charts.drawn import OOM, RUN, collect_labels, collect_marks, read_words
+from tests.unit.charts.fields import find_unknown
 
 if TYPE_CHECKING:
     from registry.charts.layers import Row
@@ -81,6 +84,33 @@ def test_a_page_gives_its_rows_to_the_specification_without_any(kind: str) -> No
     layers = [each.get("spec", each)["layer"] for each in (specification, given)]
     assert [layer["mark"] for layer in layers[0]] == [layer["mark"] for layer in layers[1]]
     assert specification["transform"] == given["transform"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "x", "y"),
+    [
+        (kind, x, y)
+        for kind in KINDS
+        for x in CHOICES.get(kind, {}).get("x", (None,))
+        for y in CHOICES.get(kind, {}).get("y", (None,))
+    ],
+)
+def test_every_field_of_a_chart_is_a_column_or_computed(
+    kind: str, x: str | None, y: str | None
+) -> None:
+    specification = build_chart(kind, x=x, y=y, methods=["LoRA"]).to_dict()
+    assert find_unknown(specification, COLUMNS[kind]) == set()
+    assert find_unknown(specification, ()), "the test sees fields"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_picture_does_not_depend_on_the_order_of_rows(kind: str) -> None:
+    rows = [{**row, "method_label": f"method {n}"} for row in ROWS[kind] for n in range(12)]
+    orders = rows, rows[::-1], rows[7:] + rows[:7]
+    specifications = [build_chart(kind, order).to_dict() for order in orders]
+    for specification in specifications:
+        del specification["data"]
+    assert specifications[1:] == specifications[:1] * 2
 
 
 def test_a_heading_counts_observations_not_their_medians() -> None:
@@ -242,12 +272,35 @@ def test_scaling_stands_beside_what_is_ideal() -> None:
     assert ideal == [10, 20, 40]
 
 
+def test_types_of_computation_scale_apart() -> None:
+    rows = [{**row, "compute_dtype": name} for row in SCALING for name in ("fp8", "fp4")]
+    lines = [read_words(mark) for mark in collect_marks(build_chart("scaling", rows), "line")]
+    settings = [words["setting"] for words in lines]
+    assert {settings.count(setting) for setting in settings} == {6}  # three cards, twice
+    assert len(set(settings)) == 2
+
+
 def test_releases_stand_in_their_order_and_failures_at_the_foot() -> None:
     marks = points("history", HISTORY)
     places = {read_words(mark)["release"]: mark["x"] for mark in rings(marks)}
     assert sorted(places, key=lambda name: places[name]) == ["peft 0.9", "peft 0.10", "peft 0.11"]
     failed = max(rings(marks), key=lambda mark: float(mark["y"]))
     assert read_words(failed)["release"] == "peft 0.11"
+
+
+@pytest.mark.parametrize(("n_releases", "n_named"), [(3, 3), (8, 8), (20, 10)])
+def test_names_of_releases_do_not_overlap(n_releases: int, n_named: int) -> None:
+    rows = [
+        {**RUN, "series": "c", "release": f"peft 0.{n}, transformers 4.{n}, torch 2.{n}",
+         "release_order": n}
+        for n in range(n_releases)
+    ]  # fmt: skip
+    labels = collect_labels(build_chart("history", rows, width=400))
+    named = [label for label in labels if isinstance(label["text"], list)]
+    places = sorted(label["x"] for label in named)
+    assert {label["angle"] for label in named} == {270}  # upright
+    assert all(after - before >= 3 * LINE for before, after in pairwise(places))
+    assert len(named) == n_named
 
 
 def test_a_comparison_shows_intervals_and_what_fails() -> None:

@@ -39,6 +39,7 @@ from registry.site.tables import collect_shards, format_parquet, read_rows, read
 from registry.site.vendored import SCRIPTS, hash_text, read_script
 from registry.store.folder import create_registry, find_registry
 from registry.store.snapshot import load_catalogue
+from tests.unit.charts.fields import find_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -193,6 +194,14 @@ def test_every_picture_of_the_command_is_there_without_rows() -> None:
             for specification in known.values():
                 assert specification["data"] == {"name": "rows"}
                 assert specification["spec"]["layer"]
+
+
+def test_every_field_of_a_picture_is_a_column_of_the_page(db: Registry) -> None:
+    pytest.importorskip("altair", reason="needs the extra [plot]")
+    columns = read_rows(db).column_names
+    for kind, known in build_pictures(["LoRA"])["specifications"]["light"].items():
+        for axes, specification in known.items():
+            assert find_unknown(specification, columns) == set(), (kind, axes)
 
 
 @pytest.fixture
