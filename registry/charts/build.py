@@ -71,6 +71,8 @@ def build(kind: str, rows: Sequence[Row] | None, options: ChartOptions) -> Any:
         header = alt.Header(labelLimit=layout.size["width"])
         panel = alt.Facet("panel:N", title=None, header=header)
         chart = alt.layer(*layers).facet(facet=panel, data=data, columns=layout.columns)
+        if usable and n_panels % layout.columns:  # a shared axis would hang under an empty place
+            chart = chart.resolve_axis(x="independent")
     else:
         chart = alt.layer(*layers, data=data)
     # Altair copies a chart for each transform that it is given: an empty one costs next to nothing

@@ -289,6 +289,14 @@ def test_legends_name_only_what_is_drawn(kind: str, rows: list[Row], expected: s
     assert {label["text"] for label in named} == expected
 
 
+@pytest.mark.parametrize(("n_cards", "n_axes"), [(1, 1), (2, 2), (3, 3), (4, 2)])
+def test_no_axis_hangs_under_an_empty_place(n_cards: int, n_axes: int) -> None:
+    rows = [{**RUN, "gpu_id": f"card-{n}"} for n in range(n_cards)]
+    chart = build_chart("memory", rows)  # two panels beside each other
+    titles = [title["text"] for title in collect_labels(chart, "axis-title")]
+    assert titles.count("sequence length (tokens)") == n_axes
+
+
 def test_a_rate_is_that_of_one_card() -> None:
     two = {**RUN, "n_gpus": 2, "tokens_per_second": 3000.0}
     (dot,) = rings(points("speed", [two]))
