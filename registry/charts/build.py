@@ -11,7 +11,7 @@ import altair as alt
 
 from registry.charts import compare, fits, history, memory, pareto, residuals, scaling, speed
 from registry.charts.kinds import CHOICES, COLUMNS, MOST_PANELS
-from registry.charts.layers import Look
+from registry.charts.layers import Look, list_shapes, list_ticks
 from registry.charts.style import USUAL_METHODS, configure, find_theme
 from registry.errors import ChartError, did_you_mean
 from registry.text import format_count
@@ -59,8 +59,9 @@ class ChartOptions:
 def build(kind: str, rows: Sequence[Row] | None, options: ChartOptions) -> Any:
     """Return the Altair chart of a kind; see `registry.charts.build_chart`."""
     drawn = _DRAWN[kind]
-    look = _look(kind, rows, options)
+    look = _look(kind, options)
     usable = None if rows is None else _choose_usable(kind, list(rows), look)
+    look = _fit_look(look, usable, options)
     n_panels = _count_panels(usable) if drawn.PANELS else 1
     layout = _lay_out(options.width, n_panels, has_legend=drawn.HAS_LEGEND)
     size = layout.size | drawn.SIZE
@@ -70,6 +71,8 @@ def build(kind: str, rows: Sequence[Row] | None, options: ChartOptions) -> Any:
         header = alt.Header(labelLimit=layout.size["width"])
         panel = alt.Facet("panel:N", title=None, header=header)
         chart = alt.layer(*layers).facet(facet=panel, data=data, columns=layout.columns)
+        if usable and n_panels % layout.columns:  # a shared axis would hang under an empty place
+            chart = chart.resolve_axis(x="independent")
     else:
         chart = alt.layer(*layers, data=data)
     # Altair copies a chart for each transform that it is given: an empty one costs next to nothing
@@ -99,7 +102,7 @@ def _lay_out(width: int, n_panels: int, *, has_legend: bool) -> _Layout:
     return _Layout(columns, {"width": panel, "height": min(_TALLEST, max(180, panel * 3 // 5))})
 
 
-def _look(kind: str, rows: Sequence[Row] | None, options: ChartOptions) -> Look:
+def _look(kind: str, options: ChartOptions) -> Look:
     chosen = {"x": options.x, "y": options.y}
     for axis, column in chosen.items():
         known = CHOICES.get(kind, {}).get(axis, ())
@@ -109,11 +112,23 @@ def _look(kind: str, rows: Sequence[Row] | None, options: ChartOptions) -> Look:
                 + (f"one of {', '.join(known)}" if known else "none: it is fixed")
             )
         chosen[axis] = column or (known[0] if known else None)
-    theme = find_theme(options.theme)
-    methods = options.methods or _choose_methods(rows, len(theme.methods))
-    methods = tuple(methods[: len(theme.methods)])
-    others = rows is None or any(row.get("method_label") not in methods for row in rows)
-    return Look(theme, methods, chosen["x"] or "", chosen["y"] or "", has_others=others)
+    return Look(find_theme(options.theme), (), chosen["x"] or "", chosen["y"] or "")
+
+
+def _fit_look(look: Look, rows: Sequence[Row] | None, options: ChartOptions) -> Look:
+    """Return a look with what depends on the rows that are drawn: colours, shapes and ticks."""
+    most = len(look.theme.methods)
+    methods = tuple((options.methods or _choose_methods(rows, most))[:most])
+    if rows is None:
+        return replace(look, methods=methods)
+    over = look.x or "n_gpus"
+    return replace(
+        look,
+        methods=methods,
+        has_others=any(row.get("method_label") not in methods for row in rows),
+        shapes=list_shapes(rows),
+        ticks=list_ticks(row[over] for row in rows if row.get(over) is not None),
+    )
 
 
 def _choose_methods(rows: Sequence[Row] | None, most: int) -> list[str]:

@@ -11,7 +11,7 @@ from registry.charts.kinds import SETTINGS
 from registry.charts.style import OTHER_METHODS, SHAPES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from registry.charts.style import Theme
 
@@ -19,6 +19,8 @@ Row = dict[str, Any]
 
 GIB = 2**30
 
+#: Most values of an axis that each get a tick.
+_MOST_TICKS = 10
 #: Titles of axes: what a column is, with the unit that people read.
 TITLES = {
     "seq_len": "sequence length (tokens)",
@@ -52,6 +54,10 @@ class Look:
     y: str
     #: Whether some methods may have no colour of their own.
     has_others: bool = True
+    #: Lengths, batches or numbers of cards that get a tick; none: the renderer's choice.
+    ticks: tuple[int, ...] = ()
+    #: Shapes that occur, by their names in the legend; None: all may.
+    shapes: frozenset[str] | None = None
 
 
 def has(row: Row, *columns: str) -> bool:
@@ -122,8 +128,23 @@ def color(look: Look) -> Any:
 
 def shape(look: Look, kinds: Sequence[str] = tuple(SHAPES)) -> Any:
     """Return the encoding of the kind of memory, or that it ran out, as a shape."""
-    scale = alt.Scale(domain=list(kinds), range=[SHAPES[kind] for kind in kinds])
-    return alt.Shape("kind:N", title="kind of memory", scale=scale, legend=outlines(look))
+    return shapes("kind:N", "kind of memory", {kind: SHAPES[kind] for kind in kinds}, look)
+
+
+def shapes(field: str, title: str, known: dict[str, str], look: Look) -> Any:
+    """Return the encoding of words as shapes, of which the legend has those that occur."""
+    found = [name for name in known if look.shapes is None or name in look.shapes]
+    scale = alt.Scale(domain=found, range=[known[name] for name in found])
+    return alt.Shape(field, title=title, scale=scale, legend=outlines(look) if found else None)
+
+
+def list_shapes(rows: Sequence[Row]) -> frozenset[str]:
+    """Return the shapes of rows as `with_memory` and the number of cards name them."""
+    ran = [row for row in rows if row.get("outcome") != "oom"]
+    sized = [row for row in ran if row.get("peak_memory_bytes_per_gpu") is not None]
+    kinds = {row.get("memory_kind") or "unknown" for row in sized}
+    cards = {"several" if (row.get("n_gpus") or 1) > 1 else "one" for row in ran}
+    return frozenset(kinds | cards | ({"out of memory"} if len(ran) < len(rows) else set()))
 
 
 def outlines(look: Look) -> Any:
@@ -152,12 +173,27 @@ def filled(x: Any, y: Any, look: Look, **encodings: Any) -> Any:
 
 def over(look: Look) -> Any:
     """Return the encoding of the x axis: lengths, batches and cards by doubling."""
+    # with five ticks or more, the renderer splits a range of one doubling evenly: 70, 80, 90, …
+    ticks = {"values": list(look.ticks)} if look.ticks else {"tickCount": 4}
     return alt.X(
         f"{look.x}:Q",
         title=TITLES[look.x],
         scale=alt.Scale(type="log", base=2, nice=False, padding=16),
-        axis=alt.Axis(format="d", tickCount=6, labelOverlap="greedy", grid=True),
+        axis=alt.Axis(format="d", labelOverlap="greedy", grid=True, **ticks),
     )
+
+
+def list_ticks(values: Iterable[int]) -> tuple[int, ...]:
+    """Return the values that get a tick: all, or of many the powers of two between them.
+
+    >>> list_ticks([64, 128, 128]), list_ticks(range(100, 500))
+    ((64, 128), (128, 256))
+    """
+    found = sorted(set(values))
+    if len(found) <= _MOST_TICKS:
+        return tuple(found)
+    powers = (2**n for n in range(found[-1].bit_length()))
+    return tuple(power for power in powers if power >= found[0])
 
 
 def tooltip(*more: str) -> list[Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from registry.charts.layers import color, has, with_methods
+from registry.charts.layers import color, has, over, with_methods
 
 if TYPE_CHECKING:
     from registry.charts.layers import Look, Row
@@ -61,7 +62,7 @@ def transformed(chart: Any, look: Look) -> Any:
 def layers(look: Look) -> list[Any]:
     """Return what is ideal, lines and points."""
     doubling = {"type": "log", "base": 2, "nice": False, "padding": 14}
-    x = alt.X("n_gpus:Q", title="cards", scale=alt.Scale(**doubling), axis=alt.Axis(format="d"))
+    x = over(replace(look, x="n_gpus"))
     y = alt.Y(
         "samples_per_second:Q", title="samples per second, all cards",
         scale=alt.Scale(**doubling), axis=alt.Axis(format="~s", tickCount=6),

@@ -12,9 +12,9 @@ from registry.charts.layers import (
     color,
     filled,
     has,
-    outlines,
     over,
     points,
+    shapes,
     tooltip,
     with_methods,
     with_setting,
@@ -76,9 +76,8 @@ def with_rate(chart: Any, look: Look) -> Any:
 
 def cards_shape(look: Look) -> Any:
     """Return the encoding of one card, several, or that memory ran out, as a shape."""
-    names = ["one", "several", "out of memory"]
-    scale = alt.Scale(domain=names, range=["circle", "square", CROSS])
-    return alt.Shape("cards:N", title="cards", scale=scale, legend=outlines(look))
+    known = {"one": "circle", "several": "square", "out of memory": CROSS}
+    return shapes("cards:N", "cards", known, look)
 
 
 def layers(look: Look) -> list[Any]:

@@ -34,9 +34,9 @@ def collect_marks(chart: Any, kind: str) -> list[Mark]:
     return _collect(chart, "mark", kind)
 
 
-def collect_labels(chart: Any) -> list[Mark]:
-    """Return the labels that are seen on the axes of a chart."""
-    return [label for label in _collect(chart, "axis-label", "text") if label.get("opacity", 1)]
+def collect_labels(chart: Any, role: str = "axis-label") -> list[Mark]:
+    """Return the labels that are seen on the axes of a chart, or in its legends."""
+    return [label for label in _collect(chart, role, "text") if label.get("opacity", 1)]
 
 
 def _collect(chart: Any, role: str, kind: str) -> list[Mark]:

@@ -235,6 +235,68 @@ def test_the_front_is_what_nothing_measured_of_the_same_kind_beats_in_both() -> 
     assert sorted(text["text"] for text in texts) == ["allocated", "fast", "middle", "small"]
 
 
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        ([64, 128], ["64", "128"]),
+        ([1000], ["1000"]),
+        ([500, 1500, 4000], ["500", "1500", "4000"]),
+        ([*range(300, 2600, 100)], ["512", "1024", "2048"]),
+    ],
+)
+@pytest.mark.parametrize("kind", ["memory", "speed"])
+def test_ticks_stand_at_the_lengths_that_occur_or_at_powers_of_two(
+    kind: str, lengths: list[int], expected: list[str]
+) -> None:
+    rows = [{**RUN, "seq_len": length} for length in lengths]
+    labels = collect_labels(build_chart(kind, rows))
+    assert [label["text"] for label in labels if label["baseline"] == "top"] == expected
+
+
+def test_ticks_of_a_page_do_not_split_one_doubling() -> None:
+    import altair as alt  # noqa: PLC0415 - of an extra
+
+    chart = build_chart("memory")
+    chart.data = alt.InlineData(values=[RUN, {**RUN, "seq_len": 1024}], name="rows")
+    labels = collect_labels(chart)
+    assert [label["text"] for label in labels if label["baseline"] == "top"] == ["512", "1024"]
+
+
+@pytest.mark.parametrize("n_cards", [(8, 16), (3, 6, 12)])
+def test_ticks_of_scaling_stand_at_the_numbers_of_cards(n_cards: tuple[int, ...]) -> None:
+    rows = [{**SCALING[0], "n_gpus": n, "base_n_gpus": n_cards[0]} for n in n_cards]
+    labels = collect_labels(build_chart("scaling", rows))
+    found = [label["text"] for label in labels if label["baseline"] == "top"]
+    assert found == [str(n) for n in n_cards]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "expected"),
+    [
+        ("memory", [RUN], {"LoRA", "device"}),
+        ("memory", [RUN, OOM], {"LoRA", "device", "out of memory"}),
+        ("memory", [{**RUN, "memory_kind": None, "method_label": "x"}], {"x", "unknown"}),
+        ("pareto", [RUN, {**OOM, "method_label": "full"}], {"LoRA", "device"}),
+        ("speed", [RUN, {**RUN, "tokens_per_second": None, "method_label": "full"}],
+         {"LoRA", "one"}),
+        ("speed", [{**RUN, "n_gpus": 2}, OOM], {"LoRA", "several", "out of memory"}),
+        ("history", HISTORY[2:], {"LoRA"}),
+    ],
+)  # fmt: skip
+def test_legends_name_only_what_is_drawn(kind: str, rows: list[Row], expected: set[str]) -> None:
+    y = "peak_memory_bytes_per_gpu" if kind == "history" else None
+    named = collect_labels(build_chart(kind, rows, y=y), "legend-label")
+    assert {label["text"] for label in named} == expected
+
+
+@pytest.mark.parametrize(("n_cards", "n_axes"), [(1, 1), (2, 2), (3, 3), (4, 2)])
+def test_no_axis_hangs_under_an_empty_place(n_cards: int, n_axes: int) -> None:
+    rows = [{**RUN, "gpu_id": f"card-{n}"} for n in range(n_cards)]
+    chart = build_chart("memory", rows)  # two panels beside each other
+    titles = [title["text"] for title in collect_labels(chart, "axis-title")]
+    assert titles.count("sequence length (tokens)") == n_axes
+
+
 def test_a_rate_is_that_of_one_card() -> None:
     two = {**RUN, "n_gpus": 2, "tokens_per_second": 3000.0}
     (dot,) = rings(points("speed", [two]))
