@@ -130,6 +130,13 @@ def by_name(function: Callable[..., object]) -> str:
     return function.__name__
 
 
+def lose_documents(registry: Registry, place: int) -> None:
+    """Remove the documents of one part."""
+    path = read_state(registry.location.own).parts[place].file("submissions")
+    assert path
+    path.unlink()
+
+
 @pytest.mark.parametrize("damage", REFUSED, ids=by_name)
 def test_a_damaged_state_is_refused_by_all_and_repair_brings_everything_back(
     folded: Registry, damage: Damage
@@ -455,9 +462,7 @@ def test_a_citation_of_a_damaged_part_stays_where_another_part_reports_the_obser
     add_numbers(folded, 0, locator="another row")
     folded.fold()
     before = read_content(folded.location)
-    path = read_state(folded.location.own).parts[0].file("submissions")
-    assert path
-    path.unlink()
+    lose_documents(folded, 0)
     repair(folded.location)
     assert read_content(folded.location)["citations"] == before["citations"]
     assert check_registry(folded.location).problems == ()
@@ -469,9 +474,7 @@ def test_a_retraction_whose_document_is_lost_stays(folded: Registry, *, erase: b
     folded.retract(json.loads(first)["observation_id"], reason="oops", erase=erase)
     folded.fold()
     before = read_content(folded.location)
-    path = read_state(folded.location.own).parts[-1].file("submissions")
-    assert path
-    path.unlink()
+    lose_documents(folded, -1)
     repair(folded.location)
     after = read_content(folded.location)
     assert after["retractions"] == before["retractions"]
@@ -490,9 +493,7 @@ def test_a_citation_or_a_model_that_came_alone_stays_where_its_document_is_lost(
         folded.add({"source": source, "models": [{"model_id": "alone", "n_params": 7}]})
     folded.fold()
     before = read_content(folded.location)
-    path = read_state(folded.location.own).parts[-1].file("submissions")
-    assert path
-    path.unlink()
+    lose_documents(folded, -1)
     repair(folded.location)
     after = read_content(folded.location)
     same = set(before) - {"submissions"}
