@@ -36,10 +36,11 @@ class Catalogue:
 
     def extended(self, models: Iterable[Row], gpus: Iterable[Row]) -> Catalogue:
         """Return a catalogue that has these rows too; a row whose id it has stays as it is."""
-        return Catalogue(
-            models={**{row["model_id"]: row for row in models}, **self.models},
-            gpus={**{row["gpu_id"]: row for row in gpus}, **self.gpus},
-        )
+        more_models = {row["model_id"]: row for row in models}
+        more_gpus = {row["gpu_id"]: row for row in gpus}
+        if more_models.keys() <= self.models.keys() and more_gpus.keys() <= self.gpus.keys():
+            return self  # with what it has looked up
+        return Catalogue({**more_models, **self.models}, {**more_gpus, **self.gpus})
 
     def contradiction(self, part: str, row: Row) -> str | None:
         """Return how a row contradicts the catalogue's row of the same id, or None.

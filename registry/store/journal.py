@@ -193,10 +193,11 @@ def quarantine(folder: Folder, bad: Iterable[BadEntry]) -> Iterator[str]:
 
 
 def remove_leftovers(folder: Path, *, before: float) -> None:
-    """Remove temporary files that killed processes left before a time by the folder's own clock."""
+    """Remove temporary files that killed processes left before a time by the folder's own clock.
+
+    One that cannot be removed, such as another user's, stays: nothing reads it.
+    """
     for path in folder.glob(f"{TEMPORARY_PREFIX}*"):
-        try:
+        with suppress(OSError):
             if path.is_file() and path.stat().st_mtime <= before:
                 path.unlink()
-        except FileNotFoundError:
-            continue

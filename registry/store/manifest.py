@@ -78,7 +78,9 @@ def manifest_name(version: int) -> str:
 def parse_manifest_name(name: str) -> int | None:
     """Return the version of a file in ``tables/``, None where it is no manifest."""
     match = _FILE.fullmatch(name)
-    return int(match[1]) if match else None
+    if match is None or manifest_name(int(match[1])) != f"tables/{name}":
+        return None
+    return int(match[1])
 
 
 def list_versions(folder: Folder) -> list[int]:
@@ -97,15 +99,17 @@ def read_manifest(folder: Folder, version: int | None = None) -> Manifest:
     Raises StoreError where the version is not there, the file is damaged, or a newer release of
     peft-registry wrote it.
     """
-    versions = list_versions(folder)
     if version is None:
-        if not versions:
-            return Manifest()
-        version = versions[-1]
-    if version not in versions:
+        versions = list_versions(folder)
+        return _read(folder, versions[-1]) if versions else Manifest()
+    try:
+        return _read(folder, version)
+    except FileNotFoundError:
+        versions = list_versions(folder)
         known = f"{versions[0]} to {versions[-1]}" if versions else "none"
-        raise StoreError(f"{folder.tables}: version {version} not found; expected one of {known}")
-    return _read(folder, version)
+        raise StoreError(
+            f"{folder.tables}: version {version} not found; expected one of {known}"
+        ) from None
 
 
 def _read(folder: Folder, version: int) -> Manifest:

@@ -67,8 +67,8 @@ def read_state(folder: Folder, version: int | None = None) -> State:
     while True:
         there = _list_all(folder)
         try:
-            state = _read_version(folder, None)
-            lost = _find_missed(folder, state)
+            state = _read_version(folder, there.versions[-1] if there.versions else None)
+            lost = _find_missed(folder, state, there)
         except (StoreError, FileNotFoundError):
             if _list_all(folder) == there:
                 raise
@@ -87,16 +87,26 @@ def _read_version(folder: Folder, version: int | None) -> State:
     return State(manifest, tuple(read_part(folder, name) for name in manifest.parts))
 
 
-def _list_all(folder: Folder) -> tuple[list[int], list[str]]:
-    return list_versions(folder), folder.storage.list("tables/parts")
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """What lies in ``tables/`` at one moment: versions, oldest first, and names of parts."""
+
+    versions: list[int]
+    parts: list[str]
 
 
-def _find_missed(folder: Folder, state: State) -> str | None:
+def _list_all(folder: Folder) -> _Listing:
+    return _Listing(list_versions(folder), folder.storage.list("tables/parts"))
+
+
+def _find_missed(folder: Folder, state: State, there: _Listing) -> str | None:
     """Return a part that no manifest names and whose documents are nowhere else, or None.
 
     Raises StoreError where the newest manifest leaves documents of another out.
     """
-    beside = _list_beside(folder, state)
+    if not there.versions and has_legacy_parts(folder):
+        return str(folder.tables)
+    beside = set(there.parts) - set(state.manifest.parts)
     before = _read_before(folder, state.manifest) if beside else []
     lost = next(iter(_find_lost(folder, state, beside, before)), None)
     if lost is None:
@@ -105,11 +115,6 @@ def _find_missed(folder: Folder, state: State) -> str | None:
         if beside and not _is_one_history(history):
             _require_nothing_left_out(folder, state, missing_ok=_starts_afresh(history))
     return lost
-
-
-def _list_beside(folder: Folder, state: State) -> set[str]:
-    """Return the parts that are there and not in the state."""
-    return set(folder.storage.list("tables/parts")) - set(state.manifest.parts)
 
 
 def _read_before(folder: Folder, newest: Manifest) -> list[Manifest]:
@@ -188,8 +193,6 @@ def _find_lost(
     folder: Folder, state: State, beside: set[str], before: list[Manifest]
 ) -> Iterator[str]:
     """Yield parts that no manifest names and whose documents neither the state nor journal hold."""
-    if not list_versions(folder) and has_legacy_parts(folder):
-        yield str(folder.tables)
     unnamed = _select_unnamed(folder, beside, before)
     headless = _select_headless(folder, beside)
     pending: set[bytes] = set()
@@ -302,7 +305,7 @@ def _are_erased(documents: Iterable[Document], known: KnownIds) -> bool:
 
 def list_unnamed_parts(folder: Folder, state: State) -> list[str]:
     """Return the complete parts that no manifest names."""
-    beside = _list_beside(folder, state)
+    beside = set(folder.storage.list("tables/parts")) - set(state.manifest.parts)
     before = _read_before(folder, state.manifest) if beside else []
     return _select_unnamed(folder, beside, before)
 

@@ -48,20 +48,19 @@ class LocalStorage:
         Raises FileNotFoundError where there is none, StoreError where it is not a regular file (a
         link, a pipe, a device) or too large to be read.
         """
-        path = self.root / name
         try:
-            descriptor = os.open(path, _READ)
+            descriptor = os.open(f"{self.root}/{name}", _READ)
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise _not_regular(path, error.strerror or str(error)) from None
+            raise _not_regular(self.path(name), error.strerror or str(error)) from None
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
-            raise _not_regular(path, "not a regular file")
+            raise _not_regular(self.path(name), "not a regular file")
         with os.fdopen(descriptor, "rb") as file:
             if status.st_size > LARGEST_READ:
-                raise _not_regular(path, f"{status.st_size} bytes long")
+                raise _not_regular(self.path(name), f"{status.st_size} bytes long")
             return file.read()
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
@@ -83,7 +82,7 @@ class LocalStorage:
     def list(self, folder: str) -> list[str]:
         """Return the names of what lies in a folder, sorted; temporary files are left out."""
         try:
-            with os.scandir(self.root / folder) as entries:
+            with os.scandir(f"{self.root}/{folder}") as entries:
                 names = [entry.name for entry in entries]
         except (FileNotFoundError, NotADirectoryError):
             return []
@@ -129,10 +128,11 @@ class Batch:
     def add(self, name: str, data: bytes) -> None:
         """Write a file under a temporary name, flushed to the disk. Raises StoreError."""
         path = self._storage.root / name
-        temporary = path.with_name(temporary_name())
+        folder = path.parent
+        temporary = folder / temporary_name()
         with explained(path):
             with contextlib.suppress(FileExistsError):
-                path.parent.mkdir(parents=True)
+                folder.mkdir(parents=True)
             self._files.append((temporary, path))
             _write_through(temporary, data)
 

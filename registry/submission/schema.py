@@ -143,6 +143,8 @@ def _is_deeper(value: Any, most: int) -> bool:
     """Return whether objects and lists stand inside each other at more than so many levels."""
     level = [value]
     for _ in range(most):
+        if not level:
+            break
         inner = (each.values() if isinstance(each, dict) else each for each in level)
         level = [v for values in inner for v in values if isinstance(v, dict | list | tuple)]
     return bool(level)

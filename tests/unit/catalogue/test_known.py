@@ -42,6 +42,12 @@ def test_what_is_known_already_stays_as_it_is() -> None:
     assert extended.gpus == CATALOGUE.gpus
 
 
+def test_a_catalogue_that_nothing_is_added_to_stays_the_same_one() -> None:
+    known = CATALOGUE.models["llama-2-7b"]
+    assert CATALOGUE.extended([known], []) is CATALOGUE
+    assert CATALOGUE.extended([], []) is CATALOGUE
+
+
 def test_an_unknown_id_gets_the_nearest_and_the_way_to_add_one() -> None:
     assert CATALOGUE.unknown_gpu("rtx-309") == (
         "unknown gpu 'rtx-309'; did you mean 'rtx-3090'?; expected an id of the catalogue (list "

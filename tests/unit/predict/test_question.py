@@ -240,9 +240,9 @@ def test_a_config_without_its_figures_is_refused() -> None:
         "config.json, hidden_size: found '4096'; expected a whole number above 0"
     )
     with pytest.raises(QuestionError) as caught:
-        architecture_from_config({})
+        architecture_from_config({}, "mine/phi.json")
     assert str(caught.value) == (
-        "config.json: found no hidden_size, num_hidden_layers, intermediate_size, vocab_size, "
+        "mine/phi.json: found no hidden_size, num_hidden_layers, intermediate_size, vocab_size, "
         "num_attention_heads; expected the config.json of a decoder; give its figures with "
         "--params and --layers instead"
     )

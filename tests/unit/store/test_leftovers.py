@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +18,6 @@ from tests.unit.store.registries import add_numbers, count_runs, runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from registry.api import Registry
     from registry.store.folder import Folder, Location
@@ -100,3 +101,22 @@ def test_prune_says_what_it_cannot_remove(stuck: Registry) -> None:
         "it otherwise, as its owner can, then repeat the command"
     )
     assert count_runs(stuck.location) == runs(0, 1, 2)
+
+
+def test_a_temporary_file_that_cannot_be_removed_stops_no_fold(
+    db: Registry, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_numbers(db, 1)
+    left = folder.journal / NAME
+    left.write_text("another user's", encoding="utf-8")
+    os.utime(left, (0, 0))
+    unlink = Path.unlink
+
+    def refuse(path: Path, **options: Any) -> None:
+        if path == left:
+            raise PermissionError(13, "Permission denied", str(path))
+        unlink(path, **options)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    db.fold()
+    assert (left.exists(), len(db.query("from observations").rows())) == (True, 1)

@@ -65,8 +65,18 @@ def test_the_form_of_a_manifest_stays() -> None:
     )
 
 
+#: A number as no release writes it: the file of version 4 has another name.
+RENUMBERED = "manifest-0000004.json"
+
+
 def test_versions_count_by_number_and_other_files_are_none(folder: Folder) -> None:
-    for name in ("manifest-1000000.json", "manifest-000002.json", "manifest-2.json", "x.json"):
+    for name in (
+        "manifest-1000000.json",
+        "manifest-000002.json",
+        "manifest-2.json",
+        "x.json",
+        RENUMBERED,
+    ):
         folder.storage.put(f"tables/{name}", b"{}")
     folder.storage.put("tables/manifest-000003.json.2", b"{}")
     folder.storage.put("tables/old-manifest-000003.json", b"{}")
