@@ -200,15 +200,15 @@ def architecture_from_config(
 
     Parameters are counted exactly: by the family's reader, else on the modules of transformers
     where it is installed. Raises QuestionError for a family that neither knows, and where a figure
-    is missing or is not a whole number above 0.
+    is missing or is not a whole number above 0; it names the model by ``model_id``.
     """
     problems = check_hf_config(config)
     if problems:
-        raise QuestionError(f"config.json, {problems[0]}")
+        raise QuestionError(f"{model_id}, {problems[0]}")
     row = parse_hf_config(config)
     if row.get("model_type") in _ATTENDS_TO_IMAGES:
         raise QuestionError(
-            f"config.json: found model_type {row['model_type']!r}, some of whose layers attend to "
+            f"{model_id}: found model_type {row['model_type']!r}, some of whose layers attend to "
             "the tokens of images: no measured run verifies their memory, so it is not computed; "
             "expected a decoder without such layers; for samples of text alone, give its figures "
             "with --params and --layers"
@@ -216,10 +216,10 @@ def architecture_from_config(
     missing = [SPELLINGS[column][0] for column in _NEEDED_OF_CONFIG if column not in row]
     if missing:
         raise QuestionError(
-            f"config.json: found no {', '.join(missing)}; expected the config.json of a decoder; "
+            f"{model_id}: found no {', '.join(missing)}; expected the config.json of a decoder; "
             "give its figures with --params and --layers instead"
         )
-    counts = {} if "n_params" in row else _count_unknown(config, row)
+    counts = {} if "n_params" in row else _count_unknown(config, row, model_id)
     found = architecture_of({**row, **counts, "model_id": model_id})
     return replace(found, taken=tuple(_list_taken(config, found)))
 
@@ -254,7 +254,9 @@ def _list_taken(config: Mapping[str, Any], found: Architecture) -> Iterator[str]
 _NEEDED_OF_CONFIG = ("hidden_size", "n_layers", "intermediate_size", "vocab_size", "n_heads")
 
 
-def _count_unknown(config: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, int]:
+def _count_unknown(
+    config: Mapping[str, Any], row: Mapping[str, Any], model_id: str
+) -> dict[str, int]:
     """Return the counts of a layout that the readers do not know; QuestionError without modules."""
     counts = count_on_meta(config) if can_build() else {}
     if counts:
@@ -266,7 +268,7 @@ def _count_unknown(config: Mapping[str, Any], row: Mapping[str, Any]) -> dict[st
         "--params and --layers instead"
     )
     raise QuestionError(
-        f"config.json: found model_type {row.get('model_type')!r}, in a layout whose parameters "
+        f"{model_id}: found model_type {row.get('model_type')!r}, in a layout whose parameters "
         f"cannot be counted; expected a known family; {way_out}"
     )
 
