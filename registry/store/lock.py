@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
@@ -46,13 +47,19 @@ def table_lock(folder: Folder, *, wait_seconds: float = 60.0) -> Iterator[float]
 
 
 def _open(path: Path) -> int:
-    descriptor = os.open(path, _OPEN, 0o644)
+    other = StoreError(
+        f"{path}: is not a regular file; expected the registry's lock; remove it and repeat the "
+        "command"
+    )
+    try:
+        descriptor = os.open(path, _OPEN, 0o644)
+    except OSError as error:
+        if error.errno == errno.ELOOP:  # a link, which O_NOFOLLOW does not follow
+            raise other from None
+        raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise StoreError(
-            f"{path}: is not a regular file; expected the registry's lock; remove it and repeat "
-            "the command"
-        )
+        raise other
     return descriptor
 
 
