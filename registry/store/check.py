@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,10 +24,13 @@ from registry.store.state import (
     read_earlier_parts,
     read_state,
 )
+from registry.store.valid_documents import select_valid, validate_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from registry.errors import SubmissionError
+    from registry.store.derive_tables import Document
     from registry.store.folder import Folder, Location
 
 
@@ -127,6 +132,26 @@ def _check_parts(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
             yield Problem(kind, "", f"{text}; {REPAIR}")
 
 
+def _describe_admitted(snapshot: Snapshot) -> Iterator[str]:
+    """Yield a hint on documents that an earlier contract let in and that of today would not."""
+    parts = [part for part in snapshot.state.parts if part.is_earlier]
+    if not parts:
+        return
+    from registry.store.documents import read_documents  # noqa: PLC0415 - loads pyarrow
+
+    refused: list[str] = []
+
+    def refuse(document: Document, error: SubmissionError) -> None:
+        refused.append(f"document {document.submission_id[:12]}: {error.problems[0]}")
+
+    with suppress(StoreError):  # what cannot be read is reported with its file
+        documents = (document for part in parts for document in read_documents(part))
+        deque(select_valid(documents, snapshot.catalogue, validate_stored, refuse), maxlen=0)
+    if refused:
+        others = f"; so do {len(refused) - 1} more" if len(refused) > 1 else ""
+        yield f"{refused[0]}: it stays, as an earlier contract let it in{others}"
+
+
 def _check_leftovers(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
     """Yield files that the newest parts do not name, and a lock that is not a file."""
     lock = folder.tables / LOCK
@@ -223,6 +248,7 @@ def _hints(folder: Folder, snapshot: Snapshot) -> Iterator[str]:
             "some tables were written under another contract or with other models: `results` is "
             "computed on every read; `registry fold --all` rewrites them for good"
         )
+    yield from _describe_admitted(snapshot)
     for name in list_unnamed_parts(folder, snapshot.state):
         yield (
             f"{folder.parts / name}: no version names this part, and all its documents are "

@@ -37,9 +37,7 @@ from registry.store.state import (
     find_damaged_manifests,
     list_headless_parts,
 )
-from registry.store.valid_documents import select_valid, validate_document
-from registry.submission.identity import canonical_json
-from registry.submission.spec import keep_known
+from registry.store.valid_documents import select_valid, validate_stored
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -148,7 +146,7 @@ class _Repair:
         def keep(document: Document, _error: SubmissionError) -> None:
             failed[document.submission_id] = document
 
-        folding.take(select_valid(documents, folding.catalogue, self._validate, keep))
+        folding.take(select_valid(documents, folding.catalogue, validate_stored, keep))
         let_in = (failed[identity] for identity in failed if identity in admitted)
         earlier = {
             document.submission_id: document
@@ -157,7 +155,7 @@ class _Repair:
         }
         folding.take(earlier.values(), is_earlier=True)
         rest = [document for identity, document in failed.items() if identity not in earlier]
-        folding.take(select_valid(rest, folding.catalogue, self._validate, self._refuse))
+        folding.take(select_valid(rest, folding.catalogue, validate_stored, self._refuse))
 
     def _commit(self, last: int, parts: tuple[str, ...], *, anew: bool) -> int:
         """Write a manifest under an unused number, unless the newest says the same.
@@ -246,18 +244,6 @@ class _Repair:
         self.invalid.add(bytes.fromhex(document.submission_id[:32]))
         reason = "; ".join(error.problems[:3])
         self.notes.append(f"document {document.submission_id[:12]}: {reason}; kept as {name}")
-
-    def _validate(self, document: Document, catalogue: Catalogue) -> Document:
-        """Return a document that is valid, but for columns that another contract had: as stored."""
-        identity, text = document.submission_id, document.text
-        try:
-            return validate_document(identity, text, document.plain, catalogue)
-        except SubmissionError:
-            known = keep_known(document.plain)
-            if known == document.plain:
-                raise
-            validate_document(identity, canonical_json(known), known, catalogue)
-            return document
 
     def _documents(self, folding: Folding) -> Iterator[Document]:
         """Yield every document: first those of the newest manifest, then by the parts' names."""

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from registry.errors import StoreError, SubmissionError
 from registry.store.derive_tables import Document, derive_tables, with_described
+from registry.submission.identity import canonical_json
+from registry.submission.spec import keep_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -34,6 +36,19 @@ def validate_document(
         if not is_alike:
             raise SubmissionError("it is not in the form in which `registry add` records it")
     return Document(submission_id, text, ready.document)
+
+
+def validate_stored(document: Document, catalogue: Catalogue) -> Document:
+    """Return a document that is valid, but for columns that another contract had: as stored."""
+    identity, text = document.submission_id, document.text
+    try:
+        return validate_document(identity, text, document.plain, catalogue)
+    except SubmissionError:
+        known = keep_known(document.plain)
+        if known == document.plain:
+            raise
+        validate_document(identity, canonical_json(known), known, catalogue)
+        return document
 
 
 def select_valid(
