@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import StoreError, did_you_mean
 from registry.store.derive_tables import content_keys, derive_tables, without_observations
-from registry.store.documents import read_documents
+from registry.store.documents import read_all_documents
 from registry.store.snapshot import curated_ids, read_snapshot
 from registry.submission.identity import canonical_json
 
@@ -178,6 +178,9 @@ def format_source(source: Mapping[str, Any]) -> str:
 
 def _own_documents(snapshot: Snapshot) -> Sequence[Document]:
     """Return each of the user's documents once."""
-    folded = (one for part in snapshot.state.parts for one in read_documents(part))
-    listed = [*folded, *snapshot.legacy, *snapshot.journal.entries]
+    listed = [
+        *read_all_documents(snapshot.state.parts),
+        *snapshot.legacy,
+        *snapshot.journal.entries,
+    ]
     return list({one.submission_id: one for one in listed}.values())

@@ -137,7 +137,7 @@ def _describe_admitted(snapshot: Snapshot) -> Iterator[str]:
     parts = [part for part in snapshot.state.parts if part.is_earlier]
     if not parts:
         return
-    from registry.store.documents import read_documents  # noqa: PLC0415 - loads pyarrow
+    from registry.store.documents import read_all_documents  # noqa: PLC0415 - loads pyarrow
 
     refused: list[str] = []
 
@@ -145,7 +145,7 @@ def _describe_admitted(snapshot: Snapshot) -> Iterator[str]:
         refused.append(f"document {document.submission_id[:12]}: {error.problems[0]}")
 
     with suppress(StoreError):  # what cannot be read is reported with its file
-        documents = (document for part in parts for document in read_documents(part))
+        documents = read_all_documents(parts)
         deque(select_valid(documents, snapshot.catalogue, validate_stored, refuse), maxlen=0)
     if refused:
         others = f"; so do {len(refused) - 1} more" if len(refused) > 1 else ""

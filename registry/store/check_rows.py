@@ -13,7 +13,7 @@ from registry.contract.frames import MOST_NAMED, check_frame
 from registry.dataframe import nullable
 from registry.errors import StoreError, excerpt
 from registry.store.derive_tables import CATALOGUE_TABLES, derive_tables
-from registry.store.documents import read_documents
+from registry.store.documents import read_all_documents
 from registry.store.files import for_engine
 from registry.store.ids import IDENTIFIED, format_ids
 from registry.store.parquet import ordered_table, read_table
@@ -41,7 +41,7 @@ def check_rows(parts: Sequence[Part], snapshot: Snapshot) -> Iterator[Found]:
     of documents that another contract let in are those that follow, whatever is valid today.
     """
     try:
-        documents = [document for part in parts for document in read_documents(part)]
+        documents = list(read_all_documents(parts))
         rows = derive_tables(documents)
     except StoreError as error:
         yield "documents", str(error).partition("; ")[0]

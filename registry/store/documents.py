@@ -32,6 +32,12 @@ def read_documents(part: Part) -> Iterator[Document]:
         yield read_document(submission_id, text, part.file("submissions"))
 
 
+def read_all_documents(parts: Iterable[Part]) -> Iterator[Document]:
+    """Yield the documents of all parts, as `read_documents` does those of each."""
+    for part in parts:
+        yield from read_documents(part)
+
+
 def read_ids(part: Part) -> set[str]:
     """Return the ids of the documents that a part holds in full. Raises StoreError."""
     return {key for key, text in _texts(part) if text is not None and document_id(text) == key}

@@ -254,6 +254,8 @@ class Folding:
         """Write all parts anew."""
         before, self.parts = self.parts, []
         n_before = self.n_submissions, self.n_observations
+        from registry.store.documents import read_all_documents  # noqa: PLC0415 - loads pyarrow
+
         self.take(read_all_documents(before), is_earlier=any(p.admits_earlier for p in before))
         self.n_submissions, self.n_observations = n_before
 
@@ -361,14 +363,6 @@ def merge_parts(folder: Folder, parts: Sequence[Part]) -> Part:
 
     is_earlier = any(part.is_earlier for part in parts)
     return write_part(folder, merge_tables(parts), parts[0].catalogue, is_earlier=is_earlier)
-
-
-def read_all_documents(parts: Iterable[Part]) -> Iterator[Document]:
-    """Yield the documents of all parts, in the order in which they were folded."""
-    from registry.store.documents import read_documents  # noqa: PLC0415 - loads pyarrow
-
-    for part in parts:
-        yield from read_documents(part)
 
 
 def commit(

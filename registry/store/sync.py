@@ -9,7 +9,7 @@ from registry.errors import StoreError
 from registry.reading.json_reader import parse_json
 from registry.store.curated import read_curated
 from registry.store.derive_tables import CATALOGUE_TABLES, erased_ids, without_observations
-from registry.store.documents import read_documents
+from registry.store.documents import read_all_documents
 from registry.store.folder import Location, ensure_writable
 from registry.store.ids import ERASED
 from registry.store.journal import entry_name
@@ -188,8 +188,7 @@ def _erased(snapshot: Snapshot) -> frozenset[str]:
 
 def _read_all(snapshot: Snapshot) -> Iterator[Document]:
     yield from snapshot.legacy
-    for part in snapshot.state.parts:
-        yield from read_documents(part)
+    yield from read_all_documents(snapshot.state.parts)
     yield from snapshot.journal.entries
 
 
