@@ -3,8 +3,11 @@
 Examples:
     >>> import registry
     >>> db = registry.open()
-    >>> db.query("select count(*) as n from results where evidence = 'claimed'").rows()
-    [{'n': 2}]
+    >>> db.query(
+    ...     "select max(seq_len) as longest from results where source_id = $id and outcome = 'ok'",
+    ...     id="qwen-finetune-profile",
+    ... ).rows()
+    [{'longest': 8192}]
 """
 
 from __future__ import annotations

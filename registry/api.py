@@ -77,7 +77,7 @@ class Registry:
     def query(
         self,
         sql: str,
-        params: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | list[Any] | tuple[Any, ...] | None = None,
         /,
         *,
         limits: Limits | None = None,
@@ -85,9 +85,9 @@ class Registry:
     ) -> Result:
         """Return the result of one SELECT over the tables and views.
 
-        Values are bound as ``$name``, by keyword or in ``params``. The statement runs in a confined
-        process that can read only the registry's tables. Raises QueryError, QueryTimeoutError,
-        StoreError.
+        Values are bound as ``$name``, by keyword or in ``params``, or in the order of a list as
+        ``?``. The statement runs in a confined process that can read only the registry's tables.
+        Raises QueryError, QueryTimeoutError, StoreError.
 
         Examples:
             >>> import registry
@@ -95,11 +95,13 @@ class Registry:
             >>> db.query("select count(*) as n from gpus where gpu_id = $id", id="l4").rows()
             [{'n': 1}]
         """
+        from registry.query.params import by_name  # noqa: PLC0415 - not needed to add
         from registry.query.process import query_arrow  # noqa: PLC0415 - not needed to add
         from registry.store.read import read_dataset  # noqa: PLC0415 - not needed to add
 
         dataset, _ = read_dataset(self.location, self.at)
-        return Result(query_arrow(dataset, sql, {**(params or {}), **named}, limits=limits))
+        values = {**by_name(params or {}), **named}
+        return Result(query_arrow(dataset, sql, values, limits=limits))
 
     def load(self, relation: str = "results") -> pd.DataFrame:
         """Return all rows of a view or table as a DataFrame.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError, did_you_mean, excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
 _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]{0,38})")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]{1,4})?")
@@ -78,6 +79,25 @@ def parse_assignment(text: str) -> tuple[str, Value]:
         return name.lstrip("$"), parse_parameter(value)
     except QueryError as error:
         raise QueryError(f"parameter {name}: {error}") from None
+
+
+def by_name(params: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+    """Return values by the names of their parameters; the engine calls each ``?`` by its number.
+
+    Raises:
+        QueryError: the values are neither a mapping nor a list.
+
+    >>> by_name([8192, "qwen-7b"])
+    {'1': 8192, '2': 'qwen-7b'}
+    """
+    if isinstance(params, Mapping):
+        return dict(params)
+    if isinstance(params, list | tuple):
+        return {str(number): value for number, value in enumerate(params, 1)}
+    raise QueryError(
+        f"params: found {excerpt(params)}; expected values by name, such as "
+        '{"model": "qwen-7b"} for $model, or a list for ? marks'
+    )
 
 
 def explain_numbers(params: Mapping[str, Any]) -> str:

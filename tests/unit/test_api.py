@@ -50,6 +50,7 @@ def test_rows_come_as_dictionaries_arrow_and_frame(db: Registry) -> None:
 
 
 def test_rows_come_as_tuples_even_where_names_repeat(db: Registry) -> None:
+    assert db.query("select ? as a, ? as b", ["x", 2]).fetchall() == [("x", 2)]
     assert db.query("select 1 as a, 'x' as a, null as b").fetchall() == [(1, "x", None)]
     assert db.query("select 1 as a where false").fetchall() == []
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from registry.errors import QueryError
-from registry.query.params import bind_parameters, parse_assignment, parse_parameter
+from registry.query.params import bind_parameters, by_name, parse_assignment, parse_parameter
 
 
 @pytest.mark.parametrize(
@@ -99,3 +99,15 @@ def test_an_extra_value_is_an_error() -> None:
 def test_positions_are_bound_in_order() -> None:
     given = {str(n): n for n in range(1, 12)}
     assert bind_parameters(set(given), given) == list(range(1, 12))
+
+
+def test_values_come_by_name_or_in_order() -> None:
+    assert by_name({"model": "qwen-7b"}) == {"model": "qwen-7b"}
+    assert by_name(["qwen-7b", 2]) == by_name(("qwen-7b", 2)) == {"1": "qwen-7b", "2": 2}
+    assert by_name({}) == {}
+
+
+@pytest.mark.parametrize("params", ["qwen-7b", 3, {"qwen-7b"}])
+def test_values_that_have_neither_name_nor_order_are_refused(params: Any) -> None:
+    with pytest.raises(QueryError, match=r"^params: found .*; expected values by name"):
+        by_name(params)
