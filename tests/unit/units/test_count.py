@@ -68,3 +68,11 @@ def test_an_unknown_stated_unit_names_the_known_ones() -> None:
 def test_counts_come_back_however_they_are_grouped(count: int) -> None:
     plain, commas, underscores = (parse_count(f"{count:{f}}", where=PLACE) for f in ("d", ",", "_"))
     assert plain.value == commas.value == underscores.value == count
+
+
+def test_what_is_no_count_is_told_what_one_looks_like() -> None:
+    with pytest.raises(UnitError) as caught:
+        parse_count("x", where=PLACE)
+    assert str(caught.value) == (
+        f"{PLACE}: found 'x', expected a count such as '274', '48.8k', '4.19M' or '1,000'"
+    )

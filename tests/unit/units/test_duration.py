@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from registry.errors import UnitError
 from registry.units import format_duration, parse_duration
+from registry.units.duration import clock_readings
 
 PLACE = "table 1, row 4, column '训练时长'"
 
@@ -273,3 +274,45 @@ def test_a_single_capital_is_no_minute() -> None:
     with pytest.raises(UnitError) as caught:
         parse_duration("3M", where="row 1")
     assert str(caught.value).startswith("row 1: found unit 'M', expected a unit of duration")
+
+
+@pytest.mark.parametrize("text", ["1:60", "1:60:00", "1:00:60"])
+def test_a_clock_of_sixty_is_refused(text: str) -> None:
+    with pytest.raises(UnitError) as caught:
+        parse_duration(text, where=PLACE)
+    assert str(caught.value) == (
+        f"{PLACE}: found {text!r}, expected a clock time with minutes and seconds below 60"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "read_as", "field", "limit"),
+    [("1:60", "mm:ss", "ss", 60), ("1:60", "h:mm", "mm", 60), ("1:24", "d:hh", "hh", 24)],
+)
+def test_a_field_that_is_full_is_refused_by_name(
+    text: str, read_as: str, field: str, limit: int
+) -> None:
+    with pytest.raises(UnitError) as caught:
+        parse_duration(text, where=PLACE, read_as=read_as, reason="the header says so")
+    assert str(caught.value).endswith(
+        f"expected a clock time read as {read_as}, with {field} below {limit}"
+    )
+
+
+def test_two_fields_in_a_column_of_hours_are_hours_and_minutes() -> None:
+    quantity = parse_duration("1:30", where=PLACE, default_unit="h", reason="header")
+    assert (quantity.value, quantity.reading, quantity.reason) == (5400, "h:mm", "header")
+
+
+@pytest.mark.parametrize(
+    ("text", "readings"),
+    [
+        ("1:12", ["mm:ss", "h:mm", "d:hh"]),
+        ("1:12:13", ["h:mm:ss", "d:hh:mm"]),
+        ("1:2:3:04", ["d:hh:mm:ss"]),
+        ("7.01", []),
+        ("7 min", []),
+    ],
+)
+def test_readings_of_a_clock_are_those_with_its_colons(text: str, readings: list[str]) -> None:
+    assert clock_readings(text) == readings

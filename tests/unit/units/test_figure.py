@@ -194,3 +194,7 @@ def test_a_figure_over_capacity_is_read_where_it_is_flagged() -> None:
 def test_a_reason_and_a_lower_bound_are_both_said() -> None:
     quantity = parse_quantity("byte", "144+", where="value", default_unit="GiB", reason="the text")
     assert format_figure(quantity)["reason"] == "the text; a lower bound"
+
+
+def test_a_throughput_is_counted_in_flop_a_second() -> None:
+    assert parse_quantity("FLOP/second", "5 GFLOP/s", where="value").unit == "flop/second"

@@ -132,3 +132,7 @@ def test_clock_times_with_hours_come_apart() -> None:
 
 def test_a_bold_cell_comes_apart_too() -> None:
     assert split_glued("**1.3031.505**", 2, where=PLACE, pattern="decimals") == ("1.303", "1.505")
+
+
+def test_a_part_is_never_empty() -> None:
+    assert split_glued("12", 2, where=PLACE, pattern="[0-9]*") == ("1", "2")

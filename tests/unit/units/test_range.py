@@ -8,7 +8,7 @@ import pytest
 
 from registry.errors import UnitError
 from registry.units import figure_of, figures_in, is_cut, parse_figure, parse_quantity
-from registry.units.range import split_range
+from registry.units.range import Ends, split_range
 
 MIDDLE = "the middle of a range in the source"
 TOLERANCE = "a figure with a tolerance in the source"
@@ -147,3 +147,28 @@ def test_a_part_that_leaves_out_what_belongs_to_its_figure_is_told(
 ) -> None:
     start = text.index(figure)
     assert is_cut(text, start, start + len(figure)) is expected
+
+
+def test_a_range_that_is_refused_is_told_what_one_looks_like() -> None:
+    with pytest.raises(UnitError) as caught:
+        parse_figure("byte", "20-18 GB", where="cell")
+    assert str(caught.value) == (
+        "cell: found '20-18 GB', expected a range such as '18-20 GB' or '40±2 GB', the lowest "
+        "figure first"
+    )
+
+
+def test_a_range_may_begin_at_nothing() -> None:
+    figure = parse_figure("byte", "0-20 GB", where="cell")
+    assert (figure["value"], figure["low"]) == (10_000_000_000, 0)
+
+
+def test_ends_of_several_units_ascend_by_what_they_are() -> None:
+    assert parse_figure("second", "90 s - 2min30s", where="cell")["value"] == 120
+    with pytest.raises(UnitError):
+        parse_figure("second", "150 s - 1min30s", where="cell")
+
+
+def test_a_tolerance_takes_no_unit_of_a_figure_with_several() -> None:
+    assert split_range("1h30 ± 5") == Ends("1h30", "5", has_tolerance=True)
+    assert split_range("90min ± 5") == Ends("90min", "5min", has_tolerance=True)

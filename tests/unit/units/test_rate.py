@@ -105,3 +105,19 @@ def test_a_remark_that_is_no_total_or_disagrees_gives_no_unit(remark: str) -> No
         "'0.653 sample/s' or '1.2k tokens/s/gpu': a number alone needs a default unit and its "
         "reason"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "label", "reading"),
+    [
+        ("2.1k tokens/s", 2100.0, "ktokens/s", "k token/s"),
+        ("1.2万 tokens/s", 12_000.0, "万tokens/s", "万 token/s"),
+        ("3M tokens/s", 3e6, "Mtokens/s", "M token/s"),
+        ("950 tokens/s", 950.0, "tokens/s", "token/s"),
+    ],
+)
+def test_a_rate_in_thousands_keeps_what_was_written(
+    text: str, value: float, label: str, reading: str
+) -> None:
+    quantity = parse_rate(text, where=PLACE).quantity
+    assert (quantity.value, quantity.unit_as_written, quantity.reading) == (value, label, reading)
