@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -261,12 +260,6 @@ class Question:
     def changed(self, **settings: Any) -> Question:
         """Return the question with some settings changed."""
         return replace(self, **settings)
-
-    def on_stack(self, stack: str | None) -> Question:
-        """Return the question about another stack, on which nothing that was checked depends."""
-        found = copy(self)
-        object.__setattr__(found, "stack", stack)
-        return found
 
 
 _COUNTS = (

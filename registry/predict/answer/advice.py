@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QuestionError
+from registry.predict.answer.largest import find_largest
 from registry.predict.answer.prediction import (
     DOES_NOT_FIT,
     FITS,
@@ -22,7 +23,7 @@ from registry.predict.formula.peak_memory import memory_terms, total
 from registry.predict.sharding import SHARDS_WEIGHTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from registry.predict.architecture import Accelerator
     from registry.predict.calibration.intervals import Calibration
@@ -76,60 +77,49 @@ class CardVerdict:
 
 def does_fit(question: Question, calibration: Calibration) -> bool:
     """Return whether the verdict on a question's card is that it fits."""
+    return _predict_room(question, calibration) > 0
+
+
+def _predict_room(question: Question, calibration: Calibration) -> float:
     figure = predict_memory(question, calibration).figure
-    return decide(question, figure, calibration.runs_of(question.model))[0] == FITS
+    verdict, _ = decide(question, figure, calibration.runs_of(question.model))
+    return room_of(question, figure, verdict)
 
 
-def find_longest_seq_len(question: Question, calibration: Calibration) -> int | None:
-    """Return the longest seq_len that fits, in multiples of 64, all else as asked; None for none.
+def room_of(question: Question, figure: Interval, verdict: str | None) -> float:
+    """Return how far the upper end is from what the card has, in bytes; below 0 unless it fits."""
+    capacity = question.gpu.memory_bytes if question.gpu else 0
+    apart = abs(USABLE * capacity - figure.high) or 1.0
+    return apart if verdict == FITS else -apart
 
-    It ends at the model's positions where these are known.
+
+def find_longest_seq_len(question: Question, calibration: Calibration, room: float) -> int | None:
+    """Return the longest seq_len that fits, all else as asked; None for none.
+
+    It is a multiple of 64, or what is asked about, of which ``room`` is the `room_of`. It ends at
+    the model's positions where these are known.
     """
     limit = question.model.max_positions or _LONGEST
-    found = _bisect(
-        lambda n: does_fit(question.changed(seq_len=n * SEQ_STEP), calibration),
+    found = find_largest(
+        lambda n: _predict_room(question.changed(seq_len=n * SEQ_STEP), calibration),
         limit // SEQ_STEP,
-        question.seq_len // SEQ_STEP,
+        (question.seq_len / SEQ_STEP, room),
     )
-    return _no_less_than_asked(found and found * SEQ_STEP, question, calibration, "seq_len")
+    asked = question.seq_len if room > 0 else 0
+    return max(found * SEQ_STEP, asked) or None
 
 
-def find_biggest_batch(question: Question, calibration: Calibration) -> int | None:
-    """Return the biggest micro-batch that fits, all else as asked; None for none."""
-    found = _bisect(
-        lambda n: does_fit(question.changed(micro_batch_size=n), calibration),
+def find_biggest_batch(question: Question, calibration: Calibration, room: float) -> int | None:
+    """Return the biggest micro-batch that fits, all else as asked; None for none.
+
+    ``room`` is the `room_of` what is asked about.
+    """
+    found = find_largest(
+        lambda n: _predict_room(question.changed(micro_batch_size=n), calibration),
         _BIGGEST,
-        question.micro_batch_size,
+        (question.micro_batch_size, room),
     )
-    return _no_less_than_asked(found, question, calibration, "micro_batch_size")
-
-
-def _no_less_than_asked(
-    found: int | None, question: Question, calibration: Calibration, size: str
-) -> int | None:
-    """Return the largest size that fits, no less than the asked one where a dry run says it does.
-
-    A dry run says so of the asked size alone: the others have the formula's interval.
-    """
-    if calibration.executed is None or not does_fit(question, calibration):
-        return found
-    return max(found or 0, int(getattr(question, size)))
-
-
-def _bisect(holds: Callable[[int], bool], limit: int, near: int) -> int | None:
-    """Return the largest n of 1..limit for which ``holds``, which holds up to some n only.
-
-    The search starts at ``near`` and doubles or halves from there.
-    """
-    low, high = 0, limit + 1
-    step = min(max(near, 1), limit)
-    while low < step < high:
-        low, high = (step, high) if holds(step) else (low, step)
-        step = 2 * step if high > limit else step // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low or None
+    return found or None
 
 
 def collect_remedies(question: Question, calibration: Calibration) -> list[Remedy]:

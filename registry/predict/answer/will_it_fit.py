@@ -13,6 +13,7 @@ from registry.predict.answer.advice import (
     collect_remedies,
     find_biggest_batch,
     find_longest_seq_len,
+    room_of,
 )
 from registry.predict.answer.assumed import Answering, Assumption, collect_assumptions
 from registry.predict.answer.nearest import Neighbour, collect_nearest, find_nearest_oom
@@ -74,6 +75,7 @@ def answer(
     cards = tuple(collect_cards(question, calibration, gpus))
     advised = bool(cards) and verdict not in (None, FITS)
     known = question.gpu is not None
+    room = room_of(question, prediction.figure, verdict)
     return Answer(
         question=question,
         warnings=tuple(check_question(question)),
@@ -90,8 +92,8 @@ def answer(
         nearest_oom=failed,
         assumptions=_assumptions(question, prediction, calibration),
         rests_on=_rests_on(question, prediction, calibration),
-        longest_seq_len=find_longest_seq_len(question, calibration) if known else None,
-        biggest_batch=find_biggest_batch(question, calibration) if known else None,
+        longest_seq_len=find_longest_seq_len(question, calibration, room) if known else None,
+        biggest_batch=find_biggest_batch(question, calibration, room) if known else None,
         remedies=tuple(collect_remedies(question, calibration)) if advised else (),
         cards=cards,
     )
@@ -148,9 +150,9 @@ def _rests_on(
 ) -> tuple[tuple[str, float], ...]:
     rows: list[tuple[float, Question]] = [(1.0, question)]
     if prediction.meanings is not None:
-        measured = [one for one in prediction.meanings.plausible if one.question.stack]
+        measured = [one for one in prediction.meanings.plausible if one.stack]
         measured.sort(key=lambda one: -one.weight)
-        rows = [(one.weight, one.question) for one in measured[:_MOST_LIKELY]]
+        rows = [(o.weight, o.question.changed(stack=o.stack)) for o in measured[:_MOST_LIKELY]]
     pulls: dict[str, float] = defaultdict(float)
     for weight, asked in rows:
         for key, pull in calibration.memory.fit.shares(memory_row(asked)):

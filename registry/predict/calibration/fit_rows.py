@@ -101,7 +101,11 @@ USABLE = 0.98
 
 def groups_of(question: Question) -> dict[str, Hashable]:
     """Return what a question shares with measured rows, by level."""
-    stack = question.stack
+    return groups_on(question.stack, question)
+
+
+def groups_on(stack: str | None, question: Question) -> dict[str, Hashable]:
+    """Return what a question shares with measured rows if it is asked about a stack, by level."""
     setting = (
         stack, question.full, question.quant_bits, question.quant_method, question.param_dtype,
         question.sharding, question.offloaded, question.trains_embeddings,

@@ -31,28 +31,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Design:
-    """Rows as arrays: doubt of each term, what stays and grows, groups as numbers."""
+class Terms:
+    """What the formulas say of rows, as arrays: whatever groups these are in."""
 
     rows: tuple[FitRow, ...]
-    #: Column of each term's name, and number of each group, by level.
+    #: Column of each term's name.
     places: Mapping[str, int]
-    codes: Mapping[str, Mapping[Hashable, int]]
-
-    @classmethod
-    def of(cls, rows: Sequence[FitRow]) -> Design:
-        """Return the design of rows to learn from."""
-        names = dict.fromkeys(term.name for row in rows for term in row.terms)
-        codes: dict[str, dict[Hashable, int]] = {}
-        for row in rows:
-            for level, group in row.groups.items():
-                known = codes.setdefault(level, {})
-                known.setdefault(group, len(known))
-        return cls(tuple(rows), {name: i for i, name in enumerate(names)}, codes)
-
-    def like(self, rows: Sequence[FitRow]) -> Design:
-        """Return the design of other rows with the same columns and numbers."""
-        return Design(tuple(rows), self.places, self.codes)
 
     @cached_property
     def doubts(self) -> Floats:
@@ -63,6 +47,11 @@ class Design:
                 if term.name in self.places:
                     found[i, self.places[term.name]] += term.value * term.doubt
         return found
+
+    @cached_property
+    def variances(self) -> Floats:
+        """Variance of the sum of the terms, each off by itself."""
+        return np.array([sum((t.value * t.doubt) ** 2 for t in row.terms) for row in self.rows])
 
     @cached_property
     def stays(self) -> Floats:
@@ -84,12 +73,49 @@ class Design:
         """Logarithms of the tokens."""
         return np.log([row.size for row in self.rows])
 
+
+@dataclass(frozen=True)
+class Design:
+    """Rows as arrays: their terms, and their groups as numbers."""
+
+    terms: Terms
+    #: What each row shares with others, by level.
+    groups: tuple[Mapping[str, Hashable], ...]
+    #: Number of each group, by level.
+    codes: Mapping[str, Mapping[Hashable, int]]
+
+    @classmethod
+    def of(cls, rows: Sequence[FitRow]) -> Design:
+        """Return the design of rows to learn from."""
+        names = dict.fromkeys(term.name for row in rows for term in row.terms)
+        codes: dict[str, dict[Hashable, int]] = {}
+        for row in rows:
+            for level, group in row.groups.items():
+                known = codes.setdefault(level, {})
+                known.setdefault(group, len(known))
+        places = {name: i for i, name in enumerate(names)}
+        return cls(Terms(tuple(rows), places), tuple(row.groups for row in rows), codes)
+
+    def like(self, rows: Sequence[FitRow]) -> Design:
+        """Return the design of other rows with the same columns and numbers."""
+        terms = Terms(tuple(rows), self.terms.places)
+        return Design(terms, tuple(row.groups for row in rows), self.codes)
+
+    def in_groups(self, groups: Sequence[Mapping[str, Hashable]]) -> Design:
+        """Return the design of the same rows in other groups."""
+        return Design(self.terms, tuple(groups), self.codes)
+
+    @property
+    def rows(self) -> tuple[FitRow, ...]:
+        """The rows, with the groups that they had at first."""
+        return self.terms.rows
+
     @cached_property
     def numbers(self) -> dict[str, Floats]:
         """Each row's group as a number, by level; -1 for none or one never met."""
         found = {}
         for level, known in self.codes.items():
-            groups = [row.groups.get(level) for row in self.rows]
+            groups = [row.get(level) for row in self.groups]
             numbers = [-1 if group is None else known.get(group, -1) for group in groups]
             found[level] = np.array(numbers, dtype=float)
         return found
@@ -97,16 +123,17 @@ class Design:
 
 def covariance(left: Design, right: Design, prior: Prior) -> Floats:
     """Return how the errors of the formula move together, row by row."""
-    found: Floats = left.doubts @ right.doubts.T
-    found *= prior.shared + (1 - prior.shared) * _same(left, right, "stack")
-    stays = np.outer(left.stays, right.stays)
-    grows = np.outer(left.grows, right.grows)
+    one, other = left.terms, right.terms
+    found: Floats = one.doubts @ other.doubts.T
+    same = {level: _same(left, right, level) for level in {"stack", "series", *prior.levels}}
+    found *= prior.shared + (1 - prior.shared) * same["stack"]
+    stays = np.outer(one.stays, other.stays)
+    grows = np.outer(one.grows, other.grows)
     for level, spread in prior.levels.items():
-        same = _same(left, right, level)
-        found += same * (spread.stays**2 * stays + spread.grows**2 * grows)
-    apart = np.subtract.outer(left.log_sizes, right.log_sizes) / math.log(prior.reach)
-    near = _same(left, right, "series") * np.exp(-0.5 * apart**2)
-    return found + near * prior.local**2 * np.outer(left.formula, right.formula)
+        found += same[level] * (spread.stays**2 * stays + spread.grows**2 * grows)
+    apart = np.subtract.outer(one.log_sizes, other.log_sizes) / math.log(prior.reach)
+    near = same["series"] * np.exp(-0.5 * apart**2)
+    return found + near * prior.local**2 * np.outer(one.formula, other.formula)
 
 
 def _same(left: Design, right: Design, level: str) -> Floats:
@@ -118,13 +145,11 @@ def _same(left: Design, right: Design, level: str) -> Floats:
     return found
 
 
-def variances(design: Design, prior: Prior) -> Floats:
+def variances(terms: Terms, prior: Prior) -> Floats:
     """Return the variance of each row for itself: the diagonal of `covariance`, and noise."""
-    rows = design.rows
-    doubts = [sum((term.value * term.doubt) ** 2 for term in row.terms) for row in rows]
-    found = np.array(doubts) + (prior.local**2 + prior.noise**2) * design.formula**2
+    found = terms.variances + (prior.local**2 + prior.noise**2) * terms.formula**2
     for spread in prior.levels.values():
-        found += (spread.stays * design.stays) ** 2 + (spread.grows * design.grows) ** 2
+        found += (spread.stays * terms.stays) ** 2 + (spread.grows * terms.grows) ** 2
     return found
 
 
@@ -157,11 +182,17 @@ class Fit:
         """Return what to expect of rows and the standard deviations, in the rows' unit."""
         means, deviations = np.zeros((2, len(rows)))
         for stack, places in _list_islands(rows, self.prior).items():
-            known = self._islands.get(stack) or self._part([])  # nobody measured it: no rows
-            design = known.design.like([rows[i] for i in places])
-            cross = covariance(design, known.design, self.prior)
-            means[places], deviations[places] = known.predict_cross(design, cross)
+            asked = self.design.like([rows[i] for i in places])
+            means[places], deviations[places] = self._predict_island(stack, asked)
         return means, deviations
+
+    def predict_on(self, stack: str | None, asked: Design) -> tuple[Floats, Floats]:
+        """Return what to expect of rows that are all on one stack, and the standard deviations."""
+        return self._predict_island(stack if self.prior.parts_stacks else _ONE_ISLAND, asked)
+
+    def _predict_island(self, stack: Hashable, asked: Design) -> tuple[Floats, Floats]:
+        known = self._islands.get(stack) or self._part([])  # nobody measured it: no rows
+        return known.predict_cross(asked.terms, covariance(asked, known.design, self.prior))
 
     @cached_property
     def _islands(self) -> dict[Hashable, Fit]:
@@ -176,12 +207,12 @@ class Fit:
         judged = self.values[of], self.whitening[np.ix_(of, of)], self.weights[of]
         return Fit(design, self.prior, *judged, self.noise_factors[of])
 
-    def predict_cross(self, design: Design, cross: Floats) -> tuple[Floats, Floats]:
+    def predict_cross(self, terms: Terms, cross: Floats) -> tuple[Floats, Floats]:
         """Return means and deviations, given the rows' covariances with those of the fit."""
         explained = np.sum((cross @ self.whitening.T) ** 2, axis=1)
-        least = (self.prior.noise * design.formula) ** 2
-        deviation = np.sqrt(np.maximum(variances(design, self.prior) - explained, least))
-        return np.maximum(design.formula + cross @ self.weights, 0.05 * design.formula), deviation
+        least = (self.prior.noise * terms.formula) ** 2
+        deviation = np.sqrt(np.maximum(variances(terms, self.prior) - explained, least))
+        return np.maximum(terms.formula + cross @ self.weights, 0.05 * terms.formula), deviation
 
     def shares(self, row: FitRow) -> list[tuple[str, float]]:
         """Return the rows the answer rests on, and the share of each, the largest first."""
@@ -196,7 +227,7 @@ class Fit:
         the factor on the noise of a far-off row is taken out again.
         """
         diagonal = _inverse_diagonal(self.whitening)
-        noise = (self.prior.noise * self.design.formula) ** 2
+        noise = (self.prior.noise * self.design.terms.formula) ** 2
         variance = 1 / diagonal - noise * (self.noise_factors - 1)
         return self.values - self.weights / diagonal, np.sqrt(np.maximum(variance, noise))
 
@@ -237,14 +268,18 @@ def fit(
     for _ in range(rounds):
         figures = figures.revised(_whitening(kernel, figures))
     whitening = _whitening(kernel, figures)
-    weights: Floats = whitening.T @ (whitening @ (figures.values - design.formula))
+    weights: Floats = whitening.T @ (whitening @ (figures.values - design.terms.formula))
     return Fit(design, prior, figures.values, whitening, weights, figures.noise_factors)
+
+
+#: In place of a stack, where rows of all stacks may know of each other.
+_ONE_ISLAND = ""
 
 
 def _list_islands(rows: Sequence[FitRow], prior: Prior) -> dict[Hashable, list[int]]:
     """Return the places of rows that may know of each other: those of a stack, or all."""
     if not prior.parts_stacks:
-        return {"": [*range(len(rows))]}
+        return {_ONE_ISLAND: [*range(len(rows))]}
     found: dict[Hashable, list[int]] = {}
     for i, row in enumerate(rows):
         found.setdefault(row.groups["stack"], []).append(i)
@@ -288,7 +323,7 @@ class _WeighedFigures:
     def of(cls, design: Design, prior: Prior, start: Start | None) -> _WeighedFigures:
         measured = np.array([row.value for row in design.rows])
         censored = np.array([row.censored for row in design.rows], dtype=bool)
-        noise = (prior.noise * design.formula) ** 2
+        noise = (prior.noise * design.terms.formula) ** 2
         values = measured if start is None or start.values is None else start.values
         factors = np.ones(len(measured)) if start is None else start.noise_factors
         return cls(design, prior, measured, censored, noise, values, factors)
@@ -296,7 +331,7 @@ class _WeighedFigures:
     def revised(self, whitening: Floats) -> _WeighedFigures:
         """Believe far-off figures less, and put figures in the place of limits."""
         own = _inverse_diagonal(whitening)
-        off_by = self.values - self.design.formula
+        off_by = self.values - self.design.terms.formula
         expected = self.values - whitening.T @ (whitening @ off_by) / own
         deviation = np.sqrt(1 / own)
         off = np.abs(self.values - expected) / deviation

@@ -206,8 +206,8 @@ def _fold(fitted: Fit, kernel: Floats, level: str, group: Any) -> list[HeldOut]:
         rounds=2,
     )
     asked = [fitted.rows[i] for i in test]
-    design = fitted.design.like(asked)
-    means, deviations = part.predict_cross(design, kernel[np.ix_(test, train)])
+    terms = fitted.design.like(asked).terms
+    means, deviations = part.predict_cross(terms, kernel[np.ix_(test, train)])
     known = _known(rows)
     return [
         HeldOut(row, float(mean), float(deviation), nearness(row, known), group)

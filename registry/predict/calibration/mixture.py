@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +28,7 @@ class Interval:
     high: float
 
 
-@dataclass(frozen=True)
-class Component:
+class Component(NamedTuple):
     """One answer: its weight, its median, the standard deviation of its logarithm."""
 
     weight: float

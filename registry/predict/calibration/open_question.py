@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from registry.predict.calibration.fit_rows import groups_of, memory_row
+from registry.predict.calibration.fit_rows import groups_on, memory_row
 from registry.predict.calibration.mixture import Component, Interval, Mixture, plain_interval
 from registry.predict.calibration.unstated import Plausible, complete, complete_like, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
     from registry.predict.calibration.fit_rows import FitRow
-    from registry.predict.calibration.gaussian_process import Fit
+    from registry.predict.calibration.gaussian_process import Design, Fit
     from registry.predict.calibration.runs import ObservedRun
     from registry.predict.calibration.unstated import Usual
     from registry.predict.question import Question
@@ -168,25 +168,40 @@ def mix(
     Of the device's memory, unless ``memory_kind`` names what is asked for. ``cases`` as in
     `complete`.
     """
-    plausible, rows = [], []
-    usually = _with_rows(complete(question, learned.usual, cases=cases), memory_kind)
+    usually = _Meanings.of(complete(question, learned.usual, cases=cases), learned, memory_kind)
+    plausible: list[Plausible] = []
+    components: list[Component] = []
     for stack, share in learned.stacks.likely(question):
         own = learned.stacks.own_meaning(question, stack)
-        meanings = usually if own is None else _with_rows([Plausible(1.0, own)], memory_kind)
-        for one, row in meanings:
-            asked = one.question.on_stack(stack)
-            plausible.append(Plausible(one.weight * share, asked, one.given))
-            rows.append(replace(row, groups=groups_of(asked)))
-    means, deviations = learned.fit.predict_many(rows)
-    components = tuple(
-        Component(one.weight, float(mean), learned.spread(row, float(deviation / mean)))
-        for one, row, mean, deviation in zip(plausible, rows, means, deviations, strict=True)
-    )
-    return OpenMixture(tuple(plausible), components)
+        asked = usually
+        if own is not None:
+            asked = _Meanings.of([Plausible(1.0, own)], learned, memory_kind)
+        for one, answer in asked.answer_on(stack, learned):
+            weight = one.weight * share
+            plausible.append(Plausible(weight, one.question, one.given, stack))
+            components.append(Component(weight, *answer))
+    return OpenMixture(tuple(plausible), tuple(components))
 
 
-def _with_rows(
-    meanings: Iterable[Plausible], memory_kind: str | None
-) -> list[tuple[Plausible, FitRow]]:
-    """Return meanings with the rows that ask for their memory, which no stack's name changes."""
-    return [(one, memory_row(one.question, memory_kind=memory_kind)) for one in meanings]
+@dataclass(frozen=True)
+class _Meanings:
+    """What a question may mean, with the rows that ask for its memory: no stack changes these."""
+
+    plausible: list[Plausible]
+    design: Design
+
+    @classmethod
+    def of(cls, plausible: list[Plausible], learned: Learned, memory_kind: str | None) -> _Meanings:
+        rows = [memory_row(one.question, memory_kind=memory_kind) for one in plausible]
+        return cls(plausible, learned.fit.design.like(rows))
+
+    def answer_on(
+        self, stack: str | None, learned: Learned
+    ) -> Iterator[tuple[Plausible, tuple[float, float]]]:
+        """Yield each with the median of its answer on a stack and the logarithm's deviation."""
+        groups = [groups_on(stack, one.question) for one in self.plausible]
+        means, deviations = learned.fit.predict_on(stack, self.design.in_groups(groups))
+        relative = (deviations / means).tolist()
+        answers = zip(self.plausible, self.design.rows, means.tolist(), relative, strict=True)
+        for one, row, median, off in answers:
+            yield one, (median, learned.spread(row, off))

@@ -8,10 +8,11 @@ same. A question stands for all their combinations.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import product
 from math import log
-from typing import TYPE_CHECKING, Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from registry.predict.calibration.fit_rows import measured_terms
 from registry.predict.formula.adapters import DEFAULT_TARGETS
@@ -74,14 +75,15 @@ _LEAST: Final = 0.004
 _OFF: Final = 0.25
 
 
-@dataclass(frozen=True)
-class Plausible:
+class Plausible(NamedTuple):
     """One way to complete a question, and how likely it is."""
 
     weight: float
     question: Question
     #: Settings with the value that it has of them, if it were met often enough with that stated.
-    given: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Any] = MappingProxyType({})
+    #: The stack that it means, which is not that of the question where none is named.
+    stack: str | None = None
 
 
 @dataclass(frozen=True)
@@ -317,7 +319,7 @@ def complete(question: Question, usual: Usual, *, cases: bool = False) -> list[P
             found.append(Plausible(weight, question.changed(**changed), given))
     whole = sum(one.weight for one in found)
     found.sort(key=lambda one: -one.weight)
-    return [replace(one, weight=one.weight / whole) for one in found]
+    return [one._replace(weight=one.weight / whole) for one in found]
 
 
 def complete_like(question: Question, run: Question) -> Question:

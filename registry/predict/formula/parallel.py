@@ -84,7 +84,7 @@ def kept_of(stage: Stage, activations: list[Term]) -> list[Term]:
     """Return the activations of all micro-batches that a stage keeps."""
     kept = _KEPT[bool(stage.question.setting("gradient_checkpointing"))]
     return [
-        replace(term, value=term.value * stage.micro_batches) if term.name in kept else term
+        term._replace(value=term.value * stage.micro_batches) if term.name in kept else term
         for term in activations
     ]
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(NamedTuple):
     """One summand of a peak or of a time."""
 
     name: str

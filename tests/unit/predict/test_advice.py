@@ -12,6 +12,7 @@ from registry.predict.answer.advice import (
     collect_remedies,
     find_biggest_batch,
     find_longest_seq_len,
+    room_of,
 )
 from registry.predict.answer.frontier import find_frontier, parse_axes
 from registry.predict.answer.prediction import judge, predict_memory
@@ -90,8 +91,20 @@ def test_the_most_that_fits_is_no_less_than_what_a_run_proves(
     }  # fmt: skip
     question = ask("llama-2-7b", "rtx-3090", **asked)
     assert decide(question, WIDE, calibration.runs_of(question.model))[0] == "fits"
-    assert (find_biggest_batch(question, calibration) or 0) >= 3
-    assert (find_longest_seq_len(question, calibration) or 0) >= 2048
+    room = room_of(question, WIDE, "fits")
+    assert (find_biggest_batch(question, calibration, room) or 0) >= 3
+    assert (find_longest_seq_len(question, calibration, room) or 0) >= 2048
+
+
+def test_a_length_between_two_steps_that_fits_is_the_longest_where_the_next_does_not(
+    ask: Ask, calibration: Calibration
+) -> None:
+    question = ask("llama-2-7b", "rtx-3090", seq_len=1000, **{**STATED, "micro_batch_size": 8})
+    longest = find_longest_seq_len(question, calibration, -1.0) or 0
+    between = question.changed(seq_len=longest + 1)
+    assert longest % 64 == 0
+    assert find_longest_seq_len(between, calibration, -1.0) == longest
+    assert find_longest_seq_len(between, calibration, 1.0) == longest + 1
 
 
 def test_a_switch_that_leaves_a_setting_open_has_it_as_it_likeliest_is(

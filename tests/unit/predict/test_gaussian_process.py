@@ -59,7 +59,7 @@ def test_where_stacks_share_nothing_one_that_nobody_measured_is_left_to_the_form
     apart = replace(PRIOR, shared=0.0)
     asked = row("q", 10, 3, stack="new")
     means, deviations = fit([row("m", 10, 2, 13.0)], apart).predict_many([asked])
-    own = variances(Design.of([asked]), apart)
+    own = variances(Design.of([asked]).terms, apart)
     assert means.tolist() == [asked.formula]
     assert deviations == pytest.approx(own**0.5)
 
@@ -143,12 +143,12 @@ VARIANCE = (
 
 
 def test_a_row_alone_varies_by_all_of_these_and_noise() -> None:
-    assert variances(Design.of([ONE]), PRIOR)[0] == pytest.approx(VARIANCE)
+    assert variances(Design.of([ONE]).terms, PRIOR)[0] == pytest.approx(VARIANCE)
 
 
 def test_one_measured_row_moves_another_by_their_covariance() -> None:
     shared = covariance_of(ONE, TWO)
-    own = variances(Design.of([TWO]), PRIOR)[0]
+    own = variances(Design.of([TWO]).terms, PRIOR)[0]
     mean, deviation = fit([ONE], PRIOR, rounds=0).predict(TWO)
     assert mean == pytest.approx(24 + shared / VARIANCE * (13 - 12))
     assert deviation == pytest.approx(math.sqrt(own - shared**2 / VARIANCE))

@@ -35,7 +35,7 @@ GRADIENTS = Term("adapter_gradients", "gradients", 168 * 4, 0.3)
 #: A frozen layer keeps 8 bytes a width, 6 an MLP width, 4 of each query and key: 64 + 120 + 48.
 LAYER = Term("layer_activations", "activations", 32 * 232, 0.3, transient=True)
 #: One that is trained keeps what enters its products too: 8 widths and 2 MLP widths more.
-TRAINED_LAYER = replace(LAYER, value=32 * (128 + 160 + 48))
+TRAINED_LAYER = LAYER._replace(value=32 * (128 + 160 + 48))
 CHECKPOINTS = Term("checkpoints", "activations", 2 * 32 * 8 * 3, 0.2, transient=True)
 #: fp32 copies of what enters q and v, and of their rank of 2.
 INPUTS = Term("adapter_inputs", "activations", 4 * 32 * (8 + 2 + 8 + 2), 0.6, transient=True)
@@ -65,7 +65,7 @@ def test_adapters_on_16_bit_weights() -> None:
 
 
 def test_without_checkpointing_every_layer_keeps_its_activations() -> None:
-    kept = [replace(LAYER, value=3 * LAYER.value), replace(INPUTS, value=3 * INPUTS.value), LOGITS]
+    kept = [LAYER._replace(value=3 * LAYER.value), INPUTS._replace(value=3 * INPUTS.value), LOGITS]
     assert memory_terms(lora(gradient_checkpointing=False))[-3:] == kept
     assert memory_terms(lora(gradient_checkpointing=True)) == memory_terms(lora())
 
@@ -75,7 +75,7 @@ def test_eager_attention_keeps_its_scores_in_8_bytes() -> None:
     matrix = Term("attention_matrix", "activations", (2 + 4 + 2) * 2 * 32 * 16, 0.5, transient=True)
     assert matrix in memory_terms(lora(attention="eager"))
     every_layer = memory_terms(lora(attention="eager", gradient_checkpointing=False))
-    assert replace(matrix, value=3 * matrix.value) in every_layer
+    assert matrix._replace(value=3 * matrix.value) in every_layer
     assert "attention_matrix" not in names(lora(attention="sdpa"))
 
 
@@ -90,7 +90,7 @@ def test_bitsandbytes_in_4_bits(method: str | None) -> None:
         CONTEXT,
         GRADIENTS,
         *BACKWARD[:-1],
-        replace(LOGITS, value=16 * 32 * 50),  # the output layer is in fp32
+        LOGITS._replace(value=16 * 32 * 50),  # the output layer is in fp32
     ]
 
 
