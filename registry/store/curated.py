@@ -164,8 +164,7 @@ def _read_manifest(folder: Folder) -> dict[str, Any]:
     try:
         built: dict[str, Any] = json.loads(folder.storage.get(MANIFEST))
         built.setdefault("documents", {})  # of an earlier build
-        if not all(isinstance(built[name], dict) for name in ("sources", "files", "documents")):
-            raise TypeError("no sources or files")  # noqa: TRY301 - one message for all of them
+        _check_shape(built)
     except FileNotFoundError:
         empty: dict[str, Any] = {"contract": "", "catalogue": "", "files": {}, "documents": {}}
         return empty | {"sources": {CATALOGUE: ""}}
@@ -175,6 +174,13 @@ def _read_manifest(folder: Folder) -> dict[str, Any]:
             f"{REINSTALL}"
         ) from None
     return built
+
+
+def _check_shape(built: dict[str, Any]) -> None:
+    if not all(isinstance(built[name], dict) for name in ("sources", "files", "documents")):
+        raise TypeError("no sources or files")
+    if not all(isinstance(ids, list) for ids in built["documents"].values()):
+        raise TypeError("no lists of documents")
 
 
 def hash_sources(records: Path) -> dict[str, str]:

@@ -218,6 +218,8 @@ def test_the_check_of_curated_records_counts_rows_and_names_bad_entries(folder: 
         ('{"sources": {}}', "'files'"),
         ('{"sources": {}, "files": 1}', "no sources or files"),
         ('{"sources": [], "files": {}}', "no sources or files"),
+        ('{"sources": {}, "files": {}, "documents": 1}', "no sources or files"),
+        ('{"sources": {}, "files": {}, "documents": {"a": 1}}', "no lists of documents"),
         pytest.param(
             "[" * 100_000,
             "maximum recursion depth exceeded while decoding a JSON array from a unicode string",
