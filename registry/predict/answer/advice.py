@@ -25,6 +25,7 @@ from registry.predict.sharding import SHARDS_WEIGHTS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from registry.predict.answer.prediction import Prediction
     from registry.predict.architecture import Accelerator
     from registry.predict.calibration.intervals import Calibration
     from registry.predict.calibration.mixture import Interval
@@ -81,9 +82,9 @@ def does_fit(question: Question, calibration: Calibration) -> bool:
 
 
 def _predict_room(question: Question, calibration: Calibration) -> float:
-    figure = predict_memory(question, calibration).figure
-    verdict, _ = decide(question, figure, calibration.runs_of(question.model))
-    return room_of(question, figure, verdict)
+    found = predict_memory(question, calibration)
+    verdict, _ = decide(question, found, calibration.runs_of(question.model))
+    return room_of(question, found.figure, verdict)
 
 
 def room_of(question: Question, figure: Interval, verdict: str | None) -> float:
@@ -184,11 +185,11 @@ def _try(
     usable = USABLE * question.gpu.memory_bytes if question.gpu else 0.0
     if total(memory_terms(changed)) > _FAR * usable:
         return None
-    figure = predict_memory(changed, calibration).figure
-    if question.gpu is None or figure.value > usable:
+    found = predict_memory(changed, calibration)
+    if question.gpu is None or found.figure.value > usable:
         return None
-    verdict = judge(figure, question.gpu.memory_bytes)
-    return Remedy(what, tuple(settings.items()), figure, verdict)
+    verdict = judge(found, question.gpu.memory_bytes)
+    return Remedy(what, tuple(settings.items()), found.figure, verdict)
 
 
 #: Times the card from which on the formula alone, with the leanest defaults, rules a change out.
@@ -296,15 +297,15 @@ def collect_cards(
     seconds = predict_samples(asked, calibration)
     measured = calibration.measured_of(question.model)
     return [
-        _judge_card(one, calibration, bounded(found, one, measured).figure, each)
+        _judge_card(one, calibration, bounded(found, one, measured), each)
         for one, each in zip(asked, seconds, strict=True)
     ]
 
 
 def _judge_card(
-    question: Question, calibration: Calibration, figure: Interval, seconds: Interval | None
+    question: Question, calibration: Calibration, found: Prediction, seconds: Interval | None
 ) -> CardVerdict:
-    verdict, _ = decide(question, figure, calibration.runs_of(question.model))
+    verdict, _ = decide(question, found, calibration.runs_of(question.model))
     if question.gpu is None or verdict is None:
         raise QuestionError("a card's verdict: found no card; expected one")
-    return CardVerdict(question.gpu, verdict, figure, seconds)
+    return CardVerdict(question.gpu, verdict, found.figure, seconds)

@@ -54,13 +54,17 @@ def format_why(found: Answer) -> str | None:
     if found.verdict is None or found.capacity_bytes is None:
         return None
     figure = found.prediction.figure
-    if judge(figure, found.capacity_bytes) != found.verdict:
+    if judge(found.prediction, found.capacity_bytes) != found.verdict:
         return found.reasons[0]  # a run that failed decides
     span = f"{format_memory(int(figure.low))} to {format_memory(int(figure.high))}"
-    usable = format_memory(int(USABLE * found.capacity_bytes))
+    usable = USABLE * found.capacity_bytes
     side = _SIDES[found.verdict].format(range=span)
+    room = f"the {format_memory(int(usable))} that a process can use of"
     card = format_memory(found.capacity_bytes)
-    return f"{side} the {usable} that a process can use of {card}"
+    if found.verdict == UNDECIDED and figure.high <= usable:
+        chance = f"{found.prediction.chance_above(usable):.0%} of what the question may mean"
+        return f"the 90 % interval, {span}, is below {room} {card}, but {chance} needs more"
+    return f"{side} {room} {card}"
 
 
 def answer_data(found: Answer) -> dict[str, Any]:

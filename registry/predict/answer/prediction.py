@@ -54,6 +54,10 @@ class Prediction:
         """The predictor that answered, in words."""
         return PREDICTORS[self.nearness]
 
+    def chance_above(self, n_bytes: float) -> float:
+        """Return how likely what the question may mean needs more; 0 if nothing is left open."""
+        return 0.0 if self.meanings is None else 1 - self.meanings.mixture.below(n_bytes)
+
 
 def predict_memory(question: Question, calibration: Calibration) -> Prediction:
     """Return the peak of one device, in bytes: no less than what leaner runs took."""
@@ -170,14 +174,21 @@ def _executed(found: Prediction, calibration: Calibration) -> Prediction:
     return replace(found, figure=figure, parts=parts, nearness="dry run", meanings=mixed)
 
 
-def judge(figure: Interval, capacity_bytes: float) -> str:
+#: Chance of needing more from which on nothing is said to fit: what an interval leaves above it.
+SURPRISE = (1 - COVERAGE) / 2
+
+
+def judge(found: Prediction, capacity_bytes: float) -> str:
     """Return the verdict on a card: decided where all of the interval is on one side of its memory.
 
-    A process gets at most 98 % of what the driver shows.
+    It does not fit for certain where a meaning that is not unlikely needs more: intervals are as
+    wide as they have to be to hold what was measured, and may leave such a meaning out. A process
+    gets at most 98 % of what the driver shows.
     """
-    if figure.high <= USABLE * capacity_bytes:
-        return FITS
-    return DOES_NOT_FIT if figure.low > USABLE * capacity_bytes else UNDECIDED
+    figure, usable = found.figure, USABLE * capacity_bytes
+    if figure.high <= usable:
+        return FITS if found.chance_above(usable) <= SURPRISE else UNDECIDED
+    return DOES_NOT_FIT if figure.low > usable else UNDECIDED
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from registry.units import format_memory
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from registry.predict.calibration.mixture import Interval
+    from registry.predict.answer.prediction import Prediction
     from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
 
 
 def decide(
-    question: Question, figure: Interval, alike: Sequence[ObservedRun]
+    question: Question, found: Prediction, alike: Sequence[ObservedRun]
 ) -> tuple[str | None, list[str]]:
     """Return the verdict on a question's card, None without one; and the run that decides, if any.
 
@@ -29,10 +29,10 @@ def decide(
         return None, []
     failed = find_nearest_oom(question, alike)
     if failed is not None and proves_too_much(question, failed.observation):
-        found = failed.observation
+        run = failed.observation
         reason = (
-            f"observation {found.observation_id} ({found.source_id}), which asked for no more, ran "
-            f"out of memory {_format_room(found, 'on a card with at least as much')}"
+            f"observation {run.observation_id} ({run.source_id}), which asked for no more, ran "
+            f"out of memory {_format_room(run, 'on a card with at least as much')}"
         )
         return DOES_NOT_FIT, [reason]
     ran = next((one for one in alike if proves_enough(question, one)), None)
@@ -42,7 +42,7 @@ def decide(
             f"{_format_room(ran, 'on a card with no more memory')}"
         )
         return FITS, [reason]
-    return judge(figure, question.gpu.memory_bytes), []
+    return judge(found, question.gpu.memory_bytes), []
 
 
 def _format_room(run: ObservedRun, otherwise: str) -> str:

@@ -71,7 +71,7 @@ def answer(
     prediction = predict_memory(question, calibration)
     seen = collect_nearest(question, calibration.observations, nearest)
     failed = find_nearest_oom(question, calibration.observations)
-    verdict, reason = decide(question, prediction.figure, calibration.runs_of(question.model))
+    verdict, reason = decide(question, prediction, calibration.runs_of(question.model))
     cards = tuple(collect_cards(question, calibration, gpus))
     advised = bool(cards) and verdict not in (None, FITS)
     known = question.gpu is not None

@@ -60,6 +60,8 @@ _EVERYTHING: Final = ("all-linear",)
 _MOST_VALUES: Final = 3
 #: What counting starts from, in sources: a value that nobody states is still possible.
 _START: Final = 0.5
+#: What is computed only from weights that are held so.
+_WIDE: Final = ("fp32", "tf32")
 #: Words that mean the same to the formula.
 _SAME: Final[Mapping[str, Mapping[Any, Any]]] = {
     "optimizer": {"paged_adamw_8bit": "adamw_8bit", "lion_8bit": "adamw_8bit"},
@@ -259,7 +261,8 @@ def _is_open(question: Question, setting: str) -> bool:
         is_told = question.full or question.trainable_params
         return not is_told and bool(open_fields(question, setting))
     if setting == "param_dtype":
-        return question.param_dtype is None and not question.quantized and not question.deepspeed
+        told = question.param_dtype or question.compute_dtype in _WIDE or question.quantized
+        return not told and not question.deepspeed
     if setting == "longest_sample":
         filled = question.packing or question.length_distribution == "full"
         return question.longest_sample is None and not filled and question.seq_len > _SHORT

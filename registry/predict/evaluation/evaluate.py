@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from registry.predict.calibration.gaussian_process import Fit, Floats
     from registry.predict.calibration.intervals import HeldOpen
+    from registry.predict.calibration.open_question import OpenMixture
     from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
 
@@ -59,6 +60,8 @@ class Judged:
     answer: Interval
     measured: float
     observation_id: str = ""
+    #: All that the question may mean, where it leaves something open.
+    meanings: OpenMixture | None = None
 
     @property
     def error(self) -> float:
@@ -73,9 +76,8 @@ class Judged:
     @cached_property
     def verdicts(self) -> tuple[tuple[bool, str], ...]:
         """Whether it fits, and the verdict, on each of the near cards."""
-        return tuple(
-            (share >= 1, judge(self.answer, share * self.measured / USABLE)) for share in NEAR
-        )
+        found = Prediction(self.answer, {}, "source", meanings=self.meanings)
+        return tuple((share >= 1, judge(found, share * self.measured / USABLE)) for share in NEAR)
 
 
 @dataclass(frozen=True)
@@ -236,6 +238,7 @@ def _open(held: Sequence[HeldOpen], seen: Iterable[ObservedRun]) -> list[Judged]
             answer(one, one.seen.asked),
             one.seen.peak_bytes or 0.0,
             one.seen.observation_id,
+            one.meanings,
         )
         for one in held
         if one.seen.asked is not None

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from registry.predict.formula.methods import added_tokens, kept_of_weights, kept_per_token
+from registry.predict.formula.state import compute_bytes
 from registry.predict.formula.term import Term
 
 if TYPE_CHECKING:
     from registry.predict.question import Question
+
+_HALF_BYTES = 2
 
 
 def _tokens(question: Question) -> int:
@@ -24,19 +27,21 @@ def layer_activation_bytes(question: Question) -> float:
     each), gate, its activation and up projection (6 MLP widths). Where the weights are trained, a
     product also keeps its input: 8 more hidden and 2 MLP widths, the norms' inputs among them. An
     MLP without a gate (GPT-2, GPT-NeoX, Phi; LayerNorm in 16 bits) keeps 4 hidden and 2 MLP widths,
-    trained 4 and 2 more. As in Korthikanti et al. 2022, section 4.1, without dropout.
+    trained 4 and 2 more. As in Korthikanti et al. 2022, section 4.1, without dropout. Computed in
+    fp32, all of it but llama's norms is twice as large.
     """
     model = question.model
-    hidden, middle = (8, 6) if model.gated_mlp else (4, 2)
+    norms, inputs, middle = (8, 0, 6) if model.gated_mlp else (0, 4, 2)
     if question.full:
-        hidden, middle = hidden + (8 if model.gated_mlp else 4), middle + 2
+        inputs, middle = inputs + (8 if model.gated_mlp else 4), middle + 2
     heads = 4 * model.head_dim * (model.n_heads + model.n_kv_heads)
-    each = hidden * model.hidden_size + middle * model.mlp_width + heads
+    others = inputs * model.hidden_size + middle * model.mlp_width + heads
+    each = norms * model.hidden_size + compute_bytes(question) / _HALF_BYTES * others
     return float(_tokens(question) * each)
 
 
 def activations(question: Question) -> list[Term]:
-    """Activations: one 16-bit vector a token and layer with checkpointing, plus one entire layer.
+    """Activations: one vector a token and layer with checkpointing, plus one entire layer.
 
     Eager attention keeps its matrix: heads x seq² scores, as scores, fp32 softmax and 16-bit
     probabilities (2 + 4 + 2 bytes). Adapters keep what `methods` says. Activations offloaded to
@@ -51,7 +56,7 @@ def activations(question: Question) -> list[Term]:
              0.3, transient=True),
     ]  # fmt: skip
     if checkpointed:
-        saved = 2.0 * tokens * model.hidden_size
+        saved = float(compute_bytes(question) * tokens * model.hidden_size)
         kept = saved * (min(2, model.n_layers) if away else model.n_layers)
         terms.append(Term("checkpoints", "activations", kept, 0.2, transient=True))
     if not question.full:
@@ -72,7 +77,8 @@ def _of_adapters(question: Question, layers: int) -> list[Term]:
 
 
 #: Bytes of a logit at the start of the backward pass, by how the loss is computed. Whole: 16-bit
-#: logits (2), their fp32 copy (4), log-probabilities (4) and gradient (4). Chunked (torchtune):
+#: logits (2; none beside the copy if computed in fp32), their fp32 copy (4), log-probabilities (4)
+#: and gradient (4). Chunked (torchtune):
 #: 16-bit logits and their gradient whole, the rest for one of 8 chunks. Unsloth: the kernel writes
 #: the gradient over the 16-bit logits. Liger and cut cross-entropy never hold all logits.
 LOGIT_BYTES = {"whole": 14.0, "chunked": 4 + 12 / 8, "unsloth": 2.0, "liger": 0.0}
@@ -87,7 +93,10 @@ def logits(question: Question) -> list[Term]:
     """
     kernel = question.setting("loss_kernel")
     tokens, model = _tokens(question), question.model
-    each = LOGIT_BYTES[kernel] + (2 if kernel == "whole" and question.keeps_fp32_embeddings else 0)
+    each = LOGIT_BYTES[kernel]
+    if kernel == "whole":
+        is_wide = compute_bytes(question) > _HALF_BYTES
+        each += -_HALF_BYTES if is_wide else 2 * question.keeps_fp32_embeddings
     held = each * tokens * model.vocab_size
     if kernel == "liger":
         held = 10.0 * tokens * model.hidden_size

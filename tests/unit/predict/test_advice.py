@@ -15,7 +15,7 @@ from registry.predict.answer.advice import (
     room_of,
 )
 from registry.predict.answer.frontier import find_frontier, parse_axes
-from registry.predict.answer.prediction import judge, predict_memory
+from registry.predict.answer.prediction import Prediction, judge, predict_memory
 from registry.predict.answer.switches import explain
 from registry.predict.answer.verdict import decide
 from registry.predict.calibration.mixture import Interval
@@ -90,7 +90,8 @@ def test_the_most_that_fits_is_no_less_than_what_a_run_proves(
         "compute_dtype": "fp16", "stack": "llama2-lora-3090",
     }  # fmt: skip
     question = ask("llama-2-7b", "rtx-3090", **asked)
-    assert decide(question, WIDE, calibration.runs_of(question.model))[0] == "fits"
+    wide = Prediction(WIDE, {}, "source")
+    assert decide(question, wide, calibration.runs_of(question.model))[0] == "fits"
     room = room_of(question, WIDE, "fits")
     assert (find_biggest_batch(question, calibration, room) or 0) >= 3
     assert (find_longest_seq_len(question, calibration, room) or 0) >= 2048
@@ -126,7 +127,7 @@ def test_a_leaner_loss_is_a_remedy_where_the_logits_are_what_is_too_large(
 ) -> None:
     settings = {**STATED, "quant_bits": 4, "seq_len": 8192}
     question = ask("qwen2.5-1.5b", "rtx-3090", **settings)
-    assert judge(predict_memory(question, calibration).figure, 24 * GIB) != "fits"
+    assert judge(predict_memory(question, calibration), 24 * GIB) != "fits"
     remedies = {one.what: one.verdict for one in collect_remedies(question, calibration)}
     assert remedies["chunked loss"] == "fits"
     lean = question.changed(loss_kernel="chunked")
@@ -140,9 +141,9 @@ def test_each_remedy_is_judged_as_the_changed_question_is(
     remedies = collect_remedies(question, calibration)
     assert len(remedies) > 2
     for one in remedies:
-        figure = predict_memory(question.changed(**dict(one.settings)), calibration).figure
-        assert judge(figure, 24 * GIB) == one.verdict
-        assert figure == one.peak
+        found = predict_memory(question.changed(**dict(one.settings)), calibration)
+        assert judge(found, 24 * GIB) == one.verdict
+        assert found.figure == one.peak
 
 
 def test_cards_have_headroom_and_a_time_where_their_speed_is_known(
@@ -198,10 +199,12 @@ def test_points_of_a_frontier_fit_and_more_does_not(ask: Ask, calibration: Calib
     assert points
     for point in points:
         sizes = dict(point.settings)
-        assert judge(point.peak, question.gpu.memory_bytes) == "fits"  # type: ignore[union-attr]
+        found = predict_memory(question.changed(**sizes), calibration)
+        assert found.figure == point.peak
+        assert judge(found, question.gpu.memory_bytes) == "fits"  # type: ignore[union-attr]
         more = question.changed(**{**sizes, "micro_batch_size": 2 * sizes["micro_batch_size"]})
-        figure = predict_memory(more, calibration).figure
-        assert judge(figure, question.gpu.memory_bytes) != "fits"  # type: ignore[union-attr]
+        found = predict_memory(more, calibration)
+        assert judge(found, question.gpu.memory_bytes) != "fits"  # type: ignore[union-attr]
     batches = [dict(point.settings)["micro_batch_size"] for point in points]
     lengths = [dict(point.settings)["seq_len"] for point in points]
     assert batches == sorted(batches)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from registry.predict.answer.nearest import (
     distance,
     transfer,
 )
+from registry.predict.answer.plain import format_why
 from registry.predict.answer.prediction import (
     Prediction,
     estimate_cost,
@@ -362,8 +364,40 @@ def test_the_longest_sequence_fits_and_the_next_does_not(
     longest = answer(question, calibration).longest_seq_len
     assert longest is not None
     for length, expected in ((longest, "fits"), (longest + 64, "undecided")):
-        figure = predict_memory(question.changed(seq_len=length), calibration).figure
-        assert judge(figure, 24 * GIB) == expected
+        found = predict_memory(question.changed(seq_len=length), calibration)
+        assert judge(found, 24 * GIB) == expected
+
+
+def test_nothing_is_said_to_fit_where_a_likely_meaning_does_not(
+    ask: Ask, calibration: Calibration
+) -> None:
+    question = ask("mistral-7b", "a100-40gb", quant_bits=8, seq_len=4096)
+    found = predict_memory(question, calibration)
+    off = predict_memory(question.changed(gradient_checkpointing=False), calibration).figure
+    assert found.meanings is not None
+    assert found.figure.high < off.value  # what is likely alone is below
+    between = (found.figure.high + off.value) / 2 / 0.98
+    assert found.chance_above(0.98 * between) > 0.05
+    assert judge(found, between) == "undecided"
+    assert judge(replace(found, meanings=None), between) == "fits"
+    everything = found.meanings.mixture.quantile(0.951) / 0.98
+    assert judge(found, max(everything, found.figure.high / 0.98)) == "fits"
+
+
+def test_a_verdict_says_how_likely_more_is_needed_than_its_interval_has(
+    ask: Ask, calibration: Calibration
+) -> None:
+    question = ask("mistral-7b", "rtx-4090", quant_bits=8, seq_len=4096)
+    found = answer(question, calibration)
+    high = found.prediction.figure.high
+    card = replace(question.gpu, memory_bytes=int(1.01 * high / 0.98))  # type: ignore[type-var]
+    found = answer(question.changed(gpu=card), calibration)
+    assert found.verdict == "undecided"
+    assert re.fullmatch(
+        r"the 90 % interval, .* to .*, is below the .* that a process can use of .*, but "
+        r"[0-9]+% of what the question may mean needs more",
+        format_why(found) or "",
+    )
 
 
 def test_a_difference_is_told_in_words(ask: Ask) -> None:

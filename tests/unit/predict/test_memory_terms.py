@@ -70,6 +70,18 @@ def test_without_checkpointing_every_layer_keeps_its_activations() -> None:
     assert memory_terms(lora(gradient_checkpointing=True)) == memory_terms(lora())
 
 
+@pytest.mark.parametrize("dtype", ["fp32", "tf32"])
+def test_what_is_computed_in_32_bits_is_kept_in_them(dtype: str) -> None:
+    found = names(lora(compute_dtype=dtype))
+    assert found["weights"] == 2000 * 4
+    # the two norms (64 bytes) are in fp32 either way, and no 16-bit logits are beside their copy
+    assert found["layer_activations"] == 32 * (64 + 2 * (232 - 64))
+    assert found["checkpoints"] == 2 * CHECKPOINTS.value
+    assert found["logits"] == 12 * 32 * 50
+    trained = names(full(compute_dtype=dtype, seq_len=16, micro_batch_size=2))
+    assert trained["layer_activations"] == 32 * (64 + 2 * (64 + 160 + 48))
+
+
 def test_eager_attention_keeps_its_scores_in_8_bytes() -> None:
     # 2 heads x 32 tokens x 16 tokens, as scores, fp32 softmax and 16-bit probabilities
     matrix = Term("attention_matrix", "activations", (2 + 4 + 2) * 2 * 32 * 16, 0.5, transient=True)
