@@ -1,14 +1,11 @@
 """Break the library's Python in one place at a time and see whether its tests notice.
 
 Run as ``python -m benchmarks.mutation_python [ROOM ...]`` from the root of a checkout; ``--help``
-names the options. The tests of a room are run once, to see which of them run which function. Then
-a seeded sample of the faults that `benchmarks.python_mutants` finds in the room is tried in copies
-of the tracked files: for each, the tests that run its function, the most particular ones first; and
-all of the room's for what runs while modules are imported, or in other processes. A fault that lets
-a test fail or hang is killed. What a fixture runs for several tests is tried with the first of them
-alone. Faults that cannot change what the tests may ask for are in
-``mutation_python_equivalent.txt``, one a line with the reason on the line before. Exits with 1
-where fewer than 85 % of the others are killed.
+names the options. A seeded sample of the faults that `benchmarks.python_mutants` finds in a
+room is tried in copies of the tracked files; only the room's own tests run, those of the module
+first. A fault that lets a test fail or hang is killed. Those that cannot change what the tests may
+ask for are in ``mutation_python_equivalent.txt``, one a line with the reason on the line before.
+Exits with 1 where fewer than 85 % of the others are killed.
 
 An own script, because mutmut 3.8 has no seeded sample, and cosmic-ray 8.7 has neither that nor more
 than one test command for a configuration; a table of rooms is all that is needed here.
@@ -17,7 +14,6 @@ than one test command for a configuration; a table of rooms is all that is neede
 from __future__ import annotations
 
 import argparse
-import ast
 import os
 import queue
 import random
@@ -27,13 +23,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from coverage import CoverageData
 
 from benchmarks.python_mutants import Mutant, list_mutants
 
@@ -51,23 +44,70 @@ _TESTS_FAILED = (1, 2, 4)  # a failed test, a module or a conftest that no longe
 class Room:
     """Modules, and the tests that are to notice what is wrong with them."""
 
-    modules: str
+    modules: tuple[str, ...]
     tests: tuple[str, ...]
+    #: Tests to run first, beside a module's own, by the name of the module.
+    first: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Tests that take too long to be run for each fault.
     left_out: tuple[str, ...] = ()
 
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """The tests as arguments of pytest."""
-        return (*self.tests, *(f"--ignore={name}" for name in self.left_out))
+    def collect_first(self, module: str, tree: Path) -> tuple[str, ...]:
+        """Return the tests that are about a module, in a copy of the checkout."""
+        stem = Path(module).stem
+        own = sorted(str(p.relative_to(tree)) for p in tree.glob(f"tests/**/test_{stem}.py"))
+        inside = (name for name in own if any(Path(name).is_relative_to(t) for t in self.tests))
+        named = self.first.get(stem, ())
+        for name in named:
+            if not (tree / name).exists():
+                raise SystemExit(f"{name}: is not there; expected tests; mend ROOMS in {__file__}")
+        return (*(name for name in inside if name not in named), *named)
 
+    def collect_rest(self, first: tuple[str, ...]) -> tuple[str, ...]:
+        """Return all tests but the first ones, as arguments of pytest."""
+        return (*self.tests, *(f"--ignore={name}" for name in (*first, *self.left_out)))
+
+
+def _by_module(tests: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the files of tests for each module, given as ``"test_a test_b": "module other"``."""
+    return {
+        module: tuple(f"tests/unit/{name}.py" for name in names.split())
+        for names, modules in tests.items()
+        for module in modules.split()
+    }
+
+
+#: Most modules of the store have no tests of their own: they are tested by what they do together.
+_STORE_FIRST = _by_module(
+    {
+        "store/test_recover store/test_repair": "parts state repair recover documents",
+        "store/test_repair store/test_sync": "valid_documents",
+        "store/test_fold": "derive_tables parquet results fold lock",
+        "store/test_layers store/test_read": "read snapshot curated_fold",
+        "store/test_build store/test_layers": "curated",
+        "store/test_parts store/test_build": "catalogue_files",
+        "store/test_migration": "legacy compose renamed",
+        "store/test_exported": "export observation_documents",
+        "store/test_published": "croissant",
+        "store/test_remote": "address objects sync",
+        "store/test_retract": "retract prune",
+        "store/test_add": "add frames",
+        "store/test_build store/test_state test_check": "check",
+        "test_check": "check_rows",
+    }
+)
 
 ROOMS = {
-    "units": Room("registry/units/*.py", ("tests/unit/units", "tests/unit/test_doc_examples.py")),
-    "submission": Room("registry/submission/*.py", ("tests/unit/submission",)),
+    "units": Room(
+        ("registry/units/*.py",), ("tests/unit/units", "tests/unit/test_doc_examples.py")
+    ),
+    "submission": Room(
+        ("registry/submission/*.py",),
+        ("tests/unit/submission",),
+    ),
     "store": Room(
-        "registry/store/*.py",
+        ("registry/store/*.py",),
         ("tests/unit/store", "tests/unit/test_check.py"),
+        _STORE_FIRST,
         ("tests/unit/store/test_crash_points.py",),
     ),
 }
@@ -100,15 +140,15 @@ class Tree:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / name)
 
-    def is_noticed(self, placed: Placed, room: Room, ran: Ran, seconds: float) -> bool:
-        """Return whether tests fail, or take too long, with this fault."""
+    def is_noticed(self, placed: Placed, room: Room, seconds: float) -> bool:
+        """Return whether the tests fail, or take too long, with this fault."""
         path = self.folder / placed.path
+        first = room.collect_first(placed.path, self.folder)
+        rest = room.collect_rest(first)
         original = path.read_text(encoding="utf-8")
-        chosen, are_all = ran.choose(placed, original)
         try:
             self._write(path, placed.mutant.source)
-            tries = [chosen, *([] if are_all else [room.arguments])]
-            return any(self.fails(tests, seconds) for tests in tries if tests)
+            return any(self.fails(chosen, seconds) for chosen in (first, rest) if chosen)
         finally:
             self._write(path, original)
 
@@ -119,35 +159,32 @@ class Tree:
         path.write_text(source, encoding="utf-8")
 
     def fails(self, tests: tuple[str, ...], seconds: float) -> bool:
-        """Return whether tests fail in this tree, or take too long."""
-        code = self.run((*_ALONE, *tests), seconds)
-        self.n_late += code is None
-        if code not in (None, 0, *_TESTS_FAILED):
-            raise SystemExit(f"pytest {' '.join(tests)} ended with {code}; expected tests to run")
-        return code != 0
-
-    def run(self, arguments: tuple[str, ...], seconds: float, **env: str) -> int | None:
-        """Return the exit status of pytest in this tree, None where it takes too long."""
-        path = f"{self.folder}{os.pathsep}{self.folder / 'cli'}"
+        """Return whether tests fail in this tree."""
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "pytest", "-q", "--hypothesis-seed=0", *arguments],
+            [*_PYTEST, *tests],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": path, **env},
+            env={**os.environ, "PYTHONPATH": f"{self.folder}{os.pathsep}{self.folder / 'cli'}"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
         try:
-            return process.wait(timeout=seconds)
+            code = process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
-            return None
+            self.n_late += 1
+            return True
         finally:
             _end(process)
+        if code not in (0, *_TESTS_FAILED):
+            raise SystemExit(f"pytest {' '.join(tests)} ended with {code}; expected tests to run")
+        return code != 0
 
 
-#: One test after the other, up to the first that fails.
-_ALONE = ("-x", "-p", "no:cacheprovider", "-p", "no:xdist")
+_PYTEST = (
+    *(sys.executable, "-P", "-m", "pytest", "-x", "-q"),
+    *("-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0"),
+)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -160,66 +197,19 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-@dataclass(frozen=True)
-class Ran:
-    """Which tests ran which lines of a room's modules."""
-
-    #: Tests by module and line; those of another process, or of no test, are called "".
-    by_line: Mapping[str, Mapping[int, frozenset[str]]]
-    #: How many lines each test ran.
-    sizes: Mapping[str, int]
-    #: Seconds that all tests took together.
-    seconds: float
-
-    def choose(self, placed: Placed, source: str) -> tuple[tuple[str, ...], bool]:
-        """Return the tests to try a fault with, and whether they are all that can notice it."""
-        body = _find_body(source, placed.mutant.line)
-        ran = self.by_line.get(placed.path, {})
-        found = frozenset().union(*(ran.get(line, ()) for line in body))
-        ordered = sorted(found - {""}, key=lambda test: (self.sizes[test], test))
-        return tuple(ordered), bool(body) and "" not in found
-
-
-def _find_body(source: str, line: int) -> range:
-    """Return the lines of the innermost function that has a line; none outside of functions."""
-    around = [
-        range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1)
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.FunctionDef)
-    ]
-    return min((body for body in around if line in body), key=len, default=range(0))
-
-
-def measure(tree: Tree, room: Room) -> Ran:
-    """Return which tests run what; raise SystemExit where they fail without any fault."""
-    begin, data_file = time.monotonic(), tree.folder / ".mutation-coverage"
-    measured = ("--cov=registry", "--cov-context=test", "--cov-report=", "-p", "no:cacheprovider")
-    workers = ("-n", str(_PROCESSES))
-    if tree.run((*measured, *workers, *room.arguments), 7200, COVERAGE_FILE=str(data_file)) != 0:
-        raise SystemExit(f"{' '.join(room.tests)}: fails without any fault; expected it to pass")
-    seconds = time.monotonic() - begin
-    data = CoverageData(str(data_file))
-    data.read()
-    by_line: dict[str, dict[int, frozenset[str]]] = {}
-    sizes: Counter[str] = Counter()
-    for path in tree.folder.glob(room.modules):
-        lines = data.contexts_by_lineno(str(path)).items()
-        tests = {line: frozenset(n.partition("|")[0] for n in names) for line, names in lines}
-        by_line[str(path.relative_to(tree.folder))] = tests
-        sizes.update(name for names in tests.values() for name in names)
-    return Ran(by_line, sizes, seconds)
-
-
 def collect_faults(room: Room) -> list[Placed]:
-    """Return all faults of a room's modules; raise SystemExit where its pattern names none."""
-    paths = sorted(ROOT.glob(room.modules))
-    if not paths:
-        raise SystemExit(f"{room.modules}: no module is named so; mend ROOMS in {__file__}")
-    return [
-        Placed(str(path.relative_to(ROOT)), mutant)
-        for path in paths
-        for mutant in list_mutants(path.read_text(encoding="utf-8"))
-    ]
+    """Return all faults of a room's modules; raise SystemExit where a pattern names none."""
+    faults = []
+    for pattern in room.modules:
+        paths = sorted(ROOT.glob(pattern))
+        if not paths:
+            raise SystemExit(
+                f"no module is named {pattern}; expected one; mend ROOMS in {__file__}"
+            )
+        for path in paths:
+            mutants = list_mutants(path.read_text(encoding="utf-8"))
+            faults += [Placed(str(path.relative_to(ROOT)), mutant) for mutant in mutants]
+    return faults
 
 
 def try_room(room: Room, chosen: list[Placed]) -> tuple[list[Placed], int]:
@@ -230,17 +220,15 @@ def try_room(room: Room, chosen: list[Placed]) -> tuple[list[Placed], int]:
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         trees: queue.SimpleQueue[Tree] = queue.SimpleQueue()
         for number in range(_PROCESSES):
-            trees.put(Tree(Path(folder).resolve() / str(number)))
-        ran = measure(first := trees.get(), room)
-        trees.put(first)
+            trees.put(Tree(Path(folder) / str(number)))
+        limit = _time_limit(trees, room)
 
         def try_one(placed: Placed) -> bool:
             tree = trees.get()
             try:
-                is_noticed = tree.is_noticed(placed, room, ran, 60 + 4 * ran.seconds)
+                is_noticed = tree.is_noticed(placed, room, limit)
             finally:
                 trees.put(tree)
-            print(".", end="", file=sys.stderr, flush=True)
             if not is_noticed:
                 print(f"line {placed.mutant.line:4} {placed.name}", flush=True)
             return is_noticed
@@ -250,6 +238,15 @@ def try_room(room: Room, chosen: list[Placed]) -> tuple[list[Placed], int]:
         n_late = sum(trees.get().n_late for _ in range(_PROCESSES))
     survivors = [placed for placed, found in zip(chosen, noticed, strict=True) if not found]
     return survivors, n_late
+
+
+def _time_limit(trees: queue.SimpleQueue[Tree], room: Room) -> float:
+    """Return how long a run may take; raise SystemExit where it fails without any fault."""
+    tree, begin = trees.get(), time.monotonic()
+    if tree.fails(room.collect_rest(()), 3600):
+        raise SystemExit(f"{' '.join(room.tests)}: fails without any fault; expected it to pass")
+    trees.put(tree)
+    return 30 + 4 * (time.monotonic() - begin)
 
 
 def read_equivalent() -> frozenset[str]:

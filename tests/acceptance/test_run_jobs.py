@@ -356,6 +356,84 @@ def test_a_loop_that_ends_badly_keeps_its_steps(
     assert total(found, "peak_memory") > 100 << 20
 
 
+#: Loops as people write them with torch alone, each odd in its own way.
+ODD_LOOP = """
+import sys
+import torch
+from torch.utils.checkpoint import checkpoint
+
+torch.set_num_threads(1)
+how = sys.argv[1]
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(64, 32)
+        first = how == "time_first"
+        self.layer = torch.nn.TransformerEncoderLayer(32, 2, 64, batch_first=not first)
+        self.out = torch.nn.Linear(32, 64)
+
+    def forward(self, ids):
+        hidden = self.words(ids)
+        if how == "checkpoint":
+            hidden = checkpoint(self.layer, hidden, use_reentrant=False)
+        else:
+            hidden = self.layer(hidden)
+        return self.out(hidden)
+
+model = Model()
+if how == "eval":
+    model.eval()
+optimizer = torch.optim.AdamW(model.parameters())
+for step in range(12):
+    if how == "new_optimizer" and step == 6:
+        optimizer = torch.optim.AdamW(model.parameters())
+    ids = torch.randint(0, 64, (4, 16))
+    loss = torch.nn.functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if step == 4 and how == "forgotten":  # .train()
+        model.eval()
+        with torch.no_grad():
+            model(ids)
+print("done")
+"""
+
+
+def run_odd_loop(folder: Path, how: str) -> list[dict[str, Any]]:
+    script = folder / "odd.py"
+    script.write_text(ODD_LOOP)
+    done = run_command([sys.executable, str(script), how])
+    assert done.returncode == 0
+    return observations_of(done)
+
+
+@pytest.mark.parametrize("how", ["eval", "forgotten", "checkpoint"])
+def test_steps_count_whatever_mode_the_model_is_in(how: str, tmp_path: Path) -> None:
+    (found,) = run_odd_loop(tmp_path, how)
+    assert found["outcome"] == "ok"
+    assert total(found, "n_steps") == 12
+    configuration = found["configuration"]
+    assert (configuration["micro_batch_size"], configuration["seq_len"]) == (4, 16)
+    assert configuration["grad_accum_steps"] == 1
+    assert "gradient_checkpointing" not in configuration  # torch's own function leaves no trace
+
+
+def test_a_second_optimizer_for_the_same_model_begins_another_training(tmp_path: Path) -> None:
+    found = run_odd_loop(tmp_path, "new_optimizer")
+    assert [one["outcome"] for one in found] == ["ok", "ok"]
+    assert [total(one, "n_steps") for one in found] == [6, 6]
+    assert [one["configuration"]["grad_accum_steps"] for one in found] == [1, 1]
+
+
+def test_batches_with_time_first_state_neither_length_nor_size(tmp_path: Path) -> None:
+    (found,) = run_odd_loop(tmp_path, "time_first")
+    assert total(found, "n_steps") == 12
+    assert not {"micro_batch_size", "seq_len"} & {*found["configuration"]}
+    assert "samples_per_second" not in {row["metric"] for row in found["measurements"]}
+
+
 #: A Trainer whose settings stand in a YAML file, a token among them, and that fails with its text.
 OF_YAML = """
 import sys

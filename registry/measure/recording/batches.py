@@ -21,10 +21,12 @@ class Batches:
     is_padded: bool = False
     #: Whether some batch's sequences were laid end to end in one row.
     is_flat: bool = False
+    #: Whether rows are samples; else they may be positions, and only tokens can be counted.
+    has_samples_first: bool = True
     #: How often a micro-batch had so many samples, and a step so many micro-batches.
     sizes: Counter[int] = field(default_factory=Counter)
     per_step: Counter[int] = field(default_factory=Counter)
-    _waiting: list[tuple[int, int, Any]] = field(default_factory=list)
+    _waiting: list[tuple[int | None, int, Any]] = field(default_factory=list)
 
     def add(self, inputs: Any, n_samples: int | None = None) -> None:
         """Note a micro-batch as it enters the model; the device is not waited for.
@@ -42,9 +44,13 @@ class Batches:
             width //= n_samples
         elif n_samples is not None and n_rows == 2 * n_samples:
             n_found = n_samples
+        visible = None if mask is None else mask.sum()
+        if not self.has_samples_first:
+            self._waiting.append((None, n_positions, visible))
+            return
         self.widths.add(width)
         self.sizes[n_found] += 1
-        self._waiting.append((n_found, n_positions, None if mask is None else mask.sum()))
+        self._waiting.append((n_found, n_positions, visible))
 
     def take(self) -> tuple[int | None, int | None]:
         """Return tokens and samples since the last call; call it once the device has caught up."""
@@ -56,9 +62,9 @@ class Batches:
             tokens = positions if visible is None else int(visible)
             self.is_padded |= tokens != positions
             n_tokens += tokens
-            n_samples += samples
+            n_samples += samples or 0
         self._waiting.clear()
-        return n_tokens, n_samples
+        return n_tokens, n_samples if self.has_samples_first else None
 
     def read_length(self, limit: int | None = None) -> dict[str, Any]:
         """Return the columns ``seq_len``, ``length_distribution`` and ``padding_free``.

@@ -297,13 +297,21 @@ def read_attention(model: Any) -> str | None:
     return ATTENTION.get(name) if isinstance(name, str) else None
 
 
-def read_checkpointing(model: Any) -> bool:
-    """Return whether activations are recomputed in the backward pass."""
-    return any(
-        getattr(module, name, False) is True
+def read_checkpointing(model: Any) -> bool | None:
+    """Return whether activations are recomputed in the backward pass.
+
+    None where no module has a switch for it while torch's function for it is loaded: a model may
+    call that by itself.
+    """
+    switches = [
+        getattr(module, name)
         for module in model.modules()
         for name in ("gradient_checkpointing", "activation_checkpointing")
-    )
+        if hasattr(module, name)
+    ]
+    if not switches and loaded("torch.utils.checkpoint") is not None:
+        return None
+    return any(switch is True for switch in switches)
 
 
 def read_optimizer(args: Any) -> str | None:

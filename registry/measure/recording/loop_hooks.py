@@ -3,6 +3,8 @@
 Torch calls a hook after every step of any optimizer. A training is about to begin where an
 optimizer is made: from then on the next module that is called in training mode and holds the
 optimizer's parameters is the outermost one, and from then on only its own calls are watched.
+A model may be trained in evaluation mode too, in which ``from_pretrained`` returns it: a step shows
+that the passes before it, with gradients on, were no evaluation.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from registry.measure.recording.trainer_hooks import is_trainer_at_work
 from registry.measure.trial_settings import options_of_environment
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from registry.measure.failure import Failure
 
 #: Share of an optimizer's parameters that the outermost module holds at least.
@@ -38,7 +42,11 @@ class LoopRecorder:
         self._own: list[Any] = []
         self._largest: tuple[int, weakref.ref[Any]] | None = None
         self._n_forwards = 0
+        #: Passes in evaluation mode since the last step, with gradients on.
+        self._n_doubtful = 0
+        self._trains_in_eval_mode = False
         self._n_steps = 0
+        self._n_begun = 0
         self._apart_since: float | None = None
         self._border = 0.0
 
@@ -64,12 +72,12 @@ class LoopRecorder:
 
     def _before_any(self, module: Any, arguments: Any) -> None:
         """Take a module as the outermost one if it is; called before every module until then."""
-        if not module.training or not _gradients_are_on():
+        if not _gradients_are_on():
             return
         with suppress(Exception):  # never in the way of the job
             if is_trainer_at_work():
                 self._stop_looking()
-            elif self._holds_parameters(module):
+            elif self._holds_parameters(module) and module.training:
                 self._begin(module)
                 self._before_call(module, arguments, _named_arguments())
 
@@ -98,19 +106,41 @@ class LoopRecorder:
         self._stop_looking()
         self.finish()
         self._root = weakref.ref(module)
-        self._n_forwards = 0
-        self._own = [module.register_forward_pre_hook(self._before_call, with_kwargs=True)]
+        self._n_forwards = self._n_doubtful = 0
+        self._trains_in_eval_mode = not module.training
+        self._n_begun += 1
+        hook = self._hook_of(self._before_call)
+        self._own = [module.register_forward_pre_hook(hook, with_kwargs=True)]
         self._own += [
-            inner.register_forward_pre_hook(self._before_inner) for inner in _find_inner(module)
+            inner.register_forward_pre_hook(self._hook_of(self._before_inner))
+            for inner in _find_inner(module)
         ]
         self._apart_since = None
         self.session.attach(LoopJob(module, self._alive()))
         self.session.begin_train()
+        self.session.batches.has_samples_first = not _has_time_first(module)
         self._border = time.perf_counter()
 
-    def _before_inner(self, module: Any, _: Any) -> None:
+    def _hook_of(self, method: Callable[[Any, Any, Any], None]) -> Callable[..., None]:
+        """Return a hook of the recording that begins.
+
+        Torch still calls one that was removed during the same call, and without names.
+        """
+        begun = self._n_begun
+
+        def before(module: Any, arguments: Any, named: Any = None) -> None:
+            if begun == self._n_begun:
+                with suppress(Exception):  # never in the way of the job
+                    method(module, arguments, named)
+
+        return before
+
+    def _is_trained(self, module: Any) -> bool:
+        return _gradients_are_on() and (module.training or self._trains_in_eval_mode)
+
+    def _before_inner(self, module: Any, *_: Any) -> None:
         """Note an evaluation that passes the outermost module by, as ``generate`` does."""
-        if self.session.is_training and not (module.training and _gradients_are_on()):
+        if self.session.is_training and not self._is_trained(module):
             self._begin_apart()
 
     def _begin_apart(self) -> None:
@@ -121,7 +151,10 @@ class LoopRecorder:
     def _before_call(self, module: Any, arguments: Any, named: Any) -> None:
         if not self.session.is_training:
             return
-        if not module.training or not _gradients_are_on():
+        if module.training:
+            self._trains_in_eval_mode = False
+        if not self._is_trained(module):
+            self._n_doubtful += _gradients_are_on()
             self._begin_apart()
             return
         if self._apart_since is not None:
@@ -142,9 +175,12 @@ class LoopRecorder:
                 if module is not None:  # its parameters are not the optimizer's own tensors
                     self._begin(module)
                     self._n_forwards = 1
+            if self._n_doubtful and not self._n_forwards:  # they were no evaluation
+                self._trains_in_eval_mode, self._apart_since = True, None
+                self._n_forwards = self._n_doubtful
             if self.session.is_training and self._n_forwards:
                 self._n_steps += 1
-                self._n_forwards = 0
+                self._n_forwards = self._n_doubtful = 0
                 self.session.end_step(self._n_steps)
                 self._border = time.perf_counter()
 
@@ -171,6 +207,11 @@ def _find_inner(module: Any) -> list[Any]:
         if module is not None:
             found.append(module)
     return found
+
+
+def _has_time_first(module: Any) -> bool:
+    """Return whether a model has parts that take positions before samples: it may do so itself."""
+    return any(getattr(part, "batch_first", True) is False for part in module.modules())
 
 
 def _gradients_are_on() -> bool:
