@@ -109,8 +109,9 @@ class Notes:
         for (column, text), places in self._failures.items():
             yield (
                 f"{format_places(places)}: recorded as a run that did not fail, but {column!r}, "
-                f"which is not read, says {excerpt(text)}: say under `values` of the column what "
-                "it means (`outcome: oom`)"
+                f"which is not read, says {excerpt(text)}; if this run failed, say so under "
+                "`values` of the column (`outcome: oom`); if another one did, such as one of a "
+                "larger batch, nothing is to be done"
             )
         if self._unknown:
             yield (

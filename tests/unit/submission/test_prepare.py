@@ -293,9 +293,10 @@ def test_a_broken_rule_shows_what_is_known_of_it_in_its_order() -> None:
             "lora_rank; remove lora_rank, or state method lora"
         ),
         (
-            "observations[2]: found outcome = oom, failed_step = 1, has_step_time = true; expected "
-            "that an observation with outcome oom has no step time (unless failed_step says that "
-            "steps were done); remove the step time, or state outcome ok, or state failed_step"
+            "observations[2]: found outcome = oom, failed_step = 1, has_step_time = true, has_rate "
+            "= false; expected that an observation with outcome oom has neither a step time nor a "
+            "rate (unless failed_step says that steps were done); remove them, or state outcome ok "
+            "(what says OOM may be about another run), or state failed_step"
         ),
     ]
 

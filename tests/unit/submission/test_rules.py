@@ -99,7 +99,8 @@ def test_nothing_stated_breaks_nothing() -> None:
     [
         (["gpus_add_up"], {"n_gpus": 4, "n_nodes": 2, "gpus_per_node": 4}),
         ([], {"n_gpus": 8, "n_nodes": 2, "gpus_per_node": 4}),
-        (["oom_has_no_step_time"], {"outcome": "oom", "has_step_time": True, "failed_step": 1}),
+        (["oom_has_no_speed"], {"outcome": "oom", "has_step_time": True, "failed_step": 1}),
+        (["oom_has_no_speed"], {"outcome": "oom", "has_rate": True}),
         ([], {"outcome": "oom", "has_step_time": True, "failed_step": 2}),
         (["devices_exist"], {"max_device_index": 2, "n_gpus": 2}),
         ([], {"max_device_index": 1, "n_gpus": 2}),

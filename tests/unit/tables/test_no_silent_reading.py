@@ -152,7 +152,9 @@ def test_a_failure_in_a_column_not_read_is_told_by_row(
     assert told == [
         (
             "table 1, row 2: recorded as a run that did not fail, but 'note', which is not "
-            f"read, says {text!r}: say under `values` of the column what it means (`outcome: oom`)"
+            f"read, says {text!r}; if this run failed, say so under `values` of the column "
+            "(`outcome: oom`); if another one did, such as one of a larger batch, nothing is to "
+            "be done"
         )
     ]
 
