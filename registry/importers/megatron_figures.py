@@ -1,8 +1,9 @@
 """What the lines of Megatron, Megatron-Bridge and NeMo mean.
 
 Memory is divided by 2^20 where Megatron says MB, by 1e9 where Megatron-Bridge says gigabytes, by
-2^30 where a HIP device is asked; NeMo prints bytes. Rates are those of one GPU. A line with two
-figures, ``13372.8/13364.7``, has that of its iterations first and the mean of the run behind.
+2^30 where a HIP device is asked or ms-swift says GiB; NeMo prints bytes. Rates are those of one
+GPU. A line with two figures, ``13372.8/13364.7``, has that of its iterations first and the mean of
+the run behind.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ _GIGABYTES: Final = {
     kind: re.compile(rf"\bmem-max-{kind}-gigabytes: (?P<{kind}>[\d.]+)")
     for kind in ("allocated", "reserved", "active")
 }
+#: ms-swift's trainer of Megatron, whose figure is the largest so far.
+_SWIFT: Final = re.compile(r"\bmemory\(GiB\): (?P<reserved>\d{1,15}\.?\d{0,30})")
 _HIP: Final = re.compile(r"hip mem usage/free/total/usage_ratio: (?P<device>\d{1,15}\.?\d{0,30})GB")
 
 #: Names of an iteration's seconds, and what one of them is.
@@ -148,7 +151,7 @@ def _steady(steps: Sequence[Iteration]) -> Sequence[Iteration]:
 
 def measure_memory(draft: Draft, lines: Sequence[str], steps: Sequence[Iteration]) -> None:
     """Add the peaks that the log has: of several processes, that of the fullest."""
-    patterns = [(_MEMORY, "MB", 2**20), (_HIP, "GB", 2**30)]
+    patterns = [(_MEMORY, "MB", 2**20), (_HIP, "GB", 2**30), (_SWIFT, "GiB", 2**30)]
     patterns += [(pattern, "GB", 10**9) for pattern in _GIGABYTES.values()]
     for pattern, unit, size in patterns:
         found = [match.groupdict() for line in lines if (match := pattern.search(line))]

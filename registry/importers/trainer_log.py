@@ -14,7 +14,13 @@ from registry.importers.shared.logs import import_logs
 from registry.importers.shared.segments import parse_clock
 from registry.importers.shared.shapes import number_of
 from registry.importers.shared.totals import Evaluations, measure_totals, rate_of
-from registry.importers.trainer_log_progress import STAMP, TOTALS, Progress, read_progress
+from registry.importers.trainer_log_progress import (
+    LISTED,
+    STAMP,
+    TOTALS,
+    Progress,
+    read_progress,
+)
 from registry.importers.trainer_log_settings import state_trainer_log
 
 if TYPE_CHECKING:
@@ -48,7 +54,7 @@ def is_trainer_log(file: RunFile) -> bool:
     """Return whether a text has lines of the Trainer with their time, or its totals."""
     lines = file.document if file.kind == "text" else ()
     is_stamped = any("***** Running " in line for line in lines) and any(map(STAMP.search, lines))
-    return is_stamped or any(map(TOTALS.search, lines))
+    return is_stamped or any(TOTALS.search(line) or LISTED.search(line) for line in lines)
 
 
 def _draft(log: RunFile, options: ImportOptions) -> Draft:

@@ -20,6 +20,8 @@ STAMP: Final = re.compile(
 #: each step. transformers 5 prints texts of four digits. Tried at the first brace alone: at each of
 #: many, a line takes the square of its length.
 TOTALS: Final = re.compile(r"^[^{]*\{(?=.*'train_loss': ).*'train_runtime': '?\d")
+#: The same in the list that scripts print below ``***** train metrics *****``.
+LISTED: Final = re.compile(r"^ *train_runtime += +\d")
 _NUMBER: Final = r"\d{1,15}\.?\d{0,30}(?:e[+-]?\d{1,3})?"
 _LOSS: Final = re.compile(rf"'loss': '?(?P<loss>{_NUMBER}).*'epoch': '?(?P<epoch>{_NUMBER})")
 _EVALUATION: Final = re.compile(rf"'eval_runtime': '?(?P<seconds>{_NUMBER})")
@@ -71,7 +73,8 @@ def read_progress(lines: Sequence[str]) -> Progress:
     """Return the events of a log; raise SubmissionError unless one training is in it."""
     progress = Progress()
     totals = [line for line in lines if TOTALS.search(line)]
-    if len(totals) > 1:
+    listed = [line for line in lines if LISTED.search(line)]
+    if max(len(totals), len(listed)) > 1:
         raise SubmissionError("several trainings in one log; split it")
     for line in lines:
         stamp = STAMP.search(line)
@@ -80,7 +83,7 @@ def read_progress(lines: Sequence[str]) -> Progress:
         if "***** Running training" in line and progress.begun is not None:
             raise SubmissionError("several trainings in one log; split it")
         _take_line(progress, line)
-    if progress.begun is None and not totals:
+    if progress.begun is None and not totals and not listed:
         raise SubmissionError("evaluation or prediction only; nothing was trained here")
     return progress
 

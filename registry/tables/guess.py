@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from registry.tables.cell_reader import bare_text, is_absent
 from registry.tables.guess_figures import (
     NO_TRAINING,
+    SHARE_OR_POWER,
     Doubt,
     count_steps,
     find_memory_doubt,
@@ -193,6 +194,8 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
     words = [text for text in said if parse_outcome_word(text).kind != "other"]
     is_figures = bool(figures) and len(figures) >= _MOST * max(1, len(said) - len(words))
     metric, in_cells = _metric(name, header, figures) if is_figures else (None, False)
+    if is_figures and not in_cells and header.dimension != "memory" and SHARE_OR_POWER.search(name):
+        return Guess(header=read_header(""), is_figures=True)
     if metric is not None and NO_TRAINING.search(name):
         return Guess(header=header, doubt=Doubt("no figure of a training"), is_figures=True)
     if metric == "total_time" and is_step_time(name):

@@ -29,6 +29,10 @@ _NO_PEAK: Final = re.compile(
     r"\bavailable\b|\bcapacity\b|\bcards?\b(?<!per card)|\bbudget\b|\blimit\b|\bspec|"
     r"\bfragment|\bload(?:ing|ed)?\b|\bbandwidth\b|节省|估计|预计|最低|需要|内存(?!.*显存)"
 )
+#: What is no amount of memory and no time, unless a unit of memory says so: shares, watts, degrees.
+SHARE_OR_POWER: Final = re.compile(
+    r"(?i)utili[sz]ation|\butil\b|percent|\bwatts?\b|\bpower\b|\btemp(?:erature)?\b|利用率|功耗|温度"
+)
 _IN_USE: Final = re.compile(r"(?i)peak|max|us(?:e|ed|age)\b|alloc|reserved|active|occup|占用|峰值")
 #: Memory of cards on sale, in GB or GiB.
 _SIZES_OF_CARDS: Final = frozenset(

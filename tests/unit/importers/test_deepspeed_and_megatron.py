@@ -120,6 +120,21 @@ def test_a_checkpoint_of_a_later_iteration_is_a_resumed_run(
     assert figure(run, "n_steps")["value"] == 35
 
 
+def test_the_memory_of_ms_swifts_megatron_trainer_is_read(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    lines = [
+        f" [2026-01-20 08:{minute}:00] iteration {step:8}/ 206 | consumed samples: 320 | elapsed "
+        f"time per iteration (ms): {1e5 + step} | memory(GiB): {memory} | global batch size: 64 |"
+        for step, minute, memory in ((5, 10, 21.54), (10, 20, 21.56), (15, 30, 21.56))
+    ]
+    (tmp_path / "swift.log").write_text("\n".join(lines), encoding="utf-8")
+    said = {"model_id": "qwen3-30b-a3b", "method": "lora", "gpu_id": "h100-80gb"}
+    (run,) = observe(tmp_path / "swift.log", **said)
+    peak = figure(run, "peak_memory", kind="reserved", scope="max_gpu")
+    assert peak["value"] == pytest.approx(21.56 * 2**30)
+
+
 def test_megatron_bridges_gigabytes_are_decimal(
     megatron: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
 ) -> None:

@@ -183,3 +183,37 @@ def test_losses_without_totals_are_refused_with_what_is_missing(
         "losses of the Trainer without a time: found no line `{'train_runtime': "
     )
     assert "trainer_state.json" in refusal.reason
+
+
+LISTED = """***** train metrics *****
+  epoch                    =        5.0
+  total_flos               = 38889053GF
+  train_loss               =     2.2415
+  train_runtime            = 0:16:08.44
+  train_samples_per_second =      5.065
+  train_steps_per_second   =       0.32
+"""
+
+
+@pytest.mark.parametrize(
+    "behind", ["", "***** Running Evaluation *****\n{'eval_loss': 2.6, 'eval_runtime': 94.2}\n"]
+)
+def test_the_list_of_metrics_at_the_end_is_enough(
+    behind: str, tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (tmp_path / "console.log").write_text(LISTED + behind, encoding="utf-8")
+    (run,) = observe(tmp_path / "console.log", **SAID)
+    assert run["outcome"] == "ok"
+    time = figure(run, "total_time")
+    bounds = (time["low"], time["value"], time["high"])
+    assert bounds == pytest.approx((968.435, 968.44, 968.445))
+    assert figure(run, "samples_per_second")["value"] == 5.065
+    assert "flags" not in run or "includes_evaluation" not in run["flags"]
+
+
+def test_two_lists_of_metrics_are_two_trainings(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    (tmp_path / "console.log").write_text(LISTED * 2, encoding="utf-8")
+    (refusal,) = read(tmp_path / "console.log", **SAID).refused
+    assert refusal.reason == "several trainings in one log; split it"

@@ -591,3 +591,28 @@ def test_a_table_whose_rows_name_metrics_lies_on_its_side(
 @pytest.mark.parametrize("name", ["Sequence Parallel", "seq parallel size", "Context Parallelism"])
 def test_parallelism_over_a_sequence_is_no_length(name: str) -> None:
     assert guess_column(name, ["2", "4"]).to != "seq_len"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpu_memory_utilization_peak", "gpu_memory_utilization_avg", "GPU Memory Util",
+        "gpu_compute_utilization_min", "gpu_compute_utilization_avg", "gpu_power_watts_min",
+        "gpu_power_percent_max", "Power (min)", "GPU temperature",
+    ],
+)  # fmt: skip
+def test_a_share_of_a_card_is_neither_memory_nor_time_nor_a_card(name: str) -> None:
+    found = guess_column(name, ["31.498108", "70.2", "99"])
+    assert (found.metric, found.to, found.header.unit) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("GPU memory utilization (GiB)", ["31.5", "70.2"]),
+        ("Memory utilization", ["31.5 GiB", "70.2 GiB"]),
+        ("Memory usage", ["31.5", "70.2"]),
+    ],
+)
+def test_a_use_of_memory_with_its_unit_is_memory(name: str, cells: list[str]) -> None:
+    assert guess_column(name, cells).metric == "peak_memory"
