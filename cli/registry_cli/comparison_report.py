@@ -78,4 +78,4 @@ def show_report(
 
 def _as_data(compared: Compared, judged: Judgement) -> dict[str, Any]:
     worse = judged.verdict == "worse"
-    return {**asdict(compared), "worse": worse, "verdict": judged.verdict, "why": judged.reasons}
+    return {**asdict(compared), "worse": worse, "verdict": judged.verdict, "why": judged.why}

@@ -40,7 +40,7 @@ def format_compared(compared: Compared, factors: Factors | None = None) -> Itera
 
 
 def _format_judged(judged: Judgement) -> str:
-    details = ", ".join(judged.worse_in or judged.reasons)
+    details = ", ".join(judged.why)
     return f"{judged.verdict}: {details}" if details else judged.verdict
 
 

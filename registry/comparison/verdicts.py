@@ -33,6 +33,11 @@ class Judgement:
     worse_in: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
 
+    @property
+    def why(self) -> tuple[str, ...]:
+        """What is worse, or why it cannot be told; nothing where it is not worse."""
+        return self.worse_in or self.reasons
+
 
 def judge(compared: Compared, factors: Factors) -> Judgement:
     """Return the verdict on a configuration.

@@ -154,7 +154,8 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
     if missing:
         raise QuestionError(
             f"model {row.get('model_id')!r}: found no {', '.join(missing)} in the catalogue; "
-            "expected the figures of its config.json; give that file with --config instead"
+            "expected the figures of its config.json; give that file with --config, or the figures "
+            "with --params and --layers, instead of --model"
         )
     if has_decoder_of_its_own(row.get("model_type")):
         raise QuestionError(

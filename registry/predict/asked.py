@@ -18,6 +18,7 @@ from registry.predict.architecture import (
     architecture_of,
 )
 from registry.predict.cards import find_family, find_gpu, find_kinds, parse_vram
+from registry.predict.formula.methods import HAVE_VIRTUAL_TOKENS
 from registry.predict.question import LOSS_KERNELS, Question
 from registry.predict.sample_lengths import read_lengths
 from registry.predict.sharding import FSDP_VERSIONS
@@ -236,6 +237,7 @@ def build_question(asked: Asked, catalogue: Catalogue) -> Question:
     method, bits = QUANTIZED.get(asked.method, (asked.method, None))
     bits = stated["quant_bits"] or bits
     fsdp_version = FSDP_VERSIONS.get(str(asked.sharding))
+    _refuse_idle(asked, method)
     if asked.quant_method is not None and bits is None:
         raise QuestionError(
             f"quant_method {asked.quant_method}: found no bits; expected --quant-bits (4, 8) "
@@ -249,12 +251,27 @@ def build_question(asked: Asked, catalogue: Catalogue) -> Question:
         "gpu": find_card(asked, catalogue),
         "method": method,
         "quant_bits": bits,
+        "trains_embeddings": asked.train_embeddings and method != "full",  # which trains them too
         "sharding": "fsdp" if fsdp_version else asked.sharding,
         "fsdp_version": fsdp_version,
         "lora_target_modules": _parse_targets(asked.targets),
         **_lengths_of(asked, stated),
     }
     return Question(**settings)
+
+
+def _refuse_idle(asked: Asked, method: str) -> None:
+    """Raise QuestionError for what a method has no use for."""
+    if method == "full" and asked.targets:
+        raise QuestionError(
+            "targets with method full: all weights are trained; expected no --targets, or --method "
+            "lora"
+        )
+    if asked.virtual_tokens is not None and method not in HAVE_VIRTUAL_TOKENS:
+        raise QuestionError(
+            f"virtual_tokens with method {method}: it has none; expected none, or --method "
+            f"{', '.join(HAVE_VIRTUAL_TOKENS)}"
+        )
 
 
 def _checked(asked: Asked) -> dict[str, Any]:
@@ -271,7 +288,9 @@ def _checked(asked: Asked) -> dict[str, Any]:
             )
     for name in _WHOLE:
         if stated[name] is not None:
-            stated[name] = parse_whole(stated[name], _FIELDS.get(name, name))
+            stated[name] = parse_whole(stated[name], name)
+            if not stated[name]:
+                raise QuestionError(f"{name}: found 0; expected a whole number above 0")
     if asked.mean_tokens is not None:
         stated["mean_tokens"] = parse_mean(asked.mean_tokens, "mean_tokens")
     return stated

@@ -181,8 +181,20 @@ def test_utilization_of_an_observation_agrees_with_the_view(run: Run) -> None:
             ("--model", "qwen-7b", "--gpu", "rtx-309"),
             "error: unknown gpu 'rtx-309'; did",
         ),
-        (("--model", "qwen-7b", "--batch", "0"), "error: micro_batch_size: found 0; expected"),
-        (("--model", "qwen-7b", "--gpus", "0"), "error: n_gpus: found 0; expected"),
+        (("--model", "qwen-7b", "--batch", "0"), "error: batch: found 0; expected"),
+        (("--model", "qwen-7b", "--gpus", "0"), "error: gpus: found 0; expected"),
+        (
+            ("--model", "qwen-7b", "--method", "full", "--targets", "q_proj"),
+            "error: targets with method full: all weights are trained; expected no --targets, or",
+        ),
+        (
+            ("--model", "qwen-7b", "--virtual-tokens", "20"),
+            "error: virtual_tokens with method lora: it has none; expected none, or --method prom",
+        ),
+        (
+            ("--model", "chatglm-6b"),
+            "error: model 'chatglm-6b': found no number of parameters, number of layers, ",
+        ),
     ],
 )
 def test_what_cannot_be_asked_is_said(run: Run, asked: tuple[str, ...], message: str) -> None:

@@ -183,6 +183,10 @@ def _kv_width(model: Architecture) -> int:
     return model.n_kv_heads * model.head_dim
 
 
+#: Methods that train virtual tokens.
+HAVE_VIRTUAL_TOKENS = ("prompt_tuning", "p_tuning", "prefix_tuning", "adaption_prompt")
+
+
 def virtual_tokens(question: Question) -> int:
     """Return the virtual tokens of a prompt or prefix: as stated, else by its parameters."""
     if question.virtual_tokens is not None:

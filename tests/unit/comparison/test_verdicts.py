@@ -55,6 +55,7 @@ def test_each_measure_has_its_factor() -> None:
     larger = interval(1.2, 1.1, 1.3)
     fine = interval(1.0, 1.0, 1.0)
     assert judge(compared(fine, larger), (1.05, None)) == Judgement("worse", ("memory",))
+    assert judge(compared(fine, larger), (1.05, None)).why == ("memory",)
     assert judge(compared(fine, larger), (1.05, 1.5)) == Judgement("not worse")
     assert judge(compared(larger, fine), (1.5, 1.05)) == Judgement("not worse")
 

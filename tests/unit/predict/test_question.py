@@ -268,7 +268,8 @@ def test_a_row_without_its_shape_is_refused() -> None:
         architecture_of({"model_id": "x", "n_params": 1, "n_layers": 2, "hidden_size": 4})
     assert str(caught.value) == (
         "model 'x': found no width of the MLP, vocabulary size in the catalogue; expected the "
-        "figures of its config.json; give that file with --config instead"
+        "figures of its config.json; give that file with --config, or the figures with --params "
+        "and --layers, instead of --model"
     )
     with pytest.raises(QuestionError, match="gpu 'x': found no memory size") as refused:
         gpu_of({"gpu_id": "x"})
