@@ -38,6 +38,14 @@ def read_all_documents(parts: Iterable[Part]) -> Iterator[Document]:
         yield from read_documents(part)
 
 
+def find_documents(parts: Iterable[Part], text: str) -> Iterator[Document]:
+    """Yield the documents of parts that hold a text, such as an id: the others are not parsed."""
+    for part in parts:
+        for submission_id, written in _texts(part):
+            if text in submission_id or text in written:
+                yield read_document(submission_id, written, part.file("submissions"))
+
+
 def read_ids(part: Part) -> set[str]:
     """Return the ids of the documents that a part holds in full. Raises StoreError."""
     return {key for key, text in _texts(part) if text is not None and document_id(text) == key}

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import StoreError
-from registry.store.add import Added, add_submissions
+from registry.store.add import add_submissions
 from registry.store.derive_tables import derive_tables
+from registry.store.documents import find_documents
 from registry.store.fold import fold, remove_history
 from registry.store.ids import ERASED
 from registry.store.lock import table_lock
@@ -15,6 +16,9 @@ from registry.store.renamed import follow, read_renamed
 from registry.store.snapshot import Snapshot, curated_ids, ids_of, read_snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from registry.store.derive_tables import Document
     from registry.store.folder import Location
 
 
@@ -38,10 +42,60 @@ def retract(location: Location, prefix: str, *, reason: str, erase: bool = False
         )
     if erase and location.own.is_curated:
         raise StoreError(f"{location.own.path}: found curated records; edit their sources instead")
-    _add_retraction(location, identity, reason, erase=erase)
+    _add_retractions(location, [identity], reason, erase=erase)
     if erase:
         _erase(location)
     return identity
+
+
+def retract_submission(
+    location: Location, prefix: str, *, reason: str, erase: bool = False
+) -> tuple[str, ...]:
+    """Withdraw the observations of the user's own submission whose id starts with this.
+
+    Returns their ids, none where not exactly one submission matches. Raises StoreError.
+    """
+    found = {one.submission_id: one for one in _find_own(location, prefix)}
+    matching = [one for key, one in found.items() if key.startswith(prefix)]
+    if len(matching) != 1:
+        return ()
+    identities = [row["observation_id"] for row in derive_tables(matching)["observations"]]
+    if identities:
+        _add_retractions(location, identities, reason, erase=erase)
+    if erase:
+        _erase(location)
+    return tuple(identities)
+
+
+def find_earlier_readings(location: Location, document: dict[str, Any]) -> tuple[str, ...]:
+    """Return the user's own submissions that read the same file for the same source.
+
+    ``document`` is a submission; those that are withdrawn whole, and its equals, are left out.
+    """
+    source = document["source"]
+    text = source.get("sha256")
+    if text is None:
+        return ()
+    own = {one.submission_id: one for one in _find_own(location, text)}
+    read = {
+        key: {row["observation_id"] for row in derive_tables([one])["observations"]}
+        for key, one in own.items()
+        if one.plain.get("source", {}).get("source_id") == source["source_id"]
+        and one.plain["source"].get("sha256") == text
+    }
+    withdrawn = {
+        row["observation_id"]
+        for one in _find_own(location, '"retractions"')
+        for row in one.plain.get("retractions", ())
+    }
+    return tuple(key for key, identities in read.items() if identities - withdrawn)
+
+
+def _find_own(location: Location, text: str) -> Iterator[Document]:
+    """Yield the user's own documents that hold a text, or whose id does; pending ones all."""
+    snapshot = read_snapshot(location)
+    yield from (*snapshot.legacy, *snapshot.journal.entries)
+    yield from find_documents(snapshot.state.parts, text)
 
 
 def find_observation(location: Location, snapshot: Snapshot, prefix: str) -> str:
@@ -65,11 +119,14 @@ def _find_erased(snapshot: Snapshot, prefix: str) -> str | None:
     return matching[0] if len(matching) == 1 else None
 
 
-def _add_retraction(location: Location, identity: str, reason: str, *, erase: bool) -> Added:
+def _add_retractions(
+    location: Location, identities: Iterable[str], reason: str, *, erase: bool
+) -> None:
     now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-    row: dict[str, Any] = {"observation_id": identity, "reason": reason, "retracted_at": now}
-    document = {"retractions": [{**row, **({"erased": True} if erase else {})}]}
-    return add_submissions(location, [("retraction", document)])[0]
+    said: dict[str, Any] = {"reason": reason, "retracted_at": now}
+    said |= {"erased": True} if erase else {}
+    rows = [{"observation_id": identity, **said} for identity in identities]
+    add_submissions(location, [("retraction", {"retractions": rows})])
 
 
 def _erase(location: Location) -> None:

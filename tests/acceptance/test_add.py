@@ -357,6 +357,39 @@ def test_a_document_is_imported_with_its_mapping(run: Run) -> None:
     assert run("check", "--registry", "empty").returncode == 0
 
 
+def test_a_mended_mapping_adds_and_says_how_to_withdraw_what_it_replaces(
+    run: Run, work: Path
+) -> None:
+    (work / "f.md").write_text("|batch|mem|\n|---|---|\n|1|20|\n|2|30|\n", encoding="utf-8")
+    mapping = """
+    source: {source_id: ex}
+    defaults: {model_id: qwen-7b, method: lora, gpu_id: a100-sxm4-80gb, n_gpus: 1}
+    tables:
+      - match: {}
+        columns:
+          batch: {to: micro_batch_size}
+          mem: {figure: {metric: peak_memory, default_unit: UNIT, default_reason: the text}}
+    """
+    for unit in ("GB", "GiB"):
+        (work / f"{unit}.yaml").write_text(mapping.replace("UNIT", unit), encoding="utf-8")
+    run("init", "mine", "--empty")
+    first = run("import", "f.md", "--mapping", "GB.yaml", "--registry", "mine")
+    assert first.stderr == ""
+    wrong = first.stdout.split()[2].rstrip(":")
+    again = run("import", "f.md", "--mapping", "GiB.yaml", "--registry", "mine")
+    assert again.stderr == (
+        f"warning: submission {wrong} read the same file for ex, and both count; if this one "
+        f'replaces it: registry retract {wrong} --reason "read again"\n'
+    )
+    done = run("retract", wrong, "--reason", "read again", "--registry", "mine")
+    assert (done.returncode, done.stdout.count("retracted ")) == (0, 2)
+    peaks = "select peak_memory_bytes / 2**30 as gib from results where source_id = 'ex' order by 1"
+    left = run("query", peaks, "-f", "csv", "--registry", "mine").stdout
+    assert left.split() == ["gib", "20.0", "30.0"]
+    third = run("import", "f.md", "--mapping", "GiB.yaml", "--registry", "mine")
+    assert third.stderr == ""  # it is recorded already
+
+
 def test_a_dry_run_shows_what_is_said_of_an_observation_beside_its_figures(
     run: Run, work: Path
 ) -> None:

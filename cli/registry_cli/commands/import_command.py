@@ -106,6 +106,19 @@ def _describe(document: Path, location: Location, *, draft: bool) -> None:
     console.hint(f"draft a mapping with: registry import {name} --draft > mapping.yaml")
 
 
+def _warn_of_earlier(location: Location, submission_id: str, result: ImportResult) -> None:
+    """Say which submissions read the same file before: a mended mapping adds, it replaces none."""
+    from registry.store.retract import find_earlier_readings  # noqa: PLC0415 - heavy
+
+    source_id = result.submission["source"]["source_id"]
+    for one in find_earlier_readings(location, result.submission):
+        if one != submission_id:
+            console.warning(
+                f"submission {one[:12]} read the same file for {source_id}, and both count; if "
+                f'this one replaces it: registry retract {one[:12]} --reason "read again"'
+            )
+
+
 def _record(document: Path, location: Location, result: ImportResult, *, dry_run: bool) -> None:
     documents = [(str(document), result.submission)]
     (added,) = add_submissions(location, documents, dry_run=dry_run)
@@ -116,6 +129,8 @@ def _record(document: Path, location: Location, result: ImportResult, *, dry_run
     found = format_count(result.n_observations, "observation")
     places = format_count(result.n_reports, "reported place")
     console.say(f"{verb} submission {added.submission_id[:12]}: {found} from {places} in {within}")
+    if added.is_new:
+        _warn_of_earlier(location, added.submission_id, result)
     if dry_run:
         console.answer(format_observations(result.submission))
     for table in result.skipped_tables:

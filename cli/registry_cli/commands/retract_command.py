@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from registry.errors import StoreError
 from registry_cli.console import warning
 from registry_cli.options import locate, parse_prefix, registry_option
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 def command(observation_id: str, *, reason: str, erase: bool, registry_path: Path | None) -> None:
     """Withdraw the observation with this ID (or its first digits), so that views leave it out.
 
+    The ID of a submission of your own, as `add` and `import` print it, withdraws all it brought.
+
     Its rows stay in the tables and in earlier versions. With --erase its content is removed from
     the journal, the tables and all versions of your registry; old versions are removed, and so is
     the command that was kept for it.
@@ -33,14 +36,21 @@ def command(observation_id: str, *, reason: str, erase: bool, registry_path: Pat
     """  # noqa: D301 - \b keeps the example's lines
     from registry.measure.running.kept_commands import forget_command  # noqa: PLC0415 - one option
     from registry.store.renamed import list_ids  # noqa: PLC0415 - likewise
-    from registry.store.retract import retract  # noqa: PLC0415 - heavy
+    from registry.store.retract import retract, retract_submission  # noqa: PLC0415 - heavy
 
     prefix = parse_prefix(observation_id)
     location = locate(registry_path)
-    identity = retract(location, prefix, reason=reason, erase=erase)
-    click.echo(f"{'erased' if erase else 'retracted'} {identity}")
+    found: tuple[str, ...]
+    try:
+        found = (retract(location, prefix, reason=reason, erase=erase),)
+    except StoreError:
+        found = retract_submission(location, prefix, reason=reason, erase=erase)
+        if not found:
+            raise
+    for identity in found:
+        click.echo(f"{'erased' if erase else 'retracted'} {identity}")
     if erase:
-        for each in list_ids(location, identity):
+        for each in (one for identity in found for one in list_ids(location, identity)):
             forget_command(each)
         _warn_of_quarantine(location.own)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +15,7 @@ from registry.errors import StoreError, SubmissionError
 from registry.store.check import check_registry
 from registry.store.derive_tables import derive_tables
 from registry.store.folder import Folder, Location, create_registry
+from registry.store.retract import find_earlier_readings, retract_submission
 from registry.store.snapshot import read_snapshot
 from tests.unit.store.registries import (
     add_numbers,
@@ -213,3 +214,46 @@ def test_curated_observations_are_not_erased_before_they_are_in_the_tables(
     with pytest.raises(StoreError, match="in the curated records, which this command cannot erase"):
         Registry(location).retract(identity, reason=REASON, erase=True)
     assert not list(own.journal.iterdir())
+
+
+def read_again(number: int, speed: float, sha256: str = "ab" * 32) -> dict[str, Any]:
+    """Return a document read from a file, of two observations."""
+    document = build_document(number)
+    again = build_document(number + 1)
+    document["source"] = {**document["source"], "sha256": sha256}
+    document["observations"] += again["observations"]
+    for observation in document["observations"]:
+        observation["measurements"] = [{"metric": "step_time", "value": speed}]
+    return document
+
+
+@pytest.mark.parametrize("is_folded", [True, False])
+def test_all_that_a_submission_brought_is_retracted(db: Registry, *, is_folded: bool) -> None:
+    wrong, right = read_again(1, 2.0), read_again(1, 3.0)
+    first, _ = db.add(wrong), db.add(right)
+    if is_folded:
+        db.fold()
+    assert shown(db) == 4
+    found = retract_submission(db.location, first.submission_id[:12], reason=REASON)
+    assert len(found) == 2
+    assert shown(db) == 2
+    assert retract_submission(db.location, "0" * 12, reason=REASON) == ()
+    assert retract_submission(db.location, "", reason=REASON) == ()  # several
+    assert check_registry(db.location).problems == ()
+
+
+@pytest.mark.parametrize("is_folded", [True, False])
+def test_readings_of_the_same_file_are_found_until_they_are_withdrawn(
+    db: Registry, *, is_folded: bool
+) -> None:
+    wrong, right = read_again(1, 2.0), read_again(1, 3.0)
+    first = db.add(wrong).submission_id
+    db.add(read_again(5, 2.0, "cd" * 32))
+    if is_folded:
+        db.fold()
+    assert find_earlier_readings(db.location, right) == (first,)
+    assert find_earlier_readings(db.location, {**right, "source": {"source_id": "x"}}) == ()
+    other = {**right, "source": {**right["source"], "source_id": "elsewhere"}}
+    assert find_earlier_readings(db.location, other) == ()
+    retract_submission(db.location, first, reason=REASON)
+    assert find_earlier_readings(db.location, right) == ()
