@@ -1,6 +1,7 @@
 """Find LoRA as frameworks build it without PEFT: litgpt, torchtune, loralib and loops of one's own.
 
-They agree on one thing alone: a trained parameter's name has a part that begins with ``lora_``.
+They agree on one thing alone: a trained parameter's name has a part that begins with ``lora_``, or
+that is ``lora`` and holds the matrices.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from typing import Any
 
 Row = dict[str, Any]
 
-#: How the parts of a name begin that hold the matrices of an adapter.
-PREFIX = "lora_"
+#: How the parts of a name begin that are the matrices of an adapter, and what holds them.
+_PREFIX, _HOLDER = "lora_", "lora"
 
 #: What modules call their rank and their scale.
 _RANK, _ALPHA = ("r", "rank", "lora_rank"), ("lora_alpha", "alpha")
@@ -18,7 +19,11 @@ _RANK, _ALPHA = ("r", "rank", "lora_rank"), ("lora_alpha", "alpha")
 
 def is_own_lora(name: str) -> bool:
     """Return whether a parameter's name is that of an adapter's matrix."""
-    return any(part.startswith(PREFIX) for part in name.lower().split("."))
+    return any(map(_is_part, name.split(".")))
+
+
+def _is_part(part: str) -> bool:
+    return part.lower().startswith(_PREFIX) or part.lower() == _HOLDER
 
 
 def read_own_lora(model: Any) -> Row:
@@ -28,7 +33,8 @@ def read_own_lora(model: Any) -> Row:
     if not paths:
         return {}
     by_path = dict(model.named_modules())
-    modules = [by_path[path] for path in paths if path in by_path]
+    holding = [one for path in paths for one in (path, f"{path}.{_HOLDER}".lstrip("."))]
+    modules = [by_path[path] for path in holding if path in by_path]
     is_dora = any("magnitude" in name for name in trained)
     row: Row = {
         "method": "dora" if is_dora else "lora",
@@ -43,7 +49,7 @@ def read_own_lora(model: Any) -> Row:
 def _carrier(name: str) -> str:
     """Return the path of the module that an adapter's matrix belongs to."""
     parts = name.split(".")
-    place = next(i for i, part in enumerate(parts) if part.lower().startswith(PREFIX))
+    place = next(i for i, part in enumerate(parts) if _is_part(part))
     return ".".join(parts[:place])
 
 

@@ -57,6 +57,14 @@ DORA = Model(
     {"attn.v_proj.lora_a.weight": 8, "attn.v_proj.magnitude": 1},
     {"attn.v_proj": SimpleNamespace(rank=2, alpha=4.0)},
 )
+#: As in "LLMs from scratch": a module beside the linear one holds both matrices.
+HELD = Model(
+    {"blocks.0.att.W_query.lora.A": 16, "blocks.0.att.W_query.lora.B": 16},
+    {
+        "blocks.0.att.W_query": SimpleNamespace(),
+        "blocks.0.att.W_query.lora": SimpleNamespace(rank=16, alpha=32),
+    },
+)
 BARE = Model({"lora_A": 8}, {})
 
 
@@ -71,6 +79,7 @@ def read(model: Model) -> tuple[Parameters, dict[str, Any]]:
         (TORCHTUNE, "lora", 8, 16.0, ["q_proj"]),
         (LITGPT, "lora", 4, 16.0, ["qkv"]),
         (DORA, "dora", 2, 4.0, ["v_proj"]),
+        (HELD, "lora", 16, 32.0, ["W_query"]),
         (BARE, "lora", None, None, None),
     ],
 )
@@ -85,8 +94,9 @@ def test_an_adapter_that_peft_did_not_make_is_found(
 
 
 def test_an_adapter_is_no_part_of_the_base_model() -> None:
-    parameters, _ = read(TORCHTUNE)
-    assert (parameters.n_base_params, parameters.n_trainable_base) == (1000, 0)
+    for model in (TORCHTUNE, HELD):
+        parameters, _ = read(model)
+        assert (parameters.n_base_params, parameters.n_trainable_base) == (1000, 0)
 
 
 def test_a_model_that_trains_other_parameters_has_none() -> None:
