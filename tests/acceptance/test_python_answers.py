@@ -111,7 +111,7 @@ def test_what_a_notebook_shows_is_escaped_and_small(tmp_path: Path) -> None:
     ("wrong", "message"),
     [
         ({"attention": "flashh"}, "attention: found 'flashh'; did you mean 'flash'?; expected one"),
-        ({"batch": "four"}, "micro_batch_size: found 'four'; expected a whole number such as "),
+        ({"batch": "four"}, "batch: found 'four'; expected a whole number such as "),
         ({"price": {"a1000": 1}}, "unknown gpu 'a1000'"),
         ({"price": "1.8.0"}, "price: found '1.8.0'; expected USD per card and hour, such as "),
         ({"sweep": "lenght"}, "sweep: found 'lenght'"),

@@ -397,15 +397,17 @@ for step in range(12):
         model.eval()
         with torch.no_grad():
             model(ids)
+    if step == 9 and how == "new_optimizer" and sys.argv[2:]:
+        raise ValueError("the second one failed")
 print("done")
 """
 
 
-def run_odd_loop(folder: Path, how: str) -> list[dict[str, Any]]:
+def run_odd_loop(folder: Path, *how: str, returncode: int = 0) -> list[dict[str, Any]]:
     script = folder / "odd.py"
     script.write_text(ODD_LOOP)
-    done = run_command([sys.executable, str(script), how])
-    assert done.returncode == 0
+    done = run_command([sys.executable, str(script), *how])
+    assert done.returncode == returncode
     return observations_of(done)
 
 
@@ -425,6 +427,12 @@ def test_a_second_optimizer_for_the_same_model_begins_another_training(tmp_path:
     assert [one["outcome"] for one in found] == ["ok", "ok"]
     assert [total(one, "n_steps") for one in found] == [6, 6]
     assert [one["configuration"]["grad_accum_steps"] for one in found] == [1, 1]
+
+
+def test_of_two_loops_the_last_is_the_one_that_failed(tmp_path: Path) -> None:
+    found = run_odd_loop(tmp_path, "new_optimizer", "fail", returncode=1)
+    assert [one["outcome"] for one in found] == ["ok", "error"]
+    assert [total(one, "n_steps") for one in found] == [6, 4]
 
 
 def test_batches_with_time_first_state_neither_length_nor_size(tmp_path: Path) -> None:

@@ -156,9 +156,11 @@ def _recorded(records: list[Row], run: Mapping[str, str], finished: Finished | N
     how = {**run} | ({} if finished is None else {"exit": format_exit(finished.returncode)})
     leading = _told_apart(_leading(records))
     observations = []
-    for each in (record["observations"][0] for record in leading):
+    for number, record in enumerate(leading, start=1):
+        each = record["observations"][0]
         observation = {**each, "provenance": {**each.get("provenance", {}), **how}}
-        failure = None if finished is None else _judge(observation, finished)
+        is_last = number == len(leading)
+        failure = None if finished is None else _judge(observation, finished, is_last=is_last)
         if failure is not None:
             observation |= {"outcome": failure.outcome, "outcome_detail": failure.detail}
         observations.append(observation)
@@ -178,15 +180,18 @@ _ENDED_BY_OTHERS = {
 }
 
 
-def _judge(observation: Row, finished: Finished) -> Failure | None:
-    """Return how a training ended, where the command's end says more than its own record."""
+def _judge(observation: Row, finished: Finished, *, is_last: bool) -> Failure | None:
+    """Return how a training ended, where the command's end says more than its own record.
+
+    A loop does not say when it is over: of several, the command's failure is the last one's.
+    """
     how = format_exit(finished.returncode)
     if observation["outcome"] == "interrupted" and finished.returncode:
         if finished.kernel_oom_kills and _can_be_killed(observation, finished.returncode):
             return Failure("oom", f"{how} while the kernel killed for want of memory")
         return Failure("interrupted", how)
     is_loop = observation.get("provenance", {}).get("trainer") == "loop"
-    if is_loop and observation["outcome"] == "ok" and finished.returncode:
+    if is_loop and is_last and observation["outcome"] == "ok" and finished.returncode:
         return Failure("interrupted" if finished.returncode in _ENDED_BY_OTHERS else "error", how)
     return None
 
