@@ -55,7 +55,7 @@ def retract_submission(
 
     Returns their ids, none where not exactly one submission matches. Raises StoreError.
     """
-    found = {one.submission_id: one for one in _find_own(location, prefix)}
+    found = {one.submission_id: one for one in _find_own(read_snapshot(location), prefix)}
     matching = [one for key, one in found.items() if key.startswith(prefix)]
     if len(matching) != 1:
         return ()
@@ -70,13 +70,14 @@ def retract_submission(
 def find_earlier_readings(location: Location, document: dict[str, Any]) -> tuple[str, ...]:
     """Return the user's own submissions that read the same file for the same source.
 
-    ``document`` is a submission; those that are withdrawn whole, and its equals, are left out.
+    ``document`` is a submission, which may be among them; those withdrawn whole are left out.
     """
     source = document["source"]
     text = source.get("sha256")
     if text is None:
         return ()
-    own = {one.submission_id: one for one in _find_own(location, text)}
+    snapshot = read_snapshot(location)
+    own = {one.submission_id: one for one in _find_own(snapshot, text)}
     read = {
         key: {row["observation_id"] for row in derive_tables([one])["observations"]}
         for key, one in own.items()
@@ -85,15 +86,14 @@ def find_earlier_readings(location: Location, document: dict[str, Any]) -> tuple
     }
     withdrawn = {
         row["observation_id"]
-        for one in _find_own(location, '"retractions"')
+        for one in _find_own(snapshot, '"retractions"')
         for row in one.plain.get("retractions", ())
     }
     return tuple(key for key, identities in read.items() if identities - withdrawn)
 
 
-def _find_own(location: Location, text: str) -> Iterator[Document]:
+def _find_own(snapshot: Snapshot, text: str) -> Iterator[Document]:
     """Yield the user's own documents that hold a text, or whose id does; pending ones all."""
-    snapshot = read_snapshot(location)
     yield from (*snapshot.legacy, *snapshot.journal.entries)
     yield from find_documents(snapshot.state.parts, text)
 

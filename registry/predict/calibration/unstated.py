@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from registry.predict.calibration.fit_rows import measured_terms
 from registry.predict.formula.adapters import DEFAULT_TARGETS
 from registry.predict.formula.optimizers import OPTIMIZERS
+from registry.predict.formula.state import HALF_BYTES, compute_bytes
 from registry.predict.formula.term import total
 
 if TYPE_CHECKING:
@@ -60,8 +61,6 @@ _EVERYTHING: Final = ("all-linear",)
 _MOST_VALUES: Final = 3
 #: What counting starts from, in sources: a value that nobody states is still possible.
 _START: Final = 0.5
-#: What is computed only from weights that are held so.
-_WIDE: Final = ("fp32", "tf32")
 #: Words that mean the same to the formula.
 _SAME: Final[Mapping[str, Mapping[Any, Any]]] = {
     "optimizer": {"paged_adamw_8bit": "adamw_8bit", "lion_8bit": "adamw_8bit"},
@@ -261,7 +260,8 @@ def _is_open(question: Question, setting: str) -> bool:
         is_told = question.full or question.trainable_params
         return not is_told and bool(open_fields(question, setting))
     if setting == "param_dtype":
-        told = question.param_dtype or question.compute_dtype in _WIDE or question.quantized
+        is_wide = compute_bytes(question) > HALF_BYTES  # which weights of 16 bits are not
+        told = question.param_dtype or is_wide or question.quantized
         return not told and not question.deepspeed
     if setting == "longest_sample":
         filled = question.packing or question.length_distribution == "full"

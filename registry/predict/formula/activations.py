@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from registry.predict.formula.methods import added_tokens, kept_of_weights, kept_per_token
-from registry.predict.formula.state import compute_bytes
+from registry.predict.formula.state import HALF_BYTES, compute_bytes
 from registry.predict.formula.term import Term
 
 if TYPE_CHECKING:
     from registry.predict.question import Question
-
-_HALF_BYTES = 2
 
 
 def _tokens(question: Question) -> int:
@@ -36,7 +34,7 @@ def layer_activation_bytes(question: Question) -> float:
         inputs, middle = inputs + (8 if model.gated_mlp else 4), middle + 2
     heads = 4 * model.head_dim * (model.n_heads + model.n_kv_heads)
     others = inputs * model.hidden_size + middle * model.mlp_width + heads
-    each = norms * model.hidden_size + compute_bytes(question) / _HALF_BYTES * others
+    each = norms * model.hidden_size + compute_bytes(question) / HALF_BYTES * others
     return float(_tokens(question) * each)
 
 
@@ -95,8 +93,8 @@ def logits(question: Question) -> list[Term]:
     tokens, model = _tokens(question), question.model
     each = LOGIT_BYTES[kernel]
     if kernel == "whole":
-        is_wide = compute_bytes(question) > _HALF_BYTES
-        each += -_HALF_BYTES if is_wide else 2 * question.keeps_fp32_embeddings
+        is_wide = compute_bytes(question) > HALF_BYTES
+        each += -HALF_BYTES if is_wide else 2 * question.keeps_fp32_embeddings
     held = each * tokens * model.vocab_size
     if kernel == "liger":
         held = 10.0 * tokens * model.hidden_size

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 #: Bytes in which weights of a dtype are held. fp8 is a dtype of products: weights stay in 16 bits.
 _DTYPE_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 2}
-_FP32_BYTES, _HALF_BYTES = 4, 2
+_FP32_BYTES, HALF_BYTES = 4, 2
 
 
 def weight_bytes(question: Question) -> int:
     """Return the bytes of one unquantized base weight."""
-    return _DTYPE_BYTES.get(question.held_dtype, _HALF_BYTES)
+    return _DTYPE_BYTES.get(question.held_dtype, HALF_BYTES)
 
 
 def compute_bytes(question: Question) -> int:
     """Return the bytes in which a weight enters a product."""
-    return _DTYPE_BYTES.get(question.setting("compute_dtype"), _HALF_BYTES)
+    return _DTYPE_BYTES.get(question.setting("compute_dtype"), HALF_BYTES)
 
 
 def weights(question: Question) -> list[Term]:
@@ -52,7 +52,7 @@ def weights(question: Question) -> list[Term]:
             *_gathered_terms(question),
         ]
     quantized = model.linear_params - question.plain_experts
-    plain = _FP32_BYTES if question.keeps_fp32_embeddings else _HALF_BYTES
+    plain = _FP32_BYTES if question.keeps_fp32_embeddings else HALF_BYTES
     scales = quantized * (4 / 64 if question.bitsandbytes else 2.5 / 128)
     wide = question.keeps_fp32_embeddings * 2 * model.embedding_params
     return [
