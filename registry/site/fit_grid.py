@@ -97,8 +97,9 @@ def choose_models(db: Registry, most: int) -> Grid:
 def predict_grid(db: Registry, grid: Grid, tick: Callable[[], None]) -> dict[str, Any]:
     """Return the grid with its predictions, as the page reads it; ``tick`` is called for each job.
 
-    ``values`` holds the low end, the likeliest figure and the high end of the 90 % interval of the
-    peak of one card in MiB, in the order of models, settings, methods, cards, lengths, batches.
+    ``values`` holds four figures of the peak of one card in MiB, in the order of models, settings,
+    methods, cards, lengths, batches: the low end, the likeliest figure and the high end of the
+    90 % interval, and from how much on it fits.
     """
     catalogue = load_catalogue(db.location)
     values: list[int] = []
@@ -153,13 +154,15 @@ def _predict_job(job: tuple[str, str, str]) -> list[int]:
 def predict_job(
     model: Architecture, settings: str, method: str, calibration: Calibration
 ) -> list[int]:
-    """Return low, value, high in MiB for all cards, lengths and batches."""
+    """Return low, value, high, enough in MiB for all cards, lengths and batches."""
     figures: list[int] = []
     known: dict[Question, list[int]] = {}
     for sizes in product(N_GPUS, LENGTHS, BATCHES):
         question = build_question(model, settings, method, Sizes(*sizes))
         if question not in known:
-            figure = predict_memory(question, calibration).figure
-            known[question] = [round(v / _MIB) for v in (figure.low, figure.value, figure.high)]
+            found = predict_memory(question, calibration)
+            figure = found.figure
+            wanted = (figure.low, figure.value, figure.high, found.enough)
+            known[question] = [round(value / _MIB) for value in wanted]
         figures += known[question]
     return figures

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from registry.predict.answer.leaner import find_floor, find_likely_floor
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Verdicts on a card.
 FITS, DOES_NOT_FIT, UNDECIDED = "fits", "does not fit", "undecided"
+#: Chance of needing more from which on nothing is said to fit: what an interval leaves above it.
+SURPRISE = (1 - COVERAGE) / 2
 #: What a prediction rests on, by how near the nearest measured run is.
 PREDICTORS = {
     "row": "nearest observation and the formula's difference",
@@ -57,6 +60,18 @@ class Prediction:
     def chance_above(self, n_bytes: float) -> float:
         """Return how likely what the question may mean needs more; 0 if nothing is left open."""
         return 0.0 if self.meanings is None else 1 - self.meanings.mixture.below(n_bytes)
+
+    @cached_property
+    def enough(self) -> float:
+        """Bytes from which on it fits: the upper end, or more where meanings left out need it.
+
+        Intervals are as wide as they have to be to hold what was measured, and may leave out a
+        meaning that is not unlikely.
+        """
+        high = self.figure.high
+        if self.meanings is None or self.chance_above(high) <= SURPRISE:
+            return high
+        return max(high, self.meanings.mixture.quantile(1 - SURPRISE))
 
 
 def predict_memory(question: Question, calibration: Calibration) -> Prediction:
@@ -174,21 +189,16 @@ def _executed(found: Prediction, calibration: Calibration) -> Prediction:
     return replace(found, figure=figure, parts=parts, nearness="dry run", meanings=mixed)
 
 
-#: Chance of needing more from which on nothing is said to fit: what an interval leaves above it.
-SURPRISE = (1 - COVERAGE) / 2
-
-
 def judge(found: Prediction, capacity_bytes: float) -> str:
     """Return the verdict on a card: decided where all of the interval is on one side of its memory.
 
-    It does not fit for certain where a meaning that is not unlikely needs more: intervals are as
-    wide as they have to be to hold what was measured, and may leave such a meaning out. A process
-    gets at most 98 % of what the driver shows.
+    It does not fit for certain where a meaning that is not unlikely needs more. A process gets at
+    most 98 % of what the driver shows.
     """
-    figure, usable = found.figure, USABLE * capacity_bytes
-    if figure.high <= usable:
-        return FITS if found.chance_above(usable) <= SURPRISE else UNDECIDED
-    return DOES_NOT_FIT if figure.low > usable else UNDECIDED
+    usable = USABLE * capacity_bytes
+    if usable >= found.enough:
+        return FITS
+    return DOES_NOT_FIT if found.figure.low > usable else UNDECIDED
 
 
 @dataclass(frozen=True)

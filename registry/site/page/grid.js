@@ -18,7 +18,7 @@ class Grid {
     this.axes = [this.ids, this.settings, this.methods, this.n_gpus, this.lengths, this.batches];
   }
 
-  /** Return the peak of one card in bytes: low, likeliest, high; null for what is not on the grid. */
+  /** Return the peak of one card in bytes: low, likeliest, high, and from what on it fits; null for what is not on the grid. */
   find({ model, settings, method, nGpus, length, batch }) {
     const wanted = [model, settings, method, nGpus, length, batch];
     let place = 0;
@@ -27,13 +27,13 @@ class Grid {
       if (at < 0) return null;
       place = place * axis.length + at;
     }
-    const [low, value, high] = this.values.slice(3 * place, 3 * place + 3).map((mib) => mib * MIB);
-    return { low, value, high };
+    const [low, value, high, enough] = this.values.slice(4 * place, 4 * place + 4).map((mib) => mib * MIB);
+    return { low, value, high, enough };
   }
 
-  /** Return the verdict on a card: decided where all of the interval lies on one side of its memory. */
+  /** Return the verdict on a card with so much memory. */
   judge(figure, memory) {
-    if (figure.high <= this.usable * memory) return "fits";
+    if (figure.enough <= this.usable * memory) return "fits";
     return figure.low > this.usable * memory ? "does not fit" : "undecided";
   }
 }

@@ -173,13 +173,13 @@ def test_the_grid_holds_what_the_predictor_says(db: Registry) -> None:
     model = architecture_of(load_catalogue(db.location).models["llama-3.2-1b"])
     calibration = read_calibration(db)
     values = predict_job(model, "usual", "LoRA", calibration)
-    assert len(values) == 3 * len(N_GPUS) * len(LENGTHS) * len(BATCHES)
+    assert len(values) == 4 * len(N_GPUS) * len(LENGTHS) * len(BATCHES)
     sizes = Sizes(n_gpus=4, length=2048, batch=8)
     place = N_GPUS.index(4) * len(LENGTHS) * len(BATCHES)
     place += LENGTHS.index(2048) * len(BATCHES) + BATCHES.index(8)
-    figure = predict_memory(build_question(model, "usual", "LoRA", sizes), calibration).figure
-    expected = [round(value / 2**20) for value in (figure.low, figure.value, figure.high)]
-    assert values[3 * place : 3 * place + 3] == expected
+    found = predict_memory(build_question(model, "usual", "LoRA", sizes), calibration)
+    figures = (found.figure.low, found.figure.value, found.figure.high, found.enough)
+    assert values[4 * place : 4 * place + 4] == [round(value / 2**20) for value in figures]
     assert set(SETTINGS) == {"open", "usual"}
     assert set(METHODS) == {"LoRA", "QLoRA", "full"}
 
