@@ -46,8 +46,8 @@ COLUMNS = {
     "pareto": _columns(_IDENTITY, SETTINGS, _PEAK, _SPEED),
     "fits": _columns(_IDENTITY, SETTINGS, _PEAK),
     "scaling": (
-        *("source_id", "model_id", "gpu_id", "method_label", "objective", "quant_bits"),
-        *("compute_dtype", "offload", "seq_len", "micro_batch_size"),
+        *("setting", "source_id", "model_id", "gpu_id", "method_label", "objective"),
+        *("quant_bits", "compute_dtype", "offload", "seq_len", "micro_batch_size"),
         *("grad_accum_steps", "gradient_checkpointing"),
         *("attention", "lora_rank", "sharding", "interconnect", "n_gpus", "n_observations"),
         *("samples_per_second", "base_n_gpus", "base_samples_per_second"),

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
+#: Which rows are drawn: a picture cannot say that one of its points is hard to believe.
+BELIEVED = "not coalesce(array_contains(flags, 'suspect'), false)"
+
 
 def select_rows(db: Registry, kind: str, filters: Filters, sides: Sequence[str] = ()) -> list[Row]:
     """Return the rows of a kind that meet the filters; of a comparison, those of its two sides.
@@ -53,7 +56,7 @@ def _relation(kind: str) -> str:
     columns = ", ".join(COLUMNS[kind])
     if kind == "scaling":
         return f"select {columns} from (select *, 'ok' as outcome, null as method from scaling)"  # noqa: S608 - names of our own
-    return f"select {columns} from finetuning"  # noqa: S608 - names of our own
+    return f"select {columns} from finetuning where {BELIEVED}"  # noqa: S608 - names of our own
 
 
 def _ends(kind: str) -> str:

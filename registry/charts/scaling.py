@@ -15,12 +15,6 @@ if TYPE_CHECKING:
 PANELS = True
 HAS_LEGEND = True
 SCALES = {"x": "shared", "y": "independent"}
-#: What tells settings apart in the view `scaling`.
-_SETTING = (
-    *("source_id", "objective", "method_label", "quant_bits", "compute_dtype", "offload"),
-    *("seq_len", "micro_batch_size", "grad_accum_steps", "gradient_checkpointing", "attention"),
-    "lora_rank",
-)
 #: Sizes that do not follow from the width.
 SIZE: dict[str, Any] = {}
 
@@ -50,11 +44,9 @@ def notes(look: Look) -> str:  # noqa: ARG001 - as for the other kinds
 
 def transformed(chart: Any, look: Look) -> Any:
     """Return the chart with what its rows need."""
-    values = ", ".join(f"datum.{name}" for name in _SETTING)
     return with_methods(chart, look).transform_calculate(
         panel="(datum.model_id || 'model not stated') + ' on ' + "
         "(datum.gpu_id || 'card not stated')",
-        setting=f"join([{values}], '|')",
         ideal="datum.base_samples_per_second * datum.n_gpus / datum.base_n_gpus",
     )
 

@@ -33,11 +33,13 @@ def state_system(draft: Draft, system: Mapping[str, Any], options: ImportOptions
     for key, column in (
         ("cuda_version", "cuda_version"),
         ("cuda_driver_version", "driver_version"),
+        ("nccl_version", "nccl_version"),
     ):
         version = section_of({"stack": stack}, "stack").get(key)
         if isinstance(version, str) and version:
             draft.environment[column] = version
-    draft.environment["os"] = str(system.get("operating_system") or "") or None
+    for key, column in (("operating_system", "os"), ("host_processor_model_name", "cpu")):
+        draft.environment[column] = str(system.get(key) or "") or None
     draft.environment = {key: value for key, value in draft.environment.items() if value}
     draft.provenance["framework"] = system.get("framework")
 

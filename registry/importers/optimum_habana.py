@@ -23,13 +23,34 @@ _CARDS: Final = {"single_card": 1}
 _FIGURES: Final = {"train_runtime", "train_samples_per_second"}
 #: What stands before the model in the name of a test, and after it.
 _TEST: Final = re.compile(
-    r"::test_(?:run_)?(?:lora_|peft_)?(?:clm|mlm|glue|squad|qa|summarization|speech|seq2seq|image|sft"
-    r"|dpo|reward|ppo|bridgetower|clip|translation|image_classification|prompt_tuning)*_?"
-    r"(?P<model>.+?)_(?P<cards>single_card|multi_card|deepspeed|fsdp)$"
+    r"::test_(?:run_)?(?:(?:lora|peft|clm|mlm|glue|squad|qa|summarization|speech|seq2seq|image|sft"
+    r"|dpo|reward|ppo|bridgetower|clip|translation|image_classification|prompt_tuning|image2text"
+    r"|finetune)_)*(?P<model>.+?)_(?P<cards>single_card|multi_card|deepspeed|fsdp)$"
 )
-#: Methods that a baseline may be named after, the longer names first.
-_METHODS: Final = (
-    *("prompt_tuning", "prefix_tuning", "p_tuning", "ln_tuning", "ia3", "adalora", "vera", "lora"),
+#: What the letters of a method's name or of a baseline's say; names that hold others first.
+_METHODS: Final = {
+    "multitaskprompttuning": "multitask_prompt_tuning",
+    "prompttuning": "prompt_tuning",
+    "prefixtuning": "prefix_tuning",
+    "ptuning": "p_tuning",
+    "lntuning": "ln_tuning",
+    "lnexample": "ln_tuning",
+    "llamaadapter": "adaption_prompt",
+    "ia3": "ia3",
+    "adalora": "adalora",
+    "vera": "vera",
+    "lora": "lora",
+}
+#: What a test's class tells apart beside the number of its cards.
+_SPREAD: Final = re.compile(r"^(?:MultiCard|DeepSpeed|Deepspeed)")
+#: Switches that change memory or speed and have no column.
+_SWITCHES: Final = frozenset(
+    {
+        *("attn_softmax_bf16", "dataloader_num_workers", "dataset_concatenation"),
+        *("ddp_bucket_cap_mb", "distribution_strategy", "group_by_length", "mediapipe_dataloader"),
+        *("non_blocking_data_copy", "pad_to_max_length", "pipelining_fwd_bwd", "use_cache"),
+        *("use_hpu_graphs", "use_hpu_graphs_for_training", "use_lazy_mode"),
+    }
 )
 #: Models whose example scripts know no adapters.
 _TUNED_IN_FULL: Final = re.compile(
@@ -105,7 +126,7 @@ def _draft(file: RunFile, found: Found, options: ImportOptions) -> Draft:
         "model_id", "the name of the test" if said.get("model") else "the name of the file"
     )
     args = _arguments(figures.get("extra_arguments"))
-    _state_method(draft, args, f"{said['text']} {said.get('dataset')}", model)
+    _state_method(draft, args, said["text"] or str(said.get("dataset")), model)
     objective = re.search(r"\b(sft|dpo|reward|ppo)\b", str(said.get("dataset")))
     draft.state("objective", objective and objective[1], "the name of the baseline")
     draft.state("gpu_id", _DEVICES[said["device"]])
@@ -114,8 +135,17 @@ def _draft(file: RunFile, found: Found, options: ImportOptions) -> Draft:
     draft.state("dataset", said.get("dataset"))
     draft.state("micro_batch_size", count_of(figures.get("train_batch_size")))
     draft.state("seq_len", count_of(args.get("max_seq_length") or args.get("max_source_length")))
+    draft.state("context_parallel", count_of(args.get("context_parallel_size")))
+    if args.get("fp8") or "FP8" in said["text"]:
+        reason = None if args.get("fp8") else "the name of the test"
+        draft.state("compute_dtype", "fp8", reason)
     epochs = {} if args.get("max_steps") else {"num_train_epochs": figures.get("num_train_epochs")}
     state_training_arguments(draft, {**args, **epochs})
+    settings = {name: args[name] for name in sorted(_SWITCHES & args.keys())}
+    if said["text"]:
+        settings["test"] = _SPREAD.sub("", said["text"].split("::")[1])
+    if settings:
+        draft.environment["settings"] = settings
     draft.provenance["arguments"] = figures.get("extra_arguments")
     draft.measure("total_time", figures.get("train_runtime"), unit_reported="s")
     rate = figures.get("train_samples_per_second")
@@ -128,17 +158,30 @@ def _draft(file: RunFile, found: Found, options: ImportOptions) -> Draft:
 
 
 def _state_method(draft: Draft, args: Mapping[str, Any], text: str, model: str) -> None:
-    if args.get("lora_rank"):
-        state_lora(draft, args, args.get("lora_target_modules"))
+    """State the method by the arguments, else by a test's class or a data set, else its function.
+
+    The function of several tests is test_run_lora_clm or test_run_prompt_tuning_clm.
+    """
+    rank = args.get("lora_rank") or args.get("lora_r")
+    word = _method_in(str(args.get("peft_type") or ""))
+    if word is None and rank and args.get("use_peft") is not False:
+        state_lora(draft, {**args, "lora_rank": rank}, args.get("lora_target_modules"))
         return
-    kind = f"{args.get('peft_type') or ''} {text}"
-    kind = re.sub(r"[-_ ]", "", kind.lower())
-    word = next((method for method in _METHODS if method.replace("_", "") in kind), None)
-    if word is None and _TUNED_IN_FULL.match(model):
+    if word is not None:
+        draft.state("method", word)
+    elif args.get("use_peft") is False:
+        draft.state("method", "full", "use_peft is False")
+    elif named := next(filter(None, map(_method_in, text.split("::")[1:] or [text])), None):
+        draft.state("method", named, "the name of the baseline")
+    elif _TUNED_IN_FULL.match(model):
         draft.state("method", "full", "the examples train models of this size in full")
     else:
-        reason = "the name of the baseline" if word else "the file names no adapter"
-        draft.state("method", word or "unknown", reason)
+        draft.state("method", "unknown", "neither the arguments nor the name tell of adapters")
+
+
+def _method_in(text: str) -> str | None:
+    letters = re.sub(r"[-_ ]", "", text.lower())
+    return next((method for name, method in _METHODS.items() if name in letters), None)
 
 
 def _arguments(texts: Any) -> dict[str, Any]:

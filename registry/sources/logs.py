@@ -64,9 +64,8 @@ def import_source(folder: Path, mapping: SourceMapping, catalogue: Catalogue) ->
             notes += imported.missing
             for submission in imported.submissions:
                 described |= {row["model_id"]: row for row in submission.get("models", ())}
-                observations += [
-                    _finished(row, logs, matched) for row in submission["observations"]
-                ]
+                finished = (_finished(row, logs, matched) for row in submission["observations"])
+                observations += [row for row in finished if row is not None]
             notes += _find_unmatched(logs, matched)
     return ImportResult(
         submission=_format_submission(mapping, described, observations),
@@ -124,8 +123,11 @@ def _find_unmatched(logs: Logs, matched: list[LogRule]) -> Iterator[str]:
             yield f"logs of {logs.importer}: the rule for {condition} matched no run"
 
 
-def _finished(row: Row, logs: Logs, matched: list[LogRule]) -> Row:
-    """Return an observation with what the mapping says of it; add the rules that match it."""
+def _finished(row: Row, logs: Logs, matched: list[LogRule]) -> Row | None:
+    """Return an observation with what the mapping says of it, None where a rule leaves it out.
+
+    The rules that match it are added to ``matched``.
+    """
     parts = {name: {**row.get(name, {})} for name in ("configuration", "environment")}
     parts["observation"] = {k: v for k, v in row.items() if k not in parts}
     inferences = {**row.get("inferences", {})}
@@ -138,6 +140,8 @@ def _finished(row: Row, logs: Logs, matched: list[LogRule]) -> Row:
     for rule in logs.rules:
         if _holds(rule, parts):
             matched.append(rule)
+            if rule.leave_out is not None:
+                return None
             for name, stated in rule.set.items():
                 _state(parts, inferences, name, stated)
     provenance = {k: v for k, v in row.get("provenance", {}).items() if k != "files"}

@@ -173,7 +173,7 @@ class TableSpec(Spec):
 
 
 class LogRule(Spec):
-    """Values that hold for some runs."""
+    """Values that hold for some runs, or runs that are not read."""
 
     when: dict[str, Regex] = Field(
         description=(
@@ -181,7 +181,10 @@ class LogRule(Spec):
             "or `file`, and a regular expression for the whole text."
         )
     )
-    set: Values = Field(description="The values that hold then.")
+    set: Values = Field(default={}, description="The values that hold then.")
+    leave_out: str | None = Field(
+        default=None, description="Why such a run is not read, such as one that stands elsewhere."
+    )
 
 
 class Logs(Spec):

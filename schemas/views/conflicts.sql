@@ -8,9 +8,11 @@ figures as (
     select
         o.configuration_id,
         o.environment_id,
+        coalesce(c.n_steps, c.n_epochs) is not null as is_of_stated_length,
         m.*,
         case m.statistic when 'median' then 1 when 'value' then 2 when 'mean' then 3 end as place
     from standing as o
+    inner join configurations as c on o.configuration_id = c.configuration_id
     inner join measurements as m on o.observation_id = m.observation_id
 ),
 -- A recorded run's mean covers the steps after its warm-up.
@@ -95,6 +97,9 @@ compared as (
         and a.device_index is not distinct from b.device_index
         and a.observation_id < b.observation_id
     where a.metric not in ('train_loss', 'eval_loss', 'accuracy') -- chance, not measurement
+        -- how long a run went on, such as to a loss, unless that was a setting
+        and a.metric not in ('n_samples', 'n_steps')
+        and (a.metric <> 'total_time' or a.is_of_stated_length)
     union all
     select
         'rate x time against samples' as kind,

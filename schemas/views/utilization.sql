@@ -50,6 +50,7 @@ shaped as (
     inner join observations as o on r.observation_id = o.observation_id
     left join derived_tokens as t on r.observation_id = t.observation_id
     where r.outcome = 'ok' and m.vocab_size is not null and m.intermediate_size is not null
+        and coalesce(r.objective not in ('ppo', 'grpo'), true) -- their rates hold generation
 ),
 sized as (
     select

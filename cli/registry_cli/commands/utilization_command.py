@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -93,21 +92,26 @@ def command(observation_id: str | None, *, format_name: str, as_json: bool, **as
         console.data({**figures, "formula": FORMULA} if _is_counted(figures) else figures)
         return
     for name, value in figures.items():
-        is_share = name.endswith(("utilization", "share"))
-        click.echo(f"{name}: {value:.3%}" if is_share else f"{name}: {value:.6g}")
+        click.echo(f"{name}: {_format(name, value)}")
     if _is_counted(figures):
         click.echo(f"formula: {FORMULA}")
 
 
-def _is_counted(figures: dict[str, float]) -> bool:
+def _format(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.3%}" if name.endswith(("utilization", "share")) else f"{value:.6g}"
+
+
+def _is_counted(figures: dict[str, Any]) -> bool:
     """Return whether operations of a token were counted."""
     return "flops_per_token_forward" in figures
 
 
-def _figures(observation_id: str | None, asked: dict[str, Any]) -> dict[str, float]:
+def _figures(observation_id: str | None, asked: dict[str, Any]) -> dict[str, Any]:
     if observation_id is not None:
         return _of_observation(asked["registry_path"], observation_id)
-    figures: dict[str, float] = {}
+    figures: dict[str, Any] = {}
     if asked["trace"] is not None:
         text = asked["trace"].read_text(encoding="utf-8")
         figures["tensor_core_share"] = parse_tensor_core_share(text)
@@ -124,31 +128,52 @@ def _figures(observation_id: str | None, asked: dict[str, Any]) -> dict[str, flo
     return figures
 
 
-def _of_observation(registry_path: Path | None, observation_id: str) -> dict[str, float]:
-    registry = Registry(locate(registry_path))
-    found = read_utilization(registry, observation_id)
-    if found is None:
+def _of_observation(registry_path: Path | None, observation_id: str) -> dict[str, Any]:
+    row = read_utilization(Registry(locate(registry_path)), observation_id)
+    if row is None:
         raise QuestionError(
             f"{observation_id}: its figures give no utilization; expected tokens per second "
             "(or full sequences), a known model and a card whose peak is known"
         )
-    assumed = "from utilization where full_length_assumed and starts_with(observation_id, $id)"
-    if len(registry.query(assumed, id=observation_id)):
+    if row["full_length_assumed"]:
         console.hint(
             "every sample is assumed to be as long as seq_len, which the source does not confirm; "
             "if samples were shorter, the true utilization is lower"
         )
-    return _figures_of(found)
+    if row["dtype_assumed"]:
+        console.hint(
+            "the dtype of the computation is not stated, so that the 16-bit peak is taken; if it "
+            "was fp8, the true utilization is about half"
+        )
+    if "suspect" in (row["flags"] or ()):
+        console.warning("the observation is flagged suspect: a figure of it is hard to believe")
+    return {name: row[column] for name, column in _COLUMNS.items() if row[column] is not None}
 
 
-def _figures_of(found: Utilization) -> dict[str, float]:
+#: What is shown of an observation, by the column of the view ``utilization``.
+_COLUMNS = {
+    "tokens_per_second_per_gpu": "tokens_per_second_per_gpu",
+    "peak_flops": "peak_flops_per_second",
+    "model_flops_utilization": "model_flops_utilization",
+    "flops_per_token_forward": "forward_flops_per_token",
+    "flops_per_token_backward": "backward_flops_per_token",
+    "flops_per_token_recompute": "recompute_flops_per_token",
+    "hardware_flops_utilization": "hardware_flops_utilization",
+    "full_length_assumed": "full_length_assumed",
+    "dtype_assumed": "dtype_assumed",
+}
+
+
+def _figures_of(found: Utilization) -> dict[str, Any]:
     figures = {
         "tokens_per_second_per_gpu": found.tokens_per_second_per_gpu,
         "peak_flops": found.peak_flops,
         "model_flops_utilization": found.model,
-        **{f"flops_per_token_{k}": float(v) for k, v in asdict(found.flops).items()},
+        "flops_per_token_forward": found.flops.forward,
+        "flops_per_token_backward": found.flops.backward,
     }
     if found.hardware is not None:
+        figures["flops_per_token_recompute"] = found.flops.recompute
         figures["hardware_flops_utilization"] = found.hardware
     return figures
 

@@ -28,6 +28,7 @@ with runs as (
     from finetuning as r
     inner join observations as o using (observation_id)
     inner join environments as e using (environment_id)
+    where not coalesce(array_contains(r.flags, 'suspect'), false)
 ),
 followed as (
     select series

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 SCALING: list[Row] = [
     {
-        "source_id": "s", "model_id": "m", "gpu_id": "g", "method_label": "LoRA", "n_gpus": n,
+        "setting": "a", "source_id": "s", "model_id": "m", "gpu_id": "g", "method_label": "LoRA",
+        "n_gpus": n,
         "samples_per_second": speed, "base_n_gpus": 1, "base_samples_per_second": 10.0,
         "speedup": speed / 10, "efficiency": speed / 10 / n, "n_observations": 1,
     }
@@ -334,8 +335,8 @@ def test_scaling_stands_beside_what_is_ideal() -> None:
     assert ideal == [10, 20, 40]
 
 
-def test_types_of_computation_scale_apart() -> None:
-    rows = [{**row, "compute_dtype": name} for row in SCALING for name in ("fp8", "fp4")]
+def test_settings_scale_apart() -> None:
+    rows = [{**row, "setting": name} for row in SCALING for name in ("a", "b")]
     lines = [read_words(mark) for mark in collect_marks(build_chart("scaling", rows), "line")]
     settings = [words["setting"] for words in lines]
     assert {settings.count(setting) for setting in settings} == {6}  # three cards, twice

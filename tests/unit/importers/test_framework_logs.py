@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -96,6 +97,56 @@ def test_a_baseline_that_names_no_adapter_leaves_the_method_unknown(
         ("total_time", None): 113.97,
         ("samples_per_second", None): 18.4,
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("llama-adapter", ["--lora_rank 8", "--peft_type llama-adapter"], "adaption_prompt"),
+        ("multitask-prompt-tuning", [], "multitask_prompt_tuning"),
+        ("prefix-tuning", ["--peft_type prompt_tuning"], "prompt_tuning"),
+        ("trl-sft", ["--lora_r 8"], "lora"),
+        ("trl-sft-chat", ["--use_peft False"], "full"),
+        ("alpaca", ["--peft_type adalora"], "adalora"),
+    ],
+)
+def test_the_method_of_a_baseline_is_that_of_its_arguments_else_of_its_name(
+    tmp_path: Path, observe: Observe, name: str, arguments: list[str], expected: str
+) -> None:
+    figures = {"train_runtime": 10.0, "train_samples_per_second": 2.0}
+    runs = {"distribution": {"multi_card": {**figures, "extra_arguments": arguments}}}
+    path = tmp_path / "llama_7b.json"
+    path.write_text(json.dumps({"gaudi2": {name: runs}}), encoding="utf-8")
+    (run,) = observe(path)
+    assert run["configuration"]["method"] == expected
+
+
+@pytest.mark.parametrize(
+    ("test", "method"),
+    [
+        ("MultiCardCausalLanguageModelingLnExampleTester::test_run_lora_clm", "ln_tuning"),
+        (
+            "MultiCardCausalLanguageModelingPTuningExampleTester::test_run_prompt_tuning_clm",
+            "p_tuning",
+        ),
+        ("MultiCardCausalLanguageModelingLoRAFP8ExampleTester::test_run_lora_clm", "lora"),
+        ("MultiCardImageToTextExampleTester::test_run_image2text_lora_finetune", "lora"),
+        ("MultiCardDPOExampleTester::test_dpo", "unknown"),
+    ],
+)
+def test_the_method_of_a_test_is_that_of_its_class_else_of_its_function(
+    tmp_path: Path, observe: Observe, test: str, method: str
+) -> None:
+    figures = {"train_runtime": 10.0, "train_samples_per_second": 2.0}
+    path = tmp_path / "test_examples.json"
+    named = f"tests/test_examples.py::{test}_llama-7b_multi_card"
+    path.write_text(json.dumps({named: {"gaudi2": figures}}), encoding="utf-8")
+    (run,) = observe(path)
+    assert run["configuration"]["method"] == method
+    assert run["configuration"].get("compute_dtype") == ("fp8" if "FP8" in test else None)
+    # the same test on one card has the same name
+    name = test.partition("::")[0].removeprefix("MultiCard")
+    assert run["environment"]["settings"] == {"test": name}
 
 
 def test_a_baseline_of_an_unknown_model_does_not_refuse_the_others(

@@ -85,6 +85,17 @@ def test_what_is_set_wins_defaults_fill_in_and_rules_choose(
     assert second["flags"] == ["includes_evaluation", "suspect"]
 
 
+def test_a_rule_leaves_runs_out(folder: Path, catalogue: Catalogue) -> None:
+    result = read(
+        folder,
+        catalogue,
+        "files: runs/*, rules: [{when: {file: 'runs/7/.*'}, leave_out: it stands elsewhere}]",
+    )
+    (left,) = result.submission["observations"]
+    assert left["citations"][0]["locator"].startswith("runs/8/")
+    assert not [note for note in result.notes if "rule" in note]
+
+
 def test_null_takes_away_what_the_importer_states(folder: Path, catalogue: Catalogue) -> None:
     result = read(folder, catalogue, "files: runs/*, set: {seq_len: null}")
     (first, _) = result.submission["observations"]

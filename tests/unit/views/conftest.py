@@ -86,6 +86,7 @@ OBSERVATIONS = [
         peak(7e9, scope="per_gpu", device_index=1),
         step_time(2.5),
         configuration=two_gpus(),
+        environment={"framework": "ms-swift", "torch_version": "2.5.1"},
     ),
     # What is known of the whole run only, its figures three per cent apart.
     observation(

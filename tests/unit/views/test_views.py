@@ -167,7 +167,7 @@ def test_quality_counts_what_is_stated_inferred_uncertain_and_derived(views: Vie
     assert row["share_with_memory"] == pytest.approx(4 / 5)
     assert row["share_with_speed"] == 1.0
     assert row["share_with_gpu"] == pytest.approx(6 / 7)
-    assert row["share_with_versions"] == pytest.approx(2 / 7)
+    assert row["share_with_versions"] == pytest.approx(3 / 7)
     assert row["n_inferred_columns"] == 2
     assert row["n_uncertain_figures"] == 1
     assert row["n_flagged"] == 1
