@@ -26,7 +26,7 @@ from registry.measure.running.trials import expand_trials
 from registry.measure.trial_settings import BOUNDS
 from registry.store.add import add_submissions
 from registry.store.folder import RUNS, ensure_writable
-from registry.text import escape_unprintable
+from registry.text import escape_unprintable, format_slug
 from registry.units import format_duration, format_memory
 from registry_cli import console
 from registry_cli.options import Seconds
@@ -166,7 +166,7 @@ def sweep_plan(  # noqa: PLR0913 - the options of the command, by keyword
     for line in _summary(sweep, ids):
         console.say(line)
     if ids:
-        console.hint(f"share them with everybody: registry share --plan {shlex.quote(plan.name)}")
+        console.hint(f"share them with everybody: registry share --plan {format_slug(plan.name)}")
     for message in sweep.refused:
         console.error(f"a trial's result was not recorded: {message}")
     for message in sweep.not_begun:

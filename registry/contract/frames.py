@@ -156,9 +156,10 @@ def _in_metric_range(frame: pd.DataFrame) -> pd.Series[bool]:
     metrics = load_metrics()
     low = frame["metric"].map({name: metric.min for name, metric in metrics.items()})
     high = frame["metric"].map({name: metric.max for name, metric in metrics.items()})
-    below = (frame["value"] < low.astype("Float64")).fillna(value=False)
-    above = (frame["value"] > high.astype("Float64")).fillna(value=False)
-    return ~(below | above)
+    figures = frame[["value", "low", "high"]]
+    below = figures.lt(low.astype("Float64"), axis=0).fillna(value=False)
+    above = figures.gt(high.astype("Float64"), axis=0).fillna(value=False)
+    return ~(below | above).any(axis=1)
 
 
 def conform_frame(name: str, frame: pd.DataFrame) -> pd.DataFrame:

@@ -84,9 +84,18 @@ def _cell_text(cell: Mapping[str, Any]) -> str:
     )
 
 
+def _read_metrics(text: str) -> dict[str, Any]:
+    """Return the metrics of a TrainOutput, none where it is cut off; what is no number is left."""
+    try:
+        found = ast.literal_eval(re.sub(r"(:\s*-?)(?:nan|inf)\b", r"\1None", text))
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _measure(draft: Draft, text: str) -> None:
     seconds, peak, output = _SECONDS.search(text), _PEAK.search(text), _OUTPUT.search(text)
-    metrics = ast.literal_eval(output["metrics"]) if output else {}
+    metrics = _read_metrics(output["metrics"]) if output else {}
     steps = int(output["steps"]) if output else first_count(STEPS, text)
     if seconds:
         metrics = {**metrics, "train_runtime": seconds["value"]}

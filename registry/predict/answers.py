@@ -98,6 +98,12 @@ class FitResult:
         return format_why(self.answer)
 
     @property
+    def fits(self) -> bool:
+        """Whether it fits each of the cards that are asked about, one at least."""
+        asked = [card.verdict for card in self.cards if card.gpu.gpu_id in self.named]
+        return self.verdict == FITS or (bool(asked) and all(each == FITS for each in asked))
+
+    @property
     def verdict_line(self) -> str | None:
         """The verdict with its reason, or the cards of each verdict; None without a card.
 

@@ -56,12 +56,20 @@ def check_source(folder: Folder, source_id: str) -> tuple[Section, ...]:
     documents = list(
         read_source_documents(folder.path, catalogue, only=[source_id], described=known)
     )
-    observations = [seen for document in documents for seen in document.plain["observations"]]
+    observations = [
+        seen for document in documents for seen in document.plain.get("observations", ())
+    ]
+    withdrawn = [
+        f"{row['observation_id'][:12]} is withdrawn: {row['reason']}"
+        for document in documents
+        for row in document.plain.get("retractions", ())
+    ]
     registry = Registry(Location(folder))
     return (
         Section("Read", tuple(_format_read(read, observations))),
         Section("How figures were read", tuple(_format_readings(observations))),
         Section("Notes", read.notes if read else ()),
+        Section("Observations withdrawn", tuple(withdrawn)),
         Section("Gaps", tuple(_find_gaps(documents, observations, catalogue))),
         Section(
             "Models and cards described twice",

@@ -39,6 +39,10 @@ class Added:
     #: False if the registry already held it.
     is_new: bool
     origin: str
+    #: Observations that it withdraws: of any source, also of others.
+    withdrawn: tuple[str, ...] = ()
+    #: Whether it does nothing but erase, which is asked of each registry anew.
+    is_left_out: bool = False
 
 
 class Door:
@@ -110,7 +114,8 @@ class Door:
             and not is_recorded(self._own, identity)
         )
         self._seen.add(identity)
-        return Added(identity, self._observation_ids(ready, origin), is_new, origin)
+        withdrawn = tuple(row["observation_id"] for row in ready.document.get("retractions", ()))
+        return Added(identity, self._observation_ids(ready, origin), is_new, origin, withdrawn)
 
     def _holds(self, key: bytes) -> bool:
         """Return whether a document is folded, or in curated records as their sources are now."""
@@ -176,13 +181,18 @@ def _refers_only_to(catalogue: Catalogue, document: Any) -> bool:
 
 
 def add_submissions(
-    location: Location, documents: Iterable[tuple[str, Any]], *, dry_run: bool = False
+    location: Location,
+    documents: Iterable[tuple[str, Any]],
+    *,
+    dry_run: bool = False,
+    may_erase: bool = False,
 ) -> list[Added]:
     """Record documents, given as (origin, document): all of them, or none where one is not valid.
 
     They are written as they come, so that memory does not grow with their number, and get their
-    names together at the end. With ``dry_run`` nothing is written. Raises SubmissionError, and
-    StoreError where the registry cannot be written.
+    names together at the end. With ``dry_run`` nothing is written. A document that erases is not
+    valid unless it ``may_erase``: somebody else's would remove what one's own registry holds.
+    Raises SubmissionError, and StoreError where the registry cannot be written.
     """
     door = Door(location)
     folder = location.own if dry_run else ensure_writable(location)
@@ -192,6 +202,12 @@ def add_submissions(
         for origin, document in track(documents, "adding"):
             try:
                 ready = door.prepare(document, origin)
+                if not may_erase and _only_erases(ready.document):
+                    key = ready.submission_id
+                    added.append(Added(key, (), is_new=False, origin=origin, is_left_out=True))
+                    continue
+                if not may_erase:
+                    _refuse_erasures(ready.document, origin)
                 added.append(door.judge(ready, origin))
             except SubmissionError as error:
                 problems += [f"{error.origin}: {problem}" for problem in error.problems]
@@ -202,3 +218,22 @@ def add_submissions(
             raise SubmissionError(problems, origin="")
         batch.commit()
     return added
+
+
+def _only_erases(document: dict[str, Any]) -> bool:
+    """Return whether a document holds erasures and nothing else, as an export does."""
+    retractions = document.get("retractions", ())
+    erases = bool(retractions) and all(row.get("erased") for row in retractions)
+    return erases and not document.get("observations")
+
+
+def _refuse_erasures(document: dict[str, Any], origin: str) -> None:
+    for number, row in enumerate(document.get("retractions", ())):
+        if row.get("erased"):
+            named = row["observation_id"][:12]
+            raise SubmissionError(
+                f"retractions[{number}]: found an erasure of {named}; expected none in a document "
+                "that is added; leave it out, and erase with `registry retract "
+                f"{named} --erase --reason REASON`",
+                origin=origin,
+            )

@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,9 +68,15 @@ class Folder:
     def require_own(self) -> None:
         """Raise StoreError where a folder in it is a link: what that leads to may be others'.
 
-        The registry's own folder may be one. What is wrong of files is said where they are opened.
+        The registry's own folder may be one, and the runs beside a copy. What is wrong of files is
+        said where they are opened.
         """
-        for path in (self.journal, self.tables, self.parts, self.path / QUARANTINE):
+        runs = () if self.remote else (self.path / RUNS,)
+        for path in (self.journal, self.tables, self.parts, self.path / QUARANTINE, *runs):
+            if path.is_file():
+                raise StoreError(
+                    f"{path}: found a file; expected a folder of the registry; move the file away"
+                )
             if path.is_symlink():
                 raise StoreError(
                     f"{path}: found a link; expected a folder of the registry itself; remove the "
@@ -164,6 +170,12 @@ class Location:
         if self.own.is_curated:
             return self.own
         return self.curated or Folder(curated_dir())
+
+    def anchored(self) -> Location:
+        """Return the location by paths that hold in any folder."""
+        own = replace(self.own, path=self.own.path.absolute())
+        curated = self.curated and replace(self.curated, path=self.curated.path.absolute())
+        return Location(own, curated)
 
     def require(self) -> Location:
         """Return the location; raise MissingRegistryError where there is nothing to read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ class BadEntry:
     reason: str
     #: Whether a newer release wrote it; if so, it stays where it is.
     is_newer: bool = False
+    #: Whether this user may not read it; if so, it stays too: it may be valid.
+    is_unreadable: bool = False
 
     def __str__(self) -> str:
         """Return the problem with its way out."""
@@ -105,7 +108,9 @@ def read_entries(folder: Folder, names: Iterable[str] | None = None) -> RawJourn
         except FileNotFoundError:
             continue
         except StoreError as error:
-            bad.append(BadEntry(name, str(error)))
+            path = folder.journal / name
+            is_unreadable = path.is_file() and not os.access(path, os.R_OK)
+            bad.append(BadEntry(name, str(error), is_unreadable=is_unreadable))
     return RawJournal(texts, tuple(bad))
 
 
@@ -181,10 +186,10 @@ def _rows(value: object) -> list[dict[str, object]]:
 def quarantine(folder: Folder, bad: Iterable[BadEntry]) -> Iterator[str]:
     """Move entries that are not valid out of the journal; yield a message for each.
 
-    Nothing is overwritten; what a newer release wrote stays.
+    Nothing is overwritten; what a newer release wrote stays, and what this user may not read.
     """
     for entry in bad:
-        if entry.is_newer:
+        if entry.is_newer or entry.is_unreadable:
             yield str(entry)
             continue
         with suppress(FileNotFoundError):  # another process has moved it

@@ -31,7 +31,9 @@ def retract(location: Location, prefix: str, *, reason: str, erase: bool = False
     """
     snapshot = read_snapshot(location)
     erased = _find_erased(snapshot, prefix)
-    if erase and erased:  # by a command that may have been interrupted: finish its work
+    if (
+        erase and erased and not _is_live(snapshot, prefix)
+    ):  # by a command that may have been interrupted: finish its work
         _erase(location)
         return erased
     identity = find_observation(location, snapshot, prefix)
@@ -119,6 +121,11 @@ def _find_erased(snapshot: Snapshot, prefix: str) -> str | None:
     return matching[0] if len(matching) == 1 else None
 
 
+def _is_live(snapshot: Snapshot, prefix: str) -> bool:
+    """Return whether a folded observation that was not erased has this prefix."""
+    return any(one.startswith(prefix) for one in ids_of(snapshot.parts))
+
+
 def _add_retractions(
     location: Location, identities: Iterable[str], reason: str, *, erase: bool
 ) -> None:
@@ -126,7 +133,8 @@ def _add_retractions(
     said: dict[str, Any] = {"reason": reason, "retracted_at": now}
     said |= {"erased": True} if erase else {}
     rows = [{"observation_id": identity, **said} for identity in identities]
-    add_submissions(location, [("retraction", {"retractions": rows})])
+    documents = [("retraction", {"retractions": rows})]
+    add_submissions(location, documents, may_erase=erase)
 
 
 def _erase(location: Location) -> None:

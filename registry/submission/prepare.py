@@ -129,13 +129,19 @@ def _read_figures(plain: Plain) -> Iterator[str]:
 
 
 def _check_range(figure: Plain, path: str) -> Iterator[str]:
-    """Yield where a figure lies outside the range of its metric."""
+    """Yield where a figure, or else a bound of it, lies outside the range of its metric."""
     metric = load_metrics()[figure["metric"]]
-    value = figure["value"]
-    if metric.min is not None and value < metric.min:
-        yield f"{path}: found {value}; expected at least {metric.min} ({metric.unit})"
-    if metric.max is not None and value > metric.max:
-        yield f"{path}: found {value}; expected at most {metric.max} ({metric.unit})"
+    for name in ("value", "low", "high"):
+        value = figure.get(name)
+        if value is None:
+            continue
+        where = path if name == "value" else f"{path.removesuffix('.value')}.{name}"
+        if metric.min is not None and value < metric.min:
+            yield f"{where}: found {value}; expected at least {metric.min} ({metric.unit})"
+            return
+        if metric.max is not None and value > metric.max:
+            yield f"{where}: found {value}; expected at most {metric.max} ({metric.unit})"
+            return
 
 
 def _check_units(plain: Plain) -> Iterator[str]:

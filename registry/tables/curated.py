@@ -153,10 +153,28 @@ def _read_folder(folder: Path, catalogue: Catalogue) -> Iterator[Prepared]:
     if (folder / MAPPING_NAME).is_file():
         yield _import_folder(folder, catalogue)
     if (folder / SUBMISSIONS_NAME).is_file():
-        yield from _read_submissions(folder / SUBMISSIONS_NAME, catalogue)
+        for ready in _read_submissions(folder / SUBMISSIONS_NAME, catalogue):
+            _require_own(folder, folder / SUBMISSIONS_NAME, ready)
+            yield ready
     for path in sorted(folder.glob("*.json")):
         document = read_json_file(path)
-        yield prepare_submission(document, catalogue, origin=str(path), is_new=False)
+        ready = prepare_submission(document, catalogue, origin=str(path), is_new=False)
+        _require_own(folder, path, ready)
+        yield ready
+
+
+def _require_own(folder: Path, path: Path, ready: Prepared) -> None:
+    """Raise SourceError for a document of another source, and for one that erases."""
+    found = ready.document.get("source", {}).get("source_id", folder.name)
+    if found != folder.name:
+        raise SourceError(
+            f"{path}: found source_id {found!r}, expected {folder.name!r} as the folder is called"
+        )
+    if any(row.get("erased") for row in ready.document.get("retractions", ())):
+        raise SourceError(
+            f"{path}: found an erasure, expected a retraction: what is to go from curated records "
+            "is taken out of its source's folder"
+        )
 
 
 def _source_folders(sources: Path) -> list[Path]:

@@ -335,6 +335,12 @@ def _report(added: Added, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(asdict(added) | {"dry_run": dry_run}))
         return
+    if added.is_left_out:
+        console.warning(
+            f"{added.origin}: left out: it erases observations; where this registry has them, "
+            "erase with `registry retract ID --erase --reason REASON`"
+        )
+        return
     verb = ("would add" if dry_run else "added") if added.is_new else "already recorded:"
     ids = " ".join(identifier[:_ID_DIGITS] for identifier in added.observation_ids[:3])
     more = " …" if len(added.observation_ids) > 3 else ""  # noqa: PLR2004 - what fits on a line
@@ -342,3 +348,10 @@ def _report(added: Added, *, dry_run: bool, as_json: bool) -> None:
     console.say(f"{verb} submission {added.submission_id[:_ID_DIGITS]}: {count} {ids}{more}")
     if not added.is_new:
         console.hint(f"{added.origin}: nothing changed")
+    elif added.withdrawn:
+        named = ", ".join(identifier[:_ID_DIGITS] for identifier in added.withdrawn[:3])
+        count = format_count(len(added.withdrawn), "observation")
+        console.warning(
+            f"{added.origin}: {'would withdraw' if dry_run else 'withdraws'} {count}: {named}"
+            f"{' …' if len(added.withdrawn) > 3 else ''}"  # noqa: PLR2004 - what fits on a line
+        )

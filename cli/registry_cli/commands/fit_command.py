@@ -34,7 +34,7 @@ from registry_cli.options import locate, registry_option
 @click.option(
     "--exact", is_flag=True, help="Also run the training graph on fake tensors (needs torch)."
 )
-@click.option("--exit-code", is_flag=True, help="Exit 1 unless the verdict is fits.")
+@click.option("--exit-code", is_flag=True, help="Exit 1 unless it fits each card that is named.")
 @format_option
 @json_option
 @registry_option
@@ -57,8 +57,9 @@ def command(
 
     With several --gpu, or the name of a family (a100), each card gets its own verdict; without
     --gpu, so do the common cards of the catalogue that could hold it. The verdict is undecided if
-    the memory that a process can use on the card lies within the 90 % interval of the peak. An
-    invalid question exits with status 2.
+    the memory that a process can use on the card lies within the 90 % interval of the peak, or if
+    more than 5 % of what the question leaves open needs more. An invalid question exits with
+    status 2.
 
     \b
     Examples:
@@ -84,4 +85,4 @@ def command(
     else:
         width = output_width()
         console.answer(fold_lines(format_answer(found, width), width))
-    return 1 if exit_code and found.verdict != "fits" else 0
+    return 1 if exit_code and not found.fits else 0

@@ -25,7 +25,7 @@ its own process, measures it, and records it in your registry as soon as it ends
 registry run --template > plan.toml     # a commented plan that runs as it is
 registry run plan.toml --dry-run        # list the trials, run none
 registry run plan.toml
-registry compare plan.toml plan.toml    # or two ids, two versions, two environments
+registry compare torch=2.7 torch=2.8    # or two ids, two plans, two labels
 ```
 
 [plan.schema.json](plan.schema.json) is the JSON Schema, for completion and checks in an editor."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import fields, replace
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from registry import __version__
@@ -18,7 +21,6 @@ from registry.store.folder import Location, curated_dir, ensure_writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from registry.api import Registry
 
@@ -67,9 +69,19 @@ def parse_calibration(
 
 def write_calibration(path: Path, calibration: Calibration) -> None:
     """Write a calibration, in one rename."""
-    beside = path.with_name(path.name + ".new")
-    beside.write_text(format_calibration(calibration), encoding="utf-8")
+    with NamedTemporaryFile(
+        "w", dir=path.parent, prefix=".tmp-", encoding="utf-8", delete=False
+    ) as file:
+        file.write(format_calibration(calibration))
+    beside = Path(file.name)
+    beside.chmod(0o666 & ~_umask())
     beside.replace(path)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def read_calibration(registry: Registry | None = None) -> Calibration:

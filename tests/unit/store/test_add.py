@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
+from registry.api import open_registry
 from registry.errors import SubmissionError
 from registry.store.add import add_submissions
+from registry.store.export import export_folder
+from registry.store.exported import read_exported
 from registry.store.journal import list_entries
 from registry.submission.prepare import Prepared
 from tests.unit.store.registries import (
@@ -156,3 +159,51 @@ def test_a_reference_to_a_row_that_no_frame_has_is_named(db: Registry) -> None:
     assert caught.value.problems == [
         f"samples.observation_id: found '{'0f' * 16}'; expected a row of observations"
     ]
+
+
+def _retracting(identity: str, *, erased: bool, **more: Any) -> dict[str, Any]:
+    row = {"observation_id": identity, "reason": "x", "retracted_at": "2024-01-01T00:00:00Z"}
+    return {"retractions": [row | ({"erased": True} if erased else {})], **more}
+
+
+def test_a_document_that_is_added_erases_nothing(db: Registry) -> None:
+    (mine,) = db.add(build_document(1)).observation_ids
+    with pytest.raises(SubmissionError, match=f"found an erasure of {mine[:12]}"):
+        db.add(_retracting(mine, erased=True, **build_document(2)))
+    alone = db.add(_retracting(mine, erased=True))
+    assert (alone.is_new, alone.is_left_out) == (False, True)
+    assert count_runs(db.location) == runs(1)
+    assert db.add(_retracting(mine, erased=False)).withdrawn == (mine,)
+    assert len(db.query("from results")) == 0
+
+
+def test_an_export_of_what_was_erased_is_added_without_the_erasure(
+    db: Registry, tmp_path: Path
+) -> None:
+    mine, _ = (one.observation_ids[0] for one in db.add_many(map(build_document, (1, 2))))
+    db.retract(mine, reason="private", erase=True)
+    export_folder(db.location, tmp_path / "exported")
+    other = make_registry(tmp_path / "other")
+    add_submissions(other.location, read_exported(tmp_path / "exported"))
+    assert count_runs(other.location) == runs(2)
+
+
+@pytest.mark.parametrize("bound", [{"high": 1e30}, {"low": -1.0}])
+def test_a_bound_has_the_limits_of_its_figure(db: Registry, bound: dict[str, float]) -> None:
+    document = build_document(1)
+    document["observations"][0]["measurements"][0] |= bound
+    with pytest.raises(SubmissionError, match=rf"measurements\[0\]\.{next(iter(bound))}: found"):
+        db.add(document)
+
+
+def test_a_registry_stays_where_it_was_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_registry(tmp_path / "own")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    opened = open_registry("own")
+    monkeypatch.chdir("elsewhere")
+    opened.add(build_document(1))
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert count_runs(opened.location) == runs(1)

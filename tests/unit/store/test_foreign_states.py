@@ -386,3 +386,18 @@ def test_a_part_of_the_registry_that_became_a_link_is_not_written_through(
     assert not (elsewhere / "results.parquet").exists()
     assert count_runs(db.location) == runs(1)
     assert check_registry(db.location).problems == ()
+
+
+@pytest.mark.parametrize("name", ["journal", "tables"])
+def test_a_file_in_place_of_a_folder_is_no_empty_folder(db: Registry, name: str) -> None:
+    add_numbers(db, 1)
+    (db.path / name).rename(db.path.with_name("aside"))
+    (db.path / name).write_text("x")
+    with pytest.raises(StoreError, match=f"{name}: found a file; expected a folder"):
+        count_runs(db.location)
+
+
+def test_runs_that_are_a_link_are_not_followed(db: Registry, tmp_path: Path) -> None:
+    (db.path / "runs").symlink_to(tmp_path)
+    with pytest.raises(StoreError, match="runs: found a link"):
+        count_runs(db.location)

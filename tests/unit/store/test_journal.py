@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from registry.errors import SubmissionError
+from registry.errors import StoreError, SubmissionError
 from registry.store.check import check_registry
 from registry.store.fold import fold
 from registry.store.journal import (
@@ -231,6 +231,25 @@ def test_an_entry_of_a_newer_release_is_named_and_stays(db: Registry) -> None:
     )
     assert list_entries(folder) == [newer]
     assert folder.storage.list("quarantine") == []
+    assert count_runs(db.location) == runs(1)
+
+
+def test_an_entry_that_may_not_be_read_stays(db: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    (identity,) = add_numbers(db, 1)
+    name = f"{identity}.json"
+    get = type(db.location.own.storage).get
+
+    def refuse(storage: Any, wanted: str) -> bytes:
+        if wanted == f"journal/{name}":
+            raise StoreError(f"{wanted}: Permission denied")
+        return get(storage, wanted)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(db.location.own.storage), "get", refuse)
+        patch.setattr(os, "access", lambda *_: False)
+        assert "Permission denied" in " ".join(fold(db.location).problems)
+    assert (db.path / "journal" / name).exists()
+    fold(db.location)
     assert count_runs(db.location) == runs(1)
 
 
