@@ -29,11 +29,12 @@ where starts_with(o.observation_id, $prefix)
     or (
         $package is not null
         and starts_with(
-            coalesce(
+            -- 2.7.1 is 2.7.1+cu126 too, and not 2.7.10
+            replace(coalesce(
                 json_extract_string(to_json(e), '$.' || $package || '_version'),
                 json_extract_string(e.packages, '$.' || $package)
-            ) || '.',
-            $version || '.'
+            ), '+', '.+') || '.',
+            replace($version, '+', '.+') || '.'
         )
     )
     or list_contains(string_split($observation_ids, ','), o.observation_id)

@@ -105,9 +105,16 @@ class Door:
         document = _named_as_known(document, self._catalogue)
         return prepare_submission(document, self._catalogue, origin=origin)
 
-    def judge(self, ready: Prepared, origin: str) -> Added:
-        """Return what becomes of a valid document. Raises SubmissionError for what was erased."""
+    def judge(self, ready: Prepared, origin: str, *, may_erase: bool) -> Added:
+        """Return what becomes of a valid document.
+
+        Raises SubmissionError for what was erased, and for what erases though it must not.
+        """
         identity = ready.submission_id
+        if not may_erase and _only_erases(ready.document):
+            return Added(identity, (), is_new=False, origin=origin, is_left_out=True)
+        if not may_erase:
+            _refuse_erasures(ready.document, origin)
         is_new = (
             identity not in self._seen
             and not self._holds(bytes.fromhex(identity[:32]))
@@ -196,28 +203,39 @@ def add_submissions(
     """
     door = Door(location)
     folder = location.own if dry_run else ensure_writable(location)
-    added: list[Added] = []
-    problems: list[str] = []
+    added: dict[int, Added] = {}
     with folder.storage.writing() as batch:
-        for origin, document in track(documents, "adding"):
-            try:
-                ready = door.prepare(document, origin)
-                if not may_erase and _only_erases(ready.document):
-                    key = ready.submission_id
-                    added.append(Added(key, (), is_new=False, origin=origin, is_left_out=True))
+
+        def take(given: Iterable[_Given]) -> list[tuple[_Given, SubmissionError]]:
+            """Add documents; return those that are not valid beside what was there before them."""
+            refused = []
+            for one in given:
+                number, (origin, document) = one
+                try:
+                    ready = door.prepare(document, origin)
+                    result = door.judge(ready, origin, may_erase=may_erase)
+                except SubmissionError as error:
+                    refused.append((one, error))
                     continue
-                if not may_erase:
-                    _refuse_erasures(ready.document, origin)
-                added.append(door.judge(ready, origin))
-            except SubmissionError as error:
-                problems += [f"{error.origin}: {problem}" for problem in error.problems]
-                continue
-            if added[-1].is_new and not problems and not dry_run:
-                batch.add(entry_name(ready.submission_id), ready.text.encode())
-        if problems:
+                added[number] = result
+                if result.is_new and not dry_run:
+                    batch.add(entry_name(ready.submission_id), ready.text.encode())
+            return refused
+
+        refused = take(enumerate(track(documents, "adding")))
+        # a later one may describe a model or card that an earlier one is of
+        while refused and len(again := take([one for one, _ in refused])) < len(refused):
+            refused = again
+        if refused:
+            errors = [error for _, error in refused]
+            problems = [f"{e.origin}: {problem}" for e in errors for problem in e.problems]
             raise SubmissionError(problems, origin="")
         batch.commit()
-    return added
+    return [added[number] for number in sorted(added)]
+
+
+#: A document with its place among those that are added, and where it is from.
+_Given = tuple[int, tuple[str, Any]]
 
 
 def _only_erases(document: dict[str, Any]) -> bool:

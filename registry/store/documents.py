@@ -66,6 +66,25 @@ def find_safe(parts: Iterable[Part], wanted: Collection[str]) -> set[str]:
     return safe
 
 
+#: The columns that hold a part's documents.
+_TEXTS = ("submission_id", "document")
+
+
+def holds_documents(part: Part) -> bool:
+    """Return whether the file of a part's documents can be read and holds a text for each."""
+    try:
+        for _ in _texts(part):
+            pass
+    except StoreError:
+        return False
+    return True
+
+
+def _is_text(found: pa.DataType) -> bool:
+    found = found.value_type if pa.types.is_dictionary(found) else found
+    return bool(pa.types.is_string(found) or pa.types.is_large_string(found))
+
+
 def _texts(part: Part) -> Iterator[tuple[str, str]]:
     path = part.file("submissions")
     if path is None:
@@ -73,7 +92,12 @@ def _texts(part: Part) -> Iterator[tuple[str, str]]:
     try:
         require_regular(path)
         file = pq.ParquetFile(for_engine(path))
-        for batch in file.iter_batches(batch_size=512, columns=["submission_id", "document"]):
+        schema = file.schema_arrow
+        if not all(name in schema.names and _is_text(schema.field(name).type) for name in _TEXTS):
+            raise StoreError(f"{path}: found no texts of documents; {REPAIR}")
+        for batch in file.iter_batches(batch_size=512, columns=list(_TEXTS)):
+            if any(column.null_count for column in batch.columns):
+                raise StoreError(f"{path}: found a document without its text; {REPAIR}")
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
     except (OSError, pa.ArrowInvalid) as error:
         raise StoreError(f"{path}: cannot be read ({error}); {REPAIR}") from None

@@ -13,7 +13,7 @@ from registry.contract.arrow import rows_table
 from registry.contract.fingerprint import is_current
 from registry.errors import RegistryError, StoreError, SubmissionError
 from registry.store.derive_tables import derive_tables, read_document, with_described
-from registry.store.documents import read_ids
+from registry.store.documents import holds_documents, read_ids
 from registry.store.fold import Folding, chunks, map_ids, remove_history
 from registry.store.folder import QUARANTINE
 from registry.store.ids import KnownIds
@@ -235,7 +235,7 @@ class _Repair:
             return None
         if only is not None:
             part = replace(part, files={key: part.files[key] for key in part.files if key == only})
-        return None if any(check_files(part)) else part
+        return part if not any(check_files(part)) and holds_documents(part) else None
 
     def _refuse(self, document: Document, error: SubmissionError) -> None:
         """Keep a document that could not be added in quarantine/."""

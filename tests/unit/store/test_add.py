@@ -207,3 +207,15 @@ def test_a_registry_stays_where_it_was_opened(
     opened.add(build_document(1))
     assert list((tmp_path / "elsewhere").iterdir()) == []
     assert count_runs(opened.location) == runs(1)
+
+
+def test_a_later_document_may_describe_what_an_earlier_one_is_of(db: Registry) -> None:
+    described = build_document(2)
+    described.setdefault("models", []).append(
+        {"model_id": "of-a-later-one", "n_params": 1_000_000_000}
+    )
+    needing = build_document(1)
+    needing["observations"][0]["configuration"]["model_id"] = "of-a-later-one"
+    first, second = db.add_many([needing, described])
+    assert (first.is_new, second.is_new) == (True, True)
+    assert count_runs(db.location) == runs(1, 2)

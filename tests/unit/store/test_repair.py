@@ -6,10 +6,13 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from registry.errors import StoreError
 from registry.store.check import check_registry
+from registry.store.documents import holds_documents
 from registry.store.fold import fold
 from registry.store.folder import Folder, find_registry
 from registry.store.journal import list_entries
@@ -499,3 +502,18 @@ def test_a_citation_or_a_model_that_came_alone_stays_where_its_document_is_lost(
     same = set(before) - {"submissions"}
     assert {name: after[name] for name in same} == {name: before[name] for name in same}
     assert check_registry(folded.location).problems == ()
+
+
+@pytest.mark.parametrize("columns", [["submission_id"], ["document"]])
+def test_a_part_without_the_texts_of_its_documents_is_not_whole(
+    folded: Registry, columns: list[str]
+) -> None:
+    part, *_ = read_state(folded.location.own).parts
+    path = part.path / "submissions.parquet"
+    table = pq.read_table(path, partitioning=None)
+    assert holds_documents(part)
+    pq.write_table(table.drop(columns), path)
+    assert not holds_documents(part)
+    empty = pa.nulls(table.num_rows, pa.string())
+    pq.write_table(table.set_column(table.column_names.index("document"), "document", empty), path)
+    assert not holds_documents(part)
