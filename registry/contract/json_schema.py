@@ -135,7 +135,7 @@ def _metric_ranges() -> list[Schema]:
     return [
         {
             "if": {"properties": {"metric": {"enum": names}}, "required": ["metric"]},
-            "then": {"properties": {"value": _range(*bounds)}},
+            "then": {"properties": dict.fromkeys(("value", "low", "high"), _range(*bounds))},
         }
         for bounds, names in alike.items()
         if bounds != (None, None)
