@@ -56,7 +56,7 @@ def _relation(kind: str) -> str:
     columns = ", ".join(COLUMNS[kind])
     if kind == "scaling":
         return f"select {columns} from (select *, 'ok' as outcome, null as method from scaling)"  # noqa: S608 - names of our own
-    return f"select {columns} from finetuning where {BELIEVED}"  # noqa: S608 - names of our own
+    return f"select {columns} from (from finetuning where {BELIEVED})"  # noqa: S608 - our own
 
 
 def _ends(kind: str) -> str:
