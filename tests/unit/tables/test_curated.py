@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import TYPE_CHECKING
 
@@ -38,12 +39,30 @@ def test_canonical_submissions_are_taken_as_they_are(
     names = ("swift-benchmark", "llm-train-throughput")
     documents = read_source_documents(records, catalogue, only=names)
     by_id = {document.plain["source"]["source_id"]: document for document in documents}
-    (tmp_path / "sources" / "copied").mkdir(parents=True)
-    lines = [by_id["swift-benchmark"].text, by_id["llm-train-throughput"].text]
-    path = tmp_path / "sources" / "copied" / "submissions.jsonl"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    again = read_source_documents(tmp_path, catalogue)
-    assert [document.text for document in again] == lines
+    for name in names:
+        (tmp_path / "sources" / name).mkdir(parents=True)
+        path = tmp_path / "sources" / name / "submissions.jsonl"
+        path.write_text(by_id[name].text + "\n", encoding="utf-8")
+    again = {document.text for document in read_source_documents(tmp_path, catalogue)}
+    assert again == {by_id[name].text for name in names}
+
+
+@pytest.mark.parametrize("name", ["submissions.jsonl", "a.json"])
+def test_documents_of_a_folder_are_of_its_source_and_erase_nothing(
+    tmp_path: Path, catalogue: Catalogue, name: str
+) -> None:
+    folder = tmp_path / "sources" / "mine"
+    folder.mkdir(parents=True)
+    source = {"source_id": "another", "kind": "person"}
+    run = {"outcome": "oom", "configuration": {"model_id": "llama-2-7b", "method": "lora"}}
+    row = {"observation_id": "0" * 32, "reason": "x", "retracted_at": "2024-01-01T00:00:00Z"}
+    for document, found in (
+        ({"source": source, "observations": [run]}, "found source_id 'another', expected 'mine'"),
+        ({"retractions": [row | {"erased": True}]}, "found an erasure, expected a retraction"),
+    ):
+        (folder / name).write_text(json.dumps(document), encoding="utf-8")
+        with pytest.raises(SourceError, match=found):
+            list(read_source_documents(tmp_path, catalogue))
 
 
 def test_a_source_of_another_name_than_its_folder_is_refused(
