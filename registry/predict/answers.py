@@ -98,10 +98,14 @@ class FitResult:
         return format_why(self.answer)
 
     @property
+    def _asked(self) -> list[CardVerdict]:
+        return [card for card in self.cards if card.gpu.gpu_id in self.named]
+
+    @property
     def fits(self) -> bool:
         """Whether it fits each of the cards that are asked about, one at least."""
-        asked = [card.verdict for card in self.cards if card.gpu.gpu_id in self.named]
-        return self.verdict == FITS or (bool(asked) and all(each == FITS for each in asked))
+        asked = self._asked
+        return self.verdict == FITS or (bool(asked) and all(card.verdict == FITS for card in asked))
 
     @property
     def verdict_line(self) -> str | None:
@@ -111,7 +115,7 @@ class FitResult:
         """
         if self.verdict is not None:
             return f"{self.verdict}: {self.why}"
-        asked = [card for card in self.cards if card.gpu.gpu_id in self.named]
+        asked = self._asked
         each = {
             verdict: ", ".join(card.gpu.gpu_id for card in asked if card.verdict == verdict)
             for verdict in (FITS, UNDECIDED, DOES_NOT_FIT)
@@ -135,7 +139,7 @@ class FitResult:
 
         If the one card asked about is not certain to fit, the common ones are shown as well.
         """
-        asked = [card for card in self.cards if card.gpu.gpu_id in self.named]
+        asked = self._asked
         if self.verdict == FITS or len(self.named) > 1:
             return asked
         return [*asked, *(card for card in self.cards if card.could_hold and card not in asked)]

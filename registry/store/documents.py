@@ -73,7 +73,7 @@ _TEXTS = ("submission_id", "document")
 def holds_documents(part: Part) -> bool:
     """Return whether the file of a part's documents can be read and holds a text for each."""
     try:
-        for _ in _texts(part):
+        for _ in _batches(part):
             pass
     except StoreError:
         return False
@@ -86,6 +86,11 @@ def _is_text(found: pa.DataType) -> bool:
 
 
 def _texts(part: Part) -> Iterator[tuple[str, str]]:
+    for batch in _batches(part):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _batches(part: Part) -> Iterator[pa.RecordBatch]:
     path = part.file("submissions")
     if path is None:
         return
@@ -98,7 +103,7 @@ def _texts(part: Part) -> Iterator[tuple[str, str]]:
         for batch in file.iter_batches(batch_size=512, columns=list(_TEXTS)):
             if any(column.null_count for column in batch.columns):
                 raise StoreError(f"{path}: found a document without its text; {REPAIR}")
-            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            yield batch
     except (OSError, pa.ArrowInvalid) as error:
         raise StoreError(f"{path}: cannot be read ({error}); {REPAIR}") from None
 

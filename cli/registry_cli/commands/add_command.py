@@ -342,16 +342,17 @@ def _report(added: Added, *, dry_run: bool, as_json: bool) -> None:
         )
         return
     verb = ("would add" if dry_run else "added") if added.is_new else "already recorded:"
-    ids = " ".join(identifier[:_ID_DIGITS] for identifier in added.observation_ids[:3])
-    more = " …" if len(added.observation_ids) > 3 else ""  # noqa: PLR2004 - what fits on a line
-    count = format_count(len(added.observation_ids), "observation")
-    console.say(f"{verb} submission {added.submission_id[:_ID_DIGITS]}: {count} {ids}{more}")
+    named = _name_observations(added.observation_ids, " ")
+    console.say(f"{verb} submission {added.submission_id[:_ID_DIGITS]}: {named}")
     if not added.is_new:
         console.hint(f"{added.origin}: nothing changed")
     elif added.withdrawn:
-        named = ", ".join(identifier[:_ID_DIGITS] for identifier in added.withdrawn[:3])
-        count = format_count(len(added.withdrawn), "observation")
-        console.warning(
-            f"{added.origin}: {'would withdraw' if dry_run else 'withdraws'} {count}: {named}"
-            f"{' …' if len(added.withdrawn) > 3 else ''}"  # noqa: PLR2004 - what fits on a line
-        )
+        verb = "would withdraw" if dry_run else "withdraws"
+        console.warning(f"{added.origin}: {verb} {_name_observations(added.withdrawn, ': ')}")
+
+
+def _name_observations(identities: tuple[str, ...], before: str) -> str:
+    """Return how many observations there are, and as many of their ids as fit on a line."""
+    named = " ".join(identity[:_ID_DIGITS] for identity in identities[:_MOST_NAMED])
+    more = " …" if len(identities) > _MOST_NAMED else ""
+    return f"{format_count(len(identities), 'observation')}{before}{named}{more}"

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import fields, replace
-from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from registry import __version__
@@ -18,9 +15,11 @@ from registry.predict.calibration.stored_fit import PEAK, STEP, pack_fit, unpack
 from registry.predict.calibration.unstated import pack_usual, settle, unpack_usual
 from registry.predict.question import Question
 from registry.store.folder import Location, curated_dir, ensure_writable
+from registry.store.storage import LocalStorage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from registry.api import Registry
 
@@ -69,19 +68,7 @@ def parse_calibration(
 
 def write_calibration(path: Path, calibration: Calibration) -> None:
     """Write a calibration, in one rename."""
-    with NamedTemporaryFile(
-        "w", dir=path.parent, prefix=".tmp-", encoding="utf-8", delete=False
-    ) as file:
-        file.write(format_calibration(calibration))
-    beside = Path(file.name)
-    beside.chmod(0o666 & ~_umask())
-    beside.replace(path)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    LocalStorage(path.parent).put(path.name, format_calibration(calibration).encode())
 
 
 def read_calibration(registry: Registry | None = None) -> Calibration:
