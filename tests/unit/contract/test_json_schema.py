@@ -194,13 +194,14 @@ def _strings(schema: Mapping[str, Any]) -> st.SearchStrategy[str]:
 def _objects(part: str) -> st.SearchStrategy[dict[str, Any]]:
     schema = PARTS[part]
     required = {name: _values(schema["properties"][name]) for name in schema["required"]}
-    if part == "Measurement":
-        required["value"] = st.floats(0, 1)
     if part == "Submission":
         required["source"] = _values(schema["properties"]["source"])
     optional = {
         name: _values(prop) for name, prop in schema["properties"].items() if name not in required
     }
+    if part == "Measurement":  # within the limits of every metric
+        required["value"] = st.floats(0, 1)
+        optional["low"] = optional["high"] = st.none() | st.floats(0, 1)
     chosen = st.lists(st.sampled_from([*optional, ""]), max_size=4, unique=True)
     return chosen.flatmap(
         lambda names: st.fixed_dictionaries(
@@ -220,6 +221,14 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
         return here_in_list + [p for item in value for p in _places(item)]
     return []
 
+
+#: Properties that hold a time.
+_TIMES = {
+    name
+    for part in PARTS.values()
+    for name, schema in part["properties"].items()
+    if schema.get("format") == "date-time"
+}
 
 #: What only the whole validation says: beginnings of problems that are no matter of the schema.
 _BEYOND = (
@@ -255,8 +264,7 @@ def test_a_foreign_value_is_judged_alike_by_schema_and_validation(
         return
     container, key = data.draw(st.sampled_from(places))
     foreign = data.draw(_FOREIGN)
-    is_time = isinstance(container, dict) and container.get(key) == _TIME
-    if (is_time or key == "value") and isinstance(foreign, str):
+    if key in (*_TIMES, "value") and isinstance(foreign, str):
         return  # whether a text is a time or a figure is beyond a schema
     container[key] = foreign
     assert VALIDATOR.is_valid(document) == _structure_is_valid(document)
