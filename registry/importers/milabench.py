@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from registry.importers.base import ImportOptions, RunFile
 
+#: Seconds since 1970 from which on there is no date.
+_LAST_SECOND: Final = datetime.max.replace(tzinfo=UTC).timestamp()
+
 #: Benches that train a transformer: its model, the method, the unit of the rate (milabench,
 #: benchmarks/huggingface/bench/models.py and config/base.yaml).
 _BENCHES: Final = {
@@ -105,7 +108,7 @@ def _draft(
     draft.state("n_gpus", 1 if is_single else None, "a bench of one card; it runs on each")
     draft.provenance["data_loader_workers"] = entry.get("cpu")
     begun = number_of(entry.get("time"))
-    if begun is not None:
+    if begun is not None and 0 <= begun < _LAST_SECOND:
         begun_at = datetime.fromtimestamp(begun, tz=UTC)
         draft.observation |= {"observed_at": begun_at.isoformat(), "run_id": f"{bench} {begun:.0f}"}
     found = re.fullmatch(r"\s*([\d.]+)\s*MiB\s*", str(entry.get("memory")))

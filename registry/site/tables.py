@@ -75,7 +75,7 @@ def _shorten(series: str) -> str:
 def _count_digits(db: Registry) -> int:
     """Return how many digits tell the ids of all observations apart."""
     ids = db.query("select observation_id as id from results").arrow()["id"].to_pylist()
-    return next(n for n in count(_ID_DIGITS) if len({one[:n] for one in ids}) == len(ids))
+    return next(n for n in count(_ID_DIGITS) if len({one[:n] for one in ids}) == len({*ids}))
 
 
 def rank_methods(rows: pa.Table) -> list[str]:

@@ -52,7 +52,7 @@ def read_catalogue(
         if not is_as_written(data):
             raise ValueError("it differs from what was written")  # noqa: TRY301 - one message for all
         return parse_catalogue(json.loads(data))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoreError(
             f"{storage.path(name)}: cannot be read ({error}); expected models and GPUs as they "
             f"were written; {way_out}"

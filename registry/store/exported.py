@@ -13,6 +13,7 @@ from registry.contract import FORMAT_VERSION, TABLES
 from registry.errors import StoreError, SubmissionError
 from registry.store.compose import compose_submissions
 from registry.store.export import EXPORT_MANIFEST
+from registry.reading.json_reader import check_values, parse_json
 from registry.store.files import for_engine
 from registry.store.parts import hash_file
 
@@ -38,17 +39,30 @@ def read_exported(path: Path) -> Iterator[tuple[str, Any]]:
     _check_files(path, tables)
     file = path / tables["submissions"]["file"]
     for is_first in (True, False):
-        for submission_id, document in _read_documents(file):
+        for origin, document in _read_documents(file):
             if document is not None and is_first is _describes(document):
-                yield f"{path}, submission {submission_id[:12]}", document
+                yield origin, document
     if any(document is None for _, document in _read_documents(file)):
         rows = {name: _read_rows(path, tables, name) for name in TABLES if name != "submissions"}
-        for plain in compose_submissions(rows):
+        for plain in _composed(path, rows):
             yield f"{path}, source {plain['source']['source_id']}", plain
 
 
+def _composed(path: Path, rows: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    try:
+        return list(compose_submissions(rows))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise SubmissionError(
+            f"its rows do not belong together ({error!r}); expected the tables that `registry "
+            "export` writes; export it again",
+            origin=str(path),
+        ) from error
+
+
 def _read_documents(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield id and document of each submission; None where a row has no document."""
     # as a dictionary, so that one long text that many rows repeat is held once
+    _check_columns(path, pq.read_schema(for_engine(path)))
     file = pq.ParquetFile(for_engine(path), read_dictionary=["document"])
     for batch in file.iter_batches(batch_size=256, columns=["submission_id", "document"]):
         texts = batch.column("document")
@@ -60,8 +74,31 @@ def _read_documents(path: Path) -> Iterator[tuple[str, Any]]:
                 origin=str(path.parent),
             )
         for submission_id, text in zip(batch.column("submission_id"), texts, strict=True):
-            found = text.as_py()
-            yield submission_id.as_py(), None if found is None else json.loads(found)
+            found, origin = text.as_py(), _origin(path.parent, submission_id.as_py())
+            if found is None:
+                yield origin, None
+            else:
+                check_values(found, origin=origin)
+                yield origin, parse_json(found, origin=origin)
+
+
+def _origin(path: Path, submission_id: str | None) -> str:
+    return f"{path}, submission {submission_id[:12] if submission_id else 'without an id'}"
+
+
+def _check_columns(path: Path, schema: pa.Schema) -> None:
+    """Raise SubmissionError where the submissions' file lacks the texts that are read from it."""
+    for name in ("submission_id", "document"):
+        place = schema.get_field_index(name)
+        kind = pa.null() if place < 0 else schema.field(place).type
+        values = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if not (pa.types.is_string(values) or pa.types.is_large_string(values)):
+            found = "no such column" if place < 0 else str(values)
+            raise SubmissionError(
+                f"{path.name}, column {name}: found {found}; expected texts, as `registry export` "
+                "writes them; export it again",
+                origin=str(path.parent),
+            )
 
 
 def _describes(document: Any) -> bool:
@@ -109,7 +146,9 @@ def _check_files(path: Path, tables: dict[str, Any]) -> None:
             )
         elif hash_file(file) != entry["sha256"]:
             problems.append(f"{entry['file']}: its content is not what {EXPORT_MANIFEST} says")
-        elif (size := _unpacked_size(file)) > LARGEST_UNPACKED:
+        elif (size := _unpacked_size(file)) is None:
+            problems.append(f"{entry['file']}: found no Parquet")
+        elif size > LARGEST_UNPACKED:
             problems.append(
                 f"{entry['file']}: unpacks to {size} bytes, expected a table below 8 GiB"
             )
@@ -117,9 +156,9 @@ def _check_files(path: Path, tables: dict[str, Any]) -> None:
         raise SubmissionError([f"{text}; export it again" for text in problems], origin=str(path))
 
 
-def _unpacked_size(file: Path) -> int:
+def _unpacked_size(file: Path) -> int | None:
     try:
         metadata = pq.read_metadata(for_engine(file))
     except (OSError, pa.ArrowInvalid):
-        return 0
+        return None
     return sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))

@@ -41,6 +41,7 @@ from registry.store.valid_documents import select_valid, validate_stored
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
+    from pathlib import Path
 
     from registry.catalogue import Catalogue
     from registry.store.derive_tables import Document
@@ -94,7 +95,7 @@ class _Repair:
     def run(self) -> RepairResult:
         last = max(list_versions(self.folder), default=0)
         self._set_manifests_aside()
-        self._set_links_aside()
+        self._set_strangers_aside()
         whole = list(filter(None, map(self._read_whole, self._list_parts())))
         of_other_contracts = [part for part in whole if not is_current(part.contract)]
         folding = Folding(self.location, State(Manifest()))
@@ -183,12 +184,23 @@ class _Repair:
                 place = self.folder.storage.move_aside(name, QUARANTINE)
                 self.notes.append(f"{reason.split('; ')[0]}; moved to {place}")
 
-    def _set_links_aside(self) -> None:
-        """Move parts that are links to quarantine/, unread: what they lead to may be others'."""
-        for name in self._list_parts():
-            if (path := self.folder.parts / name).is_symlink():
-                moved = self.folder.storage.move_aside(f"tables/parts/{name}", QUARANTINE)
-                self.notes.append(f"{path}: found a link, which is not read; moved to {moved}")
+    def _set_strangers_aside(self) -> None:
+        """Move parts that are links, unread, and folders in the place of files to quarantine/.
+
+        What a link leads to may be others', and a part is not written over a folder.
+        """
+        for part in map(self.folder.parts.joinpath, self._list_parts()):
+            if part.is_symlink():
+                self._set_aside(part, "found a link, which is not read")
+                continue
+            for path in sorted(part.iterdir()) if part.is_dir() else ():
+                if path.is_dir() and not path.is_symlink():
+                    self._set_aside(path, "found a folder; expected a file")
+
+    def _set_aside(self, path: Path, found: str) -> None:
+        place = path.relative_to(self.folder.path).as_posix()
+        moved = self.folder.storage.move_aside(place, QUARANTINE)
+        self.notes.append(f"{path}: {found}; moved to {moved}")
 
     def _find_broken(self, whole: Collection[str]) -> list[Manifest]:
         """Return the manifests that name a part which is not whole."""
@@ -210,8 +222,7 @@ class _Repair:
         for name in self._list_parts():
             is_part = name in named or self._is_described(name) or name in headless
             if name not in whole and is_part:
-                moved = self.folder.storage.move_aside(f"tables/parts/{name}", QUARANTINE)
-                self.notes.append(f"{self.folder.parts / name}: damaged; moved to {moved}")
+                self._set_aside(self.folder.parts / name, "damaged")
 
     def _is_described(self, name: str) -> bool:
         """Return whether a part was ever complete; others were left by a killed process."""

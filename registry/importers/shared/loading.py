@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import SubmissionError
@@ -31,6 +32,11 @@ _OPAQUE = (
     *(".safetensors", ".bin", ".pt", ".pth", ".gguf", ".npz", ".npy", ".model"),
     *(".png", ".jpg", ".parquet", ".arrow", ".zip", ".gz", ".pyc"),
 )
+
+#: Most digits of a number: an integer of more is no float.
+_MOST_DIGITS = 300
+
+_ENDLESS = re.compile(rf"\d{{{_MOST_DIGITS + 1}}}")
 
 #: Share of lines that must be JSON objects for a file to be JSON lines; the last may be cut off.
 _JSON_LINES_SHARE = 0.5
@@ -76,6 +82,8 @@ def load_file(path: Path) -> RunFile | Refusal:
         text = data.decode("utf-8-sig")
         if "\x00" in text:
             return Refusal(path, "not text")
+        if any(len(line) > _MOST_DIGITS and _ENDLESS.search(line) for line in text.splitlines()):
+            return Refusal(path, f"found a number of more than {_MOST_DIGITS} digits")
         kind, document, lines = _parse(text, path)
     except ReadingError as error:
         return Refusal(path, error.reason)

@@ -47,7 +47,7 @@ def format_calibration(calibration: Calibration) -> str:
 
 
 def parse_calibration(
-    text: str, origin: str = FILE_NAME, runs: Iterable[ObservedRun] = ()
+    text: str | bytes, origin: str = FILE_NAME, runs: Iterable[ObservedRun] = ()
 ) -> Calibration:
     """Return the calibration that a JSON text holds; raise QuestionError where it is none.
 
@@ -62,7 +62,7 @@ def parse_calibration(
                 f"{origin}: found version {version!r}; expected {STATE_VERSION}; {way_out}"
             )
         return _unpack(document, runs)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise QuestionError(f"{origin}: found no calibration ({error!r}); {way_out}") from error
 
 
@@ -81,8 +81,7 @@ def read_calibration(registry: Registry | None = None) -> Calibration:
     for folder in folders:
         path = folder / FILE_NAME
         if path.is_file():
-            text = path.read_text(encoding="utf-8")
-            return parse_calibration(text, str(path), _own_runs(registry))
+            return parse_calibration(path.read_bytes(), str(path), _own_runs(registry))
     raise QuestionError(
         f"{folders[0] / FILE_NAME}: found no calibration; write one with `registry calibrate`"
     )

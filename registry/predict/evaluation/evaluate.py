@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from registry.contract.resources import parse_yaml
+from registry.errors import StoreError
 from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, Prediction, bounded, judge
 from registry.predict.calibration.fit_rows import (
     MEMORY,
@@ -172,9 +173,11 @@ def evaluate(
     """Return the scores of the predictions on all runs of fine-tuning. Takes minutes.
 
     ``sources`` are those that are held out and judged; all with a measured peak, if left out.
-    Scores of some sources alone have intervals that are widened by those alone.
+    Scores of some sources alone have intervals that are widened by those alone. Raises StoreError
+    where fewer than two sources have a measured peak or a measured time.
     """
     seen = _settled(observations)
+    _require_sources(seen)
     memory = fit(thin(memory_rows(seen)), MEMORY)
     wanted = list(sources or _measured_sources(seen))
     stated = _open(hold_out_open(seen, memory, wanted), seen)
@@ -207,6 +210,20 @@ def _settled(observations: Iterable[ObservedRun]) -> list[ObservedRun]:
     given = [one for one in observations if one.purpose == PURPOSES[0]]
     usual = count_usual(given)
     return [replace(one, settled=settle(one, usual)) for one in given]
+
+
+def _require_sources(seen: Sequence[ObservedRun]) -> None:
+    measured = {
+        "peak": {one.source_id for one in seen if one.measured_memory},
+        "time": {one.source_id for one in seen if one.measured_time},
+    }
+    for figure, sources in measured.items():
+        if len(sources) < 2:  # noqa: PLR2004 - one is held out
+            raise StoreError(
+                f"found {len(sources)} sources with a measured {figure} of fine-tuning; expected "
+                "at least two, since each is predicted from the others; evaluate a registry with "
+                "the curated records, or add observations"
+            )
 
 
 def _measured_sources(seen: Iterable[ObservedRun]) -> list[str]:

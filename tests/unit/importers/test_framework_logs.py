@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -82,6 +83,16 @@ def test_milabench_takes_benches_of_transformers_on_the_card_of_the_file(
     assert ("tokens_per_second", None) in figures_of(single)
     assert set(figures_of(several)) == {("peak_memory", "device")}  # of how many cards?
     assert "n_gpus" not in several["configuration"]
+
+
+@pytest.mark.parametrize("time", ["1.0e+300", "253402300800.0", "-1"])
+def test_milabench_leaves_out_a_time_that_is_none(
+    fixtures: Path, observe: Observe, tmp_path: Path, time: str
+) -> None:
+    text = (fixtures / "milabench" / "H100.yaml").read_text(encoding="utf-8")
+    path = tmp_path / "H100.yaml"
+    path.write_text(re.sub(r"(?<=\btime: )[0-9.]+", time, text), encoding="utf-8")
+    assert not any("observed_at" in run for run in observe(path))
 
 
 def test_a_baseline_that_names_no_adapter_leaves_the_method_unknown(

@@ -43,8 +43,8 @@ REFUSED = {
     ),
     "nested.yaml": ("- " * 900, "nested too deeply; expected a few levels"),
     "digits.yaml": (
-        "a: " + "9" * 5_000,
-        "found a number of 5000 characters, expected at most 64; expected YAML",
+        "a: " + "9" * 300,
+        "found a number of 300 characters, expected at most 64; expected YAML",
     ),
     "nested.json": (
         "[" * 100_000,
@@ -52,10 +52,14 @@ REFUSED = {
     ),
     "digits.json": (
         '{"train_runtime": ' + "9" * 5_000 + "}",
-        UNKNOWN,
+        "found a number of more than 300 digits",
     ),
     "digits.log": (
         "9" * 200_000,
+        "found a number of more than 300 digits",
+    ),
+    "fewer digits.log": (
+        "9" * 300,
         UNKNOWN,
     ),
     "bars.log": (

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from registry.api import open_registry
+from registry.errors import StoreError
 from registry.predict.calibration.fit_rows import MEMORY, memory_rows
 from registry.predict.calibration.gaussian_process import fit
 from registry.predict.calibration.intervals import hold_out_open
@@ -99,6 +100,14 @@ def test_a_held_out_source_says_nothing_of_itself(recorded: list[ObservedRun]) -
 
 def rows(*figures: tuple[str, float, float, float, float]) -> list[Judged]:
     return [Judged(s, Interval(v, low, high), measured) for s, v, low, high, measured in figures]
+
+
+def test_one_source_cannot_be_predicted_from_others(recorded: list[ObservedRun]) -> None:
+    ours = [one for one in recorded if one.source_id == QUICK[0]]
+    with pytest.raises(StoreError, match="found 1 sources with a measured peak .* at least two"):
+        evaluate(ours)
+    with pytest.raises(StoreError, match="found 0 sources"):
+        evaluate([])
 
 
 def test_each_source_has_the_same_weight() -> None:

@@ -112,8 +112,14 @@ def test_another_version_is_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"version": 4}'])
-def test_what_is_no_calibration_is_refused(text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", '{"version": 4}', b"\xff", "[" * 100_000),
+        '{"version": 4, "release": "0.2.0", "models": []}',
+    ],
+)
+def test_what_is_no_calibration_is_refused(text: str | bytes) -> None:
     with pytest.raises(QuestionError, match=r"x\.json: found no calibration .*registry calibrate"):
         parse_calibration(text, "x.json")
 

@@ -193,6 +193,51 @@ def test_files_other_than_the_manifest_says_are_named_together(
     assert len(caught.value.problems) == 4 + len(others)
 
 
+DOCUMENTS = {
+    "no JSON": ({"document": ["{"]}, "line 1, column 2: expecting property name"),
+    "nested": ({"document": ["[" * 100_000]}, "nested too deeply"),
+    "a key twice": ({"document": ['{"a": 1, "a": 2}']}, "key 'a' appears twice"),
+    "no document": ({"x": ["{}"]}, "column document: found no such column; expected texts"),
+    "no id": ({"submission_id": [None]}, "column submission_id: found null; expected texts"),
+    "numbers": ({"document": [1]}, "column document: found int64; expected texts"),
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_documents_that_are_none_are_refused(out: Path, name: str) -> None:
+    columns, reason = DOCUMENTS[name]
+    given = columns if "x" in columns else {"document": ["{}"], **columns}
+    rewrite_documents(out, pa.table({"submission_id": ["a" * 64], **given}))
+    with pytest.raises(SubmissionError) as caught:
+        list(read_exported(out))
+    assert reason in str(caught.value)
+    assert caught.value.origin in (str(out), f"{out}, submission aaaaaaaaaaaa")
+
+
+def test_a_document_without_an_id_is_read(out: Path) -> None:
+    ids = pa.array([None], pa.string())
+    rewrite_documents(out, pa.table({"submission_id": ids, "document": ["{}"]}))
+    assert list(read_exported(out)) == [(f"{out}, submission without an id", {})]
+
+
+def test_rows_that_do_not_belong_together_are_refused(out: Path) -> None:
+    documents = pa.table({"submission_id": ["a"], "document": pa.nulls(1, pa.string())})
+    rewrite_documents(out, documents)
+    pq.write_table(pa.table({"x": [1]}), out / "observations.parquet")
+    digest = hashlib.sha256((out / "observations.parquet").read_bytes()).hexdigest()
+    change(out, lambda document: document["tables"]["observations"].update(sha256=digest))
+    with pytest.raises(SubmissionError, match="its rows do not belong together"):
+        list(read_exported(out))
+
+
+def test_what_is_no_parquet_is_refused(out: Path) -> None:
+    (out / "submissions.parquet").write_bytes(b"PAR1")
+    digest = hashlib.sha256(b"PAR1").hexdigest()
+    change(out, lambda document: document["tables"]["submissions"].update(sha256=digest))
+    with pytest.raises(SubmissionError, match=r"submissions\.parquet: found no Parquet; export"):
+        list(read_exported(out))
+
+
 def test_a_table_may_be_as_large_as_the_limit(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert exported_module.LARGEST_UNPACKED == 8 * 1024**3
     sizes = [exported_module._unpacked_size(path) for path in out.glob("*.parquet")]

@@ -371,6 +371,22 @@ def test_a_part_that_is_a_link_is_set_aside_and_never_read(
     assert {path.name: path.read_bytes() for path in part.path.iterdir()} == there
 
 
+@pytest.mark.parametrize("table", ["results", "submissions", "observations"])
+def test_a_folder_in_the_place_of_a_parts_file_is_set_aside(folded: Registry, table: str) -> None:
+    (folded.location.own.parts / "a file").touch()
+    path = read_state(folded.location.own).parts[0].path / f"{table}.parquet"
+    path.unlink()
+    path.mkdir()
+    (path / "a note").touch()
+    assert check_registry(folded.location).problems != ()
+    assert repair(folded.location).notes[0] == (
+        f"{path}: found a folder; expected a file; moved to quarantine/{path.name}"
+    )
+    assert count_runs(folded.location) == runs(0, 1, 2)
+    assert check_registry(folded.location).problems == ()
+    assert (folded.path / "quarantine" / path.name / "a note").exists()
+
+
 def test_a_part_of_the_registry_that_became_a_link_is_not_written_through(
     tmp_path: Path, db: Registry
 ) -> None:
