@@ -174,7 +174,16 @@ def _named_as_known(document: Any, catalogue: Catalogue) -> Any:
 
 
 def _refers_only_to(catalogue: Catalogue, document: Any) -> bool:
-    observations = document.get("observations") if isinstance(document, dict) else None
+    """Return whether a catalogue has all that a document is of, or describes."""
+    if not isinstance(document, dict):
+        return True
+    known = {"models": ("model_id", catalogue.models), "gpus": ("gpu_id", catalogue.gpus)}
+    for part, (key, rows) in known.items():
+        described = document.get(part)
+        for row in described if isinstance(described, list) else ():
+            if isinstance(row, dict) and row.get(key) not in rows:
+                return False
+    observations = document.get("observations")
     for observation in observations if isinstance(observations, list) else ():
         configuration = observation.get("configuration") if isinstance(observation, dict) else None
         if not isinstance(configuration, dict):

@@ -106,6 +106,27 @@ def test_a_model_described_by_a_pending_submission_is_known(db: Registry) -> Non
     assert db.add(document).is_new
 
 
+@pytest.mark.parametrize(
+    ("part", "key", "figure"),
+    [("models", "model_id", "n_params"), ("gpus", "gpu_id", "memory_bytes")],
+)
+def test_a_description_that_contradicts_a_pending_one_is_refused(
+    db: Registry, part: str, key: str, figure: str
+) -> None:
+    first, second = build_document(0), build_document(1)
+    configuration = second["observations"][0]["configuration"]
+    configuration["model_id"], configuration["gpu_id"] = "llama-2-7b", "rtx-3090"
+    del second["models"], second["gpus"]
+    second["source"]["kind"] = "person"  # of a run, the description would be left out
+    first[part] = [*first.get(part, ()), {key: "described-twice", figure: 2_000_000_000}]
+    second[part] = [{key: "described-twice", figure: 1_000_000_000}]
+    db.add(first)
+    with pytest.raises(SubmissionError, match="'described-twice' is known already"):
+        db.add(second)
+    second[part][0][figure] = 2_000_000_000
+    assert db.add(second).is_new
+
+
 FRAMES = ("sources", "configurations", "environments", "observations", "measurements")
 OWNED = ("citations", "samples", "models", "gpus")
 
