@@ -7,12 +7,19 @@ from pathlib import Path
 import click
 
 from registry_cli import console
-from registry_cli.options import locate, registry_option
+from registry_cli.options import keep_path, locate
 
 
 @click.command(name="build")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if a file is wrong.")
-@registry_option
+@click.option(
+    "--registry",
+    "registry_path",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    callback=keep_path,
+    help="Curated records to build (else ./records in a checkout).",
+)
 def command(*, check: bool, registry_path: Path | None) -> int:
     """Regenerate records/tables from records/sources and records/catalogue.
 

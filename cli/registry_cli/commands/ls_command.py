@@ -46,6 +46,9 @@ def command(
 ) -> None:
     """List observations briefly, one line each.
 
+    `method` is the method's label, such as QLoRA; `peak_gib` is the memory of all cards together;
+    `batch` is the micro-batch of one card. `registry query` has every column of `results`.
+
     \b
     Example:
       registry ls --model qwen-7b --method qlora
