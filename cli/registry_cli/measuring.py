@@ -104,6 +104,11 @@ def _show_recorded(identities: Sequence[str], submission: dict[str, Any]) -> Non
             f"recorded observation {identity[:12]} ({observation['outcome']}); see it with: "
             f"registry show {identity[:12]}"
         )
+        if not observation.get("samples") and observation["outcome"] == "ok":
+            console.hint(
+                f"{identity[:12]}: no step was timed, as none of an optimizer of torch.optim was "
+                "seen; its total_time is that of the loop"
+            )
         for text in observation.get("provenance", {}).get("contradictions", ()):
             console.warning(f"{identity[:12]}: flagged figures_disagree: {text}")
 

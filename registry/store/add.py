@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from registry.errors import SubmissionError
+from registry.errors import SubmissionError, excerpt
 from registry.store.catalogue_files import with_parts
 from registry.store.curated import read_built, read_curated
 from registry.store.derive_tables import with_described
@@ -23,7 +23,7 @@ from registry.submission.prepare import Prepared, prepare_submission
 from registry.tracking import track
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from registry.catalogue import Catalogue
     from registry.store.curated import Curated
@@ -135,6 +135,7 @@ class Door:
         observations = ready.document.get("observations", ())
         if not observations:
             return ()
+        _require_run_of_labels(observations, origin)
         source_id = ready.document["source"]["source_id"]
         ids = tuple(observation_id(source_id, observation) for observation in observations)
         erased = [one for one in ids if self._known.contains(ERASED, bytes.fromhex(one))]
@@ -252,6 +253,20 @@ def _only_erases(document: dict[str, Any]) -> bool:
     retractions = document.get("retractions", ())
     erases = bool(retractions) and all(row.get("erased") for row in retractions)
     return erases and not document.get("observations")
+
+
+def _require_run_of_labels(observations: Sequence[dict[str, Any]], origin: str) -> None:
+    """Raise SubmissionError for a labelled run that nothing tells from an equal one of another."""
+    for number, row in enumerate(observations):
+        label = row.get("provenance", {}).get("label")
+        if label is not None and row.get("run_id") is None and row.get("observed_at") is None:
+            raise SubmissionError(
+                f"observations[{number}]: found the label {excerpt(label)} and neither run_id nor "
+                "observed_at; expected one of them: without, equal figures of two labels or of two "
+                "runs would count as one; state the run_id, such as the commit and the number of "
+                "the run",
+                origin=origin,
+            )
 
 
 def _refuse_erasures(document: dict[str, Any], origin: str) -> None:

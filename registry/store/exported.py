@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 
 from registry.contract import FORMAT_VERSION, TABLES
 from registry.errors import StoreError, SubmissionError
+from registry.reading.json_reader import check_values, parse_json
 from registry.store.compose import compose_submissions
 from registry.store.export import EXPORT_MANIFEST
-from registry.reading.json_reader import check_values, parse_json
 from registry.store.files import for_engine
 from registry.store.parts import hash_file
 

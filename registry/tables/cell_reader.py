@@ -25,7 +25,7 @@ from registry.units import (
 from registry.units.known import units_by_spelling
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from registry.reading.patterns import PatternMatch
     from registry.tables.column_spec import ColumnSpec, FigureSpec, LabelSpec, PatternSpec
@@ -146,14 +146,23 @@ def _expand(
             return text
         return _REFERENCE.sub(lambda reference: match[int(reference[1])] or "", text)
 
-    if isinstance(stated.value, list):
-        return Stated([fill(item) for item in stated.value], stated.because)
+    if isinstance(stated.value, list | dict):
+        return Stated(_fill_all(stated.value, fill), stated.because)
     if isinstance(stated.value, str) and _REFERENCE.search(stated.value):
         if target_column(name).type == "list<string>":
             return Stated([fill(stated.value)], stated.because)
         value = parse_cell_value(name, fill(stated.value), where=where, k_is=k_is).value
         return Stated(value, stated.because)
     return stated
+
+
+def _fill_all(value: Any, fill: Callable[[Any], Any]) -> Any:
+    """Return a list or table with each of its texts filled in, however deep."""
+    if isinstance(value, list):
+        return [_fill_all(item, fill) for item in value]
+    if isinstance(value, dict):
+        return {name: _fill_all(item, fill) for name, item in value.items()}
+    return fill(value)
 
 
 def is_absent(cell: str, absent: Collection[str]) -> bool:
@@ -267,6 +276,12 @@ def _split_cards(
     cards: Sequence[str] = ()
     if spec.card_list:
         cards = split_card_list(text, where=where)
+        if n_gpus not in (None, 1, len(cards)):  # 1 is what is usual where a cell lists none
+            raise UnitError(
+                f"{where}: found {excerpt(text, _LONGEST_TEXT)}, a list of {len(cards)}, of a run "
+                f"on {n_gpus} cards; expected the figure of each card; correct the number of "
+                "cards, or read the column without `card_list`, as a total or of one card (`scope`)"
+            )
         _state(found.values, "n_gpus", Stated(len(cards), "the cell lists so many cards"), where)
     elif (n_gpus or 1) > 1 and spec.cards is not None:
         cards = split_glued(text, n_gpus or 1, where=where, pattern=spec.cards)

@@ -16,7 +16,7 @@ _DEVICE: Final = "gpu|gpus|card|cards|device|accelerator|chip|npu|p|卡"
 _ITEMS: Final = {
     "token": "tokens?|toks?|tkn|词元数?",
     "sample": "samples?|examples?|ex|seqs?|sequences?|sentences?|images?|样本",
-    "step": "steps?|its?|iters?|iterations?",
+    "step": "steps?|its?|iters?|iterations?|步",
 }
 _SECOND: Final = "s|sec|secs|second|seconds|秒"
 
@@ -31,13 +31,34 @@ _HOURS: Final = re.compile(r"\b(?:h|hrs?|hours?)\b|小时", re.IGNORECASE)
 _DAYS: Final = re.compile(r"\b(?:d|days?)\b|天", re.IGNORECASE)
 _PER_DEVICE: Final = re.compile(
     rf"\b(?:per|each)[ _-]?(?:{_DEVICE})\b|/ ?(?:{_DEVICE})\b|每卡|单卡"
-    r"|(?:\bone|\bsingle)[ -]gpu\b",
+    rf"|(?:\bone|\bsingle)[ -](?:{_DEVICE})\b|\brank[ _]?0\b",
     re.IGNORECASE,
 )
 _ALL_DEVICES: Final = re.compile(
-    rf"\b(?:total|all|sum|combined|aggregate)\b.{{0,12}}\b(?:{_DEVICE}|memory|vram)\b",
+    rf"\b(?:total|all|sum|combined|aggregate)\b.{{0,12}}\b(?:{_DEVICE}|mem|memory|vram)\b"
+    r"|\b(?:combined|aggregated?)[ _](?:tok|sample|throughput|rate)",
     re.IGNORECASE,
 )
+#: Hours that all cards took together, which are no time on a clock.
+_CARD_TIME: Final = re.compile(
+    rf"\b(?:{_DEVICE}|[abhlv]\d{{2,3}}s?)[ _\u00b7*-]?(?:h|hrs?|hours?|days?|s|seconds?)\b|卡小?时",
+    re.IGNORECASE,
+)
+#: What makes a figure one of another figure, not an amount.
+_RELATIVE: Final = re.compile(
+    r"%|\bpercent|\brelative\b|\bnormali[sz]ed\b|\b(?:vs\.?|versus|over|of) baseline\b"
+    r"|\bspeed-?up\b|相对|占比|百分",
+    re.IGNORECASE,
+)
+_SEVERAL: Final = re.compile(
+    rf"(?:/|\bper\b) ?(?P<n>\d{{2,6}}) ?(?:{'|'.join(_ITEMS.values())})", re.IGNORECASE
+)
+#: Words for a kind of memory; that of the host is none of a card's.
+_KINDS: Final = {
+    "allocated": re.compile(r"\ballocated\b", re.IGNORECASE),
+    "reserved": re.compile(r"\breserved\b", re.IGNORECASE),
+    "host": re.compile(r"\b(?:cpu|host|system)[ _](?:mem\w*|ram)\b", re.IGNORECASE),
+}
 #: What headers may count in: the unit of counts, how many ones it is, its words and its numbers.
 _POWERS: Final = (
     ("M", 10**6, "m|mn|mega|millions?|百万", r"1,?000,?000|1e6|10\^6|10\u2076"),
@@ -125,6 +146,13 @@ class Header:
     all_gpus: bool = False
     counted_in: Power | None = None
     period: Unit | None = None
+    #: Words for the time of all cards together, and for a share or a comparison.
+    card_time: str | None = None
+    relative: str | None = None
+    #: Number of items that a time is of.
+    several: int | None = None
+    #: Kinds of memory that it names: allocated, reserved, host.
+    kinds: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=4096)
@@ -135,7 +163,7 @@ def read_header(name: str) -> Header:
     ('GiB', 'token/s/gpu')
     """
     name = spoken(strip_markup(name).text)
-    clock = _CLOCK.search(name)
+    clock, several = _CLOCK.search(name), _SEVERAL.search(name)
     counted_in, plain = _take_power(name)
     period, plain = _take_period(plain)
     unit, dimension = _find_unit(plain)
@@ -148,7 +176,15 @@ def read_header(name: str) -> Header:
         all_gpus=bool(_ALL_DEVICES.search(name)),
         counted_in=counted_in,
         period=period,
+        card_time=_text_of(_CARD_TIME.search(name)),
+        relative=_text_of(_RELATIVE.search(name)),
+        several=int(several["n"]) if several else None,
+        kinds=tuple(kind for kind, form in _KINDS.items() if form.search(name)),
     )
+
+
+def _text_of(found: re.Match[str] | None) -> str | None:
+    return found[0] if found else None
 
 
 def _take_power(name: str) -> tuple[Power | None, str]:
@@ -232,9 +268,16 @@ def _parse_memory_unit(text: str) -> str | None:
     return unit.symbol if unit and len(text) > 1 else None
 
 
+_OF_ONE: Final = re.compile(
+    rf"\s*(?:/|\bper\b)\s*(?:{'|'.join(_ITEMS.values())}|epochs?|batch(?:es)?)$", re.IGNORECASE
+)
+
+
 def _parse_duration_unit(text: str) -> str | None:
     known = units_by_spelling("duration")
-    unit = known.get(text) or (known.get(text.lower()) if len(text) > 1 else None)
+    # a time of one thing is in the unit of the time: ms/step
+    plain = _OF_ONE.sub("", text).strip()
+    unit = known.get(plain) or (known.get(plain.lower()) if len(plain) > 1 else None)
     return unit.symbol if unit else None
 
 

@@ -36,6 +36,7 @@ def check_header(column: str, figure: FigureSpec) -> Iterator[str]:
             f"expected both the same; {_WAY_OUT}"
         )
     yield from _check_factor(header, figure)
+    yield from _check_kind(header, figure)
 
 
 def _check_unit(header: Header, figure: FigureSpec) -> Iterator[str]:
@@ -77,16 +78,48 @@ def _check_factor(header: Header, figure: FigureSpec) -> Iterator[str]:
     dimension = _DIMENSIONS.get(figure.canonical_unit)
     if figure.multiply_by is not None or figure.divide_by is not None:
         return
+    if header.card_time and dimension == "duration":
+        yield (
+            f"found {header.card_time!r} in the header, the time of all cards together, and no "
+            f"`divide_by`, expected the time on a clock; {_WAY_OUT}"
+        )
+    if header.relative and dimension is not None:
+        yield (
+            f"found {header.relative!r} in the header, expected amounts, no shares or comparisons; "
+            f"leave the column out, or {_WAY_OUT}"
+        )
+    if header.several and figure.metric == "step_time":
+        yield (
+            f"found a time of {header.several} in the header and no `divide_by`, expected the time "
+            f"of one; {_WAY_OUT}"
+        )
     is_counted_in_them = dimension is None and (figure.unit or figure.default_unit)
     if header.counted_in and dimension in ("rate", None) and not is_counted_in_them:
         yield (
             f"found {header.counted_in.text} in the header and no `multiply_by` (nor, of a count, "
             f"`unit: {header.counted_in.symbol}`), expected the figures in ones; {_WAY_OUT}"
         )
-    if header.period and dimension == "rate":
+    if header.period and "rate" in (dimension, header.dimension):
         yield (
             f"found a rate per {header.period.symbol} in the header and no `divide_by` "
             f"({header.period.factor} seconds), expected it per second; {_WAY_OUT}"
+        )
+
+
+def _check_kind(header: Header, figure: FigureSpec) -> Iterator[str]:
+    """Yield a kind of memory in the header that is not the figure's."""
+    if _DIMENSIONS.get(figure.canonical_unit) != "memory":
+        return
+    if "host" in header.kinds and figure.kind != "host_rss":
+        yield (
+            "found the memory of the host in the header and no `kind: host_rss`, expected both; "
+            f"{_WAY_OUT}"
+        )
+    named = [kind for kind in header.kinds if kind != "host"]
+    if figure.kind is not None and named and figure.kind not in named:
+        yield (
+            f"found {' and '.join(named)} in the header and `kind: {figure.kind}`, expected the "
+            f"same; {_WAY_OUT}"
         )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 from registry.errors import SourceError
+from registry.tables.inline import mark_of_tag
 from registry.tables.raw_table import DraftCell, DraftRow, DraftTable
 
 _CELLS = {"td", "th"}
@@ -20,6 +21,7 @@ _HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
 _ROW_GROUPS = {"thead", "tbody", "tfoot"}
 _LINE_BREAKS = {"br", "p", "div", "li"}
 _NO_TEXT = {"script", "style"}
+_MARKED = {"sup", "s", "del", "strike"}
 _BLANKS = " \t\f"
 _LEADING_NUMBER = re.compile(r"\s*(\d{1,9})")
 _MAX_COLSPAN, _MAX_ROWSPAN = 1000, 65534  # HTML living standard, table model
@@ -125,6 +127,11 @@ class _OpenTable:
         )
         self.cell, self.text = None, []
 
+    def mark(self, tag: str) -> None:
+        """Write down what a tag says of the text in a cell."""
+        if tag.strip("/") in _MARKED:
+            self.text.append(mark_of_tag(tag, "".join(self.text)))
+
     def change_group(self, *, in_thead: bool) -> None:
         self.end_row()
         self.group += 1
@@ -201,6 +208,8 @@ class _TableParser(HTMLParser):
             table.start_caption()
         elif tag in _LINE_BREAKS:
             table.text.append("\n")
+        else:
+            table.mark(tag)
 
     def _end_in_table(self, table: _OpenTable, tag: str) -> None:
         if tag in _CELLS or tag == "caption":
@@ -209,6 +218,8 @@ class _TableParser(HTMLParser):
             table.end_row()
         elif tag in _ROW_GROUPS:
             table.change_group(in_thead=False)
+        else:
+            table.mark(f"/{tag}")
 
     def _end_heading(self, tag: str) -> None:
         text = _clean(self._heading_text or [])

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _PARSER: Final = MarkdownIt("commonmark").enable("strikethrough")
 _MARKUP: Final = re.compile(r"[*_`~\\<&\[!]")
 
+#: A ten of which a raised number is the power.
+_TEN: Final = re.compile(r"(?<![\d.,])10$")
+
 #: Longer texts are no figures or names, and are left as they are.
 _LONGEST: Final = 2000
 
@@ -57,12 +60,23 @@ def _join(tokens: Sequence[Token]) -> str:
 
 
 def _tag(tag: str, before: str) -> str:
-    """Return what a tag stands for: a line break, or the mark of a footnote."""
+    """Return what a tag stands for: a line break, or a mark."""
     name = re.sub(r"[^a-z0-9/]", "", tag.lower().split()[0])
     if name in ("br", "br/", "p", "/p", "li"):
         return "\n"
+    return mark_of_tag(name, before)
+
+
+def mark_of_tag(name: str, before: str) -> str:
+    """Return how a tag is written in a cell: the mark of a footnote, a power, what is struck out.
+
+    ``name`` has a slash in front where the tag ends; ``before`` is the cell's text so far.
+
+    >>> mark_of_tag("sup", "9.5"), mark_of_tag("/sup", "9.5[^1"), mark_of_tag("sup", "3 x 10")
+    ('[^', ']', '^')
+    """
     if name == "sup":
-        return "^" if before.endswith("10") else "[^"
+        return "^" if _TEN.search(before) else "[^"
     if name == "/sup":
         return "]" if before.rfind("[^") > before.rfind("]") else ""
     if name in ("s", "/s", "del", "/del", "strike", "/strike"):

@@ -153,7 +153,6 @@ def build_table(draft: DraftTable, index: int, n_header_rows: int | None = None)
 
 def _validate_width(draft: DraftTable) -> None:
     width = max((len(row.cells) for row in draft.rows), default=0)
-    width = max(width, _width(draft.rows))  # of which spans may make more than cells are written
     if width > MOST_COLUMNS:
         raise SourceError(
             f"line {draft.line}: found {width} columns, expected at most {MOST_COLUMNS}; split the "

@@ -49,6 +49,8 @@ class _Draft:
     """What is known so far of one report."""
 
     values: Values
+    #: What cells of values say of this row alone.
+    stated: Values = field(default_factory=dict)
     cells: dict[str, FigureCell] = field(default_factory=dict)
     outcomes: dict[str, Values] = field(default_factory=dict)
 
@@ -186,6 +188,7 @@ class RowReader:
                 self._add_cell_error(error, where, report, name)
                 continue
             draft.values.update(stated)
+            draft.stated.update(stated)
             said |= stated
             if "model_id" in stated:
                 names.append(bare_text(cell))
@@ -243,7 +246,8 @@ class RowReader:
             for mark in (footnote_of(name), *cell.footnotes):
                 self._note_mark(mark, report, name, said)
             for column, value in cell.values.items():
-                self._state_beside(said, column, value, report, name)
+                self._state_beside({**draft.stated, **said}, column, value, report, name)
+                said.setdefault(column, value)
         draft.values.update(said)
         if draft.values != before:
             self._resolve(draft.values, report.place, report.found.path)
@@ -258,11 +262,11 @@ class RowReader:
     def _state_beside(
         self, said: Values, column: str, value: Stated, report: ReportCells, name: str
     ) -> None:
-        known = said.setdefault(column, value)
+        known = said.get(column, value)
         if known.value != value.value:
             self._problems.add(
-                f"found {column} {value.value!r} beside a figure and {known.value!r} beside "
-                "another, expected one for the row",
+                f"found {column} {value.value!r} beside a figure and {known.value!r} elsewhere in "
+                "the row, expected one for the row",
                 report.place,
                 column=name,
                 path=report.found.path_of(name),

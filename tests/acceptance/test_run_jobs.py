@@ -422,6 +422,72 @@ def test_steps_count_whatever_mode_the_model_is_in(how: str, tmp_path: Path) -> 
     assert "gradient_checkpointing" not in configuration  # torch's own function leaves no trace
 
 
+#: A loop whose every step begins with passes that have no gradients, or has no optimizer.
+ROLLOUTS = """
+import json
+import statistics
+import sys
+import time
+import torch
+
+torch.set_num_threads(1)
+how = sys.argv[2]
+model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 64))
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+seconds = []
+for step in range(12):
+    began = time.perf_counter()
+    if how == "evaluation mode":
+        model.eval()
+    if how != "no optimizer" and (how != "twice" or step in (3, 4)):
+        with torch.no_grad():
+            model(torch.ones(8, 64))
+            time.sleep(0.05)
+    model.train()
+    model(torch.ones(8, 64)).sum().backward()
+    if how == "no optimizer":
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 1e-3 * parameter.grad
+                parameter.grad = None
+    else:
+        optimizer.step()
+        optimizer.zero_grad()
+    seconds.append(time.perf_counter() - began)
+json.dump(seconds, open(sys.argv[1], "w"))
+"""
+
+
+def run_rollouts(folder: Path, how: str) -> tuple[dict[str, Any], list[float]]:
+    script = folder / "rollouts.py"
+    script.write_text(ROLLOUTS)
+    done = run_command([sys.executable, str(script), str(folder / "seconds.json"), how])
+    (found,) = observations_of(done)
+    return found, json.loads((folder / "seconds.json").read_text())
+
+
+@pytest.mark.parametrize("how", ["training mode", "evaluation mode"])
+def test_what_every_step_begins_with_is_part_of_it(how: str, tmp_path: Path) -> None:
+    found, own = run_rollouts(tmp_path, how)
+    recorded = [row["seconds"] for row in found["samples"]]
+    assert recorded[1:] == pytest.approx(own[1:], rel=0.1)
+    assert not {"eval_time"} & {row["metric"] for row in found["measurements"]}
+    assert "includes_evaluation" not in found.get("flags", [])
+
+
+def test_an_evaluation_before_two_steps_is_none_of_theirs(tmp_path: Path) -> None:
+    found, _ = run_rollouts(tmp_path, "twice")
+    assert total(found, "eval_time") > 0.09
+    assert max(row["seconds"] for row in found["samples"][1:]) < 0.04
+
+
+def test_without_an_optimizer_no_time_is_one_of_training(tmp_path: Path) -> None:
+    found, own = run_rollouts(tmp_path, "no optimizer")
+    metrics = {row["metric"] for row in found["measurements"]}
+    assert not metrics & {"train_time", "step_time", "n_steps"}
+    assert total(found, "total_time") >= 0.5 * sum(own)
+
+
 def test_a_second_optimizer_for_the_same_model_begins_another_training(tmp_path: Path) -> None:
     found = run_odd_loop(tmp_path, "new_optimizer")
     assert [one["outcome"] for one in found] == ["ok", "ok"]

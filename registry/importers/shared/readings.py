@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.shared.shapes import number_of
@@ -47,11 +48,11 @@ def measure_peak(
 
 def measure_token_rate(draft: Draft, readings: Iterable[float], reason: str) -> None:
     """Add the median of the first process's tokens per second."""
-    rates = sorted(readings)
+    rates = list(readings)
     if rates:
         draft.measure_process(
             "tokens_per_second",
-            rates[len(rates) // 2],
+            median(rates),
             statistic="median",
             reason=f"of {len(rates)} {reason}",
         )

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+#: Seconds that differences of readings of the clock may leave.
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,14 @@ class Recording:
         self.seconds_apart[kind] = self.seconds_apart.get(kind, 0.0) + seconds
         self._apart_in_step += seconds
 
+    def count_in(self, kind: str, seconds: Sequence[float]) -> None:
+        """Make time apart, of each of the last steps, a part of those steps after all."""
+        for place, more in enumerate(seconds, start=len(self.steps) - len(seconds)):
+            self.steps[place] = replace(self.steps[place], seconds=self.steps[place].seconds + more)
+            self.seconds_apart[kind] -= more
+        if self.seconds_apart[kind] < _ROUNDING:
+            del self.seconds_apart[kind]
+
     def total_seconds(self) -> float | None:
         """Return the seconds from the begin of the training to its end, or to now."""
         if self.train_began is None:
@@ -118,9 +129,9 @@ class Recording:
         """Return the seconds of training alone: those of the steps, and of one that failed.
 
         What follows the last step is not training: a last evaluation, saving, whatever else the
-        process does.
+        process does. None where no step was seen.
         """
-        if self.train_began is None:
+        if self.train_began is None or not (self.steps or failed):
             return None
         seconds = sum(step.seconds for step in self.steps)
         last = self.steps[-1].step if self.steps else 0

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
     from registry.measure.failure import Failure
 
+#: Steps one after another that all begin with a pass without gradients: then it is part of a step,
+#: as a reference model's or a rollout's; evaluations are rarer.
+_HABIT = 3
+
 #: Share of an optimizer's parameters that the outermost module holds at least.
 _LEAST_SHARE = 0.5
 
@@ -48,6 +52,9 @@ class LoopRecorder:
         self._n_steps = 0
         self._n_begun = 0
         self._apart_since: float | None = None
+        #: Seconds apart of the last steps, as far back as each had some.
+        self._apart: list[float] = []
+        self._apart_in_step = 0.0
         self._border = 0.0
 
     def install(self, optimizer_module: Any) -> None:
@@ -115,7 +122,7 @@ class LoopRecorder:
             inner.register_forward_pre_hook(self._hook_of(self._before_inner))
             for inner in _find_inner(module)
         ]
-        self._apart_since = None
+        self._apart_since, self._apart, self._apart_in_step = None, [], 0.0
         self.session.attach(LoopJob(module, self._alive()))
         self.session.begin_train()
         self.session.batches.has_samples_first = not _has_time_first(module)
@@ -145,7 +152,8 @@ class LoopRecorder:
 
     def _begin_apart(self) -> None:
         """Note an evaluation; it began where the last step ended, with its preparation."""
-        if self._apart_since is None and not self._n_forwards:
+        is_habit = len(self._apart) >= _HABIT
+        if self._apart_since is None and not self._n_forwards and not is_habit:
             self._apart_since = self._border
 
     def _before_call(self, module: Any, arguments: Any, named: Any) -> None:
@@ -158,7 +166,8 @@ class LoopRecorder:
             self._begin_apart()
             return
         if self._apart_since is not None:
-            self.session.note_apart("eval", time.perf_counter() - self._apart_since)
+            self._apart_in_step = time.perf_counter() - self._apart_since
+            self.session.note_apart("eval", self._apart_in_step)
             self._apart_since = None
         if not self._n_forwards:
             self.session.begin_step(self._n_steps + 1)
@@ -182,7 +191,17 @@ class LoopRecorder:
                 self._n_steps += 1
                 self._n_forwards = self._n_doubtful = 0
                 self.session.end_step(self._n_steps)
+                self._learn_habit()
                 self._border = time.perf_counter()
+
+    def _learn_habit(self) -> None:
+        """Count passes without gradients as part of the steps, if each of the last has begun so."""
+        if len(self._apart) >= _HABIT:
+            return
+        self._apart = [*self._apart, self._apart_in_step] if self._apart_in_step else []
+        self._apart_in_step = 0.0
+        if len(self._apart) == _HABIT:
+            self.session.count_in("eval", self._apart)
 
     def finish(self, failure: Failure | None = None) -> None:
         """Complete the record of the training that goes on, if there is one."""

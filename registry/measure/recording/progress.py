@@ -57,6 +57,10 @@ class Progress:
         """Add a step, and the ``peaks`` and ``configuration`` that are known by now."""
         self._write({"step": step, **known})
 
+    def change_last(self, steps: Sequence[Row]) -> None:
+        """Say anew what the last steps were."""
+        self._write({"instead": steps})
+
     def end(self, **said: Any) -> None:
         """Say how the training ended: ``seconds``, ``counts``, ``failure`` and the last peaks."""
         self._write({"end": said})
@@ -151,6 +155,8 @@ def _parse_record(said: Row) -> Record:
 def _take(left: Left, line: Row) -> None:
     if "step" in line:
         left.steps.append(dict(line["step"]))
+    if "instead" in line:
+        left.steps[-len(line["instead"]) :] = map(dict, line["instead"])
     if "end" in line:
         left.end = dict(line["end"])
     said = line.get("end", line)
@@ -171,7 +177,8 @@ def assemble(parts: Sequence[Left]) -> Row:
     record.failure = min((part.failure for part in parts), key=_says_little)
     if record.failure is not None:
         record.failed_step = len(record.steps) + 1
-    end = first.end or {"seconds": {"train_time": sum(step["seconds"] for step in record.steps)}}
+    took = {"train_time": sum(step["seconds"] for step in record.steps)} if record.steps else {}
+    end = first.end or {"seconds": took}
     record.seconds = {name: float(value) for name, value in end.get("seconds", {}).items()}
     record.counts |= end.get("counts", {})
     count_steps(record)

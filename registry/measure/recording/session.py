@@ -50,7 +50,7 @@ from registry.measure.recording.record import Record, build_submission
 from registry.measure.trial_settings import RECORD_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from registry.measure.trial_settings import Options
 
@@ -299,6 +299,14 @@ class Session:
         self.recording.note_apart(kind, seconds)
 
     @_guarded
+    def count_in(self, kind: str, seconds: Sequence[float]) -> None:
+        """Make time apart, of each of the last steps, a part of those steps after all."""
+        self.recording.count_in(kind, seconds)
+        if self.progress is not None:
+            changed = self.recording.steps[-len(seconds) :]
+            self.progress.change_last([step.as_sample() for step in changed])
+
+    @_guarded
     def finish(self, loss: Any = None, n_samples: float | None = None) -> None:
         """Complete the record of a training that ended well; its own counts where it has any."""
         self.recording.end_train()
@@ -380,8 +388,10 @@ class Session:
         recording = self.recording
         seconds = {f"{kind}_time": value for kind, value in recording.seconds_apart.items()}
         train, total = recording.train_seconds(failed=failed), recording.total_seconds()
-        if train is not None and total is not None:
-            seconds |= {"train_time": train, "total_time": total}
+        if total is not None:
+            seconds["total_time"] = total
+        if train is not None:
+            seconds["train_time"] = train
         is_first = self.number == 1 and "ipykernel" not in sys.modules
         if recording.first_step_began is not None and is_first:
             age_at_first_step = _process_age() - (recording.clock() - recording.first_step_began)

@@ -104,6 +104,11 @@ def expand_trials(plan: Plan, catalogue: Catalogue | None = None) -> list[Trial]
         )
     _hash_dataset.cache_clear()  # the file may be another one by now
     stated = list(_combinations(plan))
+    if not stated:
+        raise PlanError(
+            ["found no trial; expected a model, and a combination that is not excluded"],
+            origin=plan.name,
+        )
     problems = [text for each in stated for text in _check_combination(each, plan, catalogue)]
     if problems:
         raise PlanError(problems, origin=plan.name)

@@ -104,7 +104,7 @@ def rows(*figures: tuple[str, float, float, float, float]) -> list[Judged]:
 
 def test_one_source_cannot_be_predicted_from_others(recorded: list[ObservedRun]) -> None:
     ours = [one for one in recorded if one.source_id == QUICK[0]]
-    with pytest.raises(StoreError, match="found 1 sources with a measured peak .* at least two"):
+    with pytest.raises(StoreError, match=r"found 1 sources with a measured peak .* at least two"):
         evaluate(ours)
     with pytest.raises(StoreError, match="found 0 sources"):
         evaluate([])

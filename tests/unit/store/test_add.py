@@ -127,6 +127,19 @@ def test_a_description_that_contradicts_a_pending_one_is_refused(
     assert db.add(second).is_new
 
 
+def test_a_label_alone_tells_no_run_from_another(db: Registry) -> None:
+    document = build_document(0)
+    observation = document["observations"][0]
+    observation["provenance"] = {"label": "main"}
+    del observation["run_id"]
+    observation.pop("observed_at", None)
+    with pytest.raises(SubmissionError, match="found the label 'main' and neither run_id nor"):
+        db.add(document)
+    assert db.add({**document, "observations": [{**observation, "run_id": "c1-1"}]}).is_new
+    at = {"observed_at": "2026-05-01T10:00:00Z"}
+    assert db.add({**document, "observations": [{**observation, **at}]}).is_new
+
+
 FRAMES = ("sources", "configurations", "environments", "observations", "measurements")
 OWNED = ("citations", "samples", "models", "gpus")
 

@@ -354,6 +354,63 @@ def test_a_total_time_in_a_remark_is_a_figure(importer: Importer) -> None:
             "a rate per day in the header and no `divide_by` (86400 seconds)",
         ),
         ("Time (min)", "metric: total_time, unit: h", "20", "unit 'h' in the mapping and 'min'"),
+        *[
+            (header, "metric: step_time, unit: s", "1500", f"unit 's' in the mapping and {unit}")
+            for header, unit in [
+                ("ms/step", "'ms'"),
+                ("ms per iter", "'ms'"),
+                ("毫秒/步", "'ms'"),
+                ("min/epoch", "'min'"),
+            ]
+        ],
+        (
+            "s / 100 steps",
+            "metric: step_time, unit: s",
+            "150",
+            "a time of 100 in the header and no `divide_by`",
+        ),
+        (
+            "steps/min",
+            "metric: step_time, unit: step/s",
+            "30",
+            "a rate per min in the header and no `divide_by`",
+        ),
+        *[
+            (
+                header,
+                "metric: total_time, unit: h",
+                "6",
+                f"{text!r} in the header, the time of all cards together, and no `divide_by`",
+            )
+            for header, text in [
+                ("GPU hours", "GPU hours"),
+                ("time (GPU-h)", "GPU-h"),
+                ("GPU·h", "GPU·h"),
+                ("A100 hours", "A100 hours"),
+                ("卡时", "卡时"),
+            ]
+        ],
+        *[
+            (header, f"metric: {metric}", "45", f"{text!r} in the header, expected amounts")
+            for header, metric, text in [
+                ("mem (% of 80GB)", "peak_memory, unit: GB", "%"),
+                ("relative mem", "peak_memory, unit: GB", "relative"),
+                ("tokens/s vs baseline", "tokens_per_second, unit: token/s", "vs baseline"),
+                ("Speedup", "tokens_per_second, unit: token/s", "Speedup"),
+            ]
+        ],
+        (
+            "allocated (GB)",
+            "metric: peak_memory, kind: reserved, unit: GB",
+            "15",
+            "allocated in the header and `kind: reserved`",
+        ),
+        (
+            "CPU mem (GB)",
+            "metric: peak_memory, kind: device, unit: GB",
+            "15",
+            "the memory of the host in the header and no `kind: host_rss`",
+        ),
     ],
 )
 def test_a_header_that_says_otherwise_is_a_problem(
@@ -390,6 +447,41 @@ def test_hours_are_numbers_and_clocks_alike(importer: Importer) -> None:
     columns = "{'Time (h)': {figure: {metric: total_time, unit: h}}}"
     result = importer(table("|Time (h)|", "|6.5|", "|2:30|"), mapping(columns))
     assert [figures(o)["total_time"] for o in result.submission["observations"]] == [23400, 9000]
+
+
+def test_hours_of_cards_are_divided_by_their_number(importer: Importer) -> None:
+    columns = "{GPU hours: {figure: {metric: total_time, unit: h, divide_by: 4, because: 4 cards}}}"
+    result = importer(table("|GPU hours|", "|6|"), mapping(columns))
+    assert figures(one(result)) == {"total_time": 5400}
+
+
+def test_a_list_of_cards_is_as_long_as_their_stated_number(importer: Importer) -> None:
+    columns = (
+        "{GPUs: {to: n_gpus}, "
+        "mem: {figure: {metric: peak_memory, kind: allocated}, card_list: true}}"
+    )
+    document = table("|GPUs|mem|", "|2|61GB+73GB|", "|4|61GB+73GB|", "|1|9GB+8GB|", "|2|70GB|")
+    told = [problem.split("found ")[1] for problem in importer(document, mapping(columns)).problems]
+    assert [text.split(";")[0].split(" (m.yaml")[0] for text in told] == [
+        "'61GB+73GB', a list of 2, of a run on 4 cards",
+        "n_gpus 2 beside a figure and 1 elsewhere in the row, expected one for the row",
+        "'70GB', a list of 1, of a run on 2 cards",
+    ]
+    found = one(importer(table("|GPUs|mem|", "|2|61GB+73GB|"), mapping(columns)))
+    assert [figure["value"] for figure in found["measurements"]][:2] == [61 * 10**9, 73 * 10**9]
+
+
+def test_a_pattern_fills_in_texts_however_deep(importer: Importer) -> None:
+    columns = (
+        "{commit: {patterns: [{pattern: '(.+)', set: {provenance: {label: '\\1', of: ['\\1']}}}]}, "
+        "mem (GB): {figure: {metric: peak_memory, unit: GB}}}"
+    )
+    document = table("|commit|mem (GB)|", "|c1|15|", "|c2|16|")
+    found = importer(document, mapping(columns)).submission["observations"]
+    assert [(o["provenance"]["label"], o["provenance"]["of"]) for o in found] == [
+        ("c1", ["c1"]),
+        ("c2", ["c2"]),
+    ]
 
 
 def test_a_unit_in_thousands_is_no_unit_of_a_mapping(importer: Importer) -> None:

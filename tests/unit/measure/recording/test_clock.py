@@ -45,7 +45,7 @@ def test_what_follows_the_last_step_is_no_training_unless_it_is_a_step_that_fail
     recording.begin_train()
     recording.begin_step(1)
     clock.now += 1.0
-    assert (recording.train_seconds(), recording.train_seconds(failed=True)) == (0.0, 1.0)
+    assert (recording.train_seconds(), recording.train_seconds(failed=True)) == (None, 1.0)
     recording.end_step(1)
     with recording.apart("eval"):
         clock.now += 10.0
