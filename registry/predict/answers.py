@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from registry.api import Registry, open_registry
@@ -12,6 +13,7 @@ from registry.errors import QuestionError
 from registry.predict.answer.frontier import find_frontier, parse_axes
 from registry.predict.answer.plain import (
     answer_data,
+    format_interval,
     format_why,
     interval_data,
     question_data,
@@ -21,6 +23,7 @@ from registry.predict.answer.prediction import (
     FITS,
     UNDECIDED,
     estimate_cost,
+    has_known_speed,
     predict_memory,
 )
 from registry.predict.answer.prices import Prices, build_prices
@@ -218,6 +221,10 @@ class FitResult:
             for one in self.frontier
         ]
 
+    def __repr__(self) -> str:
+        """Return the command that asks it, the verdict and the peak."""
+        return f"<{self.asked.command()}: {self.verdict_line}; {format_interval(self.peak)}>"
+
     def _repr_html_(self) -> str:
         """Return it as a small table, for notebooks."""
         return format_fit_html(self)
@@ -245,6 +252,12 @@ class EstimateResult:
             "n_samples": self.n_samples,
             "cost": None if self.cost is None else asdict(self.cost),
         }
+
+    def __repr__(self) -> str:
+        """Return the model and the peak."""
+        return (
+            f"<estimate of {self.question.model.model_id}: {format_interval(self.memory.figure)}>"
+        )
 
     def _repr_html_(self) -> str:
         """Return it as a small table, for notebooks."""
@@ -367,9 +380,14 @@ def _cost(question: Question, known: Knowledge, wanted: Wanted) -> Cost | None:
     prices = build_prices(wanted.price, wanted.price_file, known.catalogue)
     if question.is_split:  # its time is not computed
         return None
-    if question.gpu is None:
+    if question.gpu is None or not has_known_speed(question):
         if wanted.n_samples or wanted.price is not None or wanted.price_file is not None:
-            raise QuestionError("time and cost depend on the card: give --gpu")
+            raise QuestionError(
+                "time and cost depend on the card: give --gpu"
+                if question.gpu is None
+                else f"time and cost: the speed of {question.gpu.gpu_id} is not known; expected "
+                "none of samples, price and price_file, or another --gpu"
+            )
         return None
     price = prices.of(question.gpu.gpu_id)
     if price is None and wanted.price is not None:
@@ -420,8 +438,8 @@ def fit(  # noqa: PLR0913 - the options that most state
     wanted = Wanted(
         price=price,
         price_file=price_file,
-        n_samples=None if samples is None else parse_whole(samples, "samples", thousand=1000),
-        n_epochs=epochs,
+        n_samples=_n_samples(samples),
+        n_epochs=_n_epochs(epochs),
         explain=explain,
         sweep=tuple(sweep.split(",") if isinstance(sweep, str) else sweep),
         exact=exact,
@@ -452,10 +470,25 @@ def estimate(  # noqa: PLR0913 - as above
     wanted = Wanted(
         price=price,
         price_file=price_file,
-        n_samples=None if samples is None else parse_whole(samples, "samples", thousand=1000),
-        n_epochs=epochs,
+        n_samples=_n_samples(samples),
+        n_epochs=_n_epochs(epochs),
     )
     return answer_estimate(asked, _open(registry), wanted)
+
+
+def _n_samples(samples: int | str | None) -> int | None:
+    if samples is None:
+        return None
+    found = parse_whole(samples, "samples", thousand=1000)
+    if not found:
+        raise QuestionError("samples: found 0; expected a whole number above 0")
+    return found
+
+
+def _n_epochs(epochs: float) -> float:
+    if isinstance(epochs, bool) or not isinstance(epochs, int | float) or not 0 < epochs < inf:
+        raise QuestionError(f"epochs: found {epochs!r}; expected a number above 0")
+    return float(epochs)
 
 
 def _open(registry: Registry | Path | str | None) -> Registry:

@@ -126,7 +126,11 @@ def _words(option: str, value: Any) -> list[str]:
 
 
 def ask(**words: Any) -> Asked:
-    """Return what is asked by keywords; raise TypeError for one that no option is called like."""
+    """Return what is asked by keywords; None is the same as leaving one out.
+
+    Raises TypeError for one that no option is called like, QuestionError for a switch that is no
+    truth value.
+    """
     known = [field.name for field in fields(Asked)]
     for name in words:
         if name not in known:
@@ -137,7 +141,19 @@ def ask(**words: Any) -> Asked:
     several = gpu if isinstance(gpu, (tuple, list)) else (gpu,) if gpu else ()
     config = words.get("config")
     named = {"gpu": tuple(several), "config": None if config is None else str(config)}
-    return Asked(**{**words, **named})
+    defaults: dict[str, Any] = {field.name: field.default for field in fields(Asked)}
+    given: dict[str, Any] = {
+        name: defaults[name] if value is None else value for name, value in words.items()
+    }
+    for name in _SWITCHES:
+        if name in given and not isinstance(given[name], bool | None):
+            raise QuestionError(f"{name}: found {given[name]!r}; expected True or False")
+    return Asked(**{**given, **named})
+
+
+_SWITCHES = (
+    "quantized_experts", "train_embeddings", "checkpointing", "optimizer_in_backward", "packing",
+)  # fmt: skip
 
 
 def choices(name: str) -> list[str]:

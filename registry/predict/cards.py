@@ -12,15 +12,17 @@ if TYPE_CHECKING:
     from registry.catalogue import Catalogue
 
 
-def parse_vram(size: str) -> Accelerator:
+def parse_vram(stated: object) -> Accelerator:
     """Return a card that is known by its memory alone; raise QuestionError for no amount."""
+    size = str(stated)
     try:
         memory = parse_memory(size, where="vram").value
     except UnitError as error:
         if size.strip().replace(".", "", 1).isdigit():
+            like = size.strip() if 0 < float(size) < _LARGEST_GIBIBYTES else "24"
             raise QuestionError(
                 f"vram: found {size!r}, expected an amount of memory with its unit, such as "
-                f"{size.strip()}GiB"
+                f"{like}GiB"
             ) from None
         raise QuestionError(str(error)) from None
     if memory < _SMALLEST:
@@ -29,6 +31,9 @@ def parse_vram(size: str) -> Accelerator:
 
 
 _SMALLEST = 2**30
+
+#: Larger numbers without a unit are no GiB of a card.
+_LARGEST_GIBIBYTES = 4096
 
 
 def find_kinds(name: str, catalogue: Catalogue) -> list[Accelerator]:

@@ -161,4 +161,5 @@ def _unpacked_size(file: Path) -> int | None:
         metadata = pq.read_metadata(for_engine(file))
     except (OSError, pa.ArrowInvalid):
         return None
-    return sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
+    sizes = (metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
+    return int(sum(sizes))

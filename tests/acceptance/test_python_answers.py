@@ -116,12 +116,42 @@ def test_what_a_notebook_shows_is_escaped_and_small(tmp_path: Path) -> None:
         ({"price": "1.8.0"}, "price: found '1.8.0'; expected USD per card and hour, such as "),
         ({"sweep": "lenght"}, "sweep: found 'lenght'"),
         ({"vram": "15"}, "vram: found '15', expected an amount of memory"),
+        ({"vram": 24}, "vram: found '24', expected an amount of memory with its unit, such as 24G"),
+        ({"vram": 24e9}, "vram: found '24000000000.0', expected an amount of memory with its unit"),
+        ({"checkpointing": "no"}, "checkpointing: found 'no'; expected True or False"),
+        ({"train_embeddings": 1}, "train_embeddings: found 1; expected True or False"),
+        ({"samples": 0}, "samples: found 0; expected a whole number above 0"),
+        ({"epochs": 0}, "epochs: found 0; expected a number above 0"),
+        ({"epochs": "one"}, "epochs: found 'one'; expected a number above 0"),
     ],
 )
 def test_what_cannot_be_asked_is_said(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(registry.QuestionError) as caught:
         registry.fit("llama-2-7b", **wrong)
     assert str(caught.value).startswith(message)
+
+
+def test_none_is_as_good_as_leaving_out() -> None:
+    left_out = registry.fit("llama-2-7b", gpu="rtx-3090")
+    left = dict.fromkeys(("seq_len", "batch", "gpus", "method"))
+    none = registry.fit("llama-2-7b", gpu="rtx-3090", **left)  # type: ignore[arg-type] # on purpose
+    assert none.to_dict() == left_out.to_dict()
+
+
+def test_a_card_of_a_size_has_no_time() -> None:
+    assert registry.estimate("llama-2-7b", vram="12GiB").cost is None
+    with pytest.raises(registry.QuestionError, match="the speed of card of 12GiB is not known"):
+        registry.estimate("llama-2-7b", vram="12GiB", samples=1000)
+    with pytest.raises(registry.QuestionError, match="depend on the card: give --gpu"):
+        registry.estimate("llama-2-7b", samples=1000)
+
+
+def test_a_result_is_shown_in_a_line() -> None:
+    found = registry.fit("llama-2-7b", gpu="rtx-3090", seq_len=512)
+    assert repr(found).startswith("<registry fit --model llama-2-7b --gpu rtx-3090 ")
+    assert f": {found.verdict}: " in repr(found)
+    assert len(repr(found)) < 400
+    assert repr(registry.estimate("llama-2-7b")).startswith("<estimate of llama-2-7b: ")
 
 
 def test_a_calibration_is_read_again_where_the_registry_has_changed(tmp_path: Path) -> None:

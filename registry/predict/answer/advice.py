@@ -123,11 +123,14 @@ def find_biggest_batch(question: Question, calibration: Calibration, room: float
     return found or None
 
 
-def collect_remedies(question: Question, calibration: Calibration) -> list[Remedy]:
+def collect_remedies(
+    question: Question, calibration: Calibration, peak_bytes: float = math.inf
+) -> list[Remedy]:
     """Return the single changes, and a few pairs of them, after which it fits; gentlest first.
 
     Of changes of one kind, such as ever more cards, those up to the first that fits count, and of
-    those that only may fit, the first. What may fit comes last. Where nobody said whether
+    those that only may fit, the first, where its likeliest peak is below ``peak_bytes``, that of
+    the question. What may fit comes last. Where nobody said whether
     checkpointing is on, that is the first change, and where it alone does not do, part of the
     others.
     """
@@ -139,7 +142,8 @@ def collect_remedies(question: Question, calibration: Calibration) -> list[Remed
     for changes in _kinds_of_changes(base):
         both = (_with_checkpointing(one) for one in changes) if together else changes
         found += _first_that_fit(question, calibration, both)
-    return sorted(found, key=lambda remedy: remedy.verdict != FITS)
+    leaner = [one for one in found if one.verdict == FITS or one.peak.value < peak_bytes]
+    return sorted(leaner, key=lambda remedy: remedy.verdict != FITS)
 
 
 def _do(found: Iterable[Remedy]) -> bool:

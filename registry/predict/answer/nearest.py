@@ -10,7 +10,7 @@ from registry.predict.calibration.fit_rows import measured_terms
 from registry.predict.formula.peak_memory import memory_terms, total
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable
 
     from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
@@ -119,7 +119,7 @@ def _nearest(
 
 
 def _neighbour(question: Question, seen: ObservedRun, apart: float) -> Neighbour:
-    differences = describe_differences(question, seen.question)
+    differences = describe_differences(question, seen.question, seen.known_of_source)
     return Neighbour(seen, apart, differences, transfer(question, seen))
 
 
@@ -155,24 +155,40 @@ def _apart(aspect: _Aspect, left: Any, right: Any) -> float:
     return aspect.weight * abs(math.log2(right / left))
 
 
-def describe_differences(question: Question, other: Question) -> tuple[str, ...]:
-    """Return how another configuration differs from the question, one phrase a setting."""
+def describe_differences(
+    question: Question, other: Question, known: Container[str] = ()
+) -> tuple[str, ...]:
+    """Return how another configuration differs from the question, one phrase a setting.
+
+    ``known`` are settings of the other that its record does not hold.
+    """
     phrases = []
     for aspect in _ASPECTS:
         left, right = aspect.of(question), aspect.of(other)
         said = aspect.name not in _TOLD or getattr(question, aspect.name) is not None
         if aspect.name != "parameters" and said and _apart(aspect, left, right):
             of = aspect.told or aspect.of
-            phrases.append(_format_difference(aspect.name, of(question), of(other)))
-    return (*phrases, *_unsaid(question, other))
+            phrase = _format_difference(aspect.name, of(question), of(other))
+            phrases.append(phrase + (_NOT_RECORDED if aspect.name in known else ""))
+    left, right = question.setting("compute_dtype"), other.compute_dtype
+    if right not in (None, left):  # of the figures alone it is no distance: cards differ in it
+        phrases.append(_format_difference("compute_dtype", question.compute_dtype, right))
+    return (*phrases, *_unsaid(question, other, known))
 
 
-def _unsaid(question: Question, other: Question) -> list[str]:
+#: What is said of a setting that the formulas take for known and `registry show` does not have.
+_NOT_RECORDED = " (known of its software, not recorded)"
+
+
+def _unsaid(question: Question, other: Question, known: Container[str]) -> list[str]:
     """Return what a run states of what the question leaves open."""
     names = [name for name in _TOLD if getattr(question, name) is None]
     stated = {name: getattr(other, name) for name in names}
     phrases = {name: value for name, value in stated.items() if value is not None}
-    return [_format_difference(name, None, value) for name, value in phrases.items()]
+    return [
+        _format_difference(name, None, value) + (_NOT_RECORDED if name in known else "")
+        for name, value in phrases.items()
+    ]
 
 
 def _format_difference(name: str, asked: Any, measured: Any) -> str:

@@ -244,15 +244,16 @@ def predict_samples(
     questions: Sequence[Question], calibration: Calibration
 ) -> list[Interval | None]:
     """Return the seconds of a sample, all cards together; None where the speed is not known."""
-    rows = [time_row(one) for one in questions if _has_known_speed(one)]
+    rows = [time_row(one) for one in questions if has_known_speed(one)]
     batches = iter(calibration.time.predict_many(rows) if rows else ())
     return [
-        _scaled(next(batches), 1 / _samples_at_a_time(one)) if _has_known_speed(one) else None
+        _scaled(next(batches), 1 / _samples_at_a_time(one)) if has_known_speed(one) else None
         for one in questions
     ]
 
 
-def _has_known_speed(question: Question) -> bool:
+def has_known_speed(question: Question) -> bool:
+    """Return whether the time of a question is computed: of one card whose FLOP/s are known."""
     gpu = question.gpu
     known = gpu is not None and gpu.peak_flops(question.compute_dtype) is not None
     return known and not question.is_split

@@ -94,7 +94,9 @@ def answer(
         rests_on=_rests_on(question, prediction, calibration),
         longest_seq_len=find_longest_seq_len(question, calibration, room) if known else None,
         biggest_batch=find_biggest_batch(question, calibration, room) if known else None,
-        remedies=tuple(collect_remedies(question, calibration)) if advised else (),
+        remedies=tuple(collect_remedies(question, calibration, prediction.figure.value))
+        if advised
+        else (),
         cards=cards,
     )
 

@@ -203,4 +203,6 @@ def _unpack_observation(
     settled = row.get("settled")
     if settled and settled.get("lora_target_modules"):
         settled["lora_target_modules"] = tuple(settled["lora_target_modules"])
-    return ObservedRun(**{**row, "question": Question(**settings), "settled": settled})
+    known = tuple(row.get("known_of_source", ()))
+    read = {"question": Question(**settings), "settled": settled, "known_of_source": known}
+    return ObservedRun(**{**row, **read})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from math import erf, exp, log, sqrt
@@ -46,6 +46,8 @@ class ObservedRun:
     asked: Question | None = field(default=None, compare=False)
     #: Settings that nobody states, as its figures make them likeliest; for learning.
     settled: Mapping[str, Any] | None = None
+    #: Settings that its record leaves open, and that are known of its software or its source.
+    known_of_source: tuple[str, ...] = ()
 
     @cached_property
     def learned(self) -> Question:
@@ -101,7 +103,7 @@ def observation_of(row: Mapping[str, Any], gpus: Mapping[str, Mapping[str, Any]]
     missing = [name for name in _SIZES if full.get(name) is None]
     if missing:
         raise QuestionError(f"{row['observation_id']}: found no {', '.join(missing)}")
-    stated = {**row, "mean_tokens": _mean_tokens(row)}
+    asked = replace(question_of({**row, "mean_tokens": _mean_tokens(row)}), stack=None)
     return ObservedRun(
         observation_id=row["observation_id"],
         source_id=row["source_id"],
@@ -114,7 +116,14 @@ def observation_of(row: Mapping[str, Any], gpus: Mapping[str, Mapping[str, Any]]
         memory_kind=row.get("memory_kind"),
         framework=row.get("framework"),
         purpose=_purpose(row),
-        asked=replace(question_of(stated), stack=None),
+        asked=asked,
+        known_of_source=tuple(
+            one.name
+            for one in fields(Question)
+            if one.name != "stack"
+            and getattr(asked, one.name) is None
+            and getattr(question, one.name) is not None
+        ),
     )
 
 

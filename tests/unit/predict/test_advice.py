@@ -146,6 +146,20 @@ def test_each_remedy_is_judged_as_the_changed_question_is(
         assert found.figure == one.peak
 
 
+def test_what_only_may_fit_takes_less_than_what_is_asked(
+    ask: Ask, calibration: Calibration
+) -> None:
+    question = ask("llama-2-7b", "a100-80gb", method="full", gradient_checkpointing=True)
+    own = predict_memory(question, calibration).figure.value
+    there = {one.what for one in collect_remedies(question, calibration)}
+    kept = collect_remedies(question, calibration, own)
+    assert there - {one.what for one in kept}
+    assert all(one.verdict == "fits" or one.peak.value < own for one in kept)
+    assert [one for one in collect_remedies(question, calibration) if one.verdict == "fits"] == [
+        one for one in kept if one.verdict == "fits"
+    ]
+
+
 def test_cards_have_headroom_and_a_time_where_their_speed_is_known(
     ask: Ask, calibration: Calibration, cards: list[Accelerator]
 ) -> None:

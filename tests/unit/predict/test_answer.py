@@ -410,6 +410,26 @@ def test_a_difference_is_told_in_words(ask: Ask) -> None:
     )
 
 
+def test_a_difference_that_no_record_holds_is_told_as_one(ask: Ask) -> None:
+    question = ask("qwen-7b", seq_len=2048)
+    other = question.changed(gradient_checkpointing=True, compute_dtype="fp32", seq_len=512)
+    known = ("gradient_checkpointing", "seq_len")
+    assert describe_differences(question, other, known) == (
+        "seq_len 512, not 2048 (known of its software, not recorded)",
+        "compute_dtype is fp32 (you did not say)",
+        "gradient_checkpointing is on (you did not say) (known of its software, not recorded)",
+    )
+    stated = question.changed(compute_dtype="bf16", gradient_checkpointing=True, seq_len=512)
+    assert describe_differences(stated, other) == ("compute_dtype fp32, not bf16",)
+
+
+def test_what_stands_in_no_record_is_known_of_its_software(calibration: Calibration) -> None:
+    seen = {one.observation_id[:12]: one for one in calibration.observations}
+    assert "gradient_checkpointing" in seen["ba03368b3bfe"].known_of_source
+    assert "gpu" in seen["1134e1d6a783"].known_of_source
+    assert all("stack" not in one.known_of_source for one in seen.values())
+
+
 @pytest.mark.parametrize(
     ("asked", "measured", "told"),
     [
