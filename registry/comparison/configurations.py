@@ -192,7 +192,7 @@ def _ratio(a: list[Row], b: list[Row], choose: Any, floor: Noise | None) -> Rati
     if chosen is None:
         return None
     metric, read = chosen
-    rounds = _find_rounds(a, b)
+    rounds = _find_rounds(a, b) or _find_turns(a, b)
     if rounds:
         figures = [([read(run) for run in x], [read(run) for run in y]) for x, y in rounds]
         return compare_rounds(figures, metric=metric)
@@ -219,6 +219,25 @@ def _find_rounds(a: list[Row], b: list[Row]) -> list[tuple[list[Row], list[Row]]
     shared = [(runs, rounds_b[key]) for key, runs in rounds_a.items() if key in rounds_b]
     n_shared = sum(len(x) + len(y) for x, y in shared)
     return shared if len(shared) > 1 or n_shared == len(a) + len(b) else []
+
+
+def _find_turns(a: list[Row], b: list[Row]) -> list[tuple[list[Row], list[Row]]]:
+    """Return the runs in pairs, where they took turns: in their order, one of each side at a time.
+
+    Of fewer pairs, intervals over pairs are wider than what drift there is.
+    """
+    if len(a) != len(b) or len(a) < _FEWEST_TURNS or not all(r.get("observed_at") for r in a + b):
+        return []
+    sides = [(run["observed_at"], side, run) for side, runs in enumerate((a, b)) for run in runs]
+    ordered = sorted(sides, key=lambda entry: entry[:2])
+    pairs = [sorted(pair, key=lambda entry: entry[1]) for pair in zip(ordered[::2], ordered[1::2], strict=True)]
+    if any([side for _, side, _ in pair] != [0, 1] for pair in pairs):
+        return []
+    return [([first[2]], [second[2]]) for first, second in pairs]
+
+
+#: Pairs from which on runs that took turns are compared pair by pair.
+_FEWEST_TURNS = 4
 
 
 def _by_round(runs: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:

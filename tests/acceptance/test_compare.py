@@ -604,3 +604,24 @@ def test_rounds_in_common_are_compared_and_other_runs_left_out(
     assert (ratio["time"]["n_a"], ratio["time"]["n_b"], len(ratio["b"])) == (3, 3, 4)
     assert ratio["time"]["low"] == pytest.approx(1.2)
     assert "alternating rounds" not in run("compare", "label=old", "alone", "-f", "json").stdout
+
+
+def test_runs_that_took_turns_are_compared_pair_by_pair(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    """A machine that slows down by a tenth with each pair hides no slowdown by a tenth."""
+    order = ("old", "new", "new", "old", "old", "new", "new", "old")
+    seconds = {"old": 1.0, "new": 1.1}
+    for place, name in enumerate(order):
+        how = {"provenance": {"label": name}, "observed_at": f"2026-05-0{place + 1}T10:00:00Z"}
+        drift = 1.1 ** (place // 2) * (1 + place / 1000)
+        hand_in(f"run-{place}", "90.1", (64, "ok", drift * seconds[name]), **how)
+    (ratio,) = json.loads(run("compare", "label=old", "label=new", "-f", "json").stdout)
+    assert ratio["time"]["note"] == "4 alternating rounds"
+    assert 1.09 < ratio["time"]["low"] < 1.1 < ratio["time"]["high"] < 1.11
+    assert run("compare", "label=old", "label=new", "--fail").returncode == 1
+    late = {"provenance": {"label": "new"}, "observed_at": "2026-05-09T10:00:00Z"}
+    hand_in("run-8", "90.1", (64, "ok", 1.7), **late)  # of no pair
+    (ratio,) = json.loads(run("compare", "label=old", "label=new", "-f", "json").stdout)
+    assert ratio["time"]["note"] is None
+    assert ratio["verdict"] == "cannot be told"
