@@ -230,7 +230,10 @@ def _find_turns(a: list[Row], b: list[Row]) -> list[tuple[list[Row], list[Row]]]
         return []
     sides = [(run["observed_at"], side, run) for side, runs in enumerate((a, b)) for run in runs]
     ordered = sorted(sides, key=lambda entry: entry[:2])
-    pairs = [sorted(pair, key=lambda entry: entry[1]) for pair in zip(ordered[::2], ordered[1::2], strict=True)]
+    pairs = [
+        sorted(pair, key=lambda entry: entry[1])
+        for pair in zip(ordered[::2], ordered[1::2], strict=True)
+    ]
     if any([side for _, side, _ in pair] != [0, 1] for pair in pairs):
         return []
     return [([first[2]], [second[2]]) for first, second in pairs]

@@ -213,6 +213,8 @@ def _measure_segment(
         _measure_log(draft, segment, evaluations)
         draft.missing.append("no results that belong to this run (train_results.json)")
     draft.measure("tokens_per_second", results.get("effective_tokens_per_sec"))
+    if not is_resumed and not draft.has("tokens_per_second"):
+        _measure_throughput(draft, segment, evaluations)
     losses = [p.entry["loss"] for p in segment.entries if "loss" in p.entry]
     if losses and not draft.has("train_loss"):
         draft.measure("train_loss", losses[-1], statistic="last")
@@ -243,6 +245,24 @@ def _measure_log(draft: Draft, segment: Segment, evaluations: Evaluations) -> No
             high=(training + 1) / steps,
         )
     draft.measure("n_steps", last.step)
+
+
+def _measure_throughput(draft: Draft, segment: Segment, evaluations: Evaluations) -> None:
+    """Add the tokens of all processes, padding included, since the start (``throughput``)."""
+    entry = next((p.entry for p in reversed(segment.entries) if "throughput" in p.entry), {})
+    rate = number_of(entry.get("throughput"))
+    if rate:
+        if evaluations.count:
+            draft.flags.add("includes_evaluation")
+        draft.measure(
+            "tokens_per_second",
+            rate,
+            statistic="mean",
+            raw=str(entry["throughput"]),
+            reason="the log's throughput: all tokens since the start, padding too, over its clock",
+        )
+        if not draft.has("n_tokens"):
+            draft.measure("n_tokens", entry.get("total_tokens"))
 
 
 def _measure_memory(draft: Draft, segment: Segment) -> None:

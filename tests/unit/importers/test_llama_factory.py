@@ -151,6 +151,22 @@ def test_vram_is_divided_by_gibibytes(
     assert figure(observation, "peak_memory", kind="allocated")["value"] == 10.5 * 2**30
 
 
+def test_the_throughput_of_the_log_is_a_rate_of_all_tokens(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    log = write_log(
+        tmp_path,
+        [
+            entry(1, 2, "0:00:10", throughput=1234.5, total_tokens=12345),
+            entry(2, 2, "0:00:20", throughput=1299.5, total_tokens=25990),
+        ],
+    )
+    (observation,) = observe(log, **RUN)
+    rate = figure(observation, "tokens_per_second")
+    assert (rate["value"], rate["statistic"]) == (1299.5, "mean")
+    assert figure(observation, "n_tokens")["value"] == 25990
+
+
 def test_results_and_their_yaml_are_a_run_without_the_log(
     tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
 ) -> None:
