@@ -324,6 +324,11 @@ def _lengths_of(asked: Asked, stated: Mapping[str, Any]) -> dict[str, Any]:
         _refuse_beside_file(asked)
         found = read_lengths(str(asked.lengths))
         longest, mean = None if asked.packing else found.longest, found.mean_below(seq_len)
+    if longest is not None and mean is not None and mean > longest:
+        raise QuestionError(
+            f"mean_tokens {mean:g} with longest_sample {longest}: expected a mean that is at most "
+            "the longest; correct one of them"
+        )
     limit = min(longest or seq_len, seq_len)
     varies = mean is not None and not asked.packing and mean < _FILLED * limit
     return {

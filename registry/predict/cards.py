@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QuestionError, UnitError
 from registry.predict.architecture import Accelerator, gpu_of
+from registry.predict.question import NAMED_BY_MEMORY
 from registry.units import parse_memory
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ def parse_vram(stated: object) -> Accelerator:
         raise QuestionError(str(error)) from None
     if memory < _SMALLEST:
         raise QuestionError(f"vram: found {size!r}; expected the memory of a card, such as 15GiB")
-    return Accelerator(gpu_id=f"card of {size.strip()}", memory_bytes=memory)
+    return Accelerator(gpu_id=f"{NAMED_BY_MEMORY}{size.strip()}", memory_bytes=memory)
 
 
 _SMALLEST = 2**30
@@ -49,6 +51,9 @@ def find_gpu(name: str, catalogue: Catalogue) -> Accelerator:
     """
     if catalogue.resolve_gpu(name) is None:
         problem = catalogue.unknown_gpu(name).split("; to add")[0]
+        several = _SEVERAL.fullmatch(name.strip().lower())
+        if several and catalogue.resolve_gpu(several["gpu"]):
+            problem += f"; of several cards, say --gpu {several['gpu']} --gpus {several['n']}"
         raise QuestionError(f"{problem}; or give its memory: --vram 24GiB")
     row = find_gpu_row(name, catalogue)
     kinds = sorted(gpu.gpu_id for gpu in all_gpus(catalogue, row["gpu_id"]))
@@ -58,6 +63,9 @@ def find_gpu(name: str, catalogue: Catalogue) -> Accelerator:
             f"{', '.join(kinds)}"
         )
     return gpu_of(row)
+
+
+_SEVERAL = re.compile(r"(?P<n>\d{1,4}) ?[x*] ?(?P<gpu>.+)")
 
 
 def find_gpu_row(name: str, catalogue: Catalogue) -> dict[str, Any]:

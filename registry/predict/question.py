@@ -367,6 +367,10 @@ def check_question(question: Question) -> list[str]:
 _NARROW = frozenset({"fp8", "fp4"})
 
 
+#: What the name of a card begins with of which only the memory is known.
+NAMED_BY_MEMORY = "card of "
+
+
 def _check_card(question: Question) -> Iterator[str]:
     """Yield what the card cannot do of what was asked for.
 
@@ -379,6 +383,12 @@ def _check_card(question: Question) -> Iterator[str]:
     is_known = dtype not in _NARROW or getattr(gpu, f"peak_flops_{dtype}", None)
     if not is_known and gpu.peak_flops(dtype):
         yield f"the catalogue has no {dtype} speed of {gpu.gpu_id}: that of 16 bits is used"
+    gigabytes = gpu.memory_bytes / 10**9
+    if gpu.gpu_id.startswith(NAMED_BY_MEMORY) and gigabytes.is_integer():
+        yield (
+            f"{gigabytes:g} GB are {gpu.memory_bytes / 2**30:.2f} GiB; a card that is sold with "
+            f"{gigabytes:g} GB has about {gigabytes:g} GiB: say --vram {gigabytes:g}GiB"
+        )
     if not gpu.is_before_ampere:
         return
     if question.compute_dtype == "bf16":

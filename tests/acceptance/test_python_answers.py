@@ -120,6 +120,11 @@ def test_what_a_notebook_shows_is_escaped_and_small(tmp_path: Path) -> None:
         ({"vram": 24e9}, "vram: found '24000000000.0', expected an amount of memory with its unit"),
         ({"checkpointing": "no"}, "checkpointing: found 'no'; expected True or False"),
         ({"train_embeddings": 1}, "train_embeddings: found 1; expected True or False"),
+        (
+            {"mean_tokens": 1500, "longest_sample": 1000},
+            "mean_tokens 1500 with longest_sample 1000: expected a mean that is at most the",
+        ),
+        ({"gpu": "2xa100"}, "unknown gpu '2xa100'"),
         ({"samples": 0}, "samples: found 0; expected a whole number above 0"),
         ({"epochs": 0}, "epochs: found 0; expected a number above 0"),
         ({"epochs": "one"}, "epochs: found 'one'; expected a number above 0"),
@@ -162,3 +167,13 @@ def test_a_calibration_is_read_again_where_the_registry_has_changed(tmp_path: Pa
     example = ROOT / "tests" / "examples" / "valid" / "minimal.json"
     db.add(json.loads(example.read_text(encoding="utf-8")))
     assert read_knowledge(db).calibration is not before.calibration
+
+
+def test_several_cards_in_one_word_and_decimal_sizes_are_told_apart() -> None:
+    with pytest.raises(registry.QuestionError, match="say --gpu a100 --gpus 2; or give"):
+        registry.fit("llama-2-7b", gpu="2xa100")
+    (told,) = registry.fit("llama-2-7b", vram="24GB").answer.warnings
+    assert told == (
+        "24 GB are 22.35 GiB; a card that is sold with 24 GB has about 24 GiB: say --vram 24GiB"
+    )
+    assert registry.fit("llama-2-7b", vram="24GiB").answer.warnings == ()
