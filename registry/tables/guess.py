@@ -196,6 +196,8 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
     metric, in_cells = _metric(name, header, figures) if is_figures else (None, False)
     if is_figures and not in_cells and header.dimension != "memory" and SHARE_OR_POWER.search(name):
         return Guess(header=read_header(""), is_figures=True)
+    if is_figures and (header.relative or header.card_time):
+        return Guess(header=read_header(""), is_figures=True)
     if metric is not None and NO_TRAINING.search(name):
         return Guess(header=header, doubt=Doubt("no figure of a training"), is_figures=True)
     if metric == "total_time" and is_step_time(name):

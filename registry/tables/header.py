@@ -41,7 +41,7 @@ _ALL_DEVICES: Final = re.compile(
 )
 #: Hours that all cards took together, which are no time on a clock.
 _CARD_TIME: Final = re.compile(
-    rf"\b(?:{_DEVICE}|[abhlv]\d{{2,3}}s?)[ _\u00b7*-]?(?:h|hrs?|hours?|days?|s|seconds?)\b|卡小?时",
+    rf"\b(?:{_DEVICE}|[abhlv]\d{{2,3}}s?)[ _\u00b7*-]?(?:h|hrs?|hours?|days?|seconds)\b|卡小?时",
     re.IGNORECASE,
 )
 #: What makes a figure one of another figure, not an amount.
@@ -99,6 +99,12 @@ _FLOPS: Final = re.compile(
 
 #: The name of a column as programs write it, and what is counted per second in such names.
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9]+(?:_[A-Za-z0-9]+)+")
+#: Where such a name stands, as loggers and nested JSON write it in front.
+_GROUP: Final = re.compile(
+    r"(?:(?!eval|valid|test|infer|predict)"
+    r"(?:[A-Za-z]\w*\.|(?:train|perf|performance|metrics|results?|stats|system|timing)/))+",
+    re.IGNORECASE,
+)
 _COUNTED: Final = ("token", "tok", "sample", "step", "seq", "iter", "it")
 
 
@@ -107,7 +113,12 @@ def spoken(name: str) -> str:
 
     >>> spoken("peak_memory_gb"), spoken("tokens_per_s"), spoken("throughput_tokens_s")
     ('peak memory gb', 'tokens per s', 'throughput tokens/s')
+    >>> spoken("train/peak_memory_gb"), spoken("metrics.tokens_per_s"), spoken("eval.loss_mean")
+    ('peak memory gb', 'tokens per s', 'eval.loss_mean')
     """
+    group = _GROUP.match(name)
+    if group and _IDENTIFIER.fullmatch(name, group.end()):
+        name = name[group.end() :]
     if _IDENTIFIER.fullmatch(name) is None:
         return name
     words = name.split("_")

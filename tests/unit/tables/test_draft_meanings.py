@@ -616,3 +616,23 @@ def test_a_share_of_a_card_is_neither_memory_nor_time_nor_a_card(name: str) -> N
 )
 def test_a_use_of_memory_with_its_unit_is_memory(name: str, cells: list[str]) -> None:
     assert guess_column(name, cells).metric == "peak_memory"
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "meaning"),
+    [
+        ("train/peak_mem_gb", "15.5", "peak_memory, unit GB"),
+        ("metrics.tokens_per_sec", "1234.5", "tokens_per_second, unit token/s"),
+        ("train/train_samples_per_second", "3.2", "samples_per_second, unit sample/s"),
+        ("eval/samples_per_second", "3.2", "?"),
+        ("Relative memory", "0.45", "?"),
+        ("Time (relative)", "0.45", "?"),
+        ("Tokens/s vs baseline", "1.2", "?"),
+        ("time (GPU-h)", "6", "?"),
+        ("ms/step", "1500", "step_time, unit ms"),
+    ],
+)
+def test_prefixed_names_are_read_and_shares_and_card_hours_are_left_open(
+    name: str, cell: str, meaning: str
+) -> None:
+    assert str(guess_column(name, [cell, cell])) == meaning

@@ -449,6 +449,23 @@ def test_hours_are_numbers_and_clocks_alike(importer: Importer) -> None:
     assert [figures(o)["total_time"] for o in result.submission["observations"]] == [23400, 9000]
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Time on 8 GPUs (h)",
+        "8xA100 (h)",
+        "train time (8 GPU, h)",
+        "time per GPU (h)",
+        "h, all cards",
+    ],
+)
+def test_hours_beside_the_word_gpu_are_hours_of_a_clock(importer: Importer, header: str) -> None:
+    columns = f"{{'{header}': {{figure: {{metric: total_time, unit: h}}}}}}"
+    assert figures(one(importer(table(f"|{header}|", "|6|"), mapping(columns)))) == {
+        "total_time": 21600
+    }
+
+
 def test_hours_of_cards_are_divided_by_their_number(importer: Importer) -> None:
     columns = "{GPU hours: {figure: {metric: total_time, unit: h, divide_by: 4, because: 4 cards}}}"
     result = importer(table("|GPU hours|", "|6|"), mapping(columns))
