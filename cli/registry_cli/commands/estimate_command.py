@@ -124,7 +124,8 @@ def _lines(found: EstimateResult) -> list[str]:
         return lines
     step = cost.seconds_per_step
     n_accumulated = found.question.setting("grad_accum_steps")
-    of = f" of {n_accumulated} micro-batches" if n_accumulated > 1 else ""
+    assumed = " (assumed; --accum says how many)" if found.question.grad_accum_steps is None else ""
+    of = f" of {n_accumulated} micro-batches{assumed}" if n_accumulated > 1 else ""
     lines.append(f"time per optimizer step{of}: {_seconds(step.value, step.low, step.high)}")
     if cost.seconds_per_epoch is not None:
         epoch = cost.seconds_per_epoch

@@ -130,7 +130,8 @@ def collect_remedies(
 
     Of changes of one kind, such as ever more cards, those up to the first that fits count, and of
     those that only may fit, the first, where its likeliest peak is below ``peak_bytes``, that of
-    the question. What may fit comes last. Where nobody said whether
+    the question. Where that likely fits already, no more than one host is proposed. What may fit
+    comes last. Where nobody said whether
     checkpointing is on, that is the first change, and where it alone does not do, part of the
     others.
     """
@@ -142,8 +143,15 @@ def collect_remedies(
     for changes in _kinds_of_changes(base):
         both = (_with_checkpointing(one) for one in changes) if together else changes
         found += _first_that_fit(question, calibration, both)
-    leaner = [one for one in found if one.verdict == FITS or one.peak.value < peak_bytes]
-    return sorted(leaner, key=lambda remedy: remedy.verdict != FITS)
+    usable = USABLE * question.gpu.memory_bytes if question.gpu else 0.0
+    most = math.inf if peak_bytes > usable else max(_HOST, question.n_gpus)
+    kept = [
+        one
+        for one in found
+        if (one.verdict == FITS or one.peak.value < peak_bytes)
+        and dict(one.settings).get("n_gpus", 1) <= most
+    ]
+    return sorted(kept, key=lambda remedy: remedy.verdict != FITS)
 
 
 def _do(found: Iterable[Remedy]) -> bool:

@@ -160,6 +160,22 @@ def test_what_only_may_fit_takes_less_than_what_is_asked(
     ]
 
 
+def test_what_likely_fits_one_card_is_not_sent_to_several_hosts(
+    ask: Ask, calibration: Calibration
+) -> None:
+    question = ask("llama-3-8b", "rtx-4090", quant_bits=4)
+    own = predict_memory(question, calibration).figure.value
+    assert own < 24 * GIB
+    for one in collect_remedies(question, calibration, own):
+        assert dict(one.settings).get("n_gpus", 1) <= 8
+    large = ask("llama-3.1-70b", "rtx-4090", quant_bits=4)
+    asked = predict_memory(large, calibration).figure.value
+    assert any(
+        dict(one.settings).get("n_gpus", 1) > 1
+        for one in collect_remedies(large, calibration, asked)
+    )
+
+
 def test_cards_have_headroom_and_a_time_where_their_speed_is_known(
     ask: Ask, calibration: Calibration, cards: list[Accelerator]
 ) -> None:
