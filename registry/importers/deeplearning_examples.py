@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from registry.importers.deeplearning_figures import count_in, has_rate, measure_bert, measure_xl
 from registry.importers.shared.draft import Draft, import_drafts
+from registry.importers.shared.logs import OUT_OF_MEMORY
 from registry.importers.shared.monitor import Monitor, measure_monitor, parse_monitor
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from registry.importers.base import Imported, ImportOptions, RunFile
 
 _FILE: Final = re.compile(r"##### FILE (?P<name>\S+)")
-_OOM: Final = re.compile(r"CUDA out of memory|OutOfMemoryError")
 _ARGUMENT: Final = re.compile(r"\b(?P<key>[a-z_0-9]+)=(?P<value>'[^']*'|[\w.+-]+)")
 _PROCESSES: Final = re.compile(r"--nproc_per_node=(?P<count>\d{1,15})")
 _SYSTEM: Final = re.compile(r"^(?P<count>\d{1,15})x(?=[A-Z\d])")
@@ -54,7 +54,7 @@ def _read_log(log: RunFile, options: ImportOptions) -> Iterator[Draft]:
     parts = dict(_split(log))
     for name, lines in parts.items():
         monitor = parts.get(name.replace(".txt", "_monitor.csv"))
-        if any(has_rate(line) or _OOM.search(line) for line in lines):
+        if any(has_rate(line) or OUT_OF_MEMORY.search(line) for line in lines):
             draft = _draft(name, lines, options)
             if monitor and (found := parse_monitor([line.split(",") for line in monitor])):
                 _measure_monitor(draft, found)

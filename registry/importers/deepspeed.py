@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.deepspeed_figures import CLOCK_SLACK, Lines, measure_lines, read_lines
 from registry.importers.shared.draft import Draft, state_model
-from registry.importers.shared.logs import import_logs
+from registry.importers.shared.logs import OUT_OF_MEMORY, import_logs
 from registry.importers.shared.shapes import number_of, whole_of
 from registry.importers.shared.training_arguments import state_lora_sizes, state_training_arguments
 
@@ -23,7 +23,6 @@ _SETTING: Final = re.compile(
     r"\"?(?: *\.{2,}|:| =| {2}) *(?P<value>\w+)"
 )
 _VERSION: Final = re.compile(r"DeepSpeed info: version=(?P<version>\d[\w.]*)")
-_OOM: Final = re.compile(r"OutOfMemoryError|CUDA out of memory")
 _COMMAND: Final = re.compile(r"\bcmd = .*\.py ")
 _ARGUMENT: Final = re.compile(r" --(?P<key>\w+)(?:[ =](?!--)(?P<value>\S+))?")
 #: A process that the launcher saw to its end.
@@ -74,7 +73,7 @@ def _draft(log: RunFile, options: ImportOptions) -> Draft:
 
 
 def _state_end(draft: Draft, lines: Sequence[str]) -> None:
-    if any(map(_OOM.search, lines)):
+    if any(map(OUT_OF_MEMORY.search, lines)):
         draft.observation["outcome"] = "oom"
     elif not any(map(_ENDED.search, lines)):
         draft.leave_open("the log does not say whether the run went to its end")

@@ -13,7 +13,7 @@ from registry.importers.megatron_figures import (
     read_iterations,
 )
 from registry.importers.shared.draft import Draft
-from registry.importers.shared.logs import import_logs, validate_growing
+from registry.importers.shared.logs import OUT_OF_MEMORY, import_logs, validate_growing
 from registry.importers.shared.shapes import whole_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ _LOADED: Final = re.compile(
     r"successfully loaded checkpoint from .* at iteration (?P<step>\d{1,15})"
 )
 _ENDED: Final = re.compile(r"\[after training is done\]")
-_OOM: Final = re.compile(r"OutOfMemoryError|(?:CUDA|HIP) out of memory")
 
 
 class MegatronImporter:
@@ -93,7 +92,7 @@ def _state_arguments(draft: Draft, lines: Sequence[str], steps: Sequence[Iterati
 
 
 def _state_end(draft: Draft, lines: Sequence[str], last: Iteration) -> None:
-    if any(map(_OOM.search, lines)):
+    if any(map(OUT_OF_MEMORY.search, lines)):
         draft.observation["outcome"] = "oom"
     elif last.step < last.all and not any(map(_ENDED.search, lines)):
         draft.leave_open(f"the log ends at iteration {last.step} of {last.all}")

@@ -19,6 +19,7 @@ from registry.importers.trainer_log_progress import (
     STAMP,
     TOTALS,
     Progress,
+    ran_out_of_memory,
     read_progress,
 )
 from registry.importers.trainer_log_settings import state_trainer_log
@@ -54,7 +55,8 @@ def is_trainer_log(file: RunFile) -> bool:
     """Return whether a text has lines of the Trainer with their time, or its totals."""
     lines = file.document if file.kind == "text" else ()
     is_stamped = any("***** Running " in line for line in lines) and any(map(STAMP.search, lines))
-    return is_stamped or any(TOTALS.search(line) or LISTED.search(line) for line in lines)
+    has_totals = any(TOTALS.search(line) or LISTED.search(line) for line in lines)
+    return is_stamped or has_totals or ran_out_of_memory(lines)
 
 
 def _draft(log: RunFile, options: ImportOptions) -> Draft:
@@ -63,7 +65,9 @@ def _draft(log: RunFile, options: ImportOptions) -> Draft:
     state_trainer_log(draft, log.document, options)
     planned = draft.configuration.get("n_steps")
     steps = _steps_done(draft, progress)
-    if steps and planned and steps < _WHOLE * planned:
+    if progress.out_of_memory and not progress.is_complete:
+        draft.observation |= {"outcome": "oom", "outcome_detail": progress.out_of_memory}
+    elif steps and planned and steps < _WHOLE * planned:
         ended = "interrupted" if progress.is_complete else "unknown"
         detail = f"the log ends at step {steps} of {planned}"
         draft.observation |= {"outcome": ended, "outcome_detail": detail}

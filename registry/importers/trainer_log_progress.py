@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from registry.errors import SubmissionError
-from registry.importers.shared.logs import parse_stamp
+from registry.importers.shared.logs import OUT_OF_MEMORY, parse_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +28,10 @@ _EVALUATION: Final = re.compile(rf"'eval_runtime': '?(?P<seconds>{_NUMBER})")
 _BAR: Final = re.compile(r"\| *(?P<done>\d{1,15})/(?P<planned>\d{1,15}) \[")
 _RATE: Final = re.compile(r"'throughput': (?P<tokens>\d{1,15}\.?\d{0,30})")
 _CHECKPOINT: Final = re.compile(r"Saving model checkpoint to .*checkpoint-(?P<step>\d{1,15})")
+#: Characters of a line that says why a run failed.
+_LONGEST_DETAIL: Final = 120
+#: Lines of a training that failed before any total: a loss, or the Trainer in the traceback.
+_TRAINS: Final = re.compile(rf"{_LOSS.pattern}|transformers/trainer\.py")
 #: Intervals of losses after which a first loss is not that of the beginning.
 _RESUMED_AFTER: Final = 1.5
 _RESUMED: Final = re.compile(r"Continuing training from global step (?P<step>\d{1,15})")
@@ -35,6 +39,11 @@ _METRIC: Final = re.compile(
     r"(?:'(?P<key>train_\w+|epoch)': |^ *(?P<name>train_\w+|epoch) += +)'?"
     r"(?P<value>[\d.:]+(?:e[+-]?\d{1,3})?)"
 )
+
+
+def ran_out_of_memory(lines: Sequence[str]) -> bool:
+    """Return whether a text is that of a Trainer that ran out of memory."""
+    return any(map(OUT_OF_MEMORY.search, lines)) and any(map(_TRAINS.search, lines))
 
 
 @dataclass
@@ -56,6 +65,8 @@ class Progress:
     bars: set[int] = field(default_factory=set)
     tokens_per_second: str | None = None
     metrics: dict[str, str] = field(default_factory=dict)
+    #: What it says of running out of memory; empty where it does not.
+    out_of_memory: str = ""
 
     @property
     def began_later(self) -> bool:
@@ -83,7 +94,7 @@ def read_progress(lines: Sequence[str]) -> Progress:
         if "***** Running training" in line and progress.begun is not None:
             raise SubmissionError("several trainings in one log; split it")
         _take_line(progress, line)
-    if progress.begun is None and not totals and not listed:
+    if progress.begun is None and not totals and not listed and not progress.out_of_memory:
         raise SubmissionError("evaluation or prediction only; nothing was trained here")
     return progress
 
@@ -95,6 +106,8 @@ def _take_line(progress: Progress, line: str) -> None:
         progress.ended = progress.last
     elif "***** Running Evaluation" in line and progress.begun and not progress.ended:
         progress.n_evaluations += 1
+    if found := OUT_OF_MEMORY.search(line):
+        progress.out_of_memory = line[found.start() :][:_LONGEST_DETAIL]
     if found := _RESUMED.search(line):
         progress.resumed_at = int(found["step"])
     if found := _CHECKPOINT.search(line):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from registry.errors import SubmissionError
 from registry.importers.base import Imported, Refusal
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from registry.importers.base import ImportOptions, RunFile
     from registry.importers.shared.draft import Draft
+
+#: What a job prints that ran out of the memory of its card.
+OUT_OF_MEMORY: Final = re.compile(r"(?:CUDA|HIP) out of memory|OutOfMemoryError")
 
 
 def import_logs(

@@ -217,3 +217,42 @@ def test_two_lists_of_metrics_are_two_trainings(
     (tmp_path / "console.log").write_text(LISTED * 2, encoding="utf-8")
     (refusal,) = read(tmp_path / "console.log", **SAID).refused
     assert refusal.reason == "several trainings in one log; split it"
+
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.22 GiB. GPU 0 has 23 GiB"
+LOSS = "{'loss': 1.5, 'grad_norm': 0.5, 'learning_rate': 2e-4, 'epoch': 0.1}"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (LOSS, OOM),
+        ('  File "/x/site-packages/transformers/trainer.py", line 3736, in training_step', OOM),
+    ],
+)
+def test_a_trainer_that_ran_out_of_memory_is_an_oom(
+    tmp_path: Path, observe: Observe, lines: tuple[str, ...]
+) -> None:
+    path = tmp_path / "console.txt"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    (run,) = observe(path, model_id="qwen-7b", method="lora")
+    assert run["outcome"] == "oom"
+    assert run["outcome_detail"] == OOM.removeprefix("torch.")
+    assert {row["metric"] for row in run.get("measurements", ())} <= {"train_loss"}
+
+
+def test_what_ran_out_of_memory_without_a_trainer_is_none_of_it(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    path = tmp_path / "console.txt"
+    path.write_text(f"starting\n{OOM}\n", encoding="utf-8")
+    assert read(path).refused[0].reason.startswith("not recognized as a training log")
+
+
+def test_a_training_that_ended_after_an_earlier_oom_is_ok(
+    log: Path, tmp_path: Path, observe: Observe
+) -> None:
+    path = tmp_path / "console.txt"
+    path.write_text(f"{OOM}\n{log.with_name('console.txt').read_text()}", encoding="utf-8")
+    (run,) = observe(path)
+    assert run["outcome"] == "ok"
