@@ -32,7 +32,7 @@ Mocks of `torch.cuda` and NVML test the logic of these paths
 ran on one H100 SXM5 of 80 GB (torch 2.11.0, transformers 5.17.0, peft 0.21.2, trl 1.16.0,
 bitsandbytes 0.50.2, driver 580.159.04): a raw loop, one that resets the peaks midway, one that runs
 out of memory, two Trainers in one process, `trl sft` with packing, torchrun with one process, and
-59 trials of `records/plans/gpu-sweep.toml`.
+58 recorded trials of `records/plans/gpu-sweep.toml`.
 
 - Allocator peaks, held and reserved, matched the job's own to the byte in all four jobs that
   printed theirs; the mean step of the raw loop was 118.25 ms, as on its own stopwatch.

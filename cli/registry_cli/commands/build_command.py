@@ -7,19 +7,12 @@ from pathlib import Path
 import click
 
 from registry_cli import console
-from registry_cli.options import keep_path, locate
+from registry_cli.options import locate, registry_option
 
 
 @click.command(name="build")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if a file is wrong.")
-@click.option(
-    "--registry",
-    "registry_path",
-    metavar="PATH",
-    type=click.Path(path_type=Path),
-    callback=keep_path,
-    help="Curated records to build (else ./records in a checkout).",
-)
+@registry_option
 def command(*, check: bool, registry_path: Path | None) -> int:
     """Regenerate records/tables from records/sources and records/catalogue.
 
@@ -28,6 +21,8 @@ def command(*, check: bool, registry_path: Path | None) -> int:
 
     Sources that were added or changed since the last build are pending: readers derive them, and
     --check accepts them.
+
+    The records are ./records of a checkout, unless --registry names others.
 
     \b
     Example:
