@@ -142,7 +142,7 @@ class TableSpec(Spec):
     )
     sections: ColumnSpec | None = Field(
         default=None,
-        description="What a row with a single text says about the rows below it, or `{ignore: why}`.",
+        description="What a row with one text says of the rows below it, or `{ignore: why}`.",
     )
     defaults: Values = Field(
         default={},
