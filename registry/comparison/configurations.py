@@ -198,8 +198,11 @@ def _ratio(a: list[Row], b: list[Row], choose: Any, floor: Noise | None) -> Rati
         return compare_rounds(figures, metric=metric)
     ratio = compare([read(run) for run in a], [read(run) for run in b], floor=floor, metric=metric)
     if ratio.note is None and follow_each_other(a, b):
-        return replace(ratio, note="no turns: the interval leaves out drift between the sides")
+        return replace(ratio, note=_DRIFT)
     return ratio
+
+
+_DRIFT = "the runs did not alternate: the interval does not cover drift between the sides"
 
 
 def follow_each_other(a: Sequence[Row], b: Sequence[Row]) -> bool:

@@ -318,8 +318,8 @@ def _check_parallel(question: Question) -> None:
         )
     if question.n_gpus % (question.n_nodes or 1):
         raise QuestionError(
-            f"n_nodes {question.n_nodes}: found {question.n_gpus} devices in all, which do not "
-            "spread evenly; expected a multiple"
+            f"n_nodes {question.n_nodes}: found {question.n_gpus} cards in all, which cannot be "
+            "divided evenly among the hosts; expected a multiple"
         )
 
 

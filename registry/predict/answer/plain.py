@@ -62,8 +62,8 @@ def format_why(found: Answer) -> str | None:
     room = f"the {format_memory(int(usable))} that a process can use of"
     card = format_memory(found.capacity_bytes)
     if found.verdict == UNDECIDED and figure.high <= usable:
-        chance = f"{found.prediction.chance_above(usable):.0%} of what the question may mean"
-        return f"the 90 % interval, {span}, is below {room} {card}, but {chance} needs more"
+        chance = f"{found.prediction.chance_above(usable):.0%} of what you left open"
+        return f"the 90 % interval, {span}, is below {room} {card}, but {chance} would need more"
     return f"{side} {room} {card}"
 
 

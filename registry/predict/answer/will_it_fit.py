@@ -106,9 +106,9 @@ def _explain_interval(prediction: Prediction, seen: list[Neighbour]) -> list[str
     reasons = [f"90 % interval up to {width:+.0%}: {prediction.predictor}"]
     if prediction.floor is not None:
         reasons.append(
-            f"no less than the {format_memory(int(prediction.floor.peak_bytes or 0))} of "
-            f"observation {prediction.floor.observation_id} ({prediction.floor.source_id}), which "
-            "asked for no more"
+            f"no less than the {format_memory(int(prediction.floor.peak_bytes or 0))} that "
+            f"observation {prediction.floor.observation_id} ({prediction.floor.source_id}) took "
+            "with equal or smaller settings"
         )
     if prediction.nearness == "source":
         reasons.append(

@@ -395,7 +395,7 @@ def test_a_verdict_says_how_likely_more_is_needed_than_its_interval_has(
     assert found.verdict == "undecided"
     assert re.fullmatch(
         r"the 90 % interval, .* to .*, is below the .* that a process can use of .*, but "
-        r"[0-9]+% of what the question may mean needs more",
+        r"[0-9]+% of what you left open would need more",
         format_why(found) or "",
     )
 
