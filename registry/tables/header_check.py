@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from registry.errors import UnitError
 from registry.tables.header import Header, read_header, same_unit
 from registry.units.duration import READ_UNASKED, clock_readings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from registry.tables.column_spec import FigureSpec
 
@@ -54,6 +55,22 @@ def _check_unit(header: Header, figure: FigureSpec) -> Iterator[str]:
             f"found unit {stated!r} in the mapping and {header.unit!r} in the header, expected the "
             f"same; {_WAY_OUT}"
         )
+
+
+def check_unit_column(cells: Mapping[str, str], figure: FigureSpec, *, where: str) -> None:
+    """Raise UnitError where a figure's unit contradicts that in a column of units in its row."""
+    for name, cell in cells.items():
+        if name.strip().lower() in _UNIT_COLUMNS and not figure.despite_header:
+            said = read_header(f"({cell.strip()})")
+            if any(_check_unit(said, figure)):
+                stated = figure.unit or figure.default_unit
+                raise UnitError(
+                    f"{where}: found unit {stated!r} in the mapping and {said.unit!r} in column "
+                    f"{name!r}, expected the same; {_WAY_OUT}"
+                )
+
+
+_UNIT_COLUMNS = ("unit", "units", "单位")
 
 
 def check_clock(column: str, figure: FigureSpec, text: str) -> str | None:

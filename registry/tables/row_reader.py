@@ -22,7 +22,7 @@ from registry.tables.cell_reader import (
 from registry.tables.column_spec import SHARED_METRICS
 from registry.tables.decimal_marks import check_decimal, find_decimal_comma
 from registry.tables.figure_reader import Hardware, read_figure
-from registry.tables.header_check import check_header
+from registry.tables.header_check import check_header, check_unit_column
 from registry.tables.matching import pivot_labels
 from registry.tables.problems import Place, Problems
 from registry.tables.report import Report, ReportedFigure
@@ -291,6 +291,7 @@ class RowReader:
             for part in cell.texts:
                 try:
                     check_decimal(part.text, part.figure, self._comma, where=part.where)
+                    check_unit_column(report.cells, part.figure, where=part.where)
                     read = read_figure(part, hardware, draft.values)
                 except UnitError as error:
                     where = f"{report.where}, column {name!r}"

@@ -466,6 +466,27 @@ def test_hours_beside_the_word_gpu_are_hours_of_a_clock(importer: Importer, head
     }
 
 
+@pytest.mark.parametrize("name", ["unit", "Units", "单位"])
+def test_a_column_of_units_is_held_against_the_mapping(importer: Importer, name: str) -> None:
+    by = (
+        "{peak: {metric: peak_memory, unit: GB}, step: {metric: step_time, unit: s}, "
+        "rate: {metric: tokens_per_second, unit: token/s}}"
+    )
+    columns = (
+        f"{{metric: {{ignore: the kind}}, {name}: {{ignore: the unit}}, "
+        f"value: {{figures_by: {{column: metric, figures: {by}}}}}}}"
+    )
+    document = table(
+        f"|metric|{name}|value|",
+        *("|peak|GB|15.1|", "|peak|GiB|9|", "|rate|tokens/s|1234|", "|step|ms|123|", "|step|s|1|"),
+    )
+    found = importer(document, mapping(columns)).problems
+    assert [text.split("found ")[1].split(",")[0] for text in found] == [
+        f"unit 'GB' in the mapping and 'GiB' in column {name!r}",
+        f"unit 's' in the mapping and 'ms' in column {name!r}",
+    ]
+
+
 def test_hours_of_cards_are_divided_by_their_number(importer: Importer) -> None:
     columns = "{GPU hours: {figure: {metric: total_time, unit: h, divide_by: 4, because: 4 cards}}}"
     result = importer(table("|GPU hours|", "|6|"), mapping(columns))
