@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from registry.comparison.configurations import Compared
     from registry.comparison.selections import RunsOfSide
-    from registry.comparison.verdicts import Factors, Judgement
+    from registry.comparison.verdicts import Factors, Judgement, Verdict
 
 factor_option = click.option(
     "--factor",
@@ -37,6 +37,10 @@ memory_factor_option = click.option(
 
 fail_option = click.option("--fail", is_flag=True, help="Exit 1 if B is worse than that.")
 
+strict_option = click.option(
+    "--strict", is_flag=True, help="Exit 1 if B is worse than that, or if it cannot be told."
+)
+
 report_format_option = click.option(
     "-f",
     "--format",
@@ -49,8 +53,8 @@ report_format_option = click.option(
 
 def show_report(
     found: Sequence[Compared], a: RunsOfSide, b: RunsOfSide, *, factors: Factors, format_name: str
-) -> bool:
-    """Show the comparisons, with what differs and what to know beside; return whether B is worse.
+) -> set[Verdict]:
+    """Show the comparisons, with what differs and what to know beside; return the verdicts.
 
     Beside text and JSON, these go to stderr; in Markdown they are part of the summary. The verdict
     in a line ends the text, and goes to stderr beside JSON.
@@ -73,7 +77,12 @@ def show_report(
         for compared in found:
             console.answer(format_compared(compared, factors))
         console.say(format_verdict(found, factors))
-    return any(each.verdict == "worse" for each in judged)
+    return {each.verdict for each in judged}
+
+
+def is_failure(verdicts: set[Verdict], *, fail: bool, strict: bool) -> bool:
+    """Return whether verdicts fail a command that was told to."""
+    return ("worse" in verdicts and (fail or strict)) or ("cannot be told" in verdicts and strict)
 
 
 def _as_data(compared: Compared, judged: Judgement) -> dict[str, Any]:

@@ -625,3 +625,16 @@ def test_runs_that_took_turns_are_compared_pair_by_pair(
     (ratio,) = json.loads(run("compare", "label=old", "label=new", "-f", "json").stdout)
     assert ratio["time"]["note"] is None
     assert ratio["verdict"] == "cannot be told"
+
+
+def test_strict_fails_where_it_cannot_be_told(run: Run, hand_in: Callable[..., None]) -> None:
+    hand_in("old", "90.1", (64, "ok", 1.0))
+    hand_in("new", "90.1", (64, "ok", 1.0))
+    for options, status in (((), 0), (("--fail",), 0), (("--strict",), 1)):
+        assert run("compare", "old", "new", *options).returncode == status
+    for number in range(1, 4):
+        hand_in("old", "90.1", (64, "ok", 1.0 + number / 1e4))
+        hand_in("new", "90.1", (64, "ok", 1.0 + number / 1e4))
+    assert run("compare", "old", "new", "--strict").returncode == 0
+    hand_in("slow", "90.1", *((64, "ok", 2.0 + number / 1e4) for number in range(4)))
+    assert run("compare", "old", "slow", "--strict").returncode == 1

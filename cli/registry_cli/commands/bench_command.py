@@ -26,9 +26,11 @@ from registry_cli.command_words import find_command
 from registry_cli.comparison_report import (
     factor_option,
     fail_option,
+    is_failure,
     memory_factor_option,
     report_format_option,
     show_report,
+    strict_option,
 )
 from registry_cli.options import locate, registry_option
 from registry_cli.output import open_reader
@@ -106,6 +108,7 @@ class BenchCommand(click.Command):
 @factor_option
 @memory_factor_option
 @fail_option
+@strict_option
 @report_format_option
 @registry_option
 def command(
@@ -120,6 +123,7 @@ def command(
     factor: float,
     memory_factor: float | None,
     fail: bool,
+    strict: bool,
     format_name: str,
     registry_path: Path | None,
 ) -> int:
@@ -157,10 +161,10 @@ def command(
     if not all(selection.rows for selection in selections):
         return status
     found = compare_sides(*(list(selection.rows) for selection in selections))
-    is_worse = show_report(
+    verdicts = show_report(
         found, *selections, factors=(factor, memory_factor), format_name=format_name
     )
-    return 1 if is_worse and fail else status
+    return 1 if is_failure(verdicts, fail=fail, strict=strict) else status
 
 
 def _show_order(turns: Sequence[Turn], pythons: tuple[str, str]) -> None:

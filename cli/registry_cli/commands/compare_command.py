@@ -13,9 +13,11 @@ from registry_cli import console
 from registry_cli.comparison_report import (
     factor_option,
     fail_option,
+    is_failure,
     memory_factor_option,
     report_format_option,
     show_report,
+    strict_option,
 )
 from registry_cli.comparison_text import format_nothing
 from registry_cli.options import locate, registry_option
@@ -28,6 +30,7 @@ from registry_cli.output import open_reader
 @factor_option
 @memory_factor_option
 @fail_option
+@strict_option
 @report_format_option
 @registry_option
 def command(
@@ -37,6 +40,7 @@ def command(
     factor: float,
     memory_factor: float | None,
     fail: bool,
+    strict: bool,
     format_name: str,
     registry_path: Path | None,
 ) -> int:
@@ -67,7 +71,7 @@ def command(
         if format_name == "markdown":
             console.answer(format_nothing((a, b), str(error)))
         raise click.UsageError(str(error)) from None
-    is_worse = show_report(
+    verdicts = show_report(
         found, sides[0], sides[1], factors=(factor, memory_factor), format_name=format_name
     )
-    return 1 if is_worse and fail else 0
+    return 1 if is_failure(verdicts, fail=fail, strict=strict) else 0
