@@ -151,9 +151,8 @@ def ask(**words: Any) -> Asked:
     return Asked(**{**given, **named})
 
 
-_SWITCHES = (
-    "quantized_experts", "train_embeddings", "checkpointing", "optimizer_in_backward", "packing",
-)  # fmt: skip
+#: Fields that are true or false, or open.
+_SWITCHES = tuple(field.name for field in fields(Asked) if str(field.type).startswith("bool"))
 
 
 def choices(name: str) -> list[str]:
