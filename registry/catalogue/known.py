@@ -32,7 +32,11 @@ class Catalogue:
 
     def rows(self, table: str) -> list[Row]:
         """Return the rows of ``models`` or ``gpus``."""
-        return list((self.models if table == "models" else self.gpus).values())
+        return list(self.by_id(table)[1].values())
+
+    def by_id(self, table: str) -> tuple[str, Mapping[str, Row]]:
+        """Return the key of ``models`` or ``gpus``, and the rows by it."""
+        return ("model_id", self.models) if table == "models" else ("gpu_id", self.gpus)
 
     def extended(self, models: Iterable[Row], gpus: Iterable[Row]) -> Catalogue:
         """Return a catalogue that has these rows too; a row whose id it has stays as it is."""
@@ -56,7 +60,7 @@ class Catalogue:
 
     def differences(self, part: str, row: Row) -> Iterator[tuple[str, str, Any, Any]]:
         """Yield where a row contradicts the catalogue's: id, column, value there, value found."""
-        key, rows = ("model_id", self.models) if part == "models" else ("gpu_id", self.gpus)
+        key, rows = self.by_id(part)
         own = rows.get(row[key], {})
         for name, value in row.items():
             if (

@@ -55,8 +55,11 @@ def is_trainer_log(file: RunFile) -> bool:
     """Return whether a text has lines of the Trainer with their time, or its totals."""
     lines = file.document if file.kind == "text" else ()
     is_stamped = any("***** Running " in line for line in lines) and any(map(STAMP.search, lines))
-    has_totals = any(TOTALS.search(line) or LISTED.search(line) for line in lines)
-    return is_stamped or has_totals or ran_out_of_memory(lines)
+    return (
+        is_stamped
+        or any(TOTALS.search(line) or LISTED.search(line) for line in lines)
+        or ran_out_of_memory(lines)
+    )
 
 
 def _draft(log: RunFile, options: ImportOptions) -> Draft:

@@ -35,7 +35,7 @@ from registry.predict.asked import (
     ask,
     build_question,
     find_cards,
-    parse_whole,
+    parse_count,
 )
 from registry.predict.calibration.calibration_file import FILE_NAME, read_calibration
 from registry.predict.calibration.mixture import Interval
@@ -477,12 +477,7 @@ def estimate(  # noqa: PLR0913 - as above
 
 
 def _n_samples(samples: int | str | None) -> int | None:
-    if samples is None:
-        return None
-    found = parse_whole(samples, "samples", thousand=1000)
-    if not found:
-        raise QuestionError("samples: found 0; expected a whole number above 0")
-    return found
+    return None if samples is None else parse_count(samples, "samples", thousand=1000)
 
 
 def _n_epochs(epochs: float) -> float:

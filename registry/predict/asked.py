@@ -208,6 +208,14 @@ def parse_whole(text: object, where: str, *, thousand: int = 1024) -> int:
     return int(number)
 
 
+def parse_count(text: object, where: str, *, thousand: int = 1024) -> int:
+    """Return a whole number above 0; raise QuestionError for none."""
+    number = parse_whole(text, where, thousand=thousand)
+    if not number:
+        raise QuestionError(f"{where}: found 0; expected a whole number above 0")
+    return number
+
+
 def parse_mean(text: object, where: str) -> float:
     """Return a mean number of tokens; k is 1024. Raise QuestionError for none above 0.
 
@@ -303,9 +311,7 @@ def _checked(asked: Asked) -> dict[str, Any]:
             )
     for name in _WHOLE:
         if stated[name] is not None:
-            stated[name] = parse_whole(stated[name], name)
-            if not stated[name]:
-                raise QuestionError(f"{name}: found 0; expected a whole number above 0")
+            stated[name] = parse_count(stated[name], name)
     if asked.mean_tokens is not None:
         stated["mean_tokens"] = parse_mean(asked.mean_tokens, "mean_tokens")
     return stated

@@ -178,8 +178,8 @@ def _refers_only_to(catalogue: Catalogue, document: Any) -> bool:
     """Return whether a catalogue has all that a document is of, or describes."""
     if not isinstance(document, dict):
         return True
-    known = {"models": ("model_id", catalogue.models), "gpus": ("gpu_id", catalogue.gpus)}
-    for part, (key, rows) in known.items():
+    for part in ("models", "gpus"):
+        key, rows = catalogue.by_id(part)
         described = document.get(part)
         for row in described if isinstance(described, list) else ():
             if isinstance(row, dict) and row.get(key) not in rows:

@@ -11,13 +11,13 @@ from registry.tables.guess_figures import (
     NO_TRAINING,
     SHARE_OR_POWER,
     Doubt,
-    count_steps,
     find_memory_doubt,
     find_time_doubt,
     is_step_time,
 )
 from registry.tables.header import (
     Header,
+    count_steps,
     is_memory_unit,
     parse_rate_unit,
     read_header,
@@ -194,9 +194,8 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
     words = [text for text in said if parse_outcome_word(text).kind != "other"]
     is_figures = bool(figures) and len(figures) >= _MOST * max(1, len(said) - len(words))
     metric, in_cells = _metric(name, header, figures) if is_figures else (None, False)
-    if is_figures and not in_cells and header.dimension != "memory" and SHARE_OR_POWER.search(name):
-        return Guess(header=read_header(""), is_figures=True)
-    if is_figures and (header.relative or header.card_time):
+    is_power = not in_cells and header.dimension != "memory" and SHARE_OR_POWER.search(name)
+    if is_figures and (is_power or header.relative or header.card_time):
         return Guess(header=read_header(""), is_figures=True)
     if metric is not None and NO_TRAINING.search(name):
         return Guess(header=header, doubt=Doubt("no figure of a training"), is_figures=True)

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from registry.tables.header import count_steps
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -31,7 +33,7 @@ _NO_PEAK: Final = re.compile(
 )
 #: What is no amount of memory and no time, unless a unit of memory says so: shares, watts, degrees.
 SHARE_OR_POWER: Final = re.compile(
-    r"(?i)utili[sz]ation|\butil\b|percent|\bwatts?\b|\bpower\b|\btemp(?:erature)?\b|利用率|功耗|温度"
+    r"(?i)utili[sz]ation|\butil\b|\bwatts?\b|\bpower\b|\btemp(?:erature)?\b|利用率|功耗|温度"
 )
 _IN_USE: Final = re.compile(r"(?i)peak|max|us(?:e|ed|age)\b|alloc|reserved|active|occup|占用|峰值")
 #: Memory of cards on sale, in GB or GiB.
@@ -40,9 +42,6 @@ _SIZES_OF_CARDS: Final = frozenset(
 )
 
 _STEP: Final = r"(?:steps?|its?|iters?|iterations?)"
-_PER_STEPS: Final = re.compile(
-    rf"(?i)(?:\bper\b|/|\bfor\b)\s*(?P<number>[0-9][0-9,]*)\s*(?P<k>k\b)?\s*{_STEP}\b"
-)
 _STEP_TIME: Final = re.compile(
     r"(?i)(?:(?:avg\.?|average|mean|median|max|min|p[0-9]+|global|train(?:ing)?|time|secs?|seconds?|"
     rf"ms|s|per|/)[ /]*)*{_STEP}[ /]*(?:time|duration|latency|secs?|seconds?|ms|s)?"
@@ -131,18 +130,6 @@ def is_step_time(name: str) -> bool:
     (True, True, False)
     """
     return _STEP_TIME.fullmatch(_without_unit(name)) is not None
-
-
-def count_steps(name: str) -> int | None:
-    """Return of how many steps a header says its times to be, None where it does not.
-
-    >>> count_steps("Time/1k steps (s)"), count_steps("Time per step")
-    (1000, None)
-    """
-    found = _PER_STEPS.search(name)
-    if found is None:
-        return None
-    return int(found["number"].replace(",", "")) * (1000 if found["k"] else 1)
 
 
 def _without_unit(name: str) -> str:

@@ -46,12 +46,9 @@ _CARD_TIME: Final = re.compile(
 )
 #: What makes a figure one of another figure, not an amount.
 _RELATIVE: Final = re.compile(
-    r"%|\bpercent|\brelative\b|\bnormali[sz]ed\b|\b(?:vs\.?|versus|over|of) baseline\b"
+    r"%|percent|\brelative\b|\bnormali[sz]ed\b|\b(?:vs\.?|versus|over|of) baseline\b"
     r"|\bspeed-?up\b|相对|占比|百分",
     re.IGNORECASE,
-)
-_SEVERAL: Final = re.compile(
-    rf"(?:/|\bper\b) ?(?P<n>\d{{2,6}}) ?(?:{'|'.join(_ITEMS.values())})", re.IGNORECASE
 )
 #: Words for a kind of memory; that of the host is none of a card's.
 _KINDS: Final = {
@@ -68,6 +65,12 @@ _POWERS: Final = (
     ("亿", 10**8, "亿", "1e8"),
 )
 _ITEM: Final = "|".join(_ITEMS.values())
+#: How many things a time is of: per 100 steps.
+_SEVERAL: Final = re.compile(
+    r"(?:\bper\b|/|\bfor\b)\s*(?P<number>[0-9][0-9,]*)\s*(?P<k>k\b)?\s*"
+    rf"(?:(?P<step>{_ITEMS['step']})|{_ITEM})\b",
+    re.IGNORECASE,
+)
 _PER: Final = r" ?(?:/|\b(?:per|a)\b) ?"
 
 
@@ -189,9 +192,23 @@ def read_header(name: str) -> Header:
         period=period,
         card_time=_text_of(_CARD_TIME.search(name)),
         relative=_text_of(_RELATIVE.search(name)),
-        several=int(several["n"]) if several else None,
+        several=_number_of(several) if several else None,
         kinds=tuple(kind for kind, form in _KINDS.items() if form.search(name)),
     )
+
+
+def count_steps(name: str) -> int | None:
+    """Return of how many steps a header says its times to be, None where it does not.
+
+    >>> count_steps("Time/1k steps (s)"), count_steps("Time per step")
+    (1000, None)
+    """
+    found = _SEVERAL.search(name)
+    return _number_of(found) if found and found["step"] else None
+
+
+def _number_of(found: re.Match[str]) -> int:
+    return int(found["number"].replace(",", "")) * (1000 if found["k"] else 1)
 
 
 def _text_of(found: re.Match[str] | None) -> str | None:

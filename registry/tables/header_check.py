@@ -91,7 +91,10 @@ def check_clock(column: str, figure: FigureSpec, text: str) -> str | None:
 
 
 def _check_factor(header: Header, figure: FigureSpec) -> Iterator[str]:
-    """Yield thousands, or a period, of a header that neither a factor nor a unit of counts says."""
+    """Yield what of a header makes its figures others than one, where no factor says it.
+
+    Thousands, a period, several steps, the time of all cards, shares and comparisons.
+    """
     dimension = _DIMENSIONS.get(figure.canonical_unit)
     if figure.multiply_by is not None or figure.divide_by is not None:
         return
@@ -105,7 +108,7 @@ def _check_factor(header: Header, figure: FigureSpec) -> Iterator[str]:
             f"found {header.relative!r} in the header, expected amounts, no shares or comparisons; "
             f"leave the column out, or {_WAY_OUT}"
         )
-    if header.several and figure.metric == "step_time":
+    if (header.several or 1) > 1 and figure.metric == "step_time":
         yield (
             f"found a time of {header.several} in the header and no `divide_by`, expected the time "
             f"of one; {_WAY_OUT}"

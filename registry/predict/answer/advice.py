@@ -131,9 +131,8 @@ def collect_remedies(
     Of changes of one kind, such as ever more cards, those up to the first that fits count, and of
     those that only may fit, the first, where its likeliest peak is below ``peak_bytes``, that of
     the question. Where that likely fits already, no more than one host is proposed. What may fit
-    comes last. Where nobody said whether
-    checkpointing is on, that is the first change, and where it alone does not do, part of the
-    others.
+    comes last. Where nobody said whether checkpointing is on, that is the first change, and where
+    it alone does not do, part of the others.
     """
     found = []
     if question.gradient_checkpointing is not True:

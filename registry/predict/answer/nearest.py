@@ -168,11 +168,10 @@ def describe_differences(
         said = aspect.name not in _TOLD or getattr(question, aspect.name) is not None
         if aspect.name != "parameters" and said and _apart(aspect, left, right):
             of = aspect.told or aspect.of
-            phrase = _format_difference(aspect.name, of(question), of(other))
-            phrases.append(phrase + (_NOT_RECORDED if aspect.name in known else ""))
+            phrases.append(_format_difference(aspect.name, of(question), of(other), known))
     left, right = question.setting("compute_dtype"), other.compute_dtype
     if right not in (None, left):  # of the figures alone it is no distance: cards differ in it
-        phrases.append(_format_difference("compute_dtype", question.compute_dtype, right))
+        phrases.append(_format_difference("compute_dtype", question.compute_dtype, right, known))
     return (*phrases, *_unsaid(question, other, known))
 
 
@@ -185,18 +184,16 @@ def _unsaid(question: Question, other: Question, known: Container[str]) -> list[
     names = [name for name in _TOLD if getattr(question, name) is None]
     stated = {name: getattr(other, name) for name in names}
     phrases = {name: value for name, value in stated.items() if value is not None}
-    return [
-        _format_difference(name, None, value) + (_NOT_RECORDED if name in known else "")
-        for name, value in phrases.items()
-    ]
+    return [_format_difference(name, None, value, known) for name, value in phrases.items()]
 
 
-def _format_difference(name: str, asked: Any, measured: Any) -> str:
+def _format_difference(name: str, asked: Any, measured: Any, known: Container[str]) -> str:
+    recorded = _NOT_RECORDED if name in known else ""
     if asked is None:
-        return f"{name} is {_format_value(measured)} (you did not say)"
+        return f"{name} is {_format_value(measured)} (you did not say){recorded}"
     if measured is None:
         return f"{name} was not recorded, you asked for {_format_value(asked)}"
-    return f"{name} {_format_value(measured)}, not {_format_value(asked)}"
+    return f"{name} {_format_value(measured)}, not {_format_value(asked)}{recorded}"
 
 
 def _format_value(value: Any) -> str:
