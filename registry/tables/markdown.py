@@ -2,8 +2,9 @@ r"""Tables in Markdown: pipe tables as GitHub's dialect has them, and HTML table
 
 markdown-it-py's tokens say where tables, headings, fenced code and HTML stand, and what the cells
 hold. As on GitHub, short rows are filled with empty cells and surplus cells left out; the table
-notes both. Tables in code and comments are passed over. In a cell ``\|`` is a pipe, entities are
-decoded, and all other markup stays as written.
+notes both. Tables in comments are passed over. In a cell ``\|`` is a pipe, entities are decoded,
+and all other markup stays as written. Tables drawn in text, in fenced code or outside it
+(`text_table`), count after all others: mappings name tables by number, and these came later.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ from markdown_it.rules_block.table import escapedSplit
 from registry.errors import SourceError
 from registry.tables.html import read_html
 from registry.tables.raw_table import DraftCell, DraftRow, DraftTable
+from registry.tables.text_table import find_rules, find_text_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from markdown_it.token import Token
+
+    from registry.tables.text_table import TextTable
 
 #: Only blocks: the text inside a line is not parsed, and links need no definitions. The marks of
 #: quotes are taken off beforehand: the library's rule for them is quadratic in lazy quotes.
@@ -46,7 +50,7 @@ _MOST_PARAGRAPHS, _LONGEST_PARAGRAPH = 2, 600
 
 
 def read_markdown(text: str) -> list[DraftTable]:
-    """Return the document's pipe and HTML tables in order of appearance.
+    """Return the document's pipe and HTML tables in order, then those drawn in text.
 
     A table's heading is the path of headings above it, then a line that is all bold, then a
     short line of its own right above the table that does not end like a sentence.
@@ -221,6 +225,8 @@ class _Scanner:
         self._at = 0
         self._headings = _Headings()
         self._tables: list[DraftTable] = []
+        self._rules = find_rules(lines)
+        self._drawn: list[DraftTable] = []
 
     def scan(self) -> list[DraftTable]:
         takers = (
@@ -229,6 +235,7 @@ class _Scanner:
             self._take_pipe_table,
             self._take_html_table,
             self._take_heading,
+            self._take_drawn_table,
             self._take_bold_line,
         )
         while self._at < len(self._lines):
@@ -237,7 +244,7 @@ class _Scanner:
             if not consumed:
                 self._headings.add_text(line)
             self._at += consumed or 1
-        return self._tables
+        return self._tables + self._drawn
 
     def _take_blank(self, line: str) -> int:
         if line.strip():
@@ -249,6 +256,9 @@ class _Scanner:
         block = self._blocks.get(self._at)
         if block is None or block.kind in ("heading", "table"):
             return 0
+        if block.kind == "fence":
+            closes = self._lines[block.end - 1].lstrip().startswith(("```", "~~~"))
+            self._find_drawn_tables(block.end - closes)
         if block.kind != "comment":
             self._headings.end_block()
         return block.end - self._at
@@ -292,6 +302,28 @@ class _Scanner:
         self._headings.prose = []
         self._headings.end_block()
         return end - self._at
+
+    def _find_drawn_tables(self, end: int) -> None:
+        """Keep the tables drawn in the fenced code that begins here."""
+        number = self._at + 1
+        while number < end:
+            found = find_text_table(self._lines, number, end, self._rules)
+            self._keep_drawn(found, number)
+            number += found.n_lines if found else 1
+
+    def _take_drawn_table(self, _line: str) -> int:
+        found = find_text_table(self._lines, self._at, len(self._lines), self._rules)
+        self._keep_drawn(found, self._at)
+        if found is None:
+            return 0
+        self._headings.prose = []
+        self._headings.end_block()
+        return found.n_lines
+
+    def _keep_drawn(self, found: TextTable | None, at: int) -> None:
+        if found is not None:
+            path, prose = self._headings.path(), self._headings.paragraphs()
+            self._drawn.append(DraftTable(path, found.rows, at + 1, prose=prose))
 
     def _html_table_end(self) -> int:
         """Return the line after ``</table>``; a table never closed ends at the next heading."""

@@ -53,8 +53,9 @@ def command(
     """Record the tables of a document, as a mapping describes them.
 
     DOC is a document (Markdown, HTML, reStructuredText, CSV, TSV, Excel, JSON, JSON lines, YAML
-    or a notebook), or a folder of CSV files or of packed logs. Without a mapping, its tables are
-    listed, with what their columns look like. docs/mapping.md explains mappings.
+    or a notebook), or a folder of CSV files or of packed logs. In Markdown and plain text, tables
+    that programs draw (with dashes, bars or boxes) are read too. Without a mapping, its tables
+    are listed, with what their columns look like. docs/mapping.md explains mappings.
 
     \b
     Examples:
