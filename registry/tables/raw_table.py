@@ -152,7 +152,7 @@ def build_table(draft: DraftTable, index: int, n_header_rows: int | None = None)
 
 
 def _validate_width(draft: DraftTable) -> None:
-    width = max((len(row.cells) for row in draft.rows), default=0)
+    width = max(_width(draft.rows), *(len(row.cells) for row in draft.rows), 0)
     if width > MOST_COLUMNS:
         raise SourceError(
             f"line {draft.line}: found {width} columns, expected at most {MOST_COLUMNS}; split the "

@@ -59,7 +59,7 @@ REFUSED = {
         f", table 1, line 1: {TOO_MANY}",
     ),
     "columns beyond the memory.html": (
-        "<table><tr>" + "<td colspan=1000>a" * 11,
+        "<table>" + ("<tr>" + "<td colspan=1000>a" * 4) * 3,
         f", table 1, line 1: {TOO_MANY}",
     ),
     "commas.csv": ("a,b\n" + "," * 10_000, f": line 2: {TOO_MANY}"),
@@ -238,6 +238,7 @@ WIDE = 6_000
 BOUNDED = {
     "columns.csv": (",".join(f"c{n}" for n in range(WIDE)) + "\n" + "1," * (WIDE - 1) + "1\n"),
     "columns.html": "<table><tr>" + "<td>a" * WIDE + "<tr>" + "<td>1" * WIDE + "</table>",
+    "spans.html": "<table>" + ("<tr>" + "<td colspan=1000>1" * 8) * 2 + "</table>",
     "columns.json": "[{" + ",".join(f'"c{n}": 1' for n in range(WIDE)) + "}]",
 }
 
