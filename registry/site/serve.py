@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 from functools import lru_cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
@@ -29,7 +30,13 @@ class _Handler(SimpleHTTPRequestHandler):
 
     def send_head(self) -> BytesIO | BinaryIO | None:
         """Return the stream of a file that is answered."""
-        path = Path(self.translate_path(self.path))
+        try:
+            return self._answer(Path(self.translate_path(self.path)))
+        except (OSError, ValueError):  # a name that is too long, or holds a NUL
+            self.send_error(404)
+            return None
+
+    def _answer(self, path: Path) -> BytesIO | BinaryIO | None:
         path = path / "index.html" if path.is_dir() else path
         accepts = "gzip" in self.headers.get("Accept-Encoding", "")
         if path.suffix not in _COMPRESSED or not path.is_file() or not accepts:
@@ -50,6 +57,15 @@ class _Handler(SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
+class _Server(ThreadingHTTPServer):
+    """A server that takes it quietly when a browser turns away."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print what went wrong, unless it is a connection that was closed."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 def build_server(folder: Path, port: int) -> ThreadingHTTPServer:
     """Return a server of a folder's files on the loopback interface; port 0 takes a free one.
 
@@ -57,7 +73,7 @@ def build_server(folder: Path, port: int) -> ThreadingHTTPServer:
     """
     handler = partial(_Handler, directory=str(folder))
     try:
-        return ThreadingHTTPServer((_LOOPBACK, port), handler)
+        return _Server((_LOOPBACK, port), handler)
     except OSError as error:
         raise StoreError(
             f"port {port}: {error.strerror}; name another with --port, or 0 for a free one"

@@ -227,7 +227,7 @@ def test_a_served_site_is_compressed_and_lists_nothing(address: str) -> None:
     with urllib.request.urlopen(f"{address}assets/x.parquet") as answer:  # noqa: S310 - http
         assert answer.headers["Content-Encoding"] is None
         assert len(answer.read()) == 400
-    for path in ("assets/", "../secret", "%2e%2e/secret"):
+    for path in ("assets/", "../secret", "%2e%2e/secret", "%00", "a" * 300, "a" * 300 + ".js"):
         with pytest.raises(urllib.error.HTTPError) as error:
             urllib.request.urlopen(address + path)  # noqa: S310 - http
         assert error.value.code == 404
