@@ -258,6 +258,8 @@ def _cards(result: FitResult, width: int) -> Iterator[str]:
     usd = f"; USD: for {paid:,.0f} samples" if priced else ""
     yield from ("", f"cards (headroom: what the most likely peak leaves{usd}):")
     yield from format_columns(_HEAD, [_card_cells(result, card) for card in shown], width)
+    if any(card.seconds_per_sample and not card.is_timed for card in shown):
+        yield "  ~: from the card's speed alone; no run of full samples was timed on it"
     if hidden:
         yield f"  and {hidden} more common cards that could hold it (-f json has all)"
 
@@ -272,7 +274,7 @@ def _card_cells(result: FitResult, card: CardVerdict) -> tuple[str, ...]:
         format_memory(card.gpu.memory_bytes),
         format_signed(card.headroom_bytes),
         card.verdict,
-        "" if seconds is None else f"{seconds.value:.3g}",
+        "" if seconds is None else f"{'' if card.is_timed else '~'}{seconds.value:.3g}",
         "" if cost is None else f"{cost.value:.3g}",
     )
 

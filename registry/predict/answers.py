@@ -193,6 +193,7 @@ class FitResult:
             "peak_bytes": asdict(card.peak),
             "headroom_bytes": card.headroom_bytes,
             "seconds_per_sample": interval_data(card.seconds_per_sample),
+            "time_measured": card.is_timed,
             "usd_per_gpu_hour": self.spending.prices.of(card.gpu.gpu_id),
             "usd": interval_data(self.cost(card)),
             "asked": card.gpu.gpu_id in self.named,

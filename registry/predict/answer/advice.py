@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QuestionError
@@ -64,6 +64,8 @@ class CardVerdict:
     peak: Interval
     #: Of all cards together; None where the card's speed is not known.
     seconds_per_sample: Interval | None = None
+    #: Whether somebody timed a run on the card; else its time follows from its speed alone.
+    is_timed: bool = False
 
     @property
     def headroom_bytes(self) -> float:
@@ -307,9 +309,13 @@ def collect_cards(
     asked = [question.changed(gpu=gpu) for gpu in cards]
     seconds = predict_samples(asked, calibration)
     measured = calibration.measured_of(question.model)
+    timed = calibration.time.known.get("device", ())
     return [
-        _judge_card(one, calibration, bounded(found, one, measured), each)
-        for one, each in zip(asked, seconds, strict=True)
+        replace(
+            _judge_card(one, calibration, bounded(found, one, measured), each),
+            is_timed=gpu.gpu_id in timed,
+        )
+        for gpu, one, each in zip(cards, asked, seconds, strict=True)
     ]
 
 

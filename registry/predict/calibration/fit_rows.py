@@ -147,6 +147,15 @@ def time_groups_of(question: Question) -> dict[str, Hashable]:
     return groups
 
 
+def measured_time_groups_of(question: Question) -> dict[str, Hashable]:
+    """Return what a measured time shares with others, by level.
+
+    Of its card only where samples are full: those that may be short would make it look fast.
+    """
+    groups = time_groups_of(question)
+    return groups if question.length_distribution == "full" else {**groups, "device": None}
+
+
 def time_row(question: Question, key: str = "") -> FitRow:
     """Return what time a question asks for, as a row to predict: seconds of a micro-batch."""
     tokens = question.mean_sample_tokens * question.micro_batch_size
@@ -169,8 +178,10 @@ def memory_rows(observations: Iterable[ObservedRun]) -> list[FitRow]:
 
 def time_rows(observations: Iterable[ObservedRun]) -> list[FitRow]:
     """Return the rows of measured times."""
-    return [
-        replace(time_row(seen.question, seen.observation_id), value=seen.seconds or 0.0)
-        for seen in observations
-        if seen.measured_time
-    ]
+    rows = []
+    for seen in observations:
+        if seen.measured_time:
+            row = time_row(seen.question, seen.observation_id)
+            groups = measured_time_groups_of(seen.question)
+            rows.append(replace(row, groups=groups, value=seen.seconds or 0.0))
+    return rows

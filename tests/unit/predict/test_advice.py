@@ -190,6 +190,16 @@ def test_cards_have_headroom_and_a_time_where_their_speed_is_known(
     assert found["h100-80gb"].seconds_per_sample is None  # PCIe or SXM: nobody said
 
 
+def test_a_card_counts_as_timed_by_full_samples_alone(
+    ask: Ask, calibration: Calibration, cards: list[Accelerator]
+) -> None:
+    timed = [seen.question for seen in calibration.observations if seen.measured_time]
+    full = {one.gpu.gpu_id for one in timed if one.gpu and one.length_distribution == "full"}
+    assert "t4" in {one.gpu.gpu_id for one in timed if one.gpu} - full
+    found = collect_cards(ask("llama-2-7b", quant_bits=4), calibration, cards)
+    assert {one.gpu.gpu_id for one in found if one.is_timed} == full & {c.gpu_id for c in cards}
+
+
 def test_a_recorded_oom_decides_for_a_card_of_several_too(
     ask: Ask, calibration: Calibration, cards: list[Accelerator]
 ) -> None:
