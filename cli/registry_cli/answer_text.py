@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from registry.predict.answer.nearest import Neighbour
     from registry.predict.answer.switches import Explanation, Switch
     from registry.predict.answer.will_it_fit import Answer
-    from registry.predict.answers import FitResult
+    from registry.predict.answers import EstimateResult, FitResult
     from registry.predict.question import Question
 
 _ID_DIGITS = 12
@@ -68,7 +68,7 @@ def format_answer(result: FitResult, width: int) -> Iterator[str]:
     of = f" of {format_memory(found.capacity_bytes)}" if found.capacity_bytes else ""
     yield f"predicted peak per device: {format_interval(found.prediction.figure)}{of}"
     yield from (f"  {reason}" for reason in found.reasons)
-    yield from _assumed(found)
+    yield from format_assumed(found)
     yield from _room(found)
     yield from _cards(result, width)
     yield from _remedies(found)
@@ -174,7 +174,7 @@ _SETTINGS = {
 }
 
 
-def _assumed(found: Answer) -> Iterator[str]:
+def format_assumed(found: Answer | EstimateResult) -> Iterator[str]:
     """Yield what nobody stated, with the answer under each of its values."""
     if found.assumptions:
         yield "  not stated, so the answer covers:"
@@ -258,6 +258,8 @@ def _cards(result: FitResult, width: int) -> Iterator[str]:
     usd = f"; USD: for {paid:,.0f} samples" if priced else ""
     yield from ("", f"cards (headroom: what the most likely peak leaves{usd}):")
     yield from format_columns(_HEAD, [_card_cells(result, card) for card in shown], width)
+    if result.time_assumes and any(card.seconds_per_sample for card in shown):
+        yield f"  s/sample: {', '.join(result.time_assumes)}"
     if any(card.seconds_per_sample and not card.is_timed for card in shown):
         yield "  ~: from the card's speed alone; no run of full samples was timed on it"
     if hidden:

@@ -28,7 +28,7 @@ Row = dict[str, Any]
 #: Columns of ``models`` and the names that configurations use for them, the usual one first.
 SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "n_layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "encoder_layers"),
-    "hidden_size": ("hidden_size", "n_embd", "d_model", "dim"),
+    "hidden_size": ("hidden_size", "n_embd", "n_embed", "d_model", "dim"),
     "intermediate_size": (
         "intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "inner_hidden_size", "d_ff",
         "encoder_ffn_dim", "hidden_dim", "block_ff_dim",

@@ -13,6 +13,7 @@ from registry.errors import QuestionError
 from registry.predict.answer.frontier import find_frontier, parse_axes
 from registry.predict.answer.plain import (
     answer_data,
+    assumptions_data,
     format_interval,
     format_why,
     interval_data,
@@ -28,7 +29,7 @@ from registry.predict.answer.prediction import (
 )
 from registry.predict.answer.prices import Prices, build_prices
 from registry.predict.answer.switches import explain
-from registry.predict.answer.will_it_fit import answer
+from registry.predict.answer.will_it_fit import answer, assumptions_of
 from registry.predict.answer_html import format_estimate_html, format_fit_html
 from registry.predict.asked import (
     Asked,
@@ -36,6 +37,7 @@ from registry.predict.asked import (
     build_question,
     find_cards,
     parse_count,
+    warn_of_name,
 )
 from registry.predict.calibration.calibration_file import FILE_NAME, read_calibration
 from registry.predict.calibration.mixture import Interval
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 
     from registry.catalogue import Catalogue
     from registry.predict.answer.advice import CardVerdict
+    from registry.predict.answer.assumed import Assumption
     from registry.predict.answer.frontier import FrontierPoint
     from registry.predict.answer.prediction import Cost, Prediction
     from registry.predict.answer.prices import Stated
@@ -147,6 +150,17 @@ class FitResult:
             return asked
         return [*asked, *(card for card in self.cards if card.could_hold and card not in asked)]
 
+    @property
+    def time_assumes(self) -> tuple[str, ...]:
+        """What the times take for granted of what the question leaves open, in words."""
+        question = self.answer.question
+        filled = question.packing or question.longest_sample or question.mean_tokens
+        assumed = {
+            "checkpointing on": question.gradient_checkpointing is None,
+            f"samples of {question.seq_len} tokens": not filled,
+        }
+        return tuple(words for words, is_open in assumed.items() if is_open)
+
     def cost(self, card: CardVerdict) -> Interval | None:
         """Return the cost in USD of the samples (of 1,000 if their number is not stated).
 
@@ -165,6 +179,7 @@ class FitResult:
             "command": self.asked.command(),
             "remedies": self._remedies(),
             "cards": [self._card(card) for card in self._asked_first()],
+            "time_assumes": list(self.time_assumes),
             "n_samples": self.spending.n_samples,
             "explanation": self._explained(),
             "frontier": self._frontier(),
@@ -240,6 +255,8 @@ class EstimateResult:
     #: None where no card is asked about.
     cost: Cost | None
     warnings: tuple[str, ...] = ()
+    #: What the question leaves open, and how far each moves the peak.
+    assumptions: tuple[Assumption, ...] = ()
     #: Samples per epoch, if given.
     n_samples: int | None = None
 
@@ -250,6 +267,8 @@ class EstimateResult:
             "peak_bytes": asdict(self.memory.figure),
             "parts_bytes": dict(self.memory.parts),
             "predictor": self.memory.predictor,
+            "warnings": list(self.warnings),
+            "assumptions": assumptions_data(self.assumptions),
             "n_samples": self.n_samples,
             "cost": None if self.cost is None else asdict(self.cost),
         }
@@ -345,14 +364,29 @@ def answer_fit(asked: Asked, registry: Registry, wanted: Wanted | None = None) -
     if wanted.price is not None and all(spending.prices.of(gpu_id) is None for gpu_id in cards):
         raise QuestionError(_no_price(wanted.price, [gpu.gpu_id for gpu in named] or list(cards)))
     frontier = find_frontier(question, known.calibration, axes) if axes else None
-    return FitResult(
+    found = answer(question, known.calibration, cards.values())
+    result = FitResult(
         asked=asked,
-        answer=answer(question, known.calibration, cards.values()),
+        answer=replace(found, warnings=(*found.warnings, *warn_of_name(asked, question))),
         named=tuple(gpu.gpu_id for gpu in named),
         spending=spending,
         explanation=explain(question, known.calibration) if wanted.explain else None,
         frontier=frontier,
     )
+    idle = _idle_spending(result, wanted)
+    return replace(result, answer=replace(result.answer, warnings=(*result.answer.warnings, *idle)))
+
+
+def _idle_spending(result: FitResult, wanted: Wanted) -> list[str]:
+    """Return why no cost is shown where something was said of it."""
+    if any(result.cost(card) is not None for card in result.shown):
+        return []
+    if wanted.price is not None or wanted.price_file is not None:
+        cards = ", ".join(card.gpu.gpu_id for card in result.shown) or "none"
+        return [f"no cost is shown: price or speed of the cards shown ({cards}) is not known"]
+    if wanted.n_samples is not None:
+        return ["no cost of the samples is shown: give --price or --price-file"]
+    return []
 
 
 def answer_estimate(
@@ -372,7 +406,8 @@ def answer_estimate(
         question=question,
         memory=memory,
         cost=_cost(question, known, wanted),
-        warnings=tuple(check_question(question)),
+        warnings=(*check_question(question), *warn_of_name(asked, question)),
+        assumptions=assumptions_of(question, memory, known.calibration),
         n_samples=wanted.n_samples,
     )
 

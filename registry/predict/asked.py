@@ -283,6 +283,25 @@ def build_question(asked: Asked, catalogue: Catalogue) -> Question:
     return Question(**settings)
 
 
+#: What names of repositories say of weights that are stored quantized.
+_QUANTIZED_NAME = re.compile(
+    r"(?<![a-z0-9])(awq|gptq|bnb|gguf|exl2|fp8|nf4|nvfp4|mxfp4|w4a16|[48]-?bit|int[48])(?![a-z0-9])"
+)
+
+
+def warn_of_name(asked: Asked, question: Question) -> list[str]:
+    """Return a warning where the model's name says that it is quantized and nothing else does."""
+    said = _QUANTIZED_NAME.search(str(asked.model or "").lower())
+    if said is None or question.quantized:
+        return []
+    warning = (
+        f"{asked.model!r} says that its weights are stored quantized ({said[1]}); it is asked "
+        f"about in 16 bits, as {question.model.model_id}: --method qlora asks about 4 bits, and "
+        "--quant-method says how"
+    )
+    return [warning]
+
+
 def _refuse_idle(asked: Asked, method: str) -> None:
     """Raise QuestionError for what a method has no use for."""
     if method == "full" and asked.targets:

@@ -160,6 +160,35 @@ def test_the_two_ratios_of_utilization(run: Run) -> None:
     assert by_rate.stdout == "tokens_per_second_per_gpu: 1536\nthroughput_utilization: 46.545%\n"
 
 
+def test_utilization_takes_one_rate_and_warns_of_more_than_the_peak(run: Run) -> None:
+    rates = ("--samples-per-second", "2", "--tokens-per-second", "9999", "--seq-len", "2k")
+    done = run("utilization", *rates)
+    assert done.returncode == 2
+    assert "found --samples-per-second and --tokens-per-second; expected one" in done.stderr
+    done = run("utilization", "--flops", "400e12", "--gpu", "a100-sxm4-80gb")
+    assert "warning: 128% of the peak of a100-sxm4-80gb: no card exceeds its peak" in done.stderr
+
+
+def test_what_is_said_of_prices_and_names_is_not_dropped_in_silence(run: Run) -> None:
+    asked = ("fit", "--model", "llama-2-7b", "--method", "qlora")
+    done = run(*asked, "--gpu", "rtx-4090", "--price", "1", "--price", "2")
+    assert done.returncode == 2
+    assert "price: found 1 and 2 without a card; expected one of them" in done.stderr
+    for idle in (("--vram", "24GiB", "--price", "0.4"), ("--gpu", "a100-80gb", "--samples", "10k")):
+        assert "warning: no cost" in run(*asked, *idle).stderr, idle
+    done = run("estimate", "--model", "Qwen/Qwen2.5-7B-Instruct-AWQ")
+    assert "says that its weights are stored quantized (awq)" in done.stderr
+    assert "says that" not in run("estimate", "--model", "llama-2-7b").stderr
+
+
+def test_an_estimate_says_what_it_assumes(run: Run) -> None:
+    asked = ("estimate", "--model", "llama-2-7b", "--method", "qlora")
+    assert "  not stated, so the answer covers:\n    checkpointing: on (" in run(*asked).stdout
+    found = json.loads(run(*asked, "--json").stdout)
+    assert "gradient_checkpointing" in {one["setting"] for one in found["assumptions"]}
+    assert found["warnings"] == []
+
+
 def test_utilization_of_an_observation_agrees_with_the_view(run: Run) -> None:
     listed = run(
         "query",

@@ -16,7 +16,7 @@ from registry.predict.formula.rules_of_thumb import RULES, apply_rule
 from registry.store.snapshot import load_catalogue
 from registry.units import format_duration
 from registry_cli import console
-from registry_cli.answer_text import fold_lines, output_width
+from registry_cli.answer_text import fold_lines, format_assumed, output_width
 from registry_cli.asking import (
     format_option,
     json_option,
@@ -119,7 +119,7 @@ def _lines(found: EstimateResult) -> list[str]:
     lines += [
         f"  {name:<16} {format_signed(value):>12}" for name, value in memory.parts.items() if value
     ]
-    lines.append(f"  predictor: {memory.predictor}")
+    lines += [f"  predictor: {memory.predictor}", *format_assumed(found)]
     if cost is None:
         return lines
     step = cost.seconds_per_step

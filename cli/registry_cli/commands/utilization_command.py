@@ -118,6 +118,8 @@ def _figures(observation_id: str | None, asked: dict[str, Any]) -> dict[str, Any
     measured = _measured_flops(asked)
     if measured is not None:
         figures |= _of_flops(measured, asked)
+    if asked["samples_per_second"] is not None and asked["tokens_per_second"] is not None:
+        raise click.UsageError("found --samples-per-second and --tokens-per-second; expected one")
     if asked["samples_per_second"] is not None or asked["tokens_per_second"] is not None:
         figures |= _of_rate(asked)
     if not figures:
@@ -189,11 +191,13 @@ def _of_flops(measured: float, asked: dict[str, Any]) -> dict[str, float]:
     if asked["gpu"] is None:
         raise click.UsageError("FLOP/s are compared with a card's peak: give --gpu")
     peak = _find_peak(asked)
-    return {
-        "flops_per_second": measured,
-        "peak_flops": peak,
-        "flops_utilization": flops_utilization(measured, peak),
-    }
+    share = flops_utilization(measured, peak)
+    if share > 1:
+        console.warning(
+            f"{share:.0%} of the peak of {asked['gpu']}: no card exceeds its peak; --dtype, or the "
+            "FLOP/s are of several cards"
+        )
+    return {"flops_per_second": measured, "peak_flops": peak, "flops_utilization": share}
 
 
 def _find_peak(asked: dict[str, Any]) -> float:

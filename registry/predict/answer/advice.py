@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import QuestionError
 from registry.predict.answer.largest import find_largest
+from registry.predict.answer.meant import find_meant
 from registry.predict.answer.prediction import (
     DOES_NOT_FIT,
     FITS,
     bounded,
-    judge,
     predict_memory,
     predict_samples,
     predict_unbounded,
@@ -85,8 +85,8 @@ def does_fit(question: Question, calibration: Calibration) -> bool:
 
 def _predict_room(question: Question, calibration: Calibration) -> float:
     found = predict_memory(question, calibration)
-    verdict, _ = decide(question, found, calibration.runs_of(question.model))
-    return room_of(question, found.figure, verdict)
+    decided = decide(question, found, calibration.runs_of(question.model))
+    return room_of(question, decided.prediction.figure, decided.verdict)
 
 
 def room_of(question: Question, figure: Interval, verdict: str | None) -> float:
@@ -144,6 +144,8 @@ def collect_remedies(
     for changes in _kinds_of_changes(base):
         both = (_with_checkpointing(one) for one in changes) if together else changes
         found += _first_that_fit(question, calibration, both)
+    if not _do(found):
+        found += _first_that_fit(question, calibration, _all_at_once(question))
     usable = USABLE * question.gpu.memory_bytes if question.gpu else 0.0
     most = math.inf if peak_bytes > usable else max(_HOST, question.n_gpus)
     kept = [
@@ -199,10 +201,11 @@ def _try(
     if total(memory_terms(changed)) > _FAR * usable:
         return None
     found = predict_memory(changed, calibration)
-    if question.gpu is None or found.figure.value > usable:
+    decided = decide(changed, found, calibration.runs_of(changed.model))
+    figure = decided.prediction.figure
+    if decided.verdict in (None, DOES_NOT_FIT) or figure.value > usable:
         return None
-    verdict = judge(found, question.gpu.memory_bytes)
-    return Remedy(what, tuple(settings.items()), found.figure, verdict)
+    return Remedy(what, tuple(settings.items()), figure, decided.verdict)
 
 
 #: Times the card from which on the formula alone, with the leanest defaults, rules a change out.
@@ -225,7 +228,8 @@ def _kinds_of_changes(question: Question) -> Iterator[Iterable[Change]]:
         yield [("quantize the base to 8 bits (LoRA)", _quantized(question, 8))]
     if question.quant_bits in (None, 8):
         yield [("quantize the base to 4 bits (QLoRA)", _quantized(question, 4))]
-    yield _more_cards(question)
+    for sharding in _SHARDINGS if question.sharding not in _SHARDINGS else (question.sharding,):
+        yield _more_cards(question, sharding)
     yield _sharded_qlora(question)
     yield _offloaded_qlora(question)
 
@@ -243,6 +247,19 @@ def _lean_optimizers(question: Question) -> Iterator[Change]:
         yield "8-bit AdamW", {"optimizer": "adamw_8bit"}
     if not question.offloaded:
         yield "AdamW with its states in host memory", {"offload": "optimizer"}
+    if question.grad_accum_steps in (None, 1) and question.n_gpus == 1:
+        lean = {"optimizer": "paged_adamw_8bit", "optimizer_in_backward": True}
+        yield "paged 8-bit AdamW that updates in the backward pass (no accumulation)", lean
+
+
+def _all_at_once(question: Question) -> Iterator[Change]:
+    """Yield what people do where no single change helps: all of the usual ones."""
+    base = _quantized(question, _QLORA_BITS)
+    lean = {**base, "gradient_checkpointing": True, "micro_batch_size": 1}
+    if question.quant_bits != _QLORA_BITS:
+        yield "QLoRA, micro-batches of 1, checkpointing on", lean
+        for what, shorter in _shorter(question):
+            yield f"QLoRA, micro-batches of 1, checkpointing on, {what}", {**lean, **shorter}
 
 
 def _shorter(question: Question) -> Iterator[Change]:
@@ -272,13 +289,17 @@ def _more(
         yield words, {"n_gpus": count, **nodes, "sharding": sharding}
 
 
-def _more_cards(question: Question) -> Iterator[Change]:
+#: Ways to shard the weights, in words.
+_SHARDINGS = {"fsdp": "FSDP", "zero3": "ZeRO-3"}
+
+
+def _more_cards(question: Question, sharding: str) -> Iterator[Change]:
     """Shard over the cards, then more, unless the base is quantized: DeepSpeed shards none."""
     if question.quantized:
         return
+    name = _SHARDINGS[sharding]
     if question.n_gpus > 1 and question.sharding not in SHARDS_WEIGHTS:
-        yield f"{question.n_gpus} cards with FSDP", {"sharding": "fsdp"}
-    sharding, name = ("fsdp", "FSDP") if question.sharding == "fsdp" else ("zero3", "ZeRO-3")
+        yield f"{question.n_gpus} cards with {name}", {"sharding": sharding}
     for words, settings in _more(question, sharding):
         yield f"{words} with {name}", settings
 
@@ -309,10 +330,11 @@ def collect_cards(
     asked = [question.changed(gpu=gpu) for gpu in cards]
     seconds = predict_samples(asked, calibration)
     measured = calibration.measured_of(question.model)
+    meant = find_meant(question, measured)
     timed = calibration.time.known.get("device", ())
     return [
         replace(
-            _judge_card(one, calibration, bounded(found, one, measured), each),
+            _judge_card(one, calibration, bounded(found, one, measured, meant), each),
             is_timed=gpu.gpu_id in timed,
         )
         for gpu, one, each in zip(cards, asked, seconds, strict=True)
@@ -322,7 +344,7 @@ def collect_cards(
 def _judge_card(
     question: Question, calibration: Calibration, found: Prediction, seconds: Interval | None
 ) -> CardVerdict:
-    verdict, _ = decide(question, found, calibration.runs_of(question.model))
-    if question.gpu is None or verdict is None:
+    decided = decide(question, found, calibration.runs_of(question.model))
+    if question.gpu is None or decided.verdict is None:
         raise QuestionError("a card's verdict: found no card; expected one")
-    return CardVerdict(question.gpu, verdict, found.figure, seconds)
+    return CardVerdict(question.gpu, decided.verdict, decided.prediction.figure, seconds)

@@ -81,7 +81,12 @@ def collect_assumptions(
         plain = plain_interval(cases[0][1].mixture)
         width = log(plain.high / plain.low)
         assumptions.append(Assumption(setting, tuple(case for case, _ in cases), width))
-    return tuple(sorted(assumptions, key=lambda one: -one.moves))
+    told = (one for one in assumptions if one.setting != "adapters" or one.moves > _NOTHING)
+    return tuple(sorted(told, key=lambda one: -one.moves))
+
+
+#: Largest over smallest answer up to which a method has no use for ranks and modules.
+_NOTHING = 1.0005
 
 
 def narrowest(assumptions: Sequence[Assumption]) -> Assumption:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from registry.predict.question import Question
 
 #: Settings that have to be the same, since neither of two values is the leaner one.
-_SAME = (
+SAME = (
     "method", "quant_bits", "quant_method", "quant_type", "trains_embeddings", "offload",
     "optimizer_in_backward", "virtual_tokens", "tensor_parallel", "pipeline_parallel",
 )  # fmt: skip
@@ -63,14 +63,15 @@ def is_no_heavier(run: Question, asked: Question) -> bool:
     """
     return (
         run.model.shape == asked.model.shape
-        and all(_alike(name, run, asked) for name in _SAME)
+        and all(is_alike(name, run, asked) for name in SAME)
         and all(mine <= other for mine, other in zip(_sizes(run), _sizes(asked), strict=True))
         and all(mine <= other for mine, other in zip(_modes(run), _modes(asked), strict=True))
         and (asked.stack is None or run.stack == asked.stack)
     )
 
 
-def _alike(name: str, run: Question, asked: Question) -> bool:
+def is_alike(name: str, run: Question, asked: Question) -> bool:
+    """Return whether two questions have the same of one of `SAME`."""
     return bool(_value(run, name) == _value(asked, name))
 
 

@@ -107,7 +107,7 @@ def find_nearest_oom(question: Question, observations: Iterable[ObservedRun]) ->
 def _nearest(
     question: Question, observations: Iterable[ObservedRun], count: int
 ) -> list[Neighbour]:
-    asked = aspects_of(question)
+    asked = _aspects_asked(question)
     ranked = sorted(
         (
             (between(asked, aspects_of(one.question)), one.observation_id, one)
@@ -133,6 +133,14 @@ def aspects_of(question: Question) -> tuple[Any, ...]:
     return tuple(aspect.of(question) for aspect in _ASPECTS)
 
 
+def _aspects_asked(question: Question) -> tuple[Any, ...]:
+    """Return the aspects of a question; None for what it leaves open."""
+    return tuple(
+        None if aspect.name in _OPEN and getattr(question, aspect.name) is None else value
+        for aspect, value in zip(_ASPECTS, aspects_of(question), strict=True)
+    )
+
+
 def between(left: tuple[Any, ...], right: tuple[Any, ...]) -> float:
     """Return the distance of two questions by their `aspects_of`; left is the one asked."""
     pairs = zip(_ASPECTS, left, right, strict=True)
@@ -143,12 +151,17 @@ def between(left: tuple[Any, ...], right: tuple[Any, ...]) -> float:
 _OPTIONAL = frozenset(
     {"gpu", "stack", "lora_rank", "lora_target_modules", "optimizer", "param_dtype"}
 )
+#: What it may leave open as well, though a default stands for it elsewhere.
+_OPEN = frozenset({"gradient_checkpointing", "attention", "loss_kernel"})
 #: What a run states is told of these where the question does not.
-_TOLD = ("gradient_checkpointing", "lora_rank", "lora_target_modules", "optimizer", "param_dtype")
+_TOLD = (
+    "gradient_checkpointing", "lora_rank", "lora_target_modules", "optimizer", "param_dtype",
+    "loss_kernel",
+)  # fmt: skip
 
 
 def _apart(aspect: _Aspect, left: Any, right: Any) -> float:
-    if left == right or (aspect.name in _OPTIONAL and left is None):
+    if left == right or (left is None and aspect.name in _OPTIONAL | _OPEN):
         return 0.0
     if None in (left, right) or not aspect.doubling:
         return aspect.weight

@@ -11,6 +11,9 @@ from registry.predict.calibration.fit_rows import USABLE
 from registry.units import format_memory
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from registry.predict.answer.assumed import Assumption
     from registry.predict.answer.nearest import Neighbour
     from registry.predict.answer.will_it_fit import Answer
     from registry.predict.calibration.mixture import Interval
@@ -81,25 +84,26 @@ def answer_data(found: Answer) -> dict[str, Any]:
         "warnings": list(found.warnings),
         "nearest": [_neighbour_data(near) for near in found.nearest],
         "nearest_oom": _neighbour_data(found.nearest_oom) if found.nearest_oom else None,
-        "assumptions": [
-            {
-                "setting": one.setting,
-                "cases": [
-                    {
-                        "value": plain_value(case.value),
-                        "share": case.weight,
-                        "peak_bytes": case.bytes,
-                    }
-                    for case in one.cases
-                ],
-            }
-            for one in found.assumptions
-        ],
+        "assumptions": assumptions_data(found.assumptions),
         "narrows_most": narrowest(found.assumptions).setting if found.assumptions else None,
         "rests_on": [{"observation_id": key, "share": share} for key, share in found.rests_on],
         "longest_seq_len": found.longest_seq_len,
         "biggest_batch": found.biggest_batch,
     }
+
+
+def assumptions_data(found: Iterable[Assumption]) -> list[dict[str, Any]]:
+    """Return assumptions as plain data."""
+    return [
+        {
+            "setting": one.setting,
+            "cases": [
+                {"value": plain_value(case.value), "share": case.weight, "peak_bytes": case.bytes}
+                for case in one.cases
+            ],
+        }
+        for one in found
+    ]
 
 
 def interval_data(figure: Interval | None) -> dict[str, float] | None:

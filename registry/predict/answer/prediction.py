@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING
 
 from registry.predict.answer.leaner import find_floor, find_likely_floor
+from registry.predict.answer.meant import are_one_kind, find_meant, holding
 from registry.predict.answer.nearest import distance
 from registry.predict.calibration.fit_rows import USABLE, memory_row, time_row
 from registry.predict.calibration.mixture import COVERAGE, widened
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from registry.predict.answer.leaner import Floor
+    from registry.predict.answer.meant import Meant
     from registry.predict.calibration.fit_rows import FitRow
     from registry.predict.calibration.intervals import Calibrated, Calibration
     from registry.predict.calibration.mixture import Interval
@@ -49,6 +52,9 @@ class Prediction:
     nearness: str
     #: The measured run that raised the figure, where it was raised.
     floor: ObservedRun | None = None
+    #: Runs that the question may mean, to which the ends of the interval reach, where they do.
+    least: ObservedRun | None = None
+    most: ObservedRun | None = None
     #: All that the question may mean, each with its answer; None where it leaves nothing open.
     meanings: OpenMixture | None = None
 
@@ -77,31 +83,39 @@ class Prediction:
 def predict_memory(question: Question, calibration: Calibration) -> Prediction:
     """Return the peak of one device, in bytes: no less than what leaner runs took."""
     found = predict_unbounded(question, calibration)
-    return bounded(found, question, calibration.measured_of(question.model))
+    measured = calibration.measured_of(question.model)
+    return bounded(found, question, measured, find_meant(question, measured))
 
 
-def bounded(found: Prediction, question: Question, measured: Sequence[ObservedRun]) -> Prediction:
+def bounded(
+    found: Prediction, question: Question, measured: Sequence[ObservedRun], meant: Meant
+) -> Prediction:
+    """Return the prediction, held against what was measured.
+
+    No less than what leaner runs took, its interval as wide as the runs that the question may mean.
+    ``measured`` are runs with a peak of models of its shape, ``meant`` those of `find_meant`.
+    """
+    return holding(_no_less(found, question, measured), meant, question.gpu)
+
+
+def _no_less(found: Prediction, question: Question, measured: Sequence[ObservedRun]) -> Prediction:
     """Return the prediction, no less than what leaner runs took.
 
-    ``measured`` are runs with a peak of models of its shape. For a question that leaves settings
-    open, such a run was on the same card or stack, and does not bound the lower end. Lengths of
-    samples are no such setting: runs are taken as filled, as most are.
+    For a question that leaves settings open, such a run was on the same kind of card or stack,
+    and does not bound the lower end. Lengths of samples are no such setting: runs are taken as
+    filled, as most are.
     """
     left = {*open_settings(question)} - {"longest_sample"}
     if not left or found.meanings is None:
         return raise_to_floor(found, question, measured)
     alike = measured
     if question.stack is None:
-        alike = [one for one in measured if _are_same_card(one.question, question)]
+        alike = [one for one in measured if are_one_kind(one.question.gpu, question.gpu)]
     if not alike:
         return found
     meant = found.meanings.plausible[0].question.changed(gpu=question.gpu, stack=question.stack)
     floor = find_likely_floor(meant, alike, distance)
     return found if floor is None else _raised(found, floor, found.figure.low)
-
-
-def _are_same_card(one: Question, other: Question) -> bool:
-    return None not in (one.gpu, other.gpu) and one.gpu.gpu_id == other.gpu.gpu_id  # type: ignore[union-attr]
 
 
 def predict_unbounded(question: Question, calibration: Calibration) -> Prediction:
@@ -150,6 +164,27 @@ def raise_to_floor(
     return found if floor is None else _raised(found, floor, max(found.figure.low, floor.bytes))
 
 
+def moved(
+    found: Prediction, least: float = 0.0, most: float = inf, highest: float = inf
+) -> Prediction:
+    """Return the prediction within what a run proves, in bytes.
+
+    All of it is at least ``least``, its figure at most ``most``, its upper end at most ``highest``.
+    """
+    figure = found.figure
+    value = min(max(figure.value, least), most)
+    low = min(max(figure.low, least), value)
+    high = max(min(figure.high, highest), value)
+    return _shifted(found, type(figure)(value, low, high))
+
+
+def _shifted(found: Prediction, figure: Interval) -> Prediction:
+    """Return the prediction with another figure; the parts add up to it."""
+    more = figure.value - found.figure.value
+    parts = {**found.parts, "calibration": found.parts.get("calibration", 0.0) + more}
+    return replace(found, figure=figure, parts=parts)
+
+
 def _raised(found: Prediction, floor: Floor, low: float) -> Prediction:
     """Return the prediction with its figure no less than a floor; its upper end moves with it."""
     figure = found.figure
@@ -157,9 +192,7 @@ def _raised(found: Prediction, floor: Floor, low: float) -> Prediction:
         return found
     value = max(figure.value, floor.bytes)
     raised = type(figure)(value, low, figure.high * value / figure.value)
-    more = value - figure.value
-    parts = {**found.parts, "calibration": found.parts.get("calibration", 0.0) + more}
-    return replace(found, figure=raised, parts=parts, floor=floor.run)
+    return replace(_shifted(found, raised), floor=floor.run)
 
 
 def predict_time(question: Question, calibration: Calibration) -> Prediction:
@@ -182,11 +215,9 @@ def _parts_of(row: FitRow, figure: Interval, parts: dict[str, float]) -> dict[st
 def _executed(found: Prediction, calibration: Calibration) -> Prediction:
     if calibration.executed is None:
         return found
-    figure = _scaled(found.figure, calibration.factor)
-    more = figure.value - found.figure.value
-    parts = {**found.parts, "calibration": found.parts["calibration"] + more}
+    scaled = _shifted(found, _scaled(found.figure, calibration.factor))
     mixed = found.meanings and found.meanings.scaled(calibration.factor)
-    return replace(found, figure=figure, parts=parts, nearness="dry run", meanings=mixed)
+    return replace(scaled, nearness="dry run", meanings=mixed)
 
 
 def judge(found: Prediction, capacity_bytes: float) -> str:

@@ -56,6 +56,11 @@ def build_prices(stated: Stated | None, file: Path | str | None, catalogue: Cata
     for name, text, where in named:
         price = _parse_price(text, where)
         if name is None:
+            if otherwise not in (None, price):
+                raise QuestionError(
+                    f"{where}: found {otherwise:g} and {price:g} without a card; expected one of "
+                    "them, or prices such as a100-80gb=1.8"
+                )
             otherwise = price
             continue
         kinds = catalogue.kinds_of(find_gpu_row(name, catalogue)["gpu_id"])

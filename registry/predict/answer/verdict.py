@@ -1,12 +1,14 @@
-"""The verdict on a card: by a run that proves it, else by the interval."""
+"""The verdict on a card: by a run that proves it, else by the interval; the figure agrees."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from registry.predict.answer.leaner import proves_enough, proves_too_much
 from registry.predict.answer.nearest import find_nearest_oom
-from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, judge
+from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, judge, moved
+from registry.predict.calibration.fit_rows import USABLE
 from registry.units import format_memory
 
 if TYPE_CHECKING:
@@ -17,16 +19,24 @@ if TYPE_CHECKING:
     from registry.predict.question import Question
 
 
-def decide(
-    question: Question, found: Prediction, alike: Sequence[ObservedRun]
-) -> tuple[str | None, list[str]]:
-    """Return the verdict on a question's card, None without one; and the run that decides, if any.
+@dataclass(frozen=True)
+class Decision:
+    """A verdict, None without a card; the run that decides, if any; the prediction within it."""
+
+    verdict: str | None
+    prediction: Prediction
+    reasons: tuple[str, ...] = ()
+
+
+def decide(question: Question, found: Prediction, alike: Sequence[ObservedRun]) -> Decision:
+    """Return the verdict on a question's card.
 
     ``alike`` are the runs of models of its shape. The run that decides is the nearest that ran out
     of memory, where it asked for no more, or one that ran and asked for no less.
     """
     if question.gpu is None:
-        return None, []
+        return Decision(None, found)
+    usable = USABLE * question.gpu.memory_bytes
     failed = find_nearest_oom(question, alike)
     if failed is not None and proves_too_much(question, failed.observation):
         run = failed.observation
@@ -34,15 +44,16 @@ def decide(
             f"observation {run.observation_id} ({run.source_id}), which asked for no more, ran "
             f"out of memory {_format_room(run, 'on a card with at least as much')}"
         )
-        return DOES_NOT_FIT, [reason]
+        return Decision(DOES_NOT_FIT, moved(found, least=usable), (reason,))
     ran = next((one for one in alike if proves_enough(question, one)), None)
     if ran is not None:
         reason = (
             f"observation {ran.observation_id} ({ran.source_id}), which asked for no less, ran "
             f"{_format_room(ran, 'on a card with no more memory')}"
         )
-        return FITS, [reason]
-    return judge(found, question.gpu.memory_bytes), []
+        took = moved(found, most=min(ran.peak_bytes or usable, usable), highest=usable)
+        return Decision(FITS, took, (reason,))
+    return Decision(judge(found, question.gpu.memory_bytes), found)
 
 
 def _format_room(run: ObservedRun, otherwise: str) -> str:

@@ -16,10 +16,12 @@ from registry.predict.answer.advice import (
     room_of,
 )
 from registry.predict.answer.assumed import Answering, Assumption, collect_assumptions
+from registry.predict.answer.meant import Meant
 from registry.predict.answer.nearest import Neighbour, collect_nearest, find_nearest_oom
 from registry.predict.answer.prediction import FITS, Prediction, bounded, mix_of, predict_memory
 from registry.predict.answer.verdict import decide
 from registry.predict.calibration.fit_rows import memory_row
+from registry.predict.formula.peak_memory import memory_terms, total
 from registry.predict.question import check_question
 from registry.units import format_memory
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from registry.predict.architecture import Accelerator
     from registry.predict.calibration.intervals import Calibration
     from registry.predict.calibration.open_question import OpenMixture
+    from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
 
 
@@ -68,10 +71,11 @@ def answer(
 
     ``gpus`` are cards each of which gets its verdict.
     """
-    prediction = predict_memory(question, calibration)
+    found = predict_memory(question, calibration)
+    decided = decide(question, found, calibration.runs_of(question.model))
+    prediction, verdict = decided.prediction, decided.verdict
     seen = collect_nearest(question, calibration.observations, nearest)
     failed = find_nearest_oom(question, calibration.observations)
-    verdict, reason = decide(question, prediction, calibration.runs_of(question.model))
     cards = tuple(collect_cards(question, calibration, gpus))
     advised = bool(cards) and verdict not in (None, FITS)
     known = question.gpu is not None
@@ -83,14 +87,15 @@ def answer(
         verdict=verdict,
         capacity_bytes=question.gpu.memory_bytes if question.gpu else None,
         reasons=(
-            *reason,
+            *decided.reasons,
             *_explain_interval(prediction, seen),
+            *_explain_accumulation(question, prediction),
             *([calibration.executed.reason] if calibration.executed else []),
             *_explain_new(calibration),
         ),
         nearest=tuple(seen),
         nearest_oom=failed,
-        assumptions=_assumptions(question, prediction, calibration),
+        assumptions=assumptions_of(question, prediction, calibration),
         rests_on=_rests_on(question, prediction, calibration),
         longest_seq_len=find_longest_seq_len(question, calibration, room) if known else None,
         biggest_batch=find_biggest_batch(question, calibration, room) if known else None,
@@ -105,11 +110,15 @@ def _explain_interval(prediction: Prediction, seen: list[Neighbour]) -> list[str
     width = prediction.figure.high / prediction.figure.value - 1
     reasons = [f"90 % interval up to {width:+.0%}: {prediction.predictor}"]
     if prediction.floor is not None:
+        less = prediction.figure.value < (prediction.floor.peak_bytes or 0.0)
         reasons.append(
-            f"no less than the {format_memory(int(prediction.floor.peak_bytes or 0))} that "
-            f"observation {prediction.floor.observation_id} ({prediction.floor.source_id}) took "
-            "with equal or smaller settings"
+            f"no less than {_took(prediction.floor)} with equal or smaller settings"
+            + (", less what its larger adapters take" if less else "")
         )
+    if prediction.least is not None:
+        reasons.append(f"the lower end is {_took(prediction.least)} with no fewer tokens")
+    if prediction.most is not None:
+        reasons.append(f"the upper end is {_took(prediction.most)} with no more tokens")
     if prediction.nearness == "source":
         reasons.append(
             "naming the software (--stack) would narrow it"
@@ -117,6 +126,30 @@ def _explain_interval(prediction: Prediction, seen: list[Neighbour]) -> list[str
             else "no observation is near, so the interval is that of software never measured"
         )
     return reasons
+
+
+def _explain_accumulation(question: Question, prediction: Prediction) -> list[str]:
+    """Return what accumulating gradients costs, where nobody said whether they are."""
+    meant = question if prediction.meanings is None else prediction.meanings.plausible[0].question
+    if meant.grad_accum_steps is not None or not meant.keeps_gradients:
+        return []
+    less = total(memory_terms(meant)) - total(memory_terms(meant.changed(grad_accum_steps=1)))
+    if less < _MATTERS * prediction.figure.value:
+        return []
+    amount = format_memory(int(less))
+    return [
+        f"gradients are assumed to be accumulated, so that they stay: {amount} less with --accum 1"
+    ]
+
+
+#: Share of a figure from which on what it takes for granted is said.
+_MATTERS = 0.02
+
+
+def _took(run: ObservedRun) -> str:
+    """Return what a run took, as an amount that a sentence goes on with."""
+    took = format_memory(int(run.peak_bytes or 0))
+    return f"the {took} that observation {run.observation_id} ({run.source_id}) took"
 
 
 def _explain_new(calibration: Calibration) -> list[str]:
@@ -129,9 +162,10 @@ def _explain_new(calibration: Calibration) -> list[str]:
 NEAR = 1.5
 
 
-def _assumptions(
+def assumptions_of(
     question: Question, prediction: Prediction, calibration: Calibration
 ) -> tuple[Assumption, ...]:
+    """Return what a question leaves open, with the answer under each of its values."""
     if prediction.meanings is None:
         return ()
     measured = calibration.measured_of(question.model)
@@ -141,7 +175,7 @@ def _assumptions(
 
     def figure(restated: Question, meanings: OpenMixture) -> float:
         plain = Prediction(meanings.plain, {}, prediction.nearness, meanings=meanings)
-        return bounded(plain, restated, measured).figure.value
+        return bounded(plain, restated, measured, Meant()).figure.value
 
     usual = calibration.usual_on(question.stack)
     return collect_assumptions(question, mix(question, cases=True), usual, Answering(mix, figure))

@@ -104,8 +104,10 @@ class OpenMixture:
         Samples that are shorter than asked for lower the lower end alone: who asks for a length
         wants to know whether that fits.
         """
-        longest = max(one.question.longest for one in self.plausible)
-        filled = [one for one in self.plausible if one.question.longest == longest]
+        longest: dict[str | None, int] = {}
+        for one in self.plausible:  # an own run has its own
+            longest[one.stack] = max(one.question.longest, longest.get(one.stack, 0))
+        filled = [one for one in self.plausible if one.question.longest == longest[one.stack]]
         full = plain_interval(self.given(filled), share)
         if len(filled) == len(self.plausible):
             return full

@@ -16,6 +16,7 @@ import numpy as np
 
 from registry.contract.resources import parse_yaml
 from registry.errors import StoreError
+from registry.predict.answer.meant import find_meant
 from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, Prediction, bounded, judge
 from registry.predict.calibration.fit_rows import (
     MEMORY,
@@ -247,7 +248,7 @@ def _open(held: Sequence[HeldOpen], seen: Iterable[ObservedRun]) -> list[Judged]
         alike = measured[asked.model.shape]
         others = [other for other in alike if other.source_id != one.seen.source_id]
         found = Prediction(figure, {}, "source", meanings=one.meanings)
-        return bounded(found, asked, others).figure
+        return bounded(found, asked, others, find_meant(asked, others)).figure
 
     return [
         Judged(

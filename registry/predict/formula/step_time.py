@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from registry.errors import QuestionError
 from registry.predict.formula.flops import count_flops
+from registry.predict.formula.state import compute_bytes
 from registry.predict.formula.term import Term
 from registry.predict.sharding import FSDP, SHARDS_WEIGHTS
 
@@ -46,7 +47,7 @@ def time_terms(question: Question) -> list[Term]:
     computed = _compute(question)
     busy = sum(term.value for term in computed)
     terms = [*computed, *_dequantize(question), *_update(question)]
-    terms += [*_communicate(question, busy), *_offload(question)]
+    terms += [*_communicate(question, busy), *_offload(question, busy)]
     return [term for term in terms if term.value]
 
 
@@ -229,12 +230,21 @@ def _slowest_link(question: Question, devices: int) -> float:
     return min(_network(question), _link(question)) if crosses else _link(question)
 
 
-def _offload(question: Question) -> list[Term]:
+def _offload(question: Question, busy: float) -> list[Term]:
     """What crosses to the host and back, and the optimizer that the host runs.
+
+    Activations cross once each way, beside the computation, which keeps the device ``busy``.
 
     Weights that live there cross in each pass; with the optimizer alone, gradients go there and
     weights come back once a step. AdamW on the host reads and writes 28 bytes a parameter.
     """
+    if question.offload == "activations":
+        count = question.mean_sample_tokens * question.micro_batch_size
+        kept = (
+            compute_bytes(question) * count * question.model.hidden_size * question.model.n_layers
+        )
+        crossing = _wait(busy, 2.0 * kept / HOST_LINK)
+        return [Term("host_transfer", "offload", crossing, 0.5, transient=True)]
     if not question.offloaded:
         return []
     steps = question.setting("grad_accum_steps")

@@ -152,6 +152,12 @@ PUBLISHED: dict[str, Published] = {
         7_069_016_064,
         {"intermediate_size": 16384, "gated_mlp": False, "max_positions": 2048},
     ),
+    "bloom-7b1 in its own words": Published(
+        {"model_type": "bloom", "n_embed": 4096, "n_layer": 30, "num_attention_heads": 32,
+         "vocab_size": 250880},
+        7_069_016_064,
+        {"hidden_size": 4096, "intermediate_size": 16384},
+    ),
     "bloom": Published(
         {"model_type": "bloom", "n_embed": 14336, "hidden_size": 14336, "n_layer": 70,
          "num_attention_heads": 112, "vocab_size": 250880, "seq_length": 2048},

@@ -91,7 +91,7 @@ def test_the_most_that_fits_is_no_less_than_what_a_run_proves(
     }  # fmt: skip
     question = ask("llama-2-7b", "rtx-3090", **asked)
     wide = Prediction(WIDE, {}, "source")
-    assert decide(question, wide, calibration.runs_of(question.model))[0] == "fits"
+    assert decide(question, wide, calibration.runs_of(question.model)).verdict == "fits"
     room = room_of(question, WIDE, "fits")
     assert (find_biggest_batch(question, calibration, room) or 0) >= 3
     assert (find_longest_seq_len(question, calibration, room) or 0) >= 2048
