@@ -49,16 +49,6 @@ def targeted(model: Architecture, targets: tuple[str, ...] | None) -> frozenset[
     return frozenset(part for name in _named(model, targets) for part in _FUSED.get(name, (name,)))
 
 
-def adapter_params(model: Architecture, rank: int, targets: tuple[str, ...] | None) -> int:
-    """Return the parameters of LoRA adapters of ``rank`` on ``targets``, over all layers.
-
-    Formula: LoRA (Hu et al. 2021), section 4.1: A is rank x in, B is out x rank.
-    """
-    widths = target_widths(model, targets)
-    each = sum((inner + outer) * copies(model, name) for name, inner, outer in widths)
-    return model.n_layers * rank * each
-
-
 def copies(model: Architecture, name: str) -> int:
     """Return how often a layer has a module: each expert of a mixture has an MLP of its own."""
     return (model.n_experts or 1) if name in MLP else 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from registry.errors import QuestionError
-from registry.predict.formula.adapters import adapter_params, copies, target_widths, used
+from registry.predict.formula.adapters import MLP, copies, target_widths, used
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,13 +55,18 @@ class Method:
 
 
 def _lora(question: Question) -> float:
-    rank = question.setting("lora_rank")
-    return adapter_params(question.model, rank, question.lora_target_modules)
+    """A is rank x in, B is out x rank (Hu et al. 2021, LoRA, section 4.1)."""
+    rank: int = question.setting("lora_rank")
+    return _sum(question, lambda _name, inner, outer: rank * (inner + outer))
 
 
 def _modules(question: Question) -> Iterator[Widths]:
+    """Yield the modules with an adapter: no experts that are one tensor, which is no module."""
     targets = question.lora_target_modules or METHODS[question.method].targets
-    yield from target_widths(question.model, targets)
+    are_fused = question.model.n_experts and question.quantized_experts is False
+    for widths in target_widths(question.model, targets):
+        if not (are_fused and widths[0] in MLP):
+            yield widths
 
 
 def _sum(question: Question, of: Callable[[str, int, int], float]) -> float:

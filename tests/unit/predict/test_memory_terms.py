@@ -8,14 +8,13 @@ other 1,200. A micro-batch of the tests holds 2 samples of 16 tokens: 32 tokens.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from registry.catalogue.module_names import MODULE_NAMES
 from registry.predict.formula.activations import layer_activation_bytes
 from registry.predict.formula.adapters import (
-    adapter_params,
     target_widths,
     targeted,
     used,
@@ -24,6 +23,9 @@ from registry.predict.formula.peak_memory import Term, memory_terms
 from registry.predict.formula.state import weight_bytes
 from registry.predict.question import Question
 from tests.unit.predict.tiny import TINY
+
+if TYPE_CHECKING:
+    from registry.predict.architecture import Architecture
 
 CONTEXT = Term("context", "context", 1e9, 0.5)
 #: LoRA of rank 2 on q (8 to 8) and v (8 to 4): 3 layers x 2 x (16 + 12) = 168 parameters in fp32.
@@ -470,10 +472,33 @@ def test_active_parameters_say_what_shared_experts_add() -> None:
     assert mixture.mlp_width == 60
 
 
+def adapter_params(model: Architecture, rank: int, targets: tuple[str, ...] | None) -> int:
+    return Question(model, lora_rank=rank, lora_target_modules=targets).adapter_params
+
+
 def test_each_expert_has_its_adapter_and_a_token_meets_the_chosen_ones() -> None:
     mixture = replace(TINY, n_experts=8, n_experts_active=2)
     assert adapter_params(mixture, 2, ("up_proj",)) == 3 * 8 * 2 * (8 + 20)
     assert used(mixture, "up_proj") == 2
+
+
+def test_experts_that_are_one_tensor_have_no_adapters() -> None:
+    mixture = replace(TINY, n_experts=8, n_experts_active=2)
+    settings: dict[str, Any] = {
+        "quant_bits": 4,
+        "lora_rank": 2,
+        "lora_target_modules": ("all-linear",),
+    }
+    each = Question(mixture, **settings)
+    fused = each.changed(quantized_experts=False)
+    attention = ("q_proj", "k_proj", "v_proj", "o_proj")
+    assert fused.adapter_params == adapter_params(TINY, 2, attention)
+    assert each.adapter_params > fused.adapter_params
+    kept = [
+        sum(term.value for term in memory_terms(one) if term.name == "adapter_inputs")
+        for one in (each, fused)
+    ]
+    assert kept[0] > kept[1] > 0
 
 
 #: Queries of width 12, keys and values of width 6: no module is as wide as the model on both sides.
