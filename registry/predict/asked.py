@@ -18,7 +18,7 @@ from registry.predict.architecture import (
     architecture_of,
 )
 from registry.predict.cards import find_family, find_gpu, find_kinds, parse_vram
-from registry.predict.formula.methods import HAVE_VIRTUAL_TOKENS
+from registry.predict.formula.methods import HAVE_VIRTUAL_TOKENS, METHODS
 from registry.predict.question import LOSS_KERNELS, Question
 from registry.predict.sample_lengths import read_lengths
 from registry.predict.sharding import FSDP_VERSIONS
@@ -309,6 +309,13 @@ def _refuse_idle(asked: Asked, method: str) -> None:
             "targets with method full: all weights are trained; expected no --targets, or --method "
             "lora"
         )
+    idle = {"targets": asked.targets, "lora_rank": asked.lora_rank}
+    for name, value in idle.items() if method in METHODS and METHODS[method].targets == () else ():
+        if value is not None:
+            raise QuestionError(
+                f"{name} with method {method}: it has no adapters on modules; expected no {name}, "
+                "or --method lora"
+            )
     if asked.virtual_tokens is not None and method not in HAVE_VIRTUAL_TOKENS:
         raise QuestionError(
             f"virtual_tokens with method {method}: it has none; expected none, or --method "

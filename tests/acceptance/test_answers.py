@@ -221,6 +221,10 @@ def test_utilization_of_an_observation_agrees_with_the_view(run: Run) -> None:
             "error: virtual_tokens with method lora: it has none; expected none, or --method prom",
         ),
         (
+            ("--model", "qwen-7b", "--method", "p_tuning", "--lora-rank", "4"),
+            "error: lora_rank with method p_tuning: it has no adapters on modules; expected no lor",
+        ),
+        (
             ("--model", "chatglm-6b"),
             "error: model 'chatglm-6b': found no number of parameters, number of layers, ",
         ),
