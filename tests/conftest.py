@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -28,6 +29,11 @@ settings.register_profile(
     "loaded machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("loaded machine")
+
+
+def pytest_collection_finish() -> None:
+    """Have the garbage collector leave out what stays to the end: the tests and their modules."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
