@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Decision:
+class Decided:
     """A verdict, None without a card; the run that decides, if any; the prediction within it."""
 
     verdict: str | None
@@ -28,14 +28,14 @@ class Decision:
     reasons: tuple[str, ...] = ()
 
 
-def decide(question: Question, found: Prediction, alike: Sequence[ObservedRun]) -> Decision:
+def decide(question: Question, found: Prediction, alike: Sequence[ObservedRun]) -> Decided:
     """Return the verdict on a question's card.
 
     ``alike`` are the runs of models of its shape. The run that decides is the nearest that ran out
     of memory, where it asked for no more, or one that ran and asked for no less.
     """
     if question.gpu is None:
-        return Decision(None, found)
+        return Decided(None, found)
     usable = USABLE * question.gpu.memory_bytes
     failed = find_nearest_oom(question, alike)
     if failed is not None and proves_too_much(question, failed.observation):
@@ -44,7 +44,7 @@ def decide(question: Question, found: Prediction, alike: Sequence[ObservedRun]) 
             f"observation {run.observation_id} ({run.source_id}), which asked for no more, ran "
             f"out of memory {_format_room(run, 'on a card with at least as much')}"
         )
-        return Decision(DOES_NOT_FIT, moved(found, least=usable), (reason,))
+        return Decided(DOES_NOT_FIT, moved(found, least=usable), (reason,))
     ran = next((one for one in alike if proves_enough(question, one)), None)
     if ran is not None:
         reason = (
@@ -52,8 +52,8 @@ def decide(question: Question, found: Prediction, alike: Sequence[ObservedRun]) 
             f"{_format_room(ran, 'on a card with no more memory')}"
         )
         took = moved(found, most=min(ran.peak_bytes or usable, usable), highest=usable)
-        return Decision(FITS, took, (reason,))
-    return Decision(judge(found, question.gpu.memory_bytes), found)
+        return Decided(FITS, took, (reason,))
+    return Decided(judge(found, question.gpu.memory_bytes), found)
 
 
 def _format_room(run: ObservedRun, otherwise: str) -> str:
