@@ -54,11 +54,18 @@ class NotebookImporter:
         text = _text_of(file)
         if len(_SECONDS.findall(text)) > 1 or len(_OUTPUT.findall(text)) > 1:
             raise SubmissionError("it holds the figures of several runs; split the notebook")
-        draft = Draft(environment={"framework": "unsloth" if "Unsloth" in text else "trl"})
+        draft = Draft(environment={"framework": _framework_of(text)})
         state_notebook(draft, text, options)
         _measure(draft, text)
         draft.cite(file)
         return import_drafts(self.name, "a notebook that fine-tunes", [file], [draft], options)
+
+
+def _framework_of(text: str) -> str:
+    """Return what trains in a notebook: Unsloth, TRL, or the Trainer that both build on."""
+    if "Unsloth" in text:
+        return "unsloth"
+    return "trl" if re.search(r"\btrl\b|SFTTrainer", text) else "transformers"
 
 
 def _is_result(text: str) -> bool:

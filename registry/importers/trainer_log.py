@@ -7,6 +7,7 @@ clock, as on a plain standard output, the totals at the end are the run.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from registry.importers.shared.draft import Draft
@@ -76,19 +77,25 @@ def _draft(log: RunFile, options: ImportOptions) -> Draft:
         draft.observation |= {"outcome": ended, "outcome_detail": detail}
     elif not progress.is_complete:
         draft.leave_open("the log does not say that the training was completed")
-    _measure(draft, progress, steps)
+    _measure(draft, progress, steps, log.document)
     draft.cite(log)
     return draft
 
 
 def _steps_done(draft: Draft, progress: Progress) -> int | None:
-    """Return the last step that the log shows: a checkpoint's, or that of the epoch of a loss."""
+    """Return the last step that the log shows: a checkpoint's, or that of the last epoch."""
     planned, epochs = (draft.configuration.get(column) for column in ("n_steps", "n_epochs"))
     if not planned or not epochs:
         return _steps_of_bars(progress)
-    by_epoch = round(progress.losses[-1][2] * planned / epochs) if progress.losses else 0
+    epoch = max(progress.losses[-1][2] if progress.losses else 0.0, _last_epoch(progress))
+    by_epoch = round(epoch * planned / epochs)
     seen = max(by_epoch, progress.checkpoint)
     return min(seen, planned) or (planned if progress.is_complete else None)
+
+
+def _last_epoch(progress: Progress) -> float:
+    """Return the epoch that the totals tell; 0 where they tell none."""
+    return float(number_of(progress.metrics.get("epoch")) or 0.0)
 
 
 def _steps_of_bars(progress: Progress) -> int | None:
@@ -100,7 +107,19 @@ def _steps_of_bars(progress: Progress) -> int | None:
     return max((n for n in progress.bars if rate.agrees(n / seconds)), default=None)
 
 
-def _measure(draft: Draft, progress: Progress, steps: int | None) -> None:
+def _explain_memory(lines: Sequence[str]) -> str:
+    """Return that there is no memory, or which figure of it nobody here reads."""
+    found = next(filter(None, map(_MEMORY.search, lines)), None)
+    if found is None:
+        return "no memory"
+    return f"no memory: {found[0]!r} is not read; state it as a figure of a submission or a table"
+
+
+#: A figure of memory as callbacks print it.
+_MEMORY: Final = re.compile(r"\b\w{0,40}mem(?:ory)?_\w{1,40}\b['\")]{0,2} ?[:=] ?\d", re.IGNORECASE)
+
+
+def _measure(draft: Draft, progress: Progress, steps: int | None, lines: Sequence[str]) -> None:
     if progress.n_evaluations:
         draft.flags.add("includes_evaluation")
     began_later = progress.begun is None and progress.began_later
@@ -123,7 +142,7 @@ def _measure(draft: Draft, progress: Progress, steps: int | None) -> None:
     if progress.losses and not draft.has("train_loss"):
         draft.measure("train_loss", progress.losses[-1][1], statistic="last")
     draft.measure("tokens_per_second", progress.tokens_per_second, statistic="mean")
-    draft.missing.append("no memory")
+    draft.missing.append(_explain_memory(lines))
     draft.lacks["gpu_id"] = "no card"
 
 

@@ -34,6 +34,8 @@ _LONGEST_DETAIL: Final = 120
 _TRAINS: Final = re.compile(rf"{_LOSS.pattern}|transformers/trainer\.py")
 #: Intervals of losses after which a first loss is not that of the beginning.
 _RESUMED_AFTER: Final = 1.5
+#: By how much an epoch that is printed with two decimals may be off.
+_HALF: Final = 0.005
 _RESUMED: Final = re.compile(r"Continuing training from global step (?P<step>\d{1,15})")
 _METRIC: Final = re.compile(
     r"(?:'(?P<key>train_\w+|epoch)': |^ *(?P<name>train_\w+|epoch) += +)'?"
@@ -54,7 +56,10 @@ class Progress:
     that came to their end.
     """
 
+    #: None where no line has a clock.
     begun: float | None = None
+    n_begun: int = 0
+    has_clock: bool = False
     ended: float | None = None
     last: float = 0.0
     n_evaluations: int = 0
@@ -72,7 +77,11 @@ class Progress:
     def began_later(self) -> bool:
         """Whether the first loss lies further on than one interval of losses: a resumed run."""
         epochs = [epoch for _, _, epoch in self.losses[:2]]
-        return len(epochs) > 1 and epochs[0] > _RESUMED_AFTER * (epochs[1] - epochs[0])
+        if len(epochs) < 2:  # noqa: PLR2004 - an interval has two ends
+            return False
+        are_rounded = all(round(epoch, 2) == epoch for epoch in epochs)
+        interval = epochs[1] - epochs[0] + are_rounded * 2 * _HALF
+        return epochs[0] - are_rounded * _HALF > _RESUMED_AFTER * interval
 
     @property
     def is_complete(self) -> bool:
@@ -85,23 +94,27 @@ def read_progress(lines: Sequence[str]) -> Progress:
     progress = Progress()
     totals = [line for line in lines if TOTALS.search(line)]
     listed = [line for line in lines if LISTED.search(line)]
-    if max(len(totals), len(listed)) > 1:
+    # scripts that print what `train` returns print the totals twice
+    returned = [line for line in totals if "TrainOutput(" in line]
+    if max(len(returned), len(totals) - len(returned), len(listed)) > 1:
         raise SubmissionError("several trainings in one log; split it")
     for line in lines:
         stamp = STAMP.search(line)
         at = parse_stamp(stamp["at"]) if stamp else None
-        progress.last = progress.last if at is None else at
-        if "***** Running training" in line and progress.begun is not None:
+        if at is not None:
+            progress.last, progress.has_clock = at, True
+        if "***** Running training" in line and progress.n_begun:
             raise SubmissionError("several trainings in one log; split it")
         _take_line(progress, line)
-    if progress.begun is None and not totals and not listed and not progress.out_of_memory:
+    if not progress.n_begun and not totals and not listed and not progress.out_of_memory:
         raise SubmissionError("evaluation or prediction only; nothing was trained here")
     return progress
 
 
 def _take_line(progress: Progress, line: str) -> None:
     if "***** Running training" in line:
-        progress.begun = progress.last
+        progress.n_begun += 1
+        progress.begun = progress.last if progress.has_clock else None
     elif "Training completed." in line:
         progress.ended = progress.last
     elif "***** Running Evaluation" in line and progress.begun and not progress.ended:

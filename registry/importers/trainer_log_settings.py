@@ -28,7 +28,9 @@ _COUNTS: Final = {
     "Total optimization steps": "n_steps",
     "Num examples": "n_samples",
 }
-_COUNT: Final = re.compile(r">> {3}(?P<name>[A-Z][^=]*?) = (?P<value>\d[\d,]{0,20})\s*$")
+_COUNT: Final = re.compile(
+    r"(?:>> {3}|^\s{0,8})(?P<name>[A-Z][^=]*?) = (?P<value>\d[\d,]{0,20})\s*$"
+)
 _CACHED: Final = re.compile(r".*models--(?P<owner>[^/]+?)--(?P<name>[^/]+)/.*")
 
 _WORDS: Final = {

@@ -43,6 +43,9 @@ _REQUIRED = ("model_id", "method")
 #: Figures that a source can give without having run anything.
 _OF_THE_MODEL = {"trainable_params", "n_params"}
 
+#: What names a run, of which several columns may be a part: the last counts.
+_NAMES = {"run_id", "model_reported"}
+
 
 @dataclass
 class _Draft:
@@ -174,6 +177,7 @@ class RowReader:
         """Put what the cells of values state into the draft."""
         names: list[str] = []
         said: Values = {}
+        by: dict[str, str] = {}
         for name, spec in report.columns.items():
             if spec.ignore or spec.figures or name not in report.cells:
                 continue
@@ -187,6 +191,12 @@ class RowReader:
             except UnitError as error:
                 self._add_cell_error(error, where, report, name)
                 continue
+            for column, value in stated.items():
+                if column not in _NAMES and said.get(column, value).value != value.value:
+                    self._add_contradiction(
+                        column, (by[column], name), (said[column], value), report
+                    )
+                by[column] = name
             draft.values.update(stated)
             draft.stated.update(stated)
             said |= stated
@@ -194,6 +204,20 @@ class RowReader:
                 names.append(bare_text(cell))
         if "model_reported" not in said:
             draft.values |= self._read_model_name(report, names)
+
+    def _add_contradiction(
+        self,
+        column: str,
+        names: tuple[str, str],
+        values: tuple[Stated, Stated],
+        report: ReportCells,
+    ) -> None:
+        first, second = (f"{v.value!r} in column {n!r}" for n, v in zip(names, values, strict=True))
+        self._problems.add(
+            f"found {column} = {first} and {second}, expected one of them; leave it out of what "
+            "the other column's cells state",
+            report.place,
+        )
 
     def _read_model_name(self, report: ReportCells, names: list[str]) -> Values:
         """Return the model's name as the cells write it; none where they do not."""

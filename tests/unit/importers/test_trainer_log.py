@@ -174,6 +174,63 @@ def test_two_plain_outputs_in_one_file_are_refused(
     assert refusal.reason == "several trainings in one log; split it"
 
 
+def test_a_beginning_without_a_clock_leaves_the_evaluations_timed_and_its_counts_read(
+    plain: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    without = plain.read_text(encoding="utf-8")
+    (timed,) = observe(plain, **SAID)
+    begins = """***** Running training *****
+  Num examples = 8,000
+  Num Epochs = 1
+  Instantaneous batch size per device = 4
+  Gradient Accumulation steps = 4
+  Total optimization steps = 500
+"""
+    plain.write_text(begins + without, encoding="utf-8")
+    (run,) = observe(plain, **SAID)
+    assert figure(run, "step_time") == figure(timed, "step_time")
+    found = run["configuration"]
+    names = ("micro_batch_size", "grad_accum_steps", "n_steps", "n_samples")
+    assert [found[name] for name in names] == [4, 4, 500, 8000]
+
+
+@pytest.mark.parametrize(
+    ("epochs", "flags"),
+    [
+        (("0.02", "0.03"), []),  # 0.015 and 0.03: rounded
+        (("0.01", "0.01"), []),
+        (("1.51", "1.52"), ["resumed"]),
+        (("0.5", "0.6"), ["resumed"]),
+    ],
+)
+def test_only_a_first_loss_that_lies_further_on_tells_a_resumed_run(
+    plain: Path, observe: Observe, epochs: tuple[str, str], flags: list[str]
+) -> None:
+    first, second = epochs
+    text = PLAIN.replace("'epoch': 0.1}", f"'epoch': {first}}}", 1)
+    plain.write_text(text.replace("'epoch': 0.2}", f"'epoch': {second}}}", 1), encoding="utf-8")
+    (run,) = observe(plain, **SAID)
+    assert [flag for flag in run.get("flags", []) if flag == "resumed"] == flags
+
+
+def test_totals_that_the_script_prints_again_are_those_of_one_training(
+    plain: Path, observe: Observe
+) -> None:
+    again = (
+        "TrainOutput(global_step=500, training_loss=1.1, metrics={'train_runtime': 754.2, "
+        "'train_samples_per_second': 10.607, 'train_loss': 1.1, 'epoch': 1.0})\n"
+    )
+    plain.write_text(PLAIN + again, encoding="utf-8")
+    assert len(observe(plain, **SAID)) == 1
+
+
+def test_memory_that_is_not_read_is_named(plain: Path, read: Callable[..., Imported]) -> None:
+    line = "{'loss': 1.2, 'total_peak_memory_reserved_MB': 47172.0, 'epoch': 0.2}\n"
+    plain.write_text(line + PLAIN, encoding="utf-8")
+    missing = " ".join(read(plain, **SAID).missing)
+    assert 'no memory: "total_peak_memory_reserved_MB\': 4" is not read' in missing
+
+
 def test_losses_without_totals_are_refused_with_what_is_missing(
     plain: Path, read: Callable[..., Imported]
 ) -> None:

@@ -737,3 +737,20 @@ def test_a_length_in_k_of_no_whole_number_is_refused_with_a_way_out(importer: Im
     said = columns.replace(spec, spec + r", patterns: [{pattern: '2\.1k', set: {seq_len: 2048}}]")
     document = table("|len|mem|", "|2.1k|20GiB|")
     assert one(importer(document, mapping(said)))["configuration"]["seq_len"] == 2048
+
+
+# columns that state one setting
+
+
+def test_two_columns_that_contradict_each_other_are_refused(importer: Importer) -> None:
+    columns = (
+        "{bits: {to: quant_bits}, "
+        "method: {values: {QLoRA: {method: lora, quant_bits: 4}}}, "
+        "mem: {figure: {metric: peak_memory}}}"
+    )
+    document = table("|bits|method|mem|", "|8|QLoRA|20GiB|", "|4|QLoRA|10GiB|")
+    (problem,) = importer(document, mapping(columns)).problems
+    assert problem.startswith(
+        "doc.md, table 1, row 1: found quant_bits = 8 in column 'bits' and 4 in column 'method', "
+        "expected one of them"
+    )
