@@ -81,7 +81,7 @@ class Prediction:
 
 
 def predict_memory(question: Question, calibration: Calibration) -> Prediction:
-    """Return the peak of one device, in bytes: no less than what leaner runs took."""
+    """Return the peak of one device, in bytes, held against what was measured (`bounded`)."""
     found = predict_unbounded(question, calibration)
     measured = calibration.measured_of(question.model)
     return bounded(found, question, measured, find_meant(question, measured))
@@ -175,7 +175,11 @@ def moved(
     value = min(max(figure.value, least), most)
     low = min(max(figure.low, least), value)
     high = max(min(figure.high, highest), value)
-    return _shifted(found, type(figure)(value, low, high))
+    return replace(
+        _shifted(found, type(figure)(value, low, high)),
+        least=found.least if low == figure.low else None,
+        most=found.most if high == figure.high else None,
+    )
 
 
 def _shifted(found: Prediction, figure: Interval) -> Prediction:

@@ -56,6 +56,9 @@ def test_no_figure_contradicts_its_verdict(calibration: Calibration) -> None:
             is_below = figure.value <= USABLE * asked.gpu.memory_bytes
             assert one.verdict == UNDECIDED or is_below == (one.verdict == "fits")
             assert figure.low <= figure.value <= figure.high
+            least, most = one.prediction.least, one.prediction.most
+            assert least is None or figure.low == least.peak_bytes
+            assert most is None or figure.high == most.peak_bytes
             parts = sum(one.prediction.parts.values())
             assert parts == pytest.approx(figure.value), seen.observation_id
     assert len(decided) > 20
