@@ -58,7 +58,7 @@ class Progress:
 
     #: None where no line has a clock.
     begun: float | None = None
-    n_begun: int = 0
+    has_begun: bool = False
     has_clock: bool = False
     ended: float | None = None
     last: float = 0.0
@@ -103,17 +103,17 @@ def read_progress(lines: Sequence[str]) -> Progress:
         at = parse_stamp(stamp["at"]) if stamp else None
         if at is not None:
             progress.last, progress.has_clock = at, True
-        if "***** Running training" in line and progress.n_begun:
+        if "***** Running training" in line and progress.has_begun:
             raise SubmissionError("several trainings in one log; split it")
         _take_line(progress, line)
-    if not progress.n_begun and not totals and not listed and not progress.out_of_memory:
+    if not progress.has_begun and not totals and not listed and not progress.out_of_memory:
         raise SubmissionError("evaluation or prediction only; nothing was trained here")
     return progress
 
 
 def _take_line(progress: Progress, line: str) -> None:
     if "***** Running training" in line:
-        progress.n_begun += 1
+        progress.has_begun = True
         progress.begun = progress.last if progress.has_clock else None
     elif "Training completed." in line:
         progress.ended = progress.last

@@ -364,17 +364,17 @@ def answer_fit(asked: Asked, registry: Registry, wanted: Wanted | None = None) -
     if wanted.price is not None and all(spending.prices.of(gpu_id) is None for gpu_id in cards):
         raise QuestionError(_no_price(wanted.price, [gpu.gpu_id for gpu in named] or list(cards)))
     frontier = find_frontier(question, known.calibration, axes) if axes else None
-    found = answer(question, known.calibration, cards.values())
     result = FitResult(
         asked=asked,
-        answer=replace(found, warnings=(*found.warnings, *warn_of_name(asked, question))),
+        answer=answer(question, known.calibration, cards.values()),
         named=tuple(gpu.gpu_id for gpu in named),
         spending=spending,
         explanation=explain(question, known.calibration) if wanted.explain else None,
         frontier=frontier,
     )
-    idle = _idle_spending(result, wanted)
-    return replace(result, answer=replace(result.answer, warnings=(*result.answer.warnings, *idle)))
+    more = (*warn_of_name(asked, question), *_idle_spending(result, wanted))
+    warnings = (*result.answer.warnings, *more)
+    return replace(result, answer=replace(result.answer, warnings=warnings))
 
 
 def _idle_spending(result: FitResult, wanted: Wanted) -> list[str]:

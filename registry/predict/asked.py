@@ -309,13 +309,13 @@ def _refuse_idle(asked: Asked, method: str) -> None:
             "targets with method full: all weights are trained; expected no --targets, or --method "
             "lora"
         )
-    idle = {"targets": asked.targets, "lora_rank": asked.lora_rank}
-    for name, value in idle.items() if method in METHODS and METHODS[method].targets == () else ():
-        if value is not None:
-            raise QuestionError(
-                f"{name} with method {method}: it has no adapters on modules; expected no {name}, "
-                "or --method lora"
-            )
+    has_modules = method not in METHODS or METHODS[method].targets != ()
+    stated = (name for name in ("targets", "lora_rank") if getattr(asked, name) is not None)
+    if not has_modules and (name := next(stated, None)):
+        raise QuestionError(
+            f"{name} with method {method}: it has no adapters on modules; expected no {name}, or "
+            "--method lora"
+        )
     if asked.virtual_tokens is not None and method not in HAVE_VIRTUAL_TOKENS:
         raise QuestionError(
             f"virtual_tokens with method {method}: it has none; expected none, or --method "

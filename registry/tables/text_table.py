@@ -66,7 +66,7 @@ def _bordered(lines: Sequence[str], at: int, end: int) -> TextTable | None:
     """
     groups: list[list[_Line]] = [[]]
     after = at
-    while after < end and (is_rule := _is_rule(lines[after])) | _is_row(lines[after]):
+    while after < end and ((is_rule := _is_rule(lines[after])) or _is_row(lines[after])):
         if is_rule and after > at and not groups[-1]:
             break
         if is_rule:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QuestionError
@@ -333,8 +333,10 @@ def collect_cards(
     meant = find_meant(question, measured)
     timed = calibration.time.known.get("device", ())
     return [
-        replace(
-            _judge_card(one, calibration, bounded(found, one, measured, meant), each),
+        CardVerdict(
+            gpu,
+            *_judge_card(one, calibration, bounded(found, one, measured, meant)),
+            seconds_per_sample=each,
             is_timed=gpu.gpu_id in timed,
         )
         for gpu, one, each in zip(cards, asked, seconds, strict=True)
@@ -342,9 +344,10 @@ def collect_cards(
 
 
 def _judge_card(
-    question: Question, calibration: Calibration, found: Prediction, seconds: Interval | None
-) -> CardVerdict:
+    question: Question, calibration: Calibration, found: Prediction
+) -> tuple[str, Interval]:
+    """Return the verdict on a question's card, and the peak that agrees with it."""
     decided = decide(question, found, calibration.runs_of(question.model))
-    if question.gpu is None or decided.verdict is None:
+    if decided.verdict is None:
         raise QuestionError("a card's verdict: found no card; expected one")
-    return CardVerdict(question.gpu, decided.verdict, decided.prediction.figure, seconds)
+    return decided.verdict, decided.prediction.figure

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from registry.predict.answer.leaner import SAME, is_alike
-from registry.predict.calibration.unstated import meaning_of
+from registry.predict.calibration.unstated import SAME_WIDTH, meaning_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +27,8 @@ _STATED = (
     "gradient_checkpointing", "optimizer_in_backward", "lora_rank", "lora_target_modules",
     "sharding", "stack", "quant_method",
 )  # fmt: skip
+#: Settings that it has to have as the question has them, stated or not.
+_ALIKE = tuple(name for name in SAME if name not in _STATED)
 #: By how much the memory of cards of one kind differs at most: in what drivers report.
 _AS_LARGE = 0.03
 
@@ -96,7 +98,7 @@ def _says_how_long(asked: Question) -> bool:
 def _has_all(run: Question, asked: Question) -> bool:
     return (
         run.n_gpus == asked.n_gpus
-        and all(is_alike(name, run, asked) for name in SAME if name not in _STATED)
+        and all(is_alike(name, run, asked) for name in _ALIKE)
         and all(_is_as_stated(name, run, asked) for name in _STATED)
     )
 
@@ -117,11 +119,7 @@ def _spell(name: str, question: Question) -> Any:
         case "attention" | "optimizer":
             return meaning_of(question, name)
         case "param_dtype" | "compute_dtype":
-            return _WIDTHS.get(value, value)
+            return SAME_WIDTH.get(value, value)
         case "sharding":
             return None if value == "none" else value
     return value
-
-
-#: Dtypes of one width.
-_WIDTHS = {"fp16": "bf16", "tf32": "fp32"}

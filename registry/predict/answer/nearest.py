@@ -153,6 +153,7 @@ _OPTIONAL = frozenset(
 )
 #: What it may leave open as well, though a default stands for it elsewhere.
 _OPEN = frozenset({"gradient_checkpointing", "attention", "loss_kernel"})
+_MAY_BE_OPEN = _OPTIONAL | _OPEN
 #: What a run states is told of these where the question does not.
 _TOLD = (
     "gradient_checkpointing", "lora_rank", "lora_target_modules", "optimizer", "param_dtype",
@@ -161,7 +162,7 @@ _TOLD = (
 
 
 def _apart(aspect: _Aspect, left: Any, right: Any) -> float:
-    if left == right or (left is None and aspect.name in _OPTIONAL | _OPEN):
+    if left == right or (left is None and aspect.name in _MAY_BE_OPEN):
         return 0.0
     if None in (left, right) or not aspect.doubling:
         return aspect.weight

@@ -61,10 +61,12 @@ _EVERYTHING: Final = ("all-linear",)
 _MOST_VALUES: Final = 3
 #: What counting starts from, in sources: a value that nobody states is still possible.
 _START: Final = 0.5
+#: Dtypes of one width.
+SAME_WIDTH: Final[Mapping[str, str]] = {"fp16": "bf16", "tf32": "fp32"}
 #: Words that mean the same to the formula.
 _SAME: Final[Mapping[str, Mapping[Any, Any]]] = {
     "optimizer": {"paged_adamw_8bit": "adamw_8bit", "lion_8bit": "adamw_8bit"},
-    "param_dtype": {"fp16": "bf16", "tf32": "fp32"},
+    "param_dtype": SAME_WIDTH,
 }
 #: What any other value of a setting stands for.
 _ELSE: Final[Mapping[str, Any]] = {"optimizer": "adamw"}

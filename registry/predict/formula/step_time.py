@@ -234,7 +234,6 @@ def _offload(question: Question, busy: float) -> list[Term]:
     """What crosses to the host and back, and the optimizer that the host runs.
 
     Activations cross once each way, beside the computation, which keeps the device ``busy``.
-
     Weights that live there cross in each pass; with the optimizer alone, gradients go there and
     weights come back once a step. AdamW on the host reads and writes 28 bytes a parameter.
     """
