@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from registry.catalogue import Catalogue
@@ -39,14 +38,7 @@ def load_curated_catalogue(records: Path) -> Catalogue:
 
 
 def _read_entries(path: Path, key: str) -> dict[str, dict[str, Any]]:
-    return _parse_entries(
-        read_bytes(path, limit=LARGEST_YAML, what="a part of the catalogue"), path, key
-    )
-
-
-@lru_cache(maxsize=8)
-def _parse_entries(data: bytes, path: Path, key: str) -> dict[str, dict[str, Any]]:
-    """Return the entries in the content of a file: within a process, each is parsed once."""
+    data = read_bytes(path, limit=LARGEST_YAML, what="a part of the catalogue")
     entries = parse_yaml(data, origin=str(path))
     if not isinstance(entries, list) or not all(
         isinstance(entry, dict) and key in entry for entry in entries
