@@ -108,7 +108,19 @@ def read_values(cell: str, spec: LabelSpec, absent: Collection[str] = (), *, whe
             f"{where}: found {excerpt(text, _LONGEST_TEXT)}, expected a text that the mapping "
             f"gives a meaning{did_you_mean(text, spec.values)}{_listed(spec)}"
         )
-    return {spec.to: parse_cell_value(spec.to, text, where=where, k_is=spec.k_is)}
+    try:
+        return {spec.to: parse_cell_value(spec.to, text, where=where, k_is=spec.k_is)}
+    except UnitError as error:
+        raise _with_way_to_an_outcome(error, text) from error
+
+
+def _with_way_to_an_outcome(error: UnitError, text: str) -> UnitError:
+    """Return the error of a setting's cell; of one that says how a run ended, with the way out."""
+    outcome = parse_outcome_word(text).outcome
+    if outcome is None:
+        return error
+    said = f"{{pattern: {re.escape(text)}, set: {{outcome: {outcome}}}}}"
+    return UnitError(f"{error}; where it says how the row's run ended: `patterns: [{said}]`")
 
 
 def match_pattern(

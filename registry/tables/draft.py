@@ -12,7 +12,7 @@ from registry.tables.cell_reader import bare_text, footnote_of, is_absent, read_
 from registry.tables.column_spec import SHARED_METRICS
 from registry.tables.decimal_marks import has_decimal_comma, has_either_comma
 from registry.tables.guess import guess_metric
-from registry.tables.guess_apart import find_untold
+from registry.tables.guess_apart import find_untold, is_number
 from registry.tables.guess_figures import doubt_of_context
 from registry.tables.guess_settings import (
     guess_pivots,
@@ -62,6 +62,7 @@ _LISTED: Final = (
 _SWITCHES: Final = ("gradient_checkpointing", "packing")
 _YES_OR_NO: Final = ("yes", "no", "true", "false")
 _TELLS_APART: Final = "rows that are otherwise alike differ here: its meaning, or {ignore: why}"
+_FAILS_AMONG_NUMBERS: Final = "numbers and failures of which runs? its meaning, or {ignore: why}"
 _METRIC: Final = re.compile(r"(?i)metrics?|measure(?:ment)?s?|指标")
 _REQUIRED: Final = ("model_id", "method", "gpu_id", "n_gpus")
 
@@ -226,16 +227,25 @@ def _look_upright(table: RawTable, catalogue: Catalogue) -> _Look:
 def _with_failures(look: _Look) -> dict[str, Guess]:
     """Return what columns look like: one like nothing else that speaks of failures is an outcome's.
 
-    Only one can be; of others that say the same, an import tells.
+    Only one can be; of others that say the same, an import tells. Failures among numbers are of
+    the setting that the column is, not of the row's run.
     """
-    guesses = look.guesses
+    guesses = dict(look.guesses)
     if any(guess.to == "outcome" for guess in guesses.values()):
         return guesses
-    for name, guess in guesses.items():
+    for name, guess in look.guesses.items():
         is_free = guess.to is None and guess.metric is None and guess.doubt is None
-        if is_free and any(word is not None for word in _read_failures(name, look).values()):
-            return guesses | {name: replace(guess, to="outcome", says_failures=True)}
+        said = _read_failures(name, look) if is_free else {}
+        if any(word is not None for word in said.values()):
+            guesses[name] = replace(guess, says_failures=True)
+            if not any(word is None and _is_given_number(text) for text, word in said.items()):
+                guesses[name] = replace(guesses[name], to="outcome")
+                return guesses
     return guesses
+
+
+def _is_given_number(text: str) -> bool:
+    return is_number(text) and not is_absent(text, ())
 
 
 def _read_failures(name: str, look: _Look) -> dict[str, OutcomeWord | None]:
@@ -335,6 +345,8 @@ class _Drafter:
                 yield name, [f"      {_yaml(name)}: {figure}"]
             elif guess.doubt is not None:
                 yield name, [f"      {_yaml(name)}: {_yaml({'ignore': guess.doubt.reason})}"]
+            elif guess.says_failures and guess.to is None:
+                yield name, [f"      {_yaml(name)}: {_yaml(OPEN)}  # {_FAILS_AMONG_NUMBERS}"]
             elif name in untold:
                 yield name, [f"      {_yaml(name)}: {_yaml(OPEN)}  # {_TELLS_APART}"]
             elif guess.to is not None and guess.to not in taken:
@@ -395,13 +407,24 @@ class _Drafter:
         if to == "seq_len" and is_long:
             yield f"      {_yaml(name)}: {{to: seq_len, k_is: {OPEN!r}}}  # 1000 or 1024"
         elif not _is_listed(to, given) or len(given) > _MOST_TEXTS:
-            yield f"      {_yaml(name)}: {{to: {to}}}"
+            yield f"      {_yaml(name)}: {_yaml({'to': to} | _patterns_of_failures(given))}"
         else:
             yield f"      {_yaml(name)}:"
             yield "        values:"
             for text in dict.fromkeys(map(plain_text, given)):
                 said = values_of(to, text, self._catalogue)
                 yield f"          {_yaml(text)}: {_yaml(said)}"
+
+
+def _patterns_of_failures(texts: list[str]) -> dict[str, Any]:
+    """Return the key that tells a run's end where cells of a setting say nothing but it."""
+    words = {bare_text(text): parse_outcome_word(text).outcome for text in texts}
+    patterns = [
+        {"pattern": re.escape(text), "set": {"outcome": outcome}}
+        for text, outcome in words.items()
+        if outcome is not None
+    ]
+    return {"patterns": patterns} if patterns else {}
 
 
 def _draft_failures(name: str, look: _Look) -> Iterator[str]:

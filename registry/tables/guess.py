@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from registry.tables.cell_reader import bare_text, is_absent
 from registry.tables.guess_figures import (
+    MEMORY_ABROAD,
     NO_TRAINING,
     SHARE_OR_POWER,
+    TIME_ABROAD,
     Doubt,
     find_memory_doubt,
     find_time_doubt,
@@ -54,14 +56,14 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
         "gpu_id",
         r"\bgpus?\b(?!\W*(?:mem|ram|util))|hardware|runnable on|\bdevice|accelerator|\binstance",
     ),
-    ("gpu_id", r"显卡|\bcard\b|GPU型号"),
+    ("gpu_id", r"显卡|\bcard\b|GPU型号|grafikkarte|carte graphique"),
     ("grad_accum_steps", r"accum|\bgas\b|^g\.?a\.?$|\bgrad\w*\W*acc\b|micro\W*num"),
-    ("micro_batch_size", r"micro\W*(?:batch|bsz)|\bmbs\b|\bbatch|\bbsz?\b|批"),
+    ("micro_batch_size", r"micro\W*(?:batch|bsz)|\bmbs\b|\bbatch|\bbsz?\b|批|バッチ|배치"),
     (
         "seq_len",
         r"seq\w*\W*len|(?:\bseq\b|sequence|context)(?!\W*paral)|^ctx\b|max\W*(?:\w+\W*)?len",
     ),
-    ("seq_len", r"\blength\b|block.size|cut\W?off|长度"),
+    ("seq_len", r"\blength\b|block.size|cut\W?off|长度|長さ|sequenzl|longueur"),
     ("lora_rank", r"\brank\b|lora\W?r\b"),
     ("lora_alpha", r"\balpha\b"),
     ("tensor_parallel", r"^tp\b|tensor\W*(?:model\W*)?parallel"),
@@ -82,9 +84,13 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("model_id", r"^(?:fine\W?tun\w*|train\w*|base)\W*models?$"),
     (
         "method",
-        r"method|fine\W?tun|weight update|recipe|training type|训练方|微调方|\bpeft\b|\bmode\b",
+        r"method|fine\W?tun|weight update|recipe|training type|\bpeft\b|\bmode\b|"
+        r"训练方|微调方|m[eé]thode|m[eé]todo|verfahren|手法|방법",
     ),
-    ("model_id", r"model(?!\W*(?:flops|parallel|size in))|\bllm\b|checkpoint|模型"),
+    (
+        "model_id",
+        r"model(?!\W*(?:flops|parallel|size in))|\bllm\b|checkpoint|模型|mod[eè]le|モデル|모델|модель",
+    ),
     ("dataset", r"data\W?set|数据集"),
     ("outcome", r"^(?:run\W*)?(?:status|outcome)$"),
 )
@@ -92,7 +98,7 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
 #: What metrics' names look like, where neither the header nor the cells give a unit.
 _METRICS: Final[tuple[tuple[str, str], ...]] = (
     ("trainable_params", r"trainable(?!.*(?:%|percent|ratio|share))"),
-    ("peak_memory", r"\bmem\b|memory(?!\W*bandw)|vram|显存"),
+    ("peak_memory", rf"\bmem\b|memory(?!\W*bandw)|vram|{MEMORY_ABROAD}"),
     (
         "step_time",
         r"(?:time|sec\w*|ms|s)\s*(?:per|/)\s*(?:\w+\s*)?(?:step|it)|\b(?:step|iter|iteration)\W*time",
@@ -101,7 +107,7 @@ _METRICS: Final[tuple[tuple[str, str], ...]] = (
     ("tokens_per_second", r"tok\w*\s*(?:per|/)|tps\b|词元"),
     ("samples_per_second", r"(?:samples?|seqs?|sequences?|examples?)\s*(?:per|/)"),
     ("flops_per_second", r"flops?\b"),
-    ("total_time", r"\btime\b|duration|runtime|hours|时长"),
+    ("total_time", rf"\btime\b|duration|runtime|hours|{TIME_ABROAD}"),
 )
 
 #: Names of cards that numbers below count; ``Hours/GPU`` and ``GPU util`` are others.
@@ -126,7 +132,7 @@ _KINDS: Final = {"reserved": "reserved", "alloc": "allocated", "active": "active
 _STATISTICS: Final = {"average": "mean", "avg": "mean", "mean": "mean", "median": "median"}
 _BRACKETED: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _NUMBER: Final = re.compile(r"[0-9][0-9.,]*")
-_LABEL: Final = re.compile(rf"{NUMBER}\s*(?P<label>[^\W\d_][^\s(]*)?", re.IGNORECASE)
+_LABEL: Final = re.compile(rf"{NUMBER}(?:,[0-9]+)?\s*(?P<label>[^\W\d_][^\s(]*)?", re.IGNORECASE)
 
 #: Share of the cells that say something that must be figures.
 _MOST: Final = 0.5
@@ -142,7 +148,8 @@ class Guess:
     are the figures of a cell of several, of which the guess itself is the first.
     ``is_figures`` says whether its cells are figures, of whatever; ``is_words`` whether they are
     nothing but outcomes such as OOM. ``is_by_clock`` says that only cells such as ``1:25:29``
-    tell its metric. ``says_failures`` says that only some of its cells tell how a run ended.
+    tell its metric. ``says_failures`` says that some of its cells tell how a run ended; the others
+    are numbers where ``to`` is open.
     """
 
     to: str | None = None
@@ -223,11 +230,9 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
 
 def _guess_parts(name: str, header: Header, said: Sequence[str]) -> tuple[Guess, ...]:
     """Return what the figures of cells such as ``37.1G / 2.3s/it`` look like; none of one each."""
-    cells = [text for text in said if parse_outcome_word(text).kind == "other"]
-    split = [_split_figures(text) for text in cells]
-    n_parts = max(map(len, split), default=1)
-    whole = [parts for parts in split if len(parts) == n_parts]
-    if n_parts == 1 or len(whole) < _MOST * len(cells):
+    whole = _split_cells(said)
+    n_parts = len(whole[0])
+    if n_parts == 1:
         return ()
     named = _BRACKETED.sub(" ", name).split("/")
     columns = list(zip(*whole, strict=True))
@@ -240,6 +245,24 @@ def _guess_parts(name: str, header: Header, said: Sequence[str]) -> tuple[Guess,
         return ()
     parts = tuple(guess_column(part, cells) for part, cells in zip(names, columns, strict=True))
     return parts if all(part.metric for part in parts) else ()
+
+
+def count_parts(cells: Sequence[str]) -> int:
+    """Return how many figures stand in most cells of figures, between slashes.
+
+    >>> count_parts(["12.1 / 1.2", "OOM"]), count_parts(["12.1", "-"])
+    (2, 1)
+    """
+    return len(_split_cells([bare_text(cell) for cell in cells if not is_absent(cell, ())])[0])
+
+
+def _split_cells(said: Sequence[str]) -> list[list[str]]:
+    """Return the figures of the cells that have as many as any; of one each unless most have."""
+    cells = [text for text in said if parse_outcome_word(text).kind == "other"]
+    split = [_split_figures(text) for text in cells]
+    n_parts = max(map(len, split), default=1)
+    whole = [parts for parts in split if len(parts) == n_parts]
+    return whole if n_parts > 1 and len(whole) >= _MOST * len(cells) else [[""]]
 
 
 def _split_figures(text: str) -> list[str]:
@@ -338,7 +361,7 @@ def _metric_of_label(name: str, label: str) -> str | None:
     memory = units_by_spelling("memory").get(label)
     if memory is not None and is_memory_unit(memory.symbol) and len(label) > 1:
         return "peak_memory"
-    if label == "G" and re.search(r"mem|vram|显存", name.lower()):
+    if label == "G" and re.search(rf"mem|vram|{MEMORY_ABROAD}", name.lower()):
         return "peak_memory"
     if label in units_by_spelling("duration") and len(label) > 1:
         # "time of 100 iterations" is no step time

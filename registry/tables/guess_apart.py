@@ -35,7 +35,7 @@ def find_untold(
     said = [tuple(known.get(row[name], "") for name, known in meanings.items()) for row in rows]
     asks = [name for name in unread if not _NO_SETTING.search(name)]
     asked: list[str] = []
-    for name in sorted(asks, key=lambda name: all(_is_number(row[name]) for row in rows)):
+    for name in sorted(asks, key=lambda name: all(is_number(row[name]) for row in rows)):
         keys = [(*one, *(row[o] for o in asked)) for one, row in zip(said, rows, strict=True)]
         if _differ_in_one(keys, [bare_text(row[name]) for row in rows]):
             asked.append(name)
@@ -50,5 +50,6 @@ def _differ_in_one(keys: Iterable[tuple[str, ...]], texts: Iterable[str]) -> boo
     return any(len(said) > 1 for said in by_key.values())
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Return whether a cell has no letters: a number, or a mark such as ``-``."""
     return re.search(r"[^\W\d_]", bare_text(text)) is None

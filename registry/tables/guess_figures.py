@@ -19,17 +19,30 @@ NO_TRAINING: Final = re.compile(
 _TRAINING: Final = re.compile(
     r"(?i)train|tun(?:e|ing)|lora|\bsft\b|backward|optimi[sz]er|训练|微调"
 )
-_MEMORY: Final = re.compile(r"(?i)\bmem\b|memory|vram|gram\b|gpu ?ram|peak|alloc|reserved|显存")
+#: Memory and the time of a training, as headers in other languages call them.
+MEMORY_ABROAD: Final = r"显存|speicher|m[eé]moire|mem[oó]ria|メモリ|메모리|памят"
+_TRAINING_TIME_ABROAD: Final = (
+    r"训练(?:时间|时长|耗时)|时长|(?:学習|訓練|トレーニング|実行)時間|(?:학습|훈련|실행)\s*시간|"
+    r"(?:trainings?|lauf)(?:zeit|dauer)|(?:dur[eé]e|temps)\b.*entra[iî]nement|"
+    r"tiempo\b.*entrenamiento|tempo\b.*tre?inamento|время\s+обучения"
+)
+TIME_ABROAD: Final = (
+    rf"{_TRAINING_TIME_ABROAD}|耗时|时间|時間|시간|zeit|dauer|dur[eé]e|tiempo|время"
+)
+_MEMORY: Final = re.compile(
+    rf"(?i)\bmem\b|memory|vram|gram\b|gpu ?ram|peak|alloc|reserved|{MEMORY_ABROAD}"
+)
 #: What is held elsewhere, at another time, in part, or by nobody yet: no peak of a training.
 _NO_PEAK: Final = re.compile(
     r"(?i)\bcpu\b|\bhost\b|\bsystem\b|\bsys\b|(?<!gpu )\bram\b|\bdisk\b|\bfile|\bdata\W?set|"
     r"\bcheckpoints?\b|\bckpts?\b|\bsav(?:ed|ing|ings)\b|\breduc|Δ|\bdelta\b|\bdiff|\bextra\b|"
     r"\boverhead\b|\bidle\b|\bbaseline\b|\bbefore\b|\bafter\b|\bkv\b|\bcached?\b|"
     r"\bactivations?\b(?!\W*(?:ckpt|check|recomp))|\bgradients?\b(?!\W*(?:ckpt|check|acc))|"
-    r"\boptimi[sz]er|\bstates?\b|\bweights?\b|\bparam|\bmodel\b|\badapter|\bestimat|\bpredict|"
-    r"\btheor|\bexpected\b|\brequire|\brecommend|\bmin(?:imum|imal)?\b|\bneed|\bfree\b|"
+    r"\boptimi[sz]er|\bstates?\b|\bweights?\b|\bparam|\bmodel\b|\badapter|\best(?:imat\w*)?\b|"
+    r"\bpredict|\btheor|\bexpected\b|\brequire|\brecommend|\bmin(?:imum|imal)?\b|\bneed|\bfree\b|"
     r"\bavailable\b|\bcapacity\b|\bcards?\b(?<!per card)|\bbudget\b|\blimit\b|\bspec|"
-    r"\bfragment|\bload(?:ing|ed)?\b|\bbandwidth\b|节省|估计|预计|最低|需要|内存(?!.*显存)"
+    r"\bfragment|\bload(?:ing|ed)?\b|\bbandwidth\b|节省|估计|预计|最低|需要|内存(?!.*显存)|"
+    r"arbeitsspeicher|m[eé]moire vive"
 )
 #: What is no amount of memory and no time, unless a unit of memory says so: shares, watts, degrees.
 SHARE_OR_POWER: Final = re.compile(
@@ -51,15 +64,15 @@ _OTHER_TIME: Final = re.compile(
     r"(?i)epoch|\beval|\bvalid|\btest|\binfer|\bload|\bsav(?:e|ed|ing)\b|checkpoint|\bckpt|compil|"
     r"\bstart|\binit|\bwarm|\bforward|\bbackward|\bfwd|\bbwd|latency|ttft|\bgpu\W*(?:h|day|time|min)"
     r"|\b(?:gpu|card|device)s?\b|\bcpu\b|\bdata|download|preproc|tokeni[sz]|\bcomm|optimi[sz]|"
-    r"speed\W?up|reduc|Δ|\bdelta\b|estimat|\beta\b|predict|expected|remaining|\bmicro|first|"
-    r"\blayer|\btoken|generat|queue|\bwait|overhead|idle|推理|轮|评估"
+    r"speed\W?up|reduc|Δ|\bdelta\b|\best(?:imat\w*)?\b|\beta\b|predict|expected|remaining|"
+    r"\bmicro|first|\blayer|\btoken|generat|queue|\bwait|overhead|idle|推理|轮|评估"
 )
 _WHOLE_TIME: Final = re.compile(
     r"(?i)\b(?:train\w*|total|wall|elapsed|overall|fine\W?tun\w*|run)\b.*(?:\btime\b|clock|duration|"
     r"\bhours?\b|\bh\b|\bmins?\b|\bminutes?\b|\bdays?\b)|\btrain(?:ing)?$|run\W?time|\bduration\b|"
-    r"\bwall\b|elapsed|训练(?:时间|时长|耗时)|时长"
+    rf"\bwall\b|elapsed|{_TRAINING_TIME_ABROAD}"
 )
-_BARE_TIME: Final = re.compile(r"(?i)\W*(?:time|hours?|h|minutes?|mins?|days?|耗时|时间)?\W*")
+_BARE_TIME: Final = re.compile(rf"(?i)\W*(?:time|hours?|h|minutes?|mins?|days?|{TIME_ABROAD})?\W*")
 _BRACKETS: Final = re.compile(r"[(\[\uff08][^)\]\uff09]*[)\]\uff09]")
 
 

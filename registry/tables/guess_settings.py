@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.contract import load_table, vocabulary
 from registry.tables.cell_reader import bare_text, is_absent
-from registry.tables.guess import Guess, guess_columns, guess_metric, guess_setting
+from registry.tables.guess import Guess, count_parts, guess_columns, guess_metric, guess_setting
 from registry.tables.guess_words import OPEN, read_method, read_settings
 from registry.tables.inline import plain_text
-from registry.units import parse_outcome_word, split_remark
+from registry.units import parse_outcome_word, split_remark, ways_to_split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -330,11 +330,18 @@ def _setting_of_numbers(texts: Sequence[str]) -> str | None:
 def _cell(table: RawTable, names: Sequence[str]) -> tuple[Guess, str | None]:
     """Return what figures look like of which only a text beside them says it, and that text."""
     others = [name for name in table.columns if name not in names]
+    places = [table.columns.index(name) for name in names]
+    n_parts = count_parts([row.cells[place].text for row in table.rows for place in places])
     for text in (*others[:1], *reversed(table.heading)):
-        guess = guess_metric(text)
-        if guess.metric is not None:
-            return guess, text
-    return Guess(metric=OPEN, is_figures=True), None
+        for named in ((text,),) if n_parts == 1 else ways_to_split(text):
+            parts = tuple(map(guess_metric, named))
+            if len(parts) == n_parts and all(part.metric for part in parts):
+                return _of_parts(parts), text
+    return _of_parts((Guess(metric=OPEN, is_figures=True),) * n_parts), None
+
+
+def _of_parts(parts: tuple[Guess, ...]) -> Guess:
+    return parts[0] if len(parts) == 1 else replace(parts[0], parts=parts)
 
 
 def _pattern(before: str, labels: Sequence[str], after: str, columns: Sequence[str]) -> str:

@@ -44,6 +44,8 @@ _CARD_TIME: Final = re.compile(
     rf"\b(?:{_DEVICE}|[abhlv]\d{{2,3}}s?)[ _\u00b7*-]?(?:h|hrs?|hours?|days?|seconds)\b|卡小?时",
     re.IGNORECASE,
 )
+#: Words for time that are hours only where a unit is expected, in brackets.
+_TIME: Final = ("時間", "시간")
 #: What makes a figure one of another figure, not an amount.
 _RELATIVE: Final = re.compile(
     r"%|percent|\brelative\b|\bnormali[sz]ed\b|\b(?:vs\.?|versus|over|of) baseline\b"
@@ -255,7 +257,8 @@ def _find_unit(name: str) -> tuple[str | None, str | None]:
     last_word = words[-1:] if not is_share else []
     last_two = [" ".join(words[-2:])] if len(words) > 1 else []
     parts = [part for text in bracketed for part in (text, *re.split(r"[,\uff0c;]| in ", text))]
-    for text in (*parts, *rest[1:], without, *last_two, *last_word):
+    others = [text for text in (*rest[1:], without, *last_two, *last_word) if text not in _TIME]
+    for text in (*parts, *others):
         for dimension, parse in _PARSERS.items():
             unit = parse(text.strip())
             if unit is not None:
@@ -304,7 +307,7 @@ _OF_ONE: Final = re.compile(
 def _parse_duration_unit(text: str) -> str | None:
     known = units_by_spelling("duration")
     # a time of one thing is in the unit of the time: ms/step
-    plain = _OF_ONE.sub("", text).strip()
+    plain = _OF_ONE.sub("", text).strip().removesuffix(".")
     unit = known.get(plain) or (known.get(plain.lower()) if len(plain) > 1 else None)
     return unit.symbol if unit else None
 

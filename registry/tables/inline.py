@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _PARSER: Final = MarkdownIt("commonmark").enable("strikethrough")
 _MARKUP: Final = re.compile(r"[*_`~\\<&\[!]")
 
+_NO_BREAK: Final = re.compile(r"(?<![0-9])[\u00a0\u202f]|[\u00a0\u202f](?![0-9]{3}(?![0-9]))")
+
 #: A ten of which a raised number is the power.
 _TEN: Final = re.compile(r"(?<![\d.,])10$")
 
@@ -26,12 +28,13 @@ _LONGEST: Final = 2000
 def plain_text(cell: str) -> str:
     """Return a cell's text without markup; marks of footnotes stay.
 
-    What is struck through stays so: a source that strikes a figure out has withdrawn it.
+    What is struck through stays so: a source that strikes a figure out has withdrawn it. A space
+    at which no line may break is a space, but inside of a number, where it parts thousands.
 
     >>> plain_text("[**A100** 40GB](https://example.org)"), plain_text("**4440***")
     ('A100 40GB', '4440*')
     """
-    text = cell.strip()
+    text = _NO_BREAK.sub(" ", cell.strip())
     if len(text) > _LONGEST or not _MARKUP.search(text):
         return text
     return _render(text)

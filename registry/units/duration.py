@@ -25,7 +25,7 @@ _CLOCK = re.compile(
 )
 #: Hours and minutes with an h between them: the minutes have two digits and no unit.
 _HOURS_MINUTES = re.compile(r"(?P<hours>[0-9]{1,6})(?P<label>[hH])(?P<minutes>[0-9]{2})")
-_PART = re.compile(rf"(?P<number>{NUMBER})\s*(?P<label>[^\W\d_]+)[\s,\uff0c]*(?:and\s+)?")
+_PART = re.compile(rf"(?P<number>{NUMBER})\s*(?P<label>[^\W\d_]+)\.?[\s,\uff0c]*(?:and\s+)?")
 #: Units in which two fields of a clock are minutes and seconds.
 _OF_SHORT_CLOCKS = ("min", "s")
 _HOURS_PER_DAY = 24

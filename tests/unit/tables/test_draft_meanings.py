@@ -636,3 +636,32 @@ def test_prefixed_names_are_read_and_shares_and_card_hours_are_left_open(
     name: str, cell: str, meaning: str
 ) -> None:
     assert str(guess_column(name, [cell, cell])) == meaning
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "meaning"),
+    [
+        ("GPU-Speicher (GB)", "20,5", "peak_memory, unit GB"),
+        ("Trainingszeit", "2 Std. 5 Min.", "total_time"),
+        ("Mémoire GPU", "20,5 Go", "peak_memory"),
+        ("Durée d'entraînement", "2 heures", "total_time"),
+        ("最大メモリ使用量", "20.5GB", "peak_memory"),
+        ("学習時間", "2時間5分", "total_time"),
+        ("메모리 사용량", "20.5GB", "peak_memory"),
+        ("학습 시간", "2시간 5분", "total_time"),
+        ("時間", "5", "total_time"),
+        ("Modèle", "Llama", "model_id"),
+        ("バッチサイズ", "4", "micro_batch_size"),
+    ],
+)
+def test_headers_in_other_languages_are_read(name: str, cell: str, meaning: str) -> None:
+    assert str(guess_column(name, [cell, cell])) == meaning
+
+
+@pytest.mark.parametrize(
+    "name", ["Est. train time (h)", "Est. memory (GB)", "Arbeitsspeicher (GB)"]
+)
+def test_an_estimate_and_the_hosts_memory_are_asked_for(name: str) -> None:
+    doubt = guess_column(name, ["4.5", "5.5"]).doubt
+    assert doubt is not None
+    assert doubt.is_by_name

@@ -203,3 +203,44 @@ def test_a_draft_of_a_pivot_imports_once_it_is_filled_in(
         (seen["outcome"], seen["configuration"]["seq_len"])
         for seen in result.submission["observations"]
     ] == [("ok", 4096), ("oom", 8192)]
+
+
+@pytest.mark.parametrize(
+    ("heading", "metrics", "units"),
+    [
+        ("Memory (GB) / Time (s/it)", ["peak_memory", "step_time"], ["GB", "s/step"]),
+        ("Results", ["?", "?"], [None, None]),
+        ("Memory (GB)", ["?", "?"], [None, None]),
+    ],
+)
+def test_cells_of_two_bare_figures_are_two_parts(
+    tmp_path: Path, catalogue: Catalogue, heading: str, metrics: list[str], units: list[str | None]
+) -> None:
+    rows = table("| Model | 1k | 2k |", "| Qwen-7B | 12.1 / 1.2 | OOM |")
+    found = draft_table(tmp_path, catalogue, f"# {heading}\n\n{rows}")
+    cell = found["pivot"][0]["cell"]
+    assert [part["metric"] for part in cell["parts"]] == metrics
+    assert [part.get("default_unit") for part in cell["parts"]] == units
+
+
+def test_failures_among_numbers_are_of_that_column_and_are_asked_for(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = table(
+        "| Memory (GB) | Our context | Theirs | Notes |",
+        "| 8.5 | 2,972 | OOM | - |",
+        "| 12.5 | 21,848 | 932 | failed |",
+    )
+    columns = draft_table(tmp_path, catalogue, rows)["columns"]
+    assert columns["Theirs"] == "?"
+    assert columns["Notes"] == {"values": {"failed": {"outcome": "error"}}}
+
+
+def test_a_failure_in_the_place_of_a_setting_is_the_outcome(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = table("| Memory (GB) | Batch |", "| 8.5 | 4 |", "| - | CUDA OOM |")
+    assert draft_table(tmp_path, catalogue, rows)["columns"]["Batch"] == {
+        "to": "micro_batch_size",
+        "patterns": [{"pattern": r"CUDA\ OOM", "set": {"outcome": "oom"}}],
+    }
