@@ -84,12 +84,17 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("model_id", r"^(?:fine\W?tun\w*|train\w*|base)\W*models?$"),
     (
         "method",
-        r"method|fine\W?tun|weight update|recipe|training type|\bpeft\b|\bmode\b|"
-        r"训练方|微调方|m[eé]thode|m[eé]todo|verfahren|手法|방법",
+        (
+            r"method|fine\W?tun|weight update|recipe|training type|\bpeft\b|\bmode\b"
+            r"|训练方|微调方|m[eé]thode|m[eé]todo|verfahren|手法|방법"
+        ),
     ),
     (
         "model_id",
-        r"model(?!\W*(?:flops|parallel|size in))|\bllm\b|checkpoint|模型|mod[eè]le|モデル|모델|модель",
+        (
+            r"model(?!\W*(?:flops|parallel|size in))|\bllm\b|checkpoint"
+            r"|模型|mod[eè]le|モデル|모델|модель"
+        ),
     ),
     ("dataset", r"data\W?set|数据集"),
     ("outcome", r"^(?:run\W*)?(?:status|outcome)$"),
