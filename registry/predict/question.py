@@ -133,6 +133,11 @@ class Question:
         return min(self.seq_len, self.longest_sample or self.seq_len)
 
     @property
+    def says_how_long(self) -> bool:
+        """Whether the longest sample is known: its length is given, or every sample is filled."""
+        return bool(self.packing or self.longest_sample or self.length_distribution == "full")
+
+    @property
     def tokens(self) -> int:
         """Tokens of the longest micro-batch of one device."""
         return self.longest * self.micro_batch_size

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
+from registry.predict.answer.nearest import between, settings_of
+from registry.predict.calibration.fit_rows import measured_terms
 from registry.predict.formula.activations import LOGIT_BYTES
 from registry.predict.formula.optimizers import state_bytes
 from registry.predict.formula.peak_memory import memory_terms, total
@@ -13,7 +15,7 @@ from registry.predict.formula.state import weight_bytes
 from registry.predict.sharding import SHARDS_GRADIENTS, SHARDS_OPTIMIZER, SHARDS_WEIGHTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
@@ -34,10 +36,6 @@ _STATED = (
     "loss_kernel",
     "sharding",
 )
-
-
-def _sizes(question: Question) -> tuple[int, int]:
-    return question.seq_len, question.micro_batch_size
 
 
 def _modes(question: Question) -> tuple[float, ...]:
@@ -61,12 +59,19 @@ def is_no_heavier(run: Question, asked: Question) -> bool:
 
     Adapters aside: their difference is the formula's (`find_floor`).
     """
+    return _is_no_larger(run, asked) and _has_no_more(run, asked)
+
+
+def _is_no_larger(one: Question, other: Question) -> bool:
+    return one.seq_len <= other.seq_len and one.micro_batch_size <= other.micro_batch_size
+
+
+def _has_no_more(one: Question, other: Question) -> bool:
+    """Return whether one asks for no more than another, whatever their sizes."""
     return (
-        run.model.shape == asked.model.shape
-        and all(is_alike(name, run, asked) for name in SAME)
-        and all(mine <= other for mine, other in zip(_sizes(run), _sizes(asked), strict=True))
-        and all(mine <= other for mine, other in zip(_modes(run), _modes(asked), strict=True))
-        and (asked.stack is None or run.stack == asked.stack)
+        one.model.shape == other.model.shape
+        and all(is_alike(name, one, other) for name in SAME)
+        and all(mine <= more for mine, more in zip(_modes(one), _modes(other), strict=True))
     )
 
 
@@ -110,7 +115,7 @@ def _decides(lean: Question, heavy: Question) -> bool:
         and all((getattr(lean, name) is None) == (getattr(heavy, name) is None) for name in _STATED)
         and lean.targeted == heavy.targeted
         and (lean.lora_rank or 0) <= (heavy.lora_rank or 0)
-        and is_no_heavier(lean, heavy.changed(stack=None))
+        and is_no_heavier(lean, heavy)
     )
 
 
@@ -120,64 +125,89 @@ def _has_less(one: Question, other: Question) -> bool:
     return None not in cards and cards[0].memory_bytes <= cards[1].memory_bytes  # type: ignore[union-attr]
 
 
-Distance = Callable[["Question", "Question"], float]
-
-
 @dataclass(frozen=True)
-class Floor:
-    """A measured run that asked for no more than a question does."""
+class Bound:
+    """A measured run that asked for no more than a question does, or for no less."""
 
     run: ObservedRun
-    #: The settings that it is taken to have had.
-    ran: Question
-    #: What it says that the question takes at least.
+    #: What it says that the question takes at least, or at most.
     bytes: float
 
 
-def find_floor(
-    asked: Question, measured: Iterable[ObservedRun], distance: Distance
-) -> Floor | None:
-    """Return the run that bounds a question from below, None where none was measured.
+Run = tuple["Question", "ObservedRun"]
 
-    ``measured`` are runs with a peak. Of those that asked for no more, those of the source whose
-    settings are nearest count, and the largest of their peaks bounds: more tokens never need less
-    than fewer did. A run that leaves open what the question states is none of them: it may have
-    been the heavier one.
+
+def list_as_stated(asked: Question, measured: Iterable[ObservedRun]) -> list[Run]:
+    """Return runs that may bound a question that leaves nothing open, as their records state them.
+
+    They are on the stack that is named. Without one, they state as much as the question: a run that
+    leaves open what is asked for may have been the heavier one.
     """
-    return _highest(
-        asked,
-        [
-            (one.question, one)
-            for one in measured
-            if is_no_heavier(one.question, asked)
-            and (asked.stack is not None or _states_as_much(one.question, asked))
-        ],
-        distance,
-    )
-
-
-def find_likely_floor(
-    likeliest: Question, measured: Iterable[ObservedRun], distance: Distance
-) -> Floor | None:
-    """Return the run that bounds what an open question likeliest means, None where none does.
-
-    What a run leaves open is taken as its peak makes it likeliest.
-    """
-    alike = [(one.learned, one) for one in measured if is_no_heavier(one.learned, likeliest)]
-    return _highest(likeliest, alike, distance)
-
-
-def _highest(
-    asked: Question, runs: Iterable[tuple[Question, ObservedRun]], distance: Distance
-) -> Floor | None:
-    """Return the run that bounds most of those whose settings are nearest; sizes aside."""
-    apart = [
-        (distance(asked.changed(seq_len=q.seq_len, micro_batch_size=q.micro_batch_size), q), q, one)
-        for q, one in runs
+    return [
+        (one.question, one)
+        for one in measured
+        if (asked.stack is not None and one.question.stack == asked.stack)
+        or (asked.stack is None and _states_as_much(one.question, asked))
     ]
-    nearest = min((far for far, _, _ in apart), default=0.0)
-    floors = [Floor(one, q, floor_of(asked, one, q)) for far, q, one in apart if far <= nearest]
+
+
+def list_as_learned(asked: Question, measured: Iterable[ObservedRun]) -> list[Run]:
+    """Return runs that may bound a question, with what they leave open as their peaks say.
+
+    They are on the stack that is named, if one is.
+    """
+    return [
+        (one.learned, one)
+        for one in measured
+        if asked.stack is None or one.question.stack == asked.stack
+    ]
+
+
+def find_floor(asked: Question, runs: Sequence[Run], above: float = 0.0) -> Bound | None:
+    """Return the run that bounds a question from below, None where none took more than ``above``.
+
+    ``runs`` have a peak. Of those that had no more than is asked for, whatever their sizes, those
+    whose settings are nearest count, and the largest peak of no more tokens bounds: more tokens
+    never need less than fewer did.
+    """
+
+    def bounds(run: Question) -> bool:
+        return _is_no_larger(run, asked) and _has_no_more(run, asked)
+
+    if not any(_peak(one) > above and bounds(q) for q, one in runs):
+        return None
+    nearest = _nearest(asked, [(q, one) for q, one in runs if _has_no_more(q, asked)])
+    floors = [Bound(one, floor_of(asked, one, q)) for q, one in nearest if bounds(q)]
     return max(floors, key=lambda floor: floor.bytes, default=None)
+
+
+def find_ceiling(asked: Question, runs: Sequence[Run], below: float = inf) -> Bound | None:
+    """Return the run that bounds a question from above, None where none took less than ``below``.
+
+    As `find_floor`, the other way round, of runs whose samples were as long as they say.
+    """
+
+    def bounds(run: Question) -> bool:
+        is_larger = _is_no_larger(asked, run) and asked.longest <= run.longest
+        return run.says_how_long and is_larger and _has_no_more(asked, run)
+
+    if not any(_peak(one) < below and bounds(q) for q, one in runs):
+        return None
+    nearest = _nearest(asked, [(q, one) for q, one in runs if _has_no_more(asked, q)])
+    ceilings = [Bound(one, ceiling_of(asked, one, q)) for q, one in nearest if bounds(q)]
+    return min(ceilings, key=lambda ceiling: ceiling.bytes, default=None)
+
+
+def _nearest(asked: Question, runs: Sequence[Run]) -> list[Run]:
+    """Return those of some runs whose settings are nearest; sizes aside."""
+    mine = settings_of(asked)
+    apart = [between(mine, settings_of(q)) for q, _ in runs]
+    nearest = min(apart, default=0.0)
+    return [run for run, far in zip(runs, apart, strict=True) if far <= nearest]
+
+
+def _peak(run: ObservedRun) -> float:
+    return run.peak_bytes or 0.0
 
 
 def _states_as_much(run: Question, asked: Question) -> bool:
@@ -190,9 +220,23 @@ def floor_of(asked: Question, run: ObservedRun, ran: Question) -> float:
 
     Less what larger adapters than those asked for took of it. ``ran`` are its settings.
     """
+    return _peak(run) - max(_more_in_adapters(ran, asked), 0.0)
+
+
+def ceiling_of(asked: Question, run: ObservedRun, ran: Question) -> float:
+    """Return the bytes that a run says a question takes at most: its peak.
+
+    With what PyTorch does not count, where it counted, and what larger adapters than the run's
+    take. ``ran`` are its settings.
+    """
+    uncounted = total(memory_terms(ran)) - total(measured_terms(ran, run.memory_kind))
+    return _peak(run) + uncounted + max(-_more_in_adapters(ran, asked), 0.0)
+
+
+def _more_in_adapters(ran: Question, asked: Question) -> float:
+    """Return the bytes that a run's adapters take more than those asked for."""
     adapters = {
         name: getattr(asked, name)
         for name in ("lora_rank", "lora_target_modules", "trainable_params")
     }
-    larger = total(memory_terms(ran)) - total(memory_terms(ran.changed(**adapters)))
-    return (run.peak_bytes or 0.0) - max(larger, 0.0)
+    return total(memory_terms(ran)) - total(memory_terms(ran.changed(**adapters)))

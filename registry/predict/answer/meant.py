@@ -50,7 +50,7 @@ def find_meant(asked: Question, measured: Iterable[ObservedRun]) -> Meant:
         is_larger = run.seq_len > asked.seq_len or run.micro_batch_size > asked.micro_batch_size
         if (is_smaller and is_larger) or not _has_all(run, asked):
             continue
-        if not is_smaller and (run.longest >= asked.longest or not _says_how_long(asked)):
+        if not is_smaller and (run.longest >= asked.longest or not asked.says_how_long):
             no_smaller.append(one)
         if not is_larger:
             no_larger.append(one)
@@ -89,10 +89,6 @@ def are_one_kind(one: Accelerator | None, other: Accelerator | None) -> bool:
         return False
     apart = abs(one.memory_bytes / other.memory_bytes - 1)
     return apart <= _AS_LARGE and one.peak_flops(None) == other.peak_flops(None)
-
-
-def _says_how_long(asked: Question) -> bool:
-    return bool(asked.packing or asked.longest_sample or asked.length_distribution == "full")
 
 
 def _has_all(run: Question, asked: Question) -> bool:

@@ -133,6 +133,11 @@ def aspects_of(question: Question) -> tuple[Any, ...]:
     return tuple(aspect.of(question) for aspect in _ASPECTS)
 
 
+def settings_of(question: Question) -> tuple[Any, ...]:
+    """Return what `between` compares of a question, its sizes aside."""
+    return tuple(None if aspect.name in _SIZES else aspect.of(question) for aspect in _ASPECTS)
+
+
 def _aspects_asked(question: Question) -> tuple[Any, ...]:
     """Return the aspects of a question; None for what it leaves open."""
     return tuple(
@@ -147,6 +152,7 @@ def between(left: tuple[Any, ...], right: tuple[Any, ...]) -> float:
     return sum(_apart(aspect, mine, other) for aspect, mine, other in pairs if mine != other)
 
 
+_SIZES = frozenset({"seq_len", "micro_batch_size"})
 #: What a question may leave open without being far from any run.
 _OPTIONAL = frozenset(
     {"gpu", "stack", "lora_rank", "lora_target_modules", "optimizer", "param_dtype"}

@@ -7,19 +7,18 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING
 
-from registry.predict.answer.leaner import find_floor, find_likely_floor
+from registry.predict.answer.leaner import find_ceiling, find_floor, list_as_learned, list_as_stated
 from registry.predict.answer.meant import are_one_kind, find_meant, holding
-from registry.predict.answer.nearest import distance
-from registry.predict.calibration.fit_rows import USABLE, memory_row, time_row
+from registry.predict.calibration.fit_rows import USABLE, memory_row, moment_rows, time_row
 from registry.predict.calibration.mixture import COVERAGE, widened
 from registry.predict.calibration.open_question import Learned, group_of, mix
 from registry.predict.calibration.unstated import open_settings
 from registry.predict.formula.peak_memory import PARTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from registry.predict.answer.leaner import Floor
+    from registry.predict.answer.leaner import Bound, Run
     from registry.predict.answer.meant import Meant
     from registry.predict.calibration.fit_rows import FitRow
     from registry.predict.calibration.intervals import Calibrated, Calibration
@@ -40,6 +39,7 @@ PREDICTORS = {
     "dry run": "dry run on fake tensors, with the formula's interval",
     "dry run alone": "dry run on fake tensors, with the interval of dry runs compared with a card",
 }
+_EXECUTED = ("dry run", "dry run alone")
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ class Prediction:
     nearness: str
     #: The measured run that raised the figure, where it was raised.
     floor: ObservedRun | None = None
+    #: The measured run that lowered it, where it was lowered.
+    ceiling: ObservedRun | None = None
     #: Runs that the question may mean, to which the ends of the interval reach, where they do.
     least: ObservedRun | None = None
     most: ObservedRun | None = None
@@ -95,27 +97,30 @@ def bounded(
     No less than what leaner runs took, its interval as wide as the runs that the question may mean.
     ``measured`` are runs with a peak of models of its shape, ``meant`` those of `find_meant`.
     """
-    return holding(_no_less(found, question, measured), meant, question.gpu)
+    return holding(_within(found, question, measured), meant, question.gpu)
 
 
-def _no_less(found: Prediction, question: Question, measured: Sequence[ObservedRun]) -> Prediction:
-    """Return the prediction, no less than what leaner runs took.
+def _within(found: Prediction, question: Question, measured: Sequence[ObservedRun]) -> Prediction:
+    """Return the prediction, no less than what leaner runs took and no more than heavier ones.
 
     For a question that leaves settings open, such a run was on the same kind of card or stack,
-    and does not bound the lower end. Lengths of samples are no such setting: runs are taken as
-    filled, as most are.
+    and does not bound the lower end from below. Lengths of samples are no such setting: runs are
+    taken as filled, as most are.
     """
     left = {*open_settings(question)} - {"longest_sample"}
     if not left or found.meanings is None:
-        return raise_to_floor(found, question, measured)
+        runs = list_as_stated(question, measured)
+        return raise_to_floor(_lowered(found, question, runs), question, runs)
     alike = measured
     if question.stack is None:
         alike = [one for one in measured if are_one_kind(one.question.gpu, question.gpu)]
     if not alike:
         return found
     meant = found.meanings.plausible[0].question.changed(gpu=question.gpu, stack=question.stack)
-    floor = find_likely_floor(meant, alike, distance)
-    return found if floor is None else _raised(found, floor, found.figure.low)
+    runs = list_as_learned(meant, alike)
+    below = _lowered(found, meant, runs)
+    floor = find_floor(meant, runs, below.figure.value)
+    return below if floor is None else _raised(below, floor, below.figure.low)
 
 
 def predict_unbounded(question: Question, calibration: Calibration) -> Prediction:
@@ -149,18 +154,16 @@ def _predict_on_stack(
     """Return the peak on a stack that is named: over what its runs and others make plausible."""
     memory = calibration.memory
     if not open_settings(question):
-        return _predict(memory_row(question), memory, parts)
+        return _predict(moment_rows(question), memory, parts)
     mixed = mix_of(question, calibration)
     figure = mixed.around(COVERAGE)
     row = memory_row(mixed.plausible[0].question)
     return Prediction(figure, _parts_of(row, figure, parts), memory.nearness(row), meanings=mixed)
 
 
-def raise_to_floor(
-    found: Prediction, question: Question, measured: Iterable[ObservedRun]
-) -> Prediction:
+def raise_to_floor(found: Prediction, question: Question, runs: Sequence[Run]) -> Prediction:
     """Return the prediction, all of it no less than what a run took that asked for no more."""
-    floor = find_floor(question, measured, distance)
+    floor = find_floor(question, runs, found.figure.low)
     return found if floor is None else _raised(found, floor, max(found.figure.low, floor.bytes))
 
 
@@ -189,23 +192,38 @@ def _shifted(found: Prediction, figure: Interval) -> Prediction:
     return replace(found, figure=figure, parts=parts)
 
 
-def _raised(found: Prediction, floor: Floor, low: float) -> Prediction:
+def _lowered(found: Prediction, question: Question, runs: Sequence[Run]) -> Prediction:
+    """Return the prediction with its figure no more than what a run took that asked for no less.
+
+    Its upper end moves with it. What a dry run of the question itself says stays.
+    """
+    figure = found.figure
+    ceiling = find_ceiling(question, runs, figure.value)
+    if ceiling is None or ceiling.bytes >= figure.value or found.nearness in _EXECUTED:
+        return found
+    value = ceiling.bytes
+    lowered = type(figure)(value, min(figure.low, value), figure.high * value / figure.value)
+    return replace(_shifted(found, lowered), ceiling=ceiling.run)
+
+
+def _raised(found: Prediction, floor: Bound, low: float) -> Prediction:
     """Return the prediction with its figure no less than a floor; its upper end moves with it."""
     figure = found.figure
     if low <= figure.low and floor.bytes <= figure.value:
         return found
     value = max(figure.value, floor.bytes)
     raised = type(figure)(value, low, figure.high * value / figure.value)
-    return replace(_shifted(found, raised), floor=floor.run)
+    ceiling = found.ceiling if value == figure.value else None
+    return replace(_shifted(found, raised), floor=floor.run, ceiling=ceiling)
 
 
 def predict_time(question: Question, calibration: Calibration) -> Prediction:
     """Return the seconds of one micro-batch of one device, the optimizer's share included."""
-    return _predict(time_row(question), calibration.time, {})
+    return _predict([time_row(question)], calibration.time, {})
 
 
-def _predict(row: FitRow, calibrated: Calibrated, parts: dict[str, float]) -> Prediction:
-    figure = calibrated.predict(row)
+def _predict(rows: Sequence[FitRow], calibrated: Calibrated, parts: dict[str, float]) -> Prediction:
+    row, figure = calibrated.predict_highest(rows)
     return Prediction(figure, _parts_of(row, figure, parts), calibrated.nearness(row))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from registry.errors import QuestionError
 from registry.predict.answer.advice import LEAN_LOSSES
 from registry.predict.answer.prediction import predict_memory, predict_samples
-from registry.predict.calibration.fit_rows import memory_row
+from registry.predict.calibration.fit_rows import moment_rows
 from registry.predict.calibration.unstated import complete
 from registry.predict.question import DEFAULTS
 
@@ -89,7 +89,7 @@ def explain(question: Question, calibration: Calibration) -> Explanation:
 
 def _likeliest_peak(question: Question, calibration: Calibration) -> float:
     """Return the calibrated figure; no run bounds it, as that would bound one side of a change."""
-    return calibration.memory.predict(memory_row(question)).value
+    return calibration.memory.predict_highest(moment_rows(question))[1].value
 
 
 def _turned(base: Question) -> Iterator[tuple[str, Question, dict[str, Any]]]:

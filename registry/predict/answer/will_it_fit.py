@@ -115,6 +115,12 @@ def _explain_interval(prediction: Prediction, seen: list[Neighbour]) -> list[str
             f"no less than {_took(prediction.floor)} with equal or smaller settings"
             + (", less what its larger adapters take" if less else "")
         )
+    if prediction.ceiling is not None:
+        more = prediction.figure.value > (prediction.ceiling.peak_bytes or 0.0)
+        reasons.append(
+            f"no more than {_took(prediction.ceiling)} with equal or larger settings"
+            + (", and what it did not count or larger adapters take" if more else "")
+        )
     if prediction.least is not None:
         reasons.append(f"the lower end is {_took(prediction.least)} with no fewer tokens")
     if prediction.most is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from registry.predict.formula.peak_memory import memory_terms
+from registry.predict.formula.peak_memory import memory_terms, moments, total
 from registry.predict.formula.step_time import time_terms
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ class Prior:
     """Standard deviations, relative to the formula, before anything is measured."""
 
     levels: Mapping[str, Spread]
-    #: Deviation between neighbours of a series, and the ratio of sizes over which it fades.
-    local: float
+    #: How far neighbours of a series may be off together, and the ratio of sizes over which that
+    #: fades.
+    local: Spread
     reach: float
     noise: float
     #: Share of a term's variance that all stacks have in common.
@@ -74,7 +75,9 @@ MEMORY = Prior(
         "setting": Spread(0.04, 0.12),
         "series": Spread(0.03, 0.08),
     },
-    local=0.04,
+    # of what grows alone: what stays does not depend on the size, and a bump in it would make more
+    # tokens need less
+    local=Spread(0.0, 0.10),
     reach=2.0,
     noise=0.02,
     # what one stack is off by says nothing of another's: held out whole, sources were answered
@@ -90,7 +93,7 @@ TIME = Prior(
         "device": Spread(0.05, 0.10),
         "lengths": Spread(0.0, 0.10),
     },
-    local=0.05,
+    local=Spread(0.05, 0.05),
     reach=2.0,
     noise=0.04,
     shared=0.0,
@@ -120,19 +123,39 @@ def groups_on(stack: str | None, question: Question) -> dict[str, Hashable]:
 
 #: Kinds of memory that PyTorch counts itself, so that the CUDA context is not among it.
 _COUNTED = frozenset({"allocated", "active", "reserved"})
+#: Share of the peak below which no correction makes the peak of another moment.
+_MAY_BE_PEAK = 0.7
 
 
 def measured_terms(question: Question, memory_kind: str | None = None) -> list[Term]:
     """Return the terms of the peak that a kind of memory has: all, unless PyTorch counted it."""
-    terms = memory_terms(question)
+    return _counted(memory_terms(question), memory_kind)
+
+
+def _counted(terms: list[Term], memory_kind: str | None) -> list[Term]:
     counted = memory_kind in _COUNTED
     return [term for term in terms if not (counted and term.name == "context")]
 
 
 def memory_row(question: Question, key: str = "", memory_kind: str | None = None) -> FitRow:
     """Return what memory a question asks for, as a row to predict: bytes of one device."""
-    terms = tuple(measured_terms(question, memory_kind))
-    return FitRow(key, terms, groups_of(question), float(question.tokens))
+    return _row(question, measured_terms(question, memory_kind), key)
+
+
+def moment_rows(question: Question, memory_kind: str | None = None) -> list[FitRow]:
+    """Return what memory a question asks for at each moment that may be the peak, as rows.
+
+    The peak is the largest of what is predicted of them: what was measured may say that it is not
+    the one at which the formula has most.
+    """
+    found = moments(question)
+    least = _MAY_BE_PEAK * max(map(total, found))
+    likely = [terms for terms in found if total(terms) >= least]
+    return [_row(question, _counted(terms, memory_kind)) for terms in likely]
+
+
+def _row(question: Question, terms: list[Term], key: str = "") -> FitRow:
+    return FitRow(key, tuple(terms), groups_of(question), float(question.tokens))
 
 
 def time_groups_of(question: Question) -> dict[str, Hashable]:

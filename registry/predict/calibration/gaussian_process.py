@@ -133,7 +133,7 @@ def covariance(left: Design, right: Design, prior: Prior) -> Floats:
         found += same[level] * (spread.stays**2 * stays + spread.grows**2 * grows)
     apart = np.subtract.outer(one.log_sizes, other.log_sizes) / math.log(prior.reach)
     near = same["series"] * np.exp(-0.5 * apart**2)
-    return found + near * prior.local**2 * np.outer(one.formula, other.formula)
+    return found + near * (prior.local.stays**2 * stays + prior.local.grows**2 * grows)
 
 
 def _same(left: Design, right: Design, level: str) -> Floats:
@@ -147,8 +147,8 @@ def _same(left: Design, right: Design, level: str) -> Floats:
 
 def variances(terms: Terms, prior: Prior) -> Floats:
     """Return the variance of each row for itself: the diagonal of `covariance`, and noise."""
-    found = terms.variances + (prior.local**2 + prior.noise**2) * terms.formula**2
-    for spread in prior.levels.values():
+    found = terms.variances + prior.noise**2 * terms.formula**2
+    for spread in (*prior.levels.values(), prior.local):
         found += (spread.stays * terms.stays) ** 2 + (spread.grows * terms.grows) ** 2
     return found
 

@@ -93,6 +93,11 @@ class Calibrated:
         """Return what to expect of a row, with its 90 % interval."""
         return self.predict_many([row])[0]
 
+    def predict_highest(self, rows: Sequence[FitRow]) -> tuple[FitRow, Interval]:
+        """Return of which row most is to be expected, and what, with its 90 % interval."""
+        found = zip(rows, self.predict_many(rows), strict=True)
+        return max(found, key=lambda pair: pair[1].value)
+
     def predict_many(self, rows: Sequence[FitRow]) -> list[Interval]:
         """Return what to expect of each row, with its 90 % interval."""
         means, deviations = self.fit.predict_many(rows)

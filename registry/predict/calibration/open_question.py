@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from registry.predict.calibration.fit_rows import groups_on, memory_row
+from registry.predict.calibration.fit_rows import groups_on, moment_rows
 from registry.predict.calibration.mixture import Component, Interval, Mixture, plain_interval
 from registry.predict.calibration.unstated import Plausible, complete, complete_like, kind_of
 
@@ -190,20 +190,32 @@ class _Meanings:
     """What a question may mean, with the rows that ask for its memory: no stack changes these."""
 
     plausible: list[Plausible]
+    #: A row for each moment that may be the peak of each.
     design: Design
+    #: Which of the plausible each row is about.
+    owners: list[int]
 
     @classmethod
     def of(cls, plausible: list[Plausible], learned: Learned, memory_kind: str | None) -> _Meanings:
-        rows = [memory_row(one.question, memory_kind=memory_kind) for one in plausible]
-        return cls(plausible, learned.fit.design.like(rows))
+        rows = [
+            (i, row)
+            for i, one in enumerate(plausible)
+            for row in moment_rows(one.question, memory_kind)
+        ]
+        design = learned.fit.design.like([row for _, row in rows])
+        return cls(plausible, design, [i for i, _ in rows])
 
     def answer_on(
         self, stack: str | None, learned: Learned
     ) -> Iterator[tuple[Plausible, tuple[float, float]]]:
         """Yield each with the median of its answer on a stack and the logarithm's deviation."""
-        groups = [groups_on(stack, one.question) for one in self.plausible]
+        groups = [groups_on(stack, self.plausible[i].question) for i in self.owners]
         means, deviations = learned.fit.predict_on(stack, self.design.in_groups(groups))
-        relative = (deviations / means).tolist()
-        answers = zip(self.plausible, self.design.rows, means.tolist(), relative, strict=True)
-        for one, row, median, off in answers:
-            yield one, (median, learned.spread(row, off))
+        highest: dict[int, int] = {}
+        for place, i in enumerate(self.owners):
+            if i not in highest or means[place] > means[highest[i]]:
+                highest[i] = place
+        for i, place in highest.items():
+            median, off = float(means[place]), float(deviations[place])
+            row = self.design.rows[place]
+            yield self.plausible[i], (median, learned.spread(row, off / median))

@@ -28,18 +28,23 @@ PARTS = (
 
 
 def memory_terms(question: Question) -> list[Term]:
-    """Return the summands of the peak of one device, in bytes.
+    """Return the summands of the peak of one device, in bytes: the largest of its `moments`."""
+    return max(moments(question), key=total)
 
-    The peak is what stays (weights, optimizer state, adapters, context; gradients too where they
-    are accumulated) plus the larger of two moments: the start of the backward pass (activations and
-    logits alive) and the optimizer's step (gradients and its temporaries alive). Of a split model,
-    it is the fullest device's.
+
+def moments(question: Question) -> list[list[Term]]:
+    """Return the summands of what one device holds, in bytes, at each moment that may be the peak.
+
+    Beside what stays (weights, optimizer state, adapters, context; gradients too where they are
+    accumulated), these are the start of the backward pass (activations and logits alive) and the
+    optimizer's step (gradients and its temporaries alive). Of a split model, each of the devices
+    that may be the fullest has both.
     """
     stages = end_stages(question) if question.is_split else (Stage(question),)
-    return max((_terms(stage) for stage in stages), key=total)
+    return [terms for stage in stages for terms in _moments_of(stage)]
 
 
-def _terms(stage: Stage) -> list[Term]:
+def _moments_of(stage: Stage) -> list[list[Term]]:
     question = stage.question
     stay = [*weights(question), *trained(question), *runtime(question)]
     made = gradients(question)
@@ -50,5 +55,5 @@ def _terms(stage: Stage) -> list[Term]:
         stay += made
     else:
         step = [*made, *step]
-    moment = max((backward, step), key=total)
-    return [term for term in (*stay, *moment) if term.value]
+    held = ([*stay, *backward], [*stay, *step])
+    return [[term for term in terms if term.value] for terms in held]

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from registry.predict.answer.leaner import find_floor, floor_of, proves_too_much
+from registry.predict.answer.leaner import (
+    ceiling_of,
+    find_floor,
+    floor_of,
+    list_as_stated,
+    proves_too_much,
+)
+from registry.predict.answer.meant import Meant
 from registry.predict.answer.nearest import (
     collect_nearest,
     describe_differences,
@@ -19,6 +26,7 @@ from registry.predict.answer.nearest import (
 from registry.predict.answer.plain import format_why
 from registry.predict.answer.prediction import (
     Prediction,
+    bounded,
     estimate_cost,
     judge,
     predict_memory,
@@ -150,7 +158,7 @@ def test_more_tokens_never_need_less_than_was_measured_with_fewer(
     question = ask(
         "llama-2-7b", "rtx-3090", seq_len=2048, micro_batch_size=4, stack="llama2-lora-3090"
     )
-    floor = find_floor(question, calibration.measured_of(question.model), distance)
+    floor = find_floor(question, list_as_stated(question, calibration.measured_of(question.model)))
     assert floor is not None
     assert floor.run.question.micro_batch_size == 3
     assert floor.bytes / GIB == pytest.approx(22.28, abs=0.01)
@@ -301,12 +309,76 @@ def test_a_prediction_below_what_leaner_runs_took_is_raised_above_it(
     found = raise_to_floor(
         Prediction(low, {"calibration": 0.0}, "source"),
         question,
-        calibration.measured_of(question.model),
+        list_as_stated(question, calibration.measured_of(question.model)),
     )
     assert found.floor is not None
     peak = found.floor.peak_bytes or 0
     assert peak == found.figure.low == found.figure.value < found.figure.high
     assert found.parts["calibration"] == pytest.approx(found.figure.value - 20.0 * GIB)
+
+
+def test_a_prediction_above_what_heavier_runs_took_is_lowered_to_it(
+    ask: Ask, calibration: Calibration
+) -> None:
+    question = ask(
+        "llama-2-7b", "rtx-3090", seq_len=1900, micro_batch_size=2, stack="llama2-lora-3090"
+    )
+    high = Interval(30.0 * GIB, 18.0 * GIB, 33.0 * GIB)
+    measured = calibration.measured_of(question.model)
+    guess = Prediction(high, {"calibration": 0.0}, "source")
+    found = bounded(guess, question, measured, Meant())
+    assert found.ceiling is not None
+    assert found.ceiling.question.micro_batch_size == 2  # the same, at 2,048 tokens
+    assert found.figure.value == found.ceiling.peak_bytes
+    assert found.figure.high == pytest.approx(1.1 * found.figure.value)
+    executed = replace(guess, nearness="dry run alone")
+    assert bounded(executed, question, measured, Meant()).figure.value == high.value
+
+
+def test_runs_whose_samples_may_be_shorter_bound_nothing_from_above(
+    ask: Ask, calibration: Calibration
+) -> None:
+    question = ask(
+        "llama-2-7b", "rtx-3090", seq_len=2048, micro_batch_size=2, stack="llama2-lora-3090"
+    )
+    measured = [
+        replace(one, question=one.question.changed(length_distribution="variable"), settled=None)
+        for one in calibration.measured_of(question.model)
+    ]
+    high = Prediction(Interval(30.0 * GIB, 18.0 * GIB, 33.0 * GIB), {}, "source")
+    assert bounded(high, question, measured, Meant()).ceiling is None
+
+
+def test_runs_on_other_stacks_bound_nothing_where_one_is_named(
+    ask: Ask, calibration: Calibration
+) -> None:
+    question = ask("qwen-7b", "rtx-3090", quant_bits=4, stack="qwen-finetune-profile")
+    for seq_len in (256, 2048, 8192):
+        found = predict_memory(question.changed(seq_len=seq_len), calibration)
+        bounds = [one for one in (found.floor, found.ceiling) if one is not None]
+        assert all(one.source_id == question.stack for one in bounds)
+
+
+def test_what_had_other_settings_and_fewer_tokens_bounds_nothing_where_nearer_runs_had_more(
+    ask: Ask, calibration: Calibration
+) -> None:
+    """Qwen-1.8B in full took 40.5 GiB at 256 tokens in one profile, 18.2 at 512 in another."""
+    question = ask("qwen-1.8b-chat", "a100-80gb", method="full", seq_len=256)
+    found = [
+        predict_memory(question.changed(seq_len=seq_len), calibration).figure.value
+        for seq_len in (256, 512)
+    ]
+    assert found == sorted(found)
+
+
+def test_a_run_with_smaller_adapters_bounds_by_what_it_would_take_with_those_asked_for(
+    calibration: Calibration,
+) -> None:
+    seen = next(one for one in calibration.observations if one.question.lora_rank == 64)
+    counted = replace(seen, memory_kind="reserved")
+    larger = seen.question.changed(lora_rank=256)
+    assert ceiling_of(larger, seen, seen.question) > ceiling_of(seen.question, seen, seen.question)
+    assert ceiling_of(seen.question, counted, seen.question) > (seen.peak_bytes or 0)
 
 
 def test_a_run_with_larger_adapters_bounds_by_what_it_took_without_them(

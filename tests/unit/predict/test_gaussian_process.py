@@ -14,7 +14,7 @@ from registry.predict.formula.peak_memory import Term
 
 PRIOR = Prior(
     levels={"stack": Spread(0.1, 0.1), "series": Spread(0.05, 0.05)},
-    local=0.03,
+    local=Spread(0.03, 0.04),
     reach=2.0,
     noise=0.01,
     shared=0.5,
@@ -103,6 +103,8 @@ def test_shares_name_the_rows_that_an_answer_rests_on() -> None:
 ONE, TWO = row("one", 10, 2, 13.0), row("two", 20, 4)
 #: Doubts of 0.05 and 0.2 of the terms, each with its twin in the other row.
 DOUBTS = (10 * 0.05) * (20 * 0.05) + (2 * 0.2) * (4 * 0.2)
+#: What they share as neighbours of one size.
+NEAR = 0.03**2 * 10 * 20 + 0.04**2 * 2 * 4
 
 
 def covariance_of(left: FitRow, right: FitRow) -> float:
@@ -112,14 +114,14 @@ def covariance_of(left: FitRow, right: FitRow) -> float:
 
 def test_rows_of_one_series_share_terms_stack_series_and_nearness() -> None:
     stack, series = 0.1**2 * (10 * 20 + 2 * 4), 0.05**2 * (10 * 20 + 2 * 4)
-    near = math.exp(-0.5) * 0.03**2 * 12 * 24  # the sizes are one doubling apart, as is the reach
+    near = math.exp(-0.5) * NEAR  # the sizes are one doubling apart, as is the reach
     assert covariance_of(ONE, TWO) == pytest.approx(DOUBTS + stack + series + near)
 
 
 def test_a_wider_reach_brings_sizes_nearer() -> None:
     design = Design.of([ONE, TWO])
     wide = covariance(design, design, replace(PRIOR, reach=4.0))[0, 1]
-    moved = (math.exp(-0.5 / 4) - math.exp(-0.5)) * 0.03**2 * 12 * 24
+    moved = (math.exp(-0.5 / 4) - math.exp(-0.5)) * NEAR
     assert wide - covariance_of(ONE, TWO) == pytest.approx(moved)
 
 
@@ -138,7 +140,8 @@ def test_rows_without_a_stack_share_it_with_nobody() -> None:
 VARIANCE = (
     (10 * 0.05) ** 2 + (2 * 0.2) ** 2  # terms
     + (0.1**2 + 0.05**2) * (10**2 + 2**2)  # stack and series
-    + (0.03**2 + 0.01**2) * 12**2  # nearness and noise
+    + (0.03 * 10) ** 2 + (0.04 * 2) ** 2  # nearness
+    + (0.01 * 12) ** 2  # noise
 )  # fmt: skip
 
 
