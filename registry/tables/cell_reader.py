@@ -207,6 +207,8 @@ def read_outcome(
         UnitError: the mapping gives the remark no meaning.
     """
     said = _read_word(cell, spec, absent)
+    if said is None and spec.parts:
+        return _read_words_of_parts(cell, spec, absent, where=where)
     word, remark = split_remark(bare_text(cell))
     if said is not None or remark is None or _has_form(bare_text(cell), spec):
         return said
@@ -220,6 +222,28 @@ def read_outcome(
             "`remarks` of the column; write `set: {}` there if it changes nothing"
         )
     return {**said, **beside}
+
+
+def _read_words_of_parts(
+    cell: str, spec: ColumnSpec, absent: Collection[str], *, where: str
+) -> Values | None:
+    """Return what the parts of a cell say of which none is a figure, such as ``OOM / -``."""
+    try:
+        parts = _split_parts(bare_text(cell), spec, where=where)
+    except UnitError:  # of a cell of figures, it is raised where these are read
+        return None
+    values: Values = {}
+    for part in parts:
+        said = _read_word(part, spec, absent)
+        if said is None:
+            return None
+        for name, stated in said.items():
+            _state(values, name, stated, where)
+    return values
+
+
+def _split_parts(text: str, spec: ColumnSpec, *, where: str) -> tuple[str, ...]:
+    return split_cell(text, len(spec.parts), where=where, separator=spec.separator)
 
 
 def _read_word(text: str, spec: ColumnSpec, absent: Collection[str]) -> Values | None:
@@ -250,12 +274,13 @@ def read_figure_cell(
     marked = strip_markup(plain_text(cells[column]))
     found = FigureCell(footnotes=[marked.footnote] if marked.footnote else [])
     figures = _figures_of(cells, spec, where=where)
-    texts = [marked.text]
-    if spec.parts:
-        texts = list(
-            split_cell(marked.text, len(spec.parts), where=where, separator=spec.separator)
-        )
+    texts = _split_parts(marked.text, spec, where=where) if spec.parts else (marked.text,)
     for text, figure in zip(texts, figures, strict=True):
+        word = _read_word(text, spec, ()) if spec.parts else None
+        for name, stated in (word or {}).items():
+            _state(found.values, name, stated, where)
+        if word is not None:  # the part holds no figure
+            continue
         for index, card in _split_cards(text, spec, n_gpus, found, where=where):
             place = where if index is None else f"{where}, card {index}"
             found.texts.append(

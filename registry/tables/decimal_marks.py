@@ -21,7 +21,7 @@ _DECIMAL_COMMA: Final = re.compile(
     r"(?<![0-9.,])(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+),[0-9]{1,2}(?![0-9.,])"
     r"|(?<![0-9.,])0,[0-9]+(?![0-9.,])"
 )
-_EITHER: Final = re.compile(r"(?<![0-9.,])[0-9]{1,3},[0-9]{3}(?![0-9.,])")
+_EITHER: Final = re.compile(r"(?<![0-9.,])[0-9]{1,3}([.,])[0-9]{3}(?![0-9.,])")
 
 
 def has_decimal_comma(text: str) -> bool:
@@ -33,9 +33,14 @@ def has_decimal_comma(text: str) -> bool:
     return _DECIMAL_COMMA.search(text) is not None
 
 
-def has_either_comma(text: str) -> bool:
-    """Return whether the comma of a figure may stand for decimals or for thousands."""
-    return _EITHER.search(text) is not None
+def find_open_mark(text: str) -> str | None:
+    """Return the mark of a figure that may stand for decimals or for thousands, None for none.
+
+    >>> find_open_mark("22,500"), find_open_mark("1.082 s"), find_open_mark("22,5")
+    (',', '.', None)
+    """
+    found = _EITHER.search(text)
+    return None if found is None else found[1]
 
 
 def read_decimal_commas(text: str, *, where: str) -> str:
@@ -80,14 +85,16 @@ def _holds_plain_figures(spec: ColumnSpec) -> bool:
 
 
 def check_decimal(text: str, figure: FigureSpec, comma: str | None, *, where: str) -> None:
-    """Raise UnitError for a figure such as ``22,500`` in a document that writes ``22,5``.
+    """Raise UnitError for a figure such as ``22,500`` or ``1.082`` in a document with ``22,5``.
 
     ``comma`` is a figure of the document with a decimal comma; None where there is none.
     """
-    if comma is None or figure.decimal is not None or not has_either_comma(text):
+    mark = find_open_mark(text)
+    if comma is None or figure.decimal is not None or mark is None:
         return
+    what, other = ("comma", ".") if mark == "," else ("point", ",")
     raise UnitError(
         f"{where}: found {text!r} in a document that writes {comma!r}, expected to be told what "
-        "the comma is; state `decimal: ','` of the figure, or `decimal: '.'` where the comma is "
-        "that of thousands"
+        f"the {what} is; state `decimal: '{mark}'` of the figure, or `decimal: '{other}'` where "
+        f"the {what} is that of thousands"
     )

@@ -10,7 +10,7 @@ import yaml
 
 from registry.tables.cell_reader import bare_text, footnote_of, is_absent, read_failure
 from registry.tables.column_spec import SHARED_METRICS
-from registry.tables.decimal_marks import has_decimal_comma, has_either_comma
+from registry.tables.decimal_marks import find_open_mark, has_decimal_comma
 from registry.tables.guess import guess_metric
 from registry.tables.guess_apart import find_untold, is_number
 from registry.tables.guess_figures import doubt_of_context
@@ -21,6 +21,7 @@ from registry.tables.guess_settings import (
     values_of,
 )
 from registry.tables.guess_words import OPEN
+from registry.tables.header import read_header
 from registry.tables.inline import plain_text
 from registry.tables.matching import TABLE_SUFFIXES
 from registry.tables.transposed import transpose
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
 #: Most distinct texts of a column that are listed with their meanings.
 _MOST_TEXTS = 60
 
-#: Fewest columns of a table that may lie on its side: what its rows are, and two observations.
+#: Fewest columns of a table of several observations that may lie on its side; one of two columns
+#: lists what is known of one.
 _FEWEST_COLUMNS = 3
 
 #: Columns of the contract whose texts are listed one by one, with what each means.
@@ -62,8 +64,18 @@ _LISTED: Final = (
 _SWITCHES: Final = ("gradient_checkpointing", "packing")
 _YES_OR_NO: Final = ("yes", "no", "true", "false")
 _TELLS_APART: Final = "rows that are otherwise alike differ here: its meaning, or {ignore: why}"
+#: Headers of columns that may say which cards, and how many, a row ran on.
+_OF_CARDS: Final = re.compile(
+    r"(?i)gpu|npu|\bcards?\b|hardware|cluster|\bnodes?\b|machine|devices?\b|accelerator|"
+    r"卡|硬件|集群|设备|環境|ハードウェア|하드웨어|장비"
+)
+_SAYS_CARDS: Final = "the cards of each row, or their number? its meaning, or {ignore: why}"
 _FAILS_AMONG_NUMBERS: Final = "numbers and failures of which runs? its meaning, or {ignore: why}"
-_METRIC: Final = re.compile(r"(?i)metrics?|measure(?:ment)?s?|指标")
+_METRIC: Final = re.compile(
+    r"(?i)metrics?|measure(?:ment)?s?|m[eé]tri(?:ca|que)s?|kennzahl(?:en)?|指标|指標|지표"
+)
+#: What rows may measure, where their cells say of what and in which unit.
+_SPEED: Final = re.compile(r"(?i)speed|throughput|geschwindigkeit|速度|吞吐|スループット|속도")
 _REQUIRED: Final = ("model_id", "method", "gpu_id", "n_gpus")
 
 
@@ -143,13 +155,23 @@ class _Look:
     def is_measured(self) -> bool:
         """Whether a column holds figures of a run: known ones, or ones by hardware or length.
 
-        Models and methods are compared by their accuracy as well.
+        Models and methods are compared by their accuracy as well, but by that none runs out of
+        memory.
         """
         metrics = [guess.metric for guess in self.guesses.values()]
-        return any(metrics) or any(
-            pivot.cell.metric != OPEN or pivot.to not in _LISTED or pivot.to == "gpu_id"
-            for pivot in self.pivots
+        return (
+            any(metrics)
+            or self._has_oom
+            or any(
+                pivot.cell.metric != OPEN or pivot.to not in _LISTED or pivot.to == "gpu_id"
+                for pivot in self.pivots
+            )
         )
+
+    @property
+    def _has_oom(self) -> bool:
+        texts = (bare_text(cell.text) for row in self.table.rows for cell in row.cells)
+        return any(parse_outcome_word(text).outcome == "oom" for text in texts)
 
     def texts_of(self, name: str) -> list[str]:
         """Return the different texts of a column, in order."""
@@ -195,18 +217,29 @@ def _look_at(table: RawTable, catalogue: Catalogue) -> _Look:
     They are where the first column says that it names metrics, or all of its cells do.
     """
     look = _look_upright(table, catalogue)
-    names_metrics = _are_metrics(look.texts_of_first())
+    first = look.texts_of_first()
+    is_list = len(table.columns) < _FEWEST_COLUMNS
+    names_metrics = _name_metrics(first) if is_list else _are_metrics(first)
     is_upright = look.is_measured and not (names_metrics or _METRIC.fullmatch(table.columns[0]))
-    if is_upright or len(table.columns) < _FEWEST_COLUMNS:
+    if is_upright or (is_list and not names_metrics):
         return look
     turned = _look_upright(transpose(table), catalogue)
     is_better = turned.is_measured and (names_metrics or not turned.pivots)
     return replace(turned, is_transposed=True) if is_better else look
 
 
+def _name_metrics(texts: list[str]) -> bool:
+    """Return whether several texts name a metric, in a list of what is known of one run."""
+    return sum(guess_metric(text).metric is not None for text in texts) > 1
+
+
 def _are_metrics(texts: list[str]) -> bool:
-    """Return whether texts name what rows measure, such as ``Memory (GB)`` and ``Time (min)``."""
-    return len(texts) > 1 and all(guess_metric(text).metric is not None for text in texts)
+    """Return whether texts name what rows measure, such as ``Memory (GB)`` and ``Speed``."""
+    named = [guess_metric(text).metric is not None for text in texts]
+    pairs = zip(texts, named, strict=True)
+    return (
+        len(texts) > 1 and any(named) and all(is_named or _SPEED.search(t) for t, is_named in pairs)
+    )
 
 
 def _look_upright(table: RawTable, catalogue: Catalogue) -> _Look:
@@ -241,7 +274,16 @@ def _with_failures(look: _Look) -> dict[str, Guess]:
             if not any(word is None and _is_given_number(text) for text, word in said.items()):
                 guesses[name] = replace(guesses[name], to="outcome")
                 return guesses
+    if any(guess.says_failures for guess in guesses.values()):
+        return {name: _as_of_other_runs(name, guess) for name, guess in guesses.items()}
     return guesses
+
+
+def _as_of_other_runs(name: str, guess: Guess) -> Guess:
+    """Return the guess of a column of numbers beside one of numbers and failures: it is alike."""
+    is_alike = guess.is_figures and guess.to is None and guess.metric is None
+    is_setting = is_alike and guess.doubt is None and not read_header(name).relative
+    return replace(guess, says_failures=True) if is_setting else guess
 
 
 def _is_given_number(text: str) -> bool:
@@ -311,7 +353,7 @@ class _Drafter:
         if any(map(has_decimal_comma, texts)):
             has_points = any(re.search(r"(?<![0-9.])[0-9]+\.[0-9]{1,2}(?![0-9])", t) for t in texts)
             return OPEN if has_points else ","
-        return OPEN if self._has_commas and any(map(has_either_comma, texts)) else None
+        return OPEN if self._has_commas and any(map(find_open_mark, texts)) else None
 
     def draft_table(self, table: RawTable, document: TableDocument) -> Iterator[str]:
         """Yield the lines of one table's entry."""
@@ -337,7 +379,9 @@ class _Drafter:
     def _draft_columns(self, look: _Look) -> Iterator[tuple[str, list[str]]]:
         """Yield the columns that look like something, each with its lines."""
         taken: set[str] = set()
-        untold = find_untold(look.table, self._meanings(look), _unread(look))
+        unread = _unread(look)
+        untold = find_untold(look.table, self._meanings(look), unread)
+        of_cards = [name for name in unread if _OF_CARDS.search(name) and _varies(name, look)]
         for name, guess in look.guesses.items():
             if guess.metric is not None:
                 decimal = self._find_decimal(look.texts_of(name))
@@ -347,6 +391,8 @@ class _Drafter:
                 yield name, [f"      {_yaml(name)}: {_yaml({'ignore': guess.doubt.reason})}"]
             elif guess.says_failures and guess.to is None:
                 yield name, [f"      {_yaml(name)}: {_yaml(OPEN)}  # {_FAILS_AMONG_NUMBERS}"]
+            elif name in of_cards:
+                yield name, [f"      {_yaml(name)}: {_yaml(OPEN)}  # {_SAYS_CARDS}"]
             elif name in untold:
                 yield name, [f"      {_yaml(name)}: {_yaml(OPEN)}  # {_TELLS_APART}"]
             elif guess.to is not None and guess.to not in taken:
@@ -414,6 +460,10 @@ class _Drafter:
             for text in dict.fromkeys(map(plain_text, given)):
                 said = values_of(to, text, self._catalogue)
                 yield f"          {_yaml(text)}: {_yaml(said)}"
+
+
+def _varies(name: str, look: _Look) -> bool:
+    return len({bare_text(text) for text in look.texts_of(name)}) > 1
 
 
 def _patterns_of_failures(texts: list[str]) -> dict[str, Any]:

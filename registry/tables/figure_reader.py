@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from registry.errors import UnitError
 from registry.tables.column_spec import SHARED_METRICS
 from registry.tables.decimal_marks import has_decimal_comma, read_decimal_commas
-from registry.tables.header import parse_rate_unit
+from registry.tables.header import parse_rate_unit, without_share
 from registry.tables.header_check import check_clock, check_scope
 from registry.tables.report import ReportedFigure
 from registry.units import (
@@ -76,6 +76,8 @@ def read_figure(part: FigureText, hardware: Hardware, values: Values) -> ReadFig
         point = read_decimal_commas(part.text, where=part.where)
         part = replace(part, text=point, written=part.text)
     scope = _scope(part, hardware)
+    if figure.canonical_unit == "byte":
+        part = _without_share(part, scope, hardware)
     problem = check_scope(part.column, figure, scope, hardware.n_gpus) or check_clock(
         part.column, figure, part.text
     )
@@ -138,8 +140,27 @@ def _scope(part: FigureText, hardware: Hardware) -> str:
     )
 
 
+def _without_share(part: FigureText, scope: str, hardware: Hardware) -> FigureText:
+    """Return an amount of memory such as ``16 GB/GPU`` without what says that it is one card's.
+
+    Raises:
+        UnitError: the mapping says that it is all cards' together.
+    """
+    text = without_share(part.text)
+    if text == part.text:
+        return part
+    if scope == "total" and hardware.n_gpus != 1:
+        raise UnitError(
+            f"{part.where}: found {part.text!r}, one card's share, expected `scope: mean_gpu` or "
+            "`max_gpu`, where all cards together are `total`"
+        )
+    return replace(part, text=text, written=part.written or part.text)
+
+
 def _says_per_gpu(part: FigureText) -> bool:
-    """Return whether the unit of a rate is one card's share."""
+    """Return whether a unit is one card's share."""
+    if without_share(part.text) != part.text:
+        return True
     written = re.sub(r"^[\d.,\s]+", "", part.text)
     labels = (written, part.figure.unit or "", part.figure.default_unit or "")
     return any((parse_rate_unit(label) or "").endswith("/gpu") for label in labels if label)

@@ -24,10 +24,11 @@ from registry.tables.header import (
     parse_rate_unit,
     read_header,
     spoken,
+    without_share,
 )
 from registry.units import figures_in, parse_outcome_word, split_remark, ways_to_split
 from registry.units.duration import clock_readings
-from registry.units.known import units_by_spelling
+from registry.units.known import rate_units_by_spelling, units_by_spelling
 from registry.units.number import NUMBER
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("n_nodes", r"(?:#|num(?:ber)?\W*(?:of\W*)?|n_)?\W*nodes?\b|\bnodes?[_ ]?(?:num|count)"),
     ("gpus_per_node", r"(?:#\s*)?(?:gpus?|cards?|devices?)\s*(?:per|/)\s*node"),
     ("n_gpus", r"(?:#|num(?:ber)?\W*(?:of\W*)?|n_?)\W*(?:gpus?|cards?|devices?|chips?|npus?)\b"),
+    ("n_gpus", r"num(?:ber)?\W*of\W*\w+\W*gpus?\b|\bgpus?\b\W*(?:\w+\W*)?num(?:ber)?\b"),
     ("n_gpus", r"world\W?size|卡数|\b(?:gpus?|cards?|devices?|npus?)[_ ]?(?:num|count)"),
     ("micro_batch_size", r"per\W*(?:gpu|device|card)\W*(?:train\w*\W*)?(?:batch|bsz?\b)"),
     ("micro_batch_size", r"(?:batch\w*(?:\W*size)?|\bbsz?)\W*(?:per|/|each)\W*(?:gpu|device|card)"),
@@ -56,14 +58,14 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
         "gpu_id",
         r"\bgpus?\b(?!\W*(?:mem|ram|util))|hardware|runnable on|\bdevice|accelerator|\binstance",
     ),
-    ("gpu_id", r"显卡|\bcard\b|GPU型号|grafikkarte|carte graphique"),
+    ("gpu_id", r"显卡|硬件|硬體|ハードウェア|\bcard\b|GPU型号|grafikkarte|carte graphique"),
     ("grad_accum_steps", r"accum|\bgas\b|^g\.?a\.?$|\bgrad\w*\W*acc\b|micro\W*num"),
     ("micro_batch_size", r"micro\W*(?:batch|bsz)|\bmbs\b|\bbatch|\bbsz?\b|批|バッチ|배치"),
     (
         "seq_len",
         r"seq\w*\W*len|(?:\bseq\b|sequence|context)(?!\W*paral)|^ctx\b|max\W*(?:\w+\W*)?len",
     ),
-    ("seq_len", r"\blength\b|block.size|cut\W?off|长度|長さ|sequenzl|longueur"),
+    ("seq_len", r"\blength\b|block.size|cut\W?off|长度|^序列$|長さ|sequenzl|longueur"),
     ("lora_rank", r"\brank\b|lora\W?r\b"),
     ("lora_alpha", r"\balpha\b"),
     ("tensor_parallel", r"^tp\b|tensor\W*(?:model\W*)?parallel"),
@@ -72,12 +74,12 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("expert_parallel", r"^ep\b|expert\W*parallel"),
     (
         "gradient_checkpointing",
-        r"activation\W*(?:ckpt|check)|^g\.?c\.?$|(?:grad\w*|act)\W*(?:ckpt|check)|recomp",
+        r"^(?:ckpt|checkpointing)$|activation\W*(?:ckpt|check)|^g\.?c\.?$|(?:grad\w*|act)\W*(?:ckpt|check)|recomp",
     ),
     ("packing", r"\bpack"),
     ("quant_bits", r"quant|\bbits?\b"),
     ("optimizer", r"^optim\w*$|\boptimizer$"),
-    ("sharding", r"^(?:deepspeed\W*)?zero(?:\W*stage)?$|\bsharding\b"),
+    ("sharding", r"^(?:deepspeed\W*)?zero(?:\W*stage)?$|^deepspeed\W*stage$|\bsharding\b"),
     ("offload", r"\boffload"),
     ("attention", r"^attn|^attention|flash\W?att"),
     ("compute_dtype", r"\bd?type\b.*prec|precision|\bdtype\b|mixed"),
@@ -129,7 +131,12 @@ _RATES: Final = {
     "sample/s/gpu": "samples_per_second",
     "step/s": "steps_per_second",
     "s/step": "step_time",
+    "ms/step": "step_time",
+    "min/step": "step_time",
+    "step/min": "steps_per_second",
     "s/sample": "sample_time",
+    "ms/sample": "sample_time",
+    "sample/min": "samples_per_second",
 }
 #: Metrics of which a number alone says nothing.
 _WITH_UNIT: Final = ("peak_memory", "total_time", "step_time", "sample_time", "flops_per_second")
@@ -138,6 +145,8 @@ _STATISTICS: Final = {"average": "mean", "avg": "mean", "mean": "mean", "median"
 _BRACKETED: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _NUMBER: Final = re.compile(r"[0-9][0-9.,]*")
 _LABEL: Final = re.compile(rf"{NUMBER}(?:,[0-9]+)?\s*(?P<label>[^\W\d_][^\s(]*)?", re.IGNORECASE)
+
+_CROSSES: Final = " \u2717\u2718\u274c\u2715\u2716\u00d7"
 
 #: Share of the cells that say something that must be figures.
 _MOST: Final = 0.5
@@ -203,7 +212,7 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
     if parts:
         return replace(parts[0], parts=parts, doubt=_doubt_of_parts(parts))
     figures = [text for text in said if _figure_label(text) is not None]
-    words = [text for text in said if parse_outcome_word(text).kind != "other"]
+    words = [text for text in said if _says_no_figure(text)]
     is_figures = bool(figures) and len(figures) >= _MOST * max(1, len(said) - len(words))
     metric, in_cells = _metric(name, header, figures) if is_figures else (None, False)
     is_power = not in_cells and header.dimension != "memory" and SHARE_OR_POWER.search(name)
@@ -263,11 +272,19 @@ def count_parts(cells: Sequence[str]) -> int:
 
 def _split_cells(said: Sequence[str]) -> list[list[str]]:
     """Return the figures of the cells that have as many as any; of one each unless most have."""
-    cells = [text for text in said if parse_outcome_word(text).kind == "other"]
+    cells = [text for text in said if not _says_no_figure(text)]
     split = [_split_figures(text) for text in cells]
     n_parts = max(map(len, split), default=1)
     whole = [parts for parts in split if len(parts) == n_parts]
     return whole if n_parts > 1 and len(whole) >= _MOST * len(cells) else [[""]]
+
+
+def _says_no_figure(text: str) -> bool:
+    """Return whether a cell, or each of its parts, is a word or a cross in a figure's place."""
+    return any(
+        all(parse_outcome_word(part).kind != "other" or not part.strip(_CROSSES) for part in parts)
+        for parts in ((text,), *ways_to_split(text))
+    )
 
 
 def _split_figures(text: str) -> list[str]:
@@ -360,10 +377,11 @@ def _are_clocks(figures: Sequence[str]) -> bool:
 
 
 def _metric_of_label(name: str, label: str) -> str | None:
-    rate = parse_rate_unit(label)
+    known = rate_units_by_spelling().get(label)
+    rate = known.symbol if known else parse_rate_unit(label)
     if rate is not None:
-        return _RATES.get(rate)
-    memory = units_by_spelling("memory").get(label)
+        return _RATES[rate]
+    memory = units_by_spelling("memory").get(without_share(label))
     if memory is not None and is_memory_unit(memory.symbol) and len(label) > 1:
         return "peak_memory"
     if label == "G" and re.search(rf"mem|vram|{MEMORY_ABROAD}", name.lower()):

@@ -24,13 +24,13 @@ MEMORY_ABROAD: Final = r"显存|speicher|m[eé]moire|mem[oó]ria|メモリ|메�
 _TRAINING_TIME_ABROAD: Final = (
     r"训练(?:时间|时长|耗时)|时长|(?:学習|訓練|トレーニング|実行)時間|(?:학습|훈련|실행)\s*시간|"
     r"(?:trainings?|lauf)(?:zeit|dauer)|(?:dur[eé]e|temps)\b.*entra[iî]nement|"
-    r"tiempo\b.*entrenamiento|tempo\b.*tre?inamento|время\s+обучения"
+    r"(?:tiempo|duraci[oó]n)\b.*entrenamiento|tempo\b.*tre?inamento|время\s+обучения"
 )
 TIME_ABROAD: Final = (
-    rf"{_TRAINING_TIME_ABROAD}|耗时|时间|時間|시간|zeit|dauer|dur[eé]e|tiempo|время"
+    rf"{_TRAINING_TIME_ABROAD}|耗时|时间|時間|시간|zeit|dauer|dur[eé]e|duraci[oó]n|tiempo|время"
 )
 _MEMORY: Final = re.compile(
-    rf"(?i)\bmem\b|memory|vram|gram\b|gpu ?ram|peak|alloc|reserved|{MEMORY_ABROAD}"
+    rf"(?i)\bmem\b|memory|vram|gram\b|gpu ?ram|peak|pico|alloc|reserved|{MEMORY_ABROAD}"
 )
 #: What is held elsewhere, at another time, in part, or by nobody yet: no peak of a training.
 _NO_PEAK: Final = re.compile(

@@ -145,10 +145,12 @@ def guess_table(table: RawTable, catalogue: Catalogue) -> dict[str, Guess]:
     guesses = guess_columns(table)
     taken = {guess.to for guess in guesses.values()}
     for place, (name, guess) in enumerate(guesses.items()):
-        if guess.metric is not None or guess.doubt is not None:
-            continue
         cells = [bare_text(row.cells[place].text) for row in table.rows]
         texts = list(dict.fromkeys(text for text in cells if not is_absent(text, ())))
+        if texts and guess.metric == "peak_memory" and _name_cards(texts, catalogue):
+            guesses[name] = Guess(to="gpu_id")
+        if guess.metric is not None or guess.doubt is not None:
+            continue
         if texts and guess.to in (None, "method") and all(map(is_precision, texts)):
             guesses[name] = replace(guess, to=_precision(texts))
         elif guess.to in _BY_CELLS:
@@ -159,6 +161,10 @@ def guess_table(table: RawTable, catalogue: Catalogue) -> dict[str, Guess]:
                 taken.add(to)
                 guesses[name] = replace(guess, to=to)
     return guesses
+
+
+def _name_cards(texts: Sequence[str], catalogue: Catalogue) -> bool:
+    return all(any(map(str.isalpha, text)) and names_cards(text, catalogue) for text in texts)
 
 
 def _more_likely(to: str, texts: Sequence[str], catalogue: Catalogue) -> str:

@@ -68,7 +68,7 @@ _METHODS: Final = (
     _word(r"\bfreez\w*", {"method": "freeze"}),
     _word(
         r"\bfull(?:[ _-]?(?:param\w*|fine[ -]?tun\w*|ft))*\b(?![ _-]?shard)"
-        r"|全量(?:参数)?(?:微调)?",
+        r"|全(?:量|参)(?:参?数)?(?:微调)?",
         {"method": "full"},
     ),
 )

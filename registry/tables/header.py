@@ -34,6 +34,7 @@ _PER_DEVICE: Final = re.compile(
     rf"|(?:\bone|\bsingle)[ -](?:{_DEVICE})\b|\brank[ _]?0\b",
     re.IGNORECASE,
 )
+_SHARE: Final = re.compile(rf"(?<=[A-Za-z])\s*(?:/|\bper\b)\s*(?:{_DEVICE})$", re.IGNORECASE)
 _ALL_DEVICES: Final = re.compile(
     rf"\b(?:total|all|sum|combined|aggregate)\b.{{0,12}}\b(?:{_DEVICE}|mem|memory|vram)\b"
     r"|\b(?:combined|aggregated?)[ _](?:tok|sample|throughput|rate)",
@@ -46,6 +47,7 @@ _CARD_TIME: Final = re.compile(
 )
 #: Words for time that are hours only where a unit is expected, in brackets.
 _TIME: Final = ("時間", "시간")
+_OF_TIME: Final = re.compile(r"(?i)time|duration|zeit|dauer|dur[eé]e|时|時|시간")
 #: What makes a figure one of another figure, not an amount.
 _RELATIVE: Final = re.compile(
     r"%|percent|\brelative\b|\bnormali[sz]ed\b|\b(?:vs\.?|versus|over|of) baseline\b"
@@ -263,6 +265,17 @@ def _find_unit(name: str) -> tuple[str | None, str | None]:
             unit = parse(text.strip())
             if unit is not None:
                 return unit, dimension
+    return _unit_below(without)
+
+
+def _unit_below(name: str) -> tuple[str | None, str | None]:
+    """Return the unit that a second row of a header gives: ``Speed / it/s``, ``Time / min``."""
+    above, slash, below = name.rpartition(" / ")
+    dimensions = ["rate", "memory", *(["duration"] if _OF_TIME.search(above) else [])]
+    for dimension in dimensions if slash else ():
+        unit = _PARSERS[dimension](below.strip())
+        if unit is not None and _PARSERS["memory"](above.split(" / ")[-1].strip()) is None:
+            return unit, dimension
     return None, None
 
 
@@ -273,7 +286,7 @@ def parse_rate_unit(text: str) -> str | None:
     ('token/s/gpu', 's/step')
     """
     known = rate_units_by_spelling()
-    if text in known:
+    if text in known and known[text].factor == 1:  # others are times, and rates of a period
         return known[text].symbol
     plain = re.sub(r"\s*(?:/|\bper\b|\ba\b)\s*", "/", text.strip().lower())
     if plain == "tgs":  # tokens per GPU and second, as users of long runs abbreviate it
@@ -291,6 +304,15 @@ def parse_rate_unit(text: str) -> str | None:
         if re.fullmatch(rf"(?:{_SECOND})/(?:{words})", plain):
             return None if what == "token" else f"s/{what}"
     return None
+
+
+def without_share(text: str) -> str:
+    """Return an amount of memory without what says behind it that it is one device's.
+
+    >>> without_share("16 GB/GPU"), without_share("28GB per card"), without_share("36.6G")
+    ('16 GB', '28GB', '36.6G')
+    """
+    return _SHARE.sub("", text)
 
 
 def _parse_memory_unit(text: str) -> str | None:

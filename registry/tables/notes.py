@@ -44,6 +44,23 @@ class Notes:
             listed = ", ".join(repr(name) for name in found.ignored)
             self._tables.append(f"table {found.number}: not read: {listed}")
 
+    def add_labels(self, rows: TableRows) -> None:
+        """Note columns of a pivot whose names are given one meaning."""
+        for labels in rows.labels.values():
+            alike: dict[str, list[str]] = {}
+            for label, values in labels.values():
+                meaning = repr(
+                    sorted((name, repr(stated.value)) for name, stated in values.items())
+                )
+                alike.setdefault(meaning, []).append(label.strip())
+            for names in alike.values():
+                if len(names) > 1:
+                    self._tables.append(
+                        f"table {rows.found.number}: {', '.join(map(repr, names))} have the same "
+                        "meaning: their runs are repeats, and one run where their figures are the "
+                        "same; if they are not, state what tells them apart under `values`"
+                    )
+
     def add_mark(self, mark: str, place: Place, column: str) -> None:
         """Note a footnote mark that the mapping gives no meaning."""
         self._marks.setdefault((mark, column), []).append(place)

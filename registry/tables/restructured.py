@@ -162,7 +162,7 @@ def _text(node: Any) -> str:
     if isinstance(node, nodes.problematic):  # a reference to a footnote that is not there
         return _FOOTNOTE.sub(r"[^\1]", node.astext())
     if isinstance(node, nodes.Text):
-        return str(node)
+        return str(node.astext())  # without the marks of what is escaped
     if isinstance(node, nodes.system_message):
         return ""
     parts = [_text(child) for child in node.children]

@@ -138,6 +138,7 @@ class RowReader:
         for number, name, error in rows.read_labels():
             path = (*rows.found.path, "pivot", number)
             self._problems.add_error(error, rows.where, place, column=name, path=path)
+        self._notes.add_labels(rows)
 
     def _read_headings(self, rows: TableRows) -> Values:
         try:
@@ -351,7 +352,7 @@ class RowReader:
                 self._problems.add(
                     f"found {figure.metric} twice, {known.raw!r} and "
                     f"{figure.raw!r}; expected one; tell them apart by statistic, scope "
-                    "or kind",
+                    "or kind, or read columns that are runs of their own as `pivot`",
                     report.place,
                 )
 

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 _BOLD = re.compile(r"\*\*(?P<text>.+?)\*\*(?P<marks>\*{0,3})", re.DOTALL)
 _FOOTNOTE = re.compile(
     r"(?P<text>.*[^*\\\s\u00b9\u00b2\u00b3\u2074-\u2079])\s*"
-    r"(?P<marks>\*{1,3}|[†‡§¶]|[\u00b9\u00b2\u00b3\u2074-\u2079]{1,2}|\[\^[\w-]{1,8}\])",
+    r"(?P<marks>\*{1,3}|[†‡§¶]|[\u00b9\u00b2\u00b3\u2074-\u2079]{1,2}|\[\^[\w*†‡§¶,-]{1,8}\]"
+    r"|\$\^\{?[\w*†‡§¶,-]{1,8}\}?\$)",
     re.DOTALL,
 )
+_RAISED = re.compile(r"\[\^(?P<mark>.+)\]|\$\^\{?(?P<formula>.+?)\}?\$")
 _REMARK = re.compile(
     r"(?P<text>.*\S)\s*[(\uff08](?P<remark>[^()\uff08\uff09]+)[)\uff09]", re.DOTALL
 )
@@ -67,8 +69,17 @@ def strip_markup(text: str) -> MarkedText:
     if bold := _BOLD.fullmatch(bare):
         bare, is_bold, mark = bold["text"].strip(), True, bold["marks"] or None
     if len(bare) <= MAX_TEXT and (footnote := _FOOTNOTE.fullmatch(bare)):
-        bare, mark = footnote["text"], footnote["marks"]
+        bare, mark = footnote["text"], _plain_mark(footnote["marks"])
     return MarkedText(text, bare, is_bold, mark)
+
+
+def _plain_mark(mark: str) -> str:
+    """Return a mark as it stands without markup: ``*`` for ``[^*]``, ``[^a]`` for ``$^a$``."""
+    raised = _RAISED.fullmatch(mark)
+    if raised is None:
+        return mark
+    inner = raised["mark"] or raised["formula"]
+    return inner if not inner.strip("*†‡§¶") else f"[^{inner}]"
 
 
 def split_remark(text: str) -> tuple[str, str | None]:

@@ -28,12 +28,16 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class RateUnit:
-    """One unit of speed: of what, as which canonical unit, and whether it is one GPU's share."""
+    """One unit of speed: of what, as which canonical unit, and whether it is one GPU's share.
+
+    ``factor`` is how many canonical units it holds.
+    """
 
     symbol: str
     what: What
     unit: str
     per_gpu: bool
+    factor: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,13 @@ def units_by_symbol(dimension: Dimension) -> dict[str, Unit]:
 def rate_units_by_spelling() -> dict[str, RateUnit]:
     """Return every spelling of the units of speed."""
     return {
-        spelling: RateUnit(symbol, entry["what"], entry["unit"], entry.get("per_gpu", False))
+        spelling: RateUnit(
+            symbol,
+            entry["what"],
+            entry["unit"],
+            entry.get("per_gpu", False),
+            Fraction(entry.get("factor", 1)),
+        )
         for symbol, entry in _entries("rate").items()
         for spelling in entry["spellings"]
     }

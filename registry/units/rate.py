@@ -108,7 +108,7 @@ def parse_rate(
     if found["thousands"] and unit.unit == "second":
         raise unit_error(where, text, _EXPECTED)
     quantity = Quantity.exact(
-        float(parse_number(digits, where=where)),
+        float(parse_number(digits, where=where) * unit.factor),
         unit.unit,
         text,
         "".join(filter(None, (found["thousands"], found["label"]))) or None,

@@ -99,6 +99,8 @@ def test_nothing_stated_breaks_nothing() -> None:
     [
         (["gpus_add_up"], {"n_gpus": 4, "n_nodes": 2, "gpus_per_node": 4}),
         ([], {"n_gpus": 8, "n_nodes": 2, "gpus_per_node": 4}),
+        (["every_node_has_a_gpu"], {"n_gpus": 16, "n_nodes": 64}),
+        ([], {"n_gpus": 64, "n_nodes": 64}),
         (["oom_has_no_speed"], {"outcome": "oom", "has_step_time": True, "failed_step": 1}),
         (["oom_has_no_speed"], {"outcome": "oom", "has_rate": True}),
         ([], {"outcome": "oom", "has_step_time": True, "failed_step": 2}),

@@ -9,7 +9,7 @@ import yaml
 
 from registry.errors import UnitError
 from registry.tables import draft_mapping, read_tables
-from registry.tables.decimal_marks import has_decimal_comma, has_either_comma, read_decimal_commas
+from registry.tables.decimal_marks import find_open_mark, has_decimal_comma, read_decimal_commas
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +53,7 @@ SPEED = "metric: tokens_per_second, unit: token/s"
     ],
 )
 def test_what_a_comma_shows(text: str, *, is_decimal: bool, is_either: bool) -> None:
-    assert (has_decimal_comma(text), has_either_comma(text)) == (is_decimal, is_either)
+    assert (has_decimal_comma(text), find_open_mark(text) == ",") == (is_decimal, is_either)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,19 @@ def values(importer: Importer, document: str, mapping: str) -> list[float]:
     assert result.problems == ()
     (observation,) = result.submission["observations"]
     return [figure["value"] for figure in observation["measurements"]]
+
+
+@pytest.mark.parametrize(("mark", "speed"), [(".", 1.082), (",", 1082)])
+def test_a_point_that_may_be_of_thousands_is_asked_for(
+    importer: Importer, mark: str, speed: float
+) -> None:
+    document = 'mem,speed\n"22,5",1.082\n'
+    memory = f'{MEMORY}, decimal: ","'
+    (problem,) = problems(importer, document, ONE_CARD + columns(mem=memory, speed=SPEED))
+    assert "found '1.082' in a document that writes '22,5'" in problem
+    assert "`decimal: ','` where the point is that of thousands" in problem
+    said = columns(mem=memory, speed=f'{SPEED}, decimal: "{mark}"')
+    assert values(importer, document, ONE_CARD + said) == [22_500_000_000, speed]
 
 
 def problems(importer: Importer, document: str, mapping: str) -> tuple[str, ...]:

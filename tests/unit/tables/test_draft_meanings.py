@@ -665,3 +665,26 @@ def test_an_estimate_and_the_hosts_memory_are_asked_for(name: str) -> None:
     doubt = guess_column(name, ["4.5", "5.5"]).doubt
     assert doubt is not None
     assert doubt.is_by_name
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "meaning"),
+    [
+        ("Speed", ["25 ms/step", "30 ms/step"], "step_time"),
+        ("Speed", ["30 it/min"], "steps_per_second"),
+        ("Speed / it/s", ["2.4"], "steps_per_second, unit step/s"),
+        ("Mem / GiB", ["9.1"], "peak_memory, unit GiB"),
+        ("Time / min", ["30"], "total_time, unit min"),
+        ("Price / h", ["1.2"], "?"),
+        ("VRAM", ["28GB/GPU", "65 GB per card"], "peak_memory"),
+        ("Number of V100 GPUs", ["16", "64"], "n_gpus"),
+        ("GPU-A40 Number", ["4"], "n_gpus"),
+        ("序列", ["4K"], "seq_len"),
+        ("DeepSpeed-Stage", ["zero2"], "sharding"),
+        ("ckpt", ["Yes"], "gradient_checkpointing"),
+    ],
+)
+def test_units_in_cells_and_second_rows_and_numbers_of_cards_are_read(
+    name: str, cells: list[str], meaning: str
+) -> None:
+    assert str(guess_column(name, cells)) == meaning

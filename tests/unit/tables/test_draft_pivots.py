@@ -244,3 +244,71 @@ def test_a_failure_in_the_place_of_a_setting_is_the_outcome(
         "to": "micro_batch_size",
         "patterns": [{"pattern": r"CUDA\ OOM", "set": {"outcome": "oom"}}],
     }
+
+
+def test_a_table_in_which_something_ran_out_of_memory_is_drafted(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = table(
+        "| Micro batch size | PyTorch | DeepSpeed | Speedup |",
+        "| 4 | 36.34 | 50.76 | 1.4 |",
+        "| 6 | OOM | 54.28 | - |",
+    )
+    columns = draft_table(tmp_path, catalogue, rows)["columns"]
+    assert columns == {
+        "Micro batch size": {"to": "micro_batch_size"},
+        "PyTorch": "?",
+        "DeepSpeed": "?",
+    }
+
+
+def test_columns_that_may_name_the_cards_of_each_row_are_asked_for(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = table(
+        "| Model | Cluster | GPUs | Time (h) |",
+        "| Qwen-7B | 2x8 | 8x A100-40GB | 3 |",
+        "| Qwen-14B | 32x16 | 8x A100-80GB | 5 |",
+    )
+    found = draft_table(tmp_path, catalogue, rows)
+    assert found["columns"]["Cluster"] == "?"
+    assert found["columns"]["GPUs"]["values"]["8x A100-80GB"] == {
+        "gpu_id": "a100-80gb",
+        "n_gpus": 8,
+    }
+    assert found["defaults"] == {"method": "?"}
+
+
+@pytest.mark.parametrize("cell", ["OOM / -", "✗", "OOM"])
+def test_a_column_of_nothing_but_failures_is_part_of_the_pivot(
+    tmp_path: Path, catalogue: Catalogue, cell: str
+) -> None:
+    rows = table("| Model | seq 2048 | seq 4096 |", f"| Qwen-7B | 23.1GB / 1.2 s/it | {cell} |")
+    (pivot,) = draft_table(tmp_path, catalogue, rows)["pivot"]
+    assert pivot["columns"] == "seq (.+)"
+    assert [part["metric"] for part in pivot["cell"]["parts"]] == ["peak_memory", "step_time"]
+
+
+def test_rows_of_a_speed_and_a_memory_lie_on_their_side(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = table(
+        "| | Megatron-LM | ZeRO2 |",
+        "| 训练速度 | 9.04s/it | 9.4s/it |",
+        "| 显存占用 | 64GB | OOM |",
+    )
+    found = draft_table(tmp_path, catalogue, rows)
+    assert found["transposed"] is True
+    assert found["columns"]["训练速度"] == {"figure": {"metric": "step_time"}}
+
+
+def test_a_list_of_what_is_known_of_one_run_lies_on_its_side(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = table(
+        "| Metrica | Valor |", "| Duracion del entrenamiento | 28 minutos |",
+        "| Pico de VRAM | 7,73 GB |", "| Notas | alpaca |",
+    )  # fmt: skip
+    found = draft_table(tmp_path, catalogue, rows)
+    assert found["transposed"] is True
+    assert found["columns"]["Pico de VRAM"]["figure"]["decimal"] == ","

@@ -228,3 +228,11 @@ def test_an_archive_that_unpacks_to_more_than_memory_is_refused(tmp_path: Path) 
 def test_what_is_no_workbook_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"openpyxl cannot read \(BadZipFile\), expected an Exc"):
         read_workbook(tmp_path, b"no archive")
+
+
+def test_an_empty_first_cell_of_a_simple_table_is_empty() -> None:
+    """reST marks it with a backslash, which docutils keeps as a NUL character."""
+    rule = "=====  ===  ===="
+    rows = [rule, "Model  Len  Mem", rule, "7B     512  10GB", "\\      1k   12GB", rule]
+    text = "\n".join(rows) + "\n"
+    assert texts(only(text, "rst")) == [["7B", "512", "10GB"], ["", "1k", "12GB"]]

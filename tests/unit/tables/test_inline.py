@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from registry.tables.cell_reader import bare_text, footnote_of
 from registry.tables.inline import plain_text
 
 
@@ -18,3 +19,19 @@ from registry.tables.inline import plain_text
 )
 def test_a_space_without_a_break_is_a_space_but_within_a_number(cell: str, text: str) -> None:
     assert plain_text(cell) == text
+
+
+@pytest.mark.parametrize(
+    ("cell", "mark"),
+    [
+        ("18.3<sup>*</sup>", "*"),
+        ("18.3<sup>1</sup>", "[^1]"),
+        ("18.3<sup>a,b</sup>", "[^a,b]"),
+        ("18.3<sup>**</sup>", "**"),
+        ("18.3$^a$", "[^a]"),
+        ("18.3$^{*}$", "*"),
+        ("18.3†", "†"),
+    ],
+)
+def test_marks_of_footnotes_are_taken_off(cell: str, mark: str) -> None:
+    assert (bare_text(cell), footnote_of(cell)) == ("18.3", mark)

@@ -754,3 +754,75 @@ def test_two_columns_that_contradict_each_other_are_refused(importer: Importer) 
         "doc.md, table 1, row 1: found quant_bits = 8 in column 'bits' and 4 in column 'method', "
         "expected one of them"
     )
+
+
+# cells of several figures, of one card's share, in the place of a setting
+
+
+PARTS = "{both: {separator: /, parts: [{metric: peak_memory}, {metric: step_time}]}}"
+
+
+@pytest.mark.parametrize(
+    ("cell", "outcome", "metrics"),
+    [
+        ("23.1GB / 1.2 s/it", "ok", ["peak_memory", "step_time"]),
+        ("23.1GB / -", "ok", ["peak_memory"]),
+        ("OOM / -", "oom", []),
+        ("78.1GB / OOM", "oom", ["peak_memory"]),
+    ],
+)
+def test_each_part_of_a_cell_may_be_a_word(
+    importer: Importer, cell: str, outcome: str, metrics: list[str]
+) -> None:
+    found = one(importer(table("|both|", f"|{cell}|"), mapping(PARTS)))
+    assert found["outcome"] == outcome
+    assert [figure["metric"] for figure in found["measurements"]] == metrics
+
+
+def test_a_text_in_a_part_can_be_given_a_meaning(importer: Importer) -> None:
+    words = PARTS[:-2] + ", words: {killed: {outcome: error}}}}"
+    found = one(importer(table("|both|", "|20GB / killed|"), mapping(words)))
+    assert found["outcome"] == "error"
+
+
+@pytest.mark.parametrize("cell", ["16 GB/GPU", "16GB per card", "16GB/卡"])
+def test_memory_of_each_card_is_read_as_that(importer: Importer, cell: str) -> None:
+    document, columns = table("|mem|", f"|{cell}|"), "{mem: {figure: {metric: peak_memory}}}"
+    found = one(importer(document, mapping(columns, defaults=FOUR_CARDS)))
+    (figure,) = found["measurements"]
+    assert (figure["value"], figure["scope"], figure["raw"]) == (16 * 10**9, "mean_gpu", cell)
+    total = "{mem: {figure: {metric: peak_memory, scope: total}}}"
+    (problem,) = importer(document, mapping(total, defaults=FOUR_CARDS)).problems
+    assert f"found '{cell}', one card's share, expected `scope: mean_gpu`" in problem
+
+
+def test_an_outcome_in_the_place_of_a_setting_is_refused_with_the_way_out_which_works(
+    importer: Importer,
+) -> None:
+    document = table("|batch|mem|", "|CUDA OOM|-|")
+    batch = "batch: {to: micro_batch_size"
+    (problem,) = importer(
+        document, mapping(f"{{{batch}}}, mem: {{figure: {{metric: peak_memory}}}}}}")
+    ).problems
+    way_out = problem.partition("how the row's run ended: `")[2].partition("`")[0]
+    assert way_out.startswith("patterns: [{pattern: ")
+    found = one(
+        importer(
+            document, mapping(f"{{{batch}, {way_out}}}, mem: {{figure: {{metric: peak_memory}}}}}}")
+        )
+    )
+    assert found["outcome"] == "oom"
+    assert "micro_batch_size" not in found["configuration"]
+
+
+def test_labels_of_a_pivot_with_one_meaning_are_told(importer: Importer) -> None:
+    document = table("|model|LoRA|PiSSA|full|", "|7B|20GB|21GB|70GB|")
+    pivot = (
+        "    pivot:\n      - columns: (LoRA|PiSSA|full)\n"
+        "        values: {LoRA: {method: lora}, PiSSA: {method: lora}, full: {method: full}}\n"
+        "        cell: {figure: {metric: peak_memory}}\n"
+    )
+    defaults = ONE_CARD.replace("method: lora, ", "")
+    result = importer(document, mapping("{model: {ignore: one}}", defaults=defaults, more=pivot))
+    assert result.problems == ()
+    assert any("'LoRA', 'PiSSA' have the same meaning" in note for note in result.notes)

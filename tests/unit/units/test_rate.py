@@ -38,6 +38,25 @@ def test_a_rate_and_the_time_of_one_are_reciprocal() -> None:
     assert parse_rate("0s/it", where=PLACE).per_second == float("inf")
 
 
+@pytest.mark.parametrize(
+    ("text", "per_second", "what"),
+    [
+        ("25 ms/step", 40.0, "step"),
+        ("2 min/step", 1 / 120, "step"),
+        ("540 ms/sample", 1 / 0.54, "sample"),
+        ("30 it/min", 0.5, "step"),
+        ("90 samples/min", 1.5, "sample"),
+    ],
+)
+def test_a_time_or_a_period_other_than_seconds_is_converted(
+    text: str, per_second: float, what: str
+) -> None:
+    rate = parse_rate(text, where="here")
+    assert rate.what == what
+    assert rate.per_second == pytest.approx(per_second)
+    assert rate.quantity.unit_as_written == text.split()[1]
+
+
 def test_a_remark_is_kept() -> None:
     rate = parse_rate("0.45iter/s(3h total)", where=PLACE)
     assert (rate.quantity.value, rate.remark, rate.evidence) == (0.45, "3h total", None)
