@@ -19,7 +19,8 @@ from registry.store.journal import entry_name, is_recorded, read_entries, valida
 from registry.store.legacy import read_legacy
 from registry.store.state import State, read_state
 from registry.submission.identity import observation_id
-from registry.submission.prepare import Prepared, prepare_submission
+from registry.submission.messages import format_observation_path
+from registry.submission.prepare import Prepared, prepare_submission, raise_problems
 from registry.tracking import track
 
 if TYPE_CHECKING:
@@ -257,16 +258,17 @@ def _only_erases(document: dict[str, Any]) -> bool:
 
 def _require_run_of_labels(observations: Sequence[dict[str, Any]], origin: str) -> None:
     """Raise SubmissionError for a labelled run that nothing tells from an equal one of another."""
-    for number, row in enumerate(observations):
-        label = row.get("provenance", {}).get("label")
-        if label is not None and row.get("run_id") is None and row.get("observed_at") is None:
-            raise SubmissionError(
-                f"observations[{number}]: found the label {excerpt(label)} and neither run_id nor "
-                "observed_at; expected one of them: without, equal figures of two labels or of two "
-                "runs would count as one; state the run_id, such as the commit and the number of "
-                "the run",
-                origin=origin,
-            )
+    unnamed = [
+        f"{format_observation_path(number, row)}: found the label {excerpt(label)} and neither "
+        "run_id nor observed_at; expected one of them: without, equal figures of two labels or of "
+        "two runs would count as one; state the run_id, such as the commit and the number of the "
+        "run"
+        for number, row in enumerate(observations)
+        if (label := row.get("provenance", {}).get("label")) is not None
+        and row.get("run_id") is None
+        and row.get("observed_at") is None
+    ]
+    raise_problems(unnamed, origin)
 
 
 def _refuse_erasures(document: dict[str, Any], origin: str) -> None:

@@ -147,3 +147,13 @@ def format_path(location: Location) -> str:
     """Return a place as the user finds it: ``observations[3].measurements[0].value``."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     return text.removeprefix(".") or "the document"
+
+
+def format_observation_path(index: int, observation: Mapping[str, Any]) -> str:
+    """Return the place of an observation, with the row or the file that it is read from.
+
+    >>> format_observation_path(3, {"citations": [{"locator": "table 1, row 4"}]})
+    'observations[3] (table 1, row 4)'
+    """
+    places = [citation["locator"] for citation in observation.get("citations", ())]
+    return f"observations[{index}]{f' ({places[0]})' if places else ''}"

@@ -15,7 +15,11 @@ from registry.errors import SubmissionError, UnitError, excerpt
 from registry.submission.derive import complete_observation
 from registry.submission.facts import collect_facts, format_fact
 from registry.submission.identity import canonical_json, document_id
-from registry.submission.messages import check_value, format_problems
+from registry.submission.messages import (
+    check_value,
+    format_observation_path,
+    format_problems,
+)
 from registry.submission.rules import check_rules, rule_names
 from registry.submission.schema import RECORDED, submission_validator
 from registry.submission.spec import PartSpec, part_spec
@@ -67,13 +71,14 @@ def prepare_submission(
     problems = [*_check_source(plain), *_read_figures(plain), *_resolve_references(plain, known)]
     if is_new:
         problems += [*_check_descriptions(plain, catalogue), *_check_units(plain)]
-    _raise_any(problems, origin)
-    _raise_any(list(_check_observations(plain, known)), origin)
+    raise_problems(problems, origin)
+    raise_problems(list(_check_observations(plain, known)), origin)
     text = canonical_json(plain)
     return Prepared(document_id(text), text, plain)
 
 
-def _raise_any(problems: list[str], origin: str) -> None:
+def raise_problems(problems: list[str], origin: str) -> None:
+    """Raise SubmissionError with the first of many problems; do nothing where there is none."""
     if len(problems) > _MOST_PROBLEMS:
         more = len(problems) - _MOST_PROBLEMS
         problems = [*problems[:_MOST_PROBLEMS], f"and {more} more problems in this document"]
@@ -86,7 +91,7 @@ def _parse(document: Any, origin: str, *, is_new: bool) -> Plain:
     try:
         validated: Plain = submission_validator().validate_python(document, context=context)
     except ValidationError as error:
-        _raise_any(format_problems(error), origin)
+        raise_problems(format_problems(error), origin)
         raise  # not reached: an error has details
     return validated
 
@@ -227,7 +232,8 @@ def _check_observations(plain: Plain, known: Catalogue) -> Iterator[str]:
         facts = collect_facts(configuration, complete, figures, gpu.get("memory_bytes"))
         for rule in check_rules(facts):
             found = _format_facts(rule, facts)
-            yield f"{path}: found {found}; expected that {rule.expected}; {rule.way_out}"
+            place = format_observation_path(index, observation)
+            yield f"{place}: found {found}; expected that {rule.expected}; {rule.way_out}"
 
 
 def _check_derived(observation: Plain, complete: Plain, path: str) -> Iterator[str]:

@@ -140,6 +140,18 @@ def test_a_label_alone_tells_no_run_from_another(db: Registry) -> None:
     assert db.add({**document, "observations": [{**observation, **at}]}).is_new
 
 
+def test_each_label_without_a_run_is_named_with_its_row(db: Registry) -> None:
+    document = build_document(0)
+    row = {**document["observations"][0], "provenance": {"label": "main"}}
+    row.pop("run_id")
+    row.pop("observed_at", None)
+    rows = [{**row, "citations": [{"locator": f"table 1, row {n}"}]} for n in (4, 5)]
+    with pytest.raises(SubmissionError) as error:
+        db.add({**document, "observations": [document["observations"][0], *rows]})
+    assert "observations[1] (table 1, row 4): found the label 'main'" in str(error.value)
+    assert "observations[2] (table 1, row 5): found the label 'main'" in str(error.value)
+
+
 FRAMES = ("sources", "configurations", "environments", "observations", "measurements")
 OWNED = ("citations", "samples", "models", "gpus")
 
