@@ -31,14 +31,15 @@ _COUNTS: Final = {
 _COUNT: Final = re.compile(
     r"(?:>> {3}|^\s{0,8})(?P<name>[A-Z][^=]*?) = (?P<value>\d[\d,]{0,20})\s*$"
 )
-_CACHED: Final = re.compile(r".*models--(?P<owner>[^/]+?)--(?P<name>[^/]+)/.*")
+_CACHED: Final = re.compile(r".*models--(?P<owner>[^/\\]+?)--(?P<name>[^/\\]+)[/\\].*")
 
 _WORDS: Final = {
     name: re.compile(pattern)
     for name, pattern in {
         "weights": r"initialized from the model checkpoint at (\S+?)\.?$",
-        "config": r"loading configuration file (?:config\.json from cache at )?(\S+)/config\.json",
-        "file": r"loading weights file (?:\S+ from cache at )?(\S+)/[^/\s]+$",
+        "config": r"loading configuration file (?:config\.json from cache at )?"
+        r"(\S.*)[/\\]config\.json",
+        "file": r"loading weights file (?:\S+ from cache at )?(\S.*)[/\\][^/\\\s]+$",
         "method": r"Fine-tuning method: (\w+)",
         "modules": r"Found linear modules: (\S+)",
         "bits": r"Quantizing model to (\d) bit",
@@ -110,12 +111,14 @@ def _find_arguments(lines: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _model_name(path: str) -> str:
-    """Return the name of a model in a cache of the Hub or of ModelScope, else the path as it is.
+    r"""Return the name of a model in a cache of the Hub or of ModelScope, else the path as it is.
 
     >>> _model_name("/data/modelscope/Qwen2___5-7B-Instruct")
     '/data/modelscope/Qwen2.5-7B-Instruct'
     >>> _model_name("/data/hub/models--Qwen--Qwen2.5-3B-Instruct/snapshots/aa8e")
     'Qwen/Qwen2.5-3B-Instruct'
+    >>> _model_name(r"C:\Users\me\hub\models--Qwen--Qwen2.5-3B\snapshots\aa8e")
+    'Qwen/Qwen2.5-3B'
     """
     found = _CACHED.fullmatch(f"{path}/")
     return f"{found['owner']}/{found['name']}" if found else path.replace("___", ".")

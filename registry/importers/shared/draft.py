@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from registry.catalogue.hf_config import parse_hf_config
 from registry.errors import SubmissionError
 from registry.importers.base import Imported
 from registry.importers.shared.overrides import parse_override, part_of_column
-from registry.importers.shared.shapes import number_of
+from registry.importers.shared.shapes import is_path, number_of, path_of
 from registry.submission.facts import filled_the_card
 from registry.text import format_slug
 
@@ -93,27 +92,23 @@ def state_model(draft: Draft, names: Sequence[Any], options: ImportOptions) -> N
     stated = [name for name in names if isinstance(name, str) and name]
     if stated:
         draft.observation["model_reported"] = (
-            PurePath(stated[0]).name if _is_path(stated[0]) else stated[0]
+            path_of(stated[0]).name if is_path(stated[0]) else stated[0]
         )
     for name in stated:
         resolved = options.catalogue.resolve_model(name)
         if resolved is not None:
             draft.state("model_id", resolved)
             return
-        resolved = options.catalogue.resolve_model(PurePath(name).name)
+        resolved = options.catalogue.resolve_model(path_of(name).name)
         if resolved is not None:
             draft.state("model_id", resolved, "last part of the path in the run's settings")
             return
 
 
-def _is_path(name: str) -> bool:
-    return name.startswith((".", "/", "~")) or name.count("/") > 1
-
-
 def state_described_model(draft: Draft, config: dict[str, Any]) -> None:
     """Describe the model from a transformers config.json, where the catalogue does not know it."""
     name = str(config.get("_name_or_path") or f"{config['model_type']}-of-this-run")
-    slug = format_slug(PurePath(name).name, otherwise="")
+    slug = format_slug(path_of(name).name, otherwise="")
     described = {"model_id": slug, **parse_hf_config(config)}
     draft.models = [described | {"source": "config.json beside the log"}]
     draft.state("model_id", slug, "described by config.json beside the log")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePath, PureWindowsPath
 from typing import Any, Final
 
 #: Figures outside of these measure nothing, and their products would leave the range of floats.
@@ -11,6 +12,12 @@ _LARGEST: Final = 1e30
 
 #: Largest count that a column holds.
 _LARGEST_COUNT: Final = 2**63 - 1
+
+#: How a path of Windows begins that is not relative.
+_DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
+
+#: Parts of the name of a repository of the Hub: its owner and its own.
+_HUB_PARTS: Final = 2
 
 _NUMBER: Final = re.compile(r"\s*[-+]?\d[\d.]*(?:[eE][-+]?\d+)?\s*")
 
@@ -54,6 +61,27 @@ def whole_of(text: Any) -> int | None:
 def bool_of(value: Any) -> bool | None:
     """Return a truth value, or None."""
     return value if isinstance(value, bool) else None
+
+
+def path_of(text: str) -> PurePath:
+    r"""Return a path as its own machine writes it: on Windows with a drive, or with backslashes.
+
+    >>> path_of(r"C:\models\Llama-2-7b").name, path_of("/data/Llama-2-7b").name
+    ('Llama-2-7b', 'Llama-2-7b')
+    """
+    is_windows = bool(_DRIVE.match(text)) or ("\\" in text and "/" not in text)
+    return PureWindowsPath(text) if is_windows else PurePath(text)
+
+
+def is_path(text: str) -> bool:
+    """Return whether a name is a path of some machine, and not that of a repository of the Hub.
+
+    >>> is_path("D:/models/Llama-2-7b"), is_path("meta-llama/Llama-2-7b")
+    (True, False)
+    """
+    path = path_of(text)
+    is_windows = isinstance(path, PureWindowsPath)
+    return text.startswith((".", "/", "~")) or is_windows or len(path.parts) > _HUB_PARTS
 
 
 def section_of(document: Any, key: str) -> dict[str, Any]:

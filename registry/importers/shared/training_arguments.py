@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.contract import vocabulary
-from registry.importers.shared.shapes import bool_of, count_of, number_of
+from registry.importers.shared.shapes import bool_of, count_of, number_of, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,7 +100,7 @@ def _state_sharding(draft: Draft, args: Mapping[str, Any]) -> None:
         stage = deepspeed.get("zero_optimization", {}).get("stage")
         draft.state("sharding", f"zero{stage}" if stage in (1, 2, 3) else None)
     elif isinstance(deepspeed, str):
-        name = PurePath(deepspeed).name
+        name = path_of(deepspeed).name
         found = re.search(r"z(?:ero)?[_-]?([123])", name.lower())
         if found:
             draft.state("sharding", f"zero{found[1]}", f"name of the DeepSpeed file {name}")

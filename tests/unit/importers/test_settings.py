@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from registry.importers.shared.draft import Draft
+from registry.importers.base import ImportOptions
+from registry.importers.shared.draft import Draft, state_model
 from registry.importers.shared.grouping import run_of
 from registry.importers.shared.loading import load_file
 from registry.importers.shared.shapes import number_of
@@ -15,6 +16,9 @@ from registry.importers.shared.training_arguments import (
     state_quantization,
     state_training_arguments,
 )
+
+if TYPE_CHECKING:
+    from registry.catalogue import Catalogue
 
 
 def stated(args: dict[str, Any]) -> dict[str, Any]:
@@ -45,6 +49,25 @@ def test_a_deepspeed_file_is_named_without_its_folder() -> None:
     draft = Draft()
     state_training_arguments(draft, {"deepspeed": "/home/me/ds_z3.json"})
     assert draft.inferences["sharding"] == "name of the DeepSpeed file ds_z3.json"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        r"C:\Users\me\models\Llama-2-7b",
+        r"..\models\Llama-2-7b",
+        "D:/models/Llama-2-7b",
+        "D:/Llama-2-7b",
+        "/home/me/Llama-2-7b",
+    ],
+)
+def test_a_model_is_named_without_the_folders_that_it_lies_in(
+    path: str, catalogue: Catalogue
+) -> None:
+    draft = Draft()
+    state_model(draft, [path], ImportOptions(catalogue=catalogue))
+    assert draft.configuration["model_id"] == "llama-2-7b"
+    assert draft.observation["model_reported"] == "Llama-2-7b"
 
 
 def test_steps_win_over_epochs_where_both_are_written() -> None:

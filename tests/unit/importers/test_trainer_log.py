@@ -30,6 +30,24 @@ def test_a_running_log_names_model_method_and_cards(log: Path, observe: Observe)
     assert run["environment"] == {"framework": "llama-factory", "transformers_version": "4.46.1"}
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        r"configuration file C:\Users\A Person\models\Qwen2.5-3B\config.json",
+        r"configuration file config.json from cache at C:\A\models--Qwen--Qwen2.5-3B\config.json",
+        r"weights file D:\models\Qwen2.5-3B\model.safetensors.index.json",
+    ],
+)
+def test_a_model_on_windows_is_named_without_its_folders(
+    line: str, tmp_path: Path, observe: Observe
+) -> None:
+    totals = "{'train_runtime': 100.1, 'train_loss': 1.1}"
+    (tmp_path / "run.log").write_text(f"loading {line}\n{totals}\n", encoding="utf-8")
+    (run,) = observe(tmp_path, method="lora")
+    assert run["configuration"]["model_id"] == "qwen2.5-3b"
+    assert run["model_reported"].rpartition("/")[2] == "Qwen2.5-3B"
+
+
 def test_a_training_that_someone_stopped_is_told_by_its_steps(
     log: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
 ) -> None:
