@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 _KEYS: Final = frozenset({"current_steps", "total_steps", "elapsed_time"})
 
+#: What an entry has of a training, be it before its first loss, and of a prediction has not.
+_TRAINED: Final = frozenset({"loss", "eval_loss", "epoch"})
+
 #: How far the log's clock may lie from the total time of the results that belong to it.
 _CLOCK_SLACK_SECONDS: Final = 60.0
 _CLOCK_SLACK: Final = 0.01
@@ -69,7 +72,7 @@ class LlamaFactoryImporter:
         log = next((file for file in files if _is_log(file)), None)
         if log is None:
             return self._read_results(files, options)
-        if not any("loss" in entry for entry in log.document):
+        if not any(entry.keys() & _TRAINED for entry in log.document):
             raise SubmissionError("a prediction run: no step of it has a loss; nothing was trained")
         segments = split_segments(_progress(log))
         results = _merged_results(files)
@@ -224,7 +227,9 @@ def _measure_segment(
 def _measure_log(draft: Draft, segment: Segment, evaluations: Evaluations) -> None:
     """Add what the log alone says; its clock has whole seconds."""
     first, last = segment.first, segment.last
-    if evaluations.count:
+    n_evaluated = sum("eval_loss" in progress.entry for progress in segment.entries[1:])
+    left_out = "left out" if n_evaluated <= evaluations.count else "included"
+    if evaluations.count or n_evaluated:
         draft.flags.add("includes_evaluation")
     if segment.is_complete:
         since = "clock of the log, whole seconds, from its last start on"
@@ -239,7 +244,7 @@ def _measure_log(draft: Draft, segment: Segment, evaluations: Evaluations) -> No
         draft.derive(
             "step_time",
             training / steps,
-            f"clock of the log from step {first.step} to {last.step}, evaluation left out",
+            f"clock of the log from step {first.step} to {last.step}, evaluation {left_out}",
             statistic="mean",
             low=max(0.0, training - 1) / steps,
             high=(training + 1) / steps,

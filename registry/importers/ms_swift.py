@@ -50,9 +50,10 @@ class MsSwiftImporter:
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return the run in the log; of a log with restarts, the part that has the totals."""
         log = next(file for file in files if _is_log(file))
-        if not any("loss" in entry or is_total(entry) for entry in log.document):
-            raise SubmissionError("no step of it has a loss; nothing was trained here")
         segments = split_segments(_progress(log))
+        has_loss = any("loss" in entry or is_total(entry) for entry in log.document)
+        if not has_loss and not any(segment.last.step for segment in segments):
+            raise SubmissionError("no step of it has a loss; nothing was trained here")
         args = next((file for file in files if _is_args(file)), None)
         draft = Draft(environment={"framework": "ms-swift"})
         if args is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from registry.errors import SubmissionError
+from registry.importers.shared.explain import NO_TOTALS
 from registry.importers.shared.logs import OUT_OF_MEMORY, parse_stamp
 
 if TYPE_CHECKING:
@@ -107,7 +108,10 @@ def read_progress(lines: Sequence[str]) -> Progress:
             raise SubmissionError("several trainings in one log; split it")
         _take_line(progress, line)
     if not progress.has_begun and not totals and not listed and not progress.out_of_memory:
-        raise SubmissionError("evaluation or prediction only; nothing was trained here")
+        trained = progress.losses or progress.checkpoint
+        raise SubmissionError(
+            NO_TOTALS if trained else "evaluation or prediction only; nothing was trained here"
+        )
     return progress
 
 

@@ -15,10 +15,15 @@ _DIFFUSION = frozenset(
     {"unet", "vae", "noise_scheduler", "noise_offset", "snr_gamma", "unet_lr", "timestep"}
 )
 _UNKNOWN = "not recognized as a training log or result of any known framework"
-_NO_TOTALS = (
+#: What is said of a training of which neither the beginning nor the end is there.
+NO_TOTALS = (
     "losses of the Trainer without a time: found no line `{'train_runtime': …, 'train_loss': …}`, "
     "which it prints when a training ends; expected one, or trainer_state.json of a "
     "checkpoint"
+)
+_ONLY_EVALUATED = (
+    "evaluations of a training, without the training: found no train_runtime; expected "
+    "trainer_state.json, train_results.json or the log of the run"
 )
 _MODEL = frozenset({"architectures", "hidden_size", "num_hidden_layers"})
 
@@ -33,7 +38,7 @@ def explain_refusal(file: RunFile) -> str:
             f"then `registry import {path} --mapping mapping.yaml` adds the rows"
         )
     if file.kind == "text" and any("{'loss': " in line for line in file.document):
-        return _NO_TOTALS
+        return NO_TOTALS
     return _explain_other_kind(file) or _explain_settings(file) or _UNKNOWN
 
 
@@ -44,6 +49,8 @@ def _explain_other_kind(file: RunFile) -> str | None:
         return "a chat transcript or training data, not the log of a run"
     if keys & _DIFFUSION or str(_first(file.document).get("_class_name", "")).endswith("Pipeline"):
         return "a diffusion run; the registry holds language-model training"
+    if is_prediction_only(keys) and "epoch" in keys:  # of a model that is being trained
+        return _ONLY_EVALUATED
     if is_prediction_only(keys):
         return "evaluation or prediction results only; nothing was trained here"
     return None

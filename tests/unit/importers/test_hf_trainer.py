@@ -173,6 +173,17 @@ def test_results_of_an_evaluation_alone_are_refused(
     ]
 
 
+def test_evaluations_of_a_training_are_not_said_to_be_of_none(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    results = {"epoch": 0.5, "eval_loss": 1.0, "eval_runtime": 3.0}
+    (refusal,) = read(write_run(tmp_path, results), **RUN).refused
+    assert refusal.reason == (
+        "evaluations of a training, without the training: found no train_runtime; expected "
+        "trainer_state.json, train_results.json or the log of the run"
+    )
+
+
 def test_a_run_without_model_and_method_says_how_to_give_them(
     tmp_path: Path, read: Callable[..., Imported]
 ) -> None:

@@ -134,6 +134,23 @@ def test_a_prediction_run_is_refused(tmp_path: Path, read: Callable[..., Importe
     )
 
 
+def test_a_training_that_stopped_before_its_first_loss_is_no_prediction(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    evaluated = {"total_steps": 900, "eval_loss": 1.2, "epoch": 0.3}
+    entries = [
+        {**evaluated, "current_steps": 100, "elapsed_time": "0:10:00"},
+        {**evaluated, "current_steps": 200, "elapsed_time": "0:20:00"},
+    ]
+    (run,) = observe(write_log(tmp_path, entries), **RUN)
+    assert (run["outcome"], run["outcome_detail"]) == (
+        "unknown",
+        "the log ends at step 200 of 900",
+    )
+    assert figure(run, "step_time")["reason"].endswith("evaluation included")
+    assert run["flags"] == ["includes_evaluation"]
+
+
 def test_vram_is_divided_by_gibibytes(
     tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
 ) -> None:

@@ -28,6 +28,15 @@ def entry(step: int, elapsed: str, **more: Any) -> dict[str, Any]:
     return {"loss": 1.0, "global_step/max_steps": f"{step}/8", "elapsed_time": elapsed, **more}
 
 
+def test_a_training_that_stopped_before_its_first_loss_is_a_training(
+    tmp_path: Path, observe: Observe
+) -> None:
+    evaluated = {"eval_loss": 1.2, "eval_runtime": 10.1, "elapsed_time": "1m 2s"}
+    log = write_log(tmp_path, {**evaluated, "global_step/max_steps": "4/8"})
+    (run,) = observe(log, **RUN)
+    assert (run["outcome"], run["outcome_detail"]) == ("unknown", "the log ends at step 4 of 8")
+
+
 def test_a_real_run_takes_the_totals_of_its_last_line(
     fixtures: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
 ) -> None:

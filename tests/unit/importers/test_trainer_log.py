@@ -90,7 +90,8 @@ def test_a_prediction_and_two_trainings_are_refused(
 ) -> None:
     text = log.read_text(encoding="utf-8")
     (tmp_path / "two.txt").write_text(text + text, encoding="utf-8")
-    other = text.replace("Running training", "Running Prediction")
+    said = text.replace("Running training", "Running Prediction").splitlines(keepends=True)
+    other = "".join(line for line in said if "'loss'" not in line and "checkpoint-" not in line)
     (tmp_path / "none.txt").write_text(other, encoding="utf-8")
     assert {refusal.path.name: refusal.reason for refusal in read(tmp_path).refused} == {
         "two.txt": "several trainings in one log; split it",
@@ -258,6 +259,15 @@ def test_losses_without_totals_are_refused_with_what_is_missing(
         "losses of the Trainer without a time: found no line `{'train_runtime': "
     )
     assert "trainer_state.json" in refusal.reason
+
+
+def test_a_middle_of_a_training_is_not_told_as_an_evaluation(
+    plain: Path, read: Callable[..., Imported]
+) -> None:
+    line = "[INFO|trainer.py:3410] 2024-05-01 10:10:00,000 >> ***** Running Evaluation *****\n"
+    plain.write_text(line + "\n".join(PLAIN.splitlines()[:4]), encoding="utf-8")
+    (refusal,) = read(plain, **SAID).refused
+    assert refusal.reason.startswith("losses of the Trainer without a time: found no line")
 
 
 LISTED = """***** train metrics *****
