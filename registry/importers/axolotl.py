@@ -66,7 +66,9 @@ class AxolotlImporter:
                 _state_yaml(draft, file.document, options)
         state_settings(draft, files, options)
         draft.environment["framework"] = "axolotl"
-        measure_run(draft, TrainerRun(_state(main, entries), _totals(entries)))
+        is_log = not any(map(is_state, main))
+        what = "the log ends" if is_log else "state of a checkpoint"
+        measure_run(draft, TrainerRun(_state(main, entries), _totals(entries), what))
         _measure_memory(draft, entries)
         _measure_tokens(draft, entries)
         used = [*main, *(file for file in files if _is_yaml(file) or is_settings(file))]

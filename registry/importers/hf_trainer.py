@@ -59,16 +59,34 @@ class HfTrainerImporter:
 
 
 class TrainerRun:
-    """The state that is furthest on, and the results merged over it."""
+    """The state that is furthest on, and the results merged over it.
 
-    def __init__(self, state: Mapping[str, Any], metrics: Mapping[str, Any]) -> None:
+    ``what`` says what the state is of, where a run without totals is told by it.
+    """
+
+    def __init__(
+        self,
+        state: Mapping[str, Any],
+        metrics: Mapping[str, Any],
+        what: str = "state of a checkpoint",
+    ) -> None:
         self.state = state
         self.metrics = metrics
+        self.what = what
 
     @property
     def history(self) -> list[dict[str, Any]]:
         """The log entries of the state."""
         return entries_of(self.state, "log_history")
+
+    @property
+    def end(self) -> str:
+        """How far a run without totals came: its step, or the epoch of its last entry."""
+        step, planned = (count_of(self.state.get(key)) for key in ("global_step", "max_steps"))
+        epochs = [epoch for entry in self.history if (epoch := number_of(entry.get("epoch")))]
+        if step is not None:
+            return f"{self.what} at step {step}{f' of {planned}' if planned else ''}"
+        return f"{self.what} at epoch {epochs[-1]:g}" if epochs else self.what
 
     @property
     def n_steps(self) -> int | None:
@@ -205,10 +223,9 @@ def _is_whole(run: TrainerRun) -> bool:
 
 def _measure_checkpoint(draft: Draft, run: TrainerRun) -> None:
     """Add what a state without totals holds: how far it came, never a time it does not have."""
-    step, planned = run.state.get("global_step"), run.state.get("max_steps")
-    detail = f"state of a checkpoint at step {step} of {planned}"
-    draft.leave_open(detail)
-    draft.missing.append(f"no total time and no rate: the {detail}")
+    step = run.state.get("global_step")
+    draft.leave_open(run.end)
+    draft.missing.append(f"no total time and no rate: the {run.end.removeprefix('the ')}")
     draft.measure("n_steps", step)
     losses = [entry for entry in run.history if "loss" in entry]
     if losses:

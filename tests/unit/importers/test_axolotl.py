@@ -113,3 +113,20 @@ def test_a_trainer_state_with_memory_is_axolotl_s(tmp_path: Path, observe: Obser
     (observation,) = observe(tmp_path)
     assert observation["environment"]["framework"] == "axolotl"
     assert observation["outcome"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("before", "epoch", "end"),
+    [
+        (" 50%|###  | 5/10 [00:05<00:05] ", 0.5, "the log ends at step 5 of 10"),
+        ("", 0.5, "the log ends at epoch 0.5"),
+        ("", None, "the log ends"),
+    ],
+)
+def test_a_log_without_totals_says_how_far_it_came(
+    tmp_path: Path, observe: Observe, before: str, epoch: float | None, end: str
+) -> None:
+    entry = {"loss": 1.5, "memory/max_active (GiB)": 2.5}
+    entry |= {"epoch": epoch} if epoch else {}
+    (observation,) = observe(write_run(tmp_path, f"{before}{entry}"))
+    assert (observation["outcome"], observation["outcome_detail"]) == ("unknown", end)
