@@ -34,6 +34,15 @@ if TYPE_CHECKING:
 #: Kinds of memory that ``skip_memory_metrics=False`` records, by the word in its keys.
 _MEMORY: Final = {"gpu": ("allocated", "per_gpu", 0), "cpu": ("host_rss", "total", None)}
 
+#: What totals call the steps of the run, where a script or a callback adds them.
+_STEPS: Final = ("global_step", "step")
+
+#: Share of the epochs that steps may be off, for the last batch of an epoch may be a part.
+_SLACK: Final = 0.01
+
+#: Below, the two decimals in which many versions write an epoch say too little.
+_FEWEST_EPOCHS: Final = 0.5
+
 
 class HfTrainerImporter:
     """Reads what the Trainer itself writes, whatever framework runs it."""
@@ -96,10 +105,19 @@ class TrainerRun:
         if any(is_total(entry) for entry in self.history) or not seconds:
             return done
         rate = rate_of(self.metrics.get("train_steps_per_second"))
-        for steps in (done, planned):
-            if steps is not None and rate is not None and rate.agrees(steps / seconds):
-                return steps
-        return None
+        written = next((n for key in _STEPS if (n := count_of(self.metrics.get(key)))), None)
+        if rate is None:
+            return written
+        return next((n for n in (done, planned, written) if n and rate.agrees(n / seconds)), None)
+
+    @property
+    def has_all_epochs(self) -> bool:
+        """Whether the steps planned are all steps of the epochs, and not fewer that were asked."""
+        keys = ("max_steps", "num_train_epochs", "epoch", "global_step")
+        planned, epochs, epoch, done = (number_of(self.state.get(key)) for key in keys)
+        if not planned or not epochs or not epoch or not done:
+            return False
+        return abs(planned * epoch / done - epochs) <= _SLACK * epochs
 
 
 def is_state(file: RunFile) -> bool:
@@ -184,11 +202,7 @@ def measure_run(draft: Draft, run: TrainerRun) -> None:
     batch = number_of(run.state.get("train_batch_size"))
     if batch:
         draft.state("micro_batch_size", int(batch), "train_batch_size of the state, per process")
-    epochs, planned = (count_of(run.state.get(key)) for key in ("num_train_epochs", "max_steps"))
-    if planned is not None:
-        draft.state("n_steps", planned, "max_steps of the state")
-    elif epochs is not None:
-        draft.state("n_epochs", float(epochs), "num_train_epochs of the state")
+    _state_length(draft, run)
     if "train_runtime" in run.metrics:
         evaluations = sum_evaluations(run.history) if _is_whole(run) else Evaluations()
         session = find_session_steps(run.n_steps, run.metrics, run.history)
@@ -203,6 +217,17 @@ def measure_run(draft: Draft, run: TrainerRun) -> None:
     measure_memory(draft, run.metrics)
     if not draft.has("peak_memory"):
         draft.missing.append("no memory (the Trainer writes it with skip_memory_metrics=False)")
+
+
+def _state_length(draft: Draft, run: TrainerRun) -> None:
+    """State the steps and the epochs of the run; without a state, the epochs of its totals."""
+    epochs, planned = (count_of(run.state.get(key)) for key in ("num_train_epochs", "max_steps"))
+    draft.state("n_steps", planned, "max_steps of the state")
+    if epochs is not None and (planned is None or run.has_all_epochs):
+        draft.state("n_epochs", float(epochs), "num_train_epochs of the state")
+    done = number_of(run.metrics.get("epoch"))
+    if planned is None and done and done >= _FEWEST_EPOCHS:
+        draft.state("n_epochs", float(done), "epoch of the totals")
 
 
 def _measure_session(draft: Draft, run: TrainerRun, session: int) -> None:

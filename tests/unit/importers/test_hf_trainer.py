@@ -163,6 +163,47 @@ def test_a_checkpoint_has_no_total_time(
     )
 
 
+@pytest.mark.parametrize(
+    ("state", "stated"),
+    [
+        ({"epoch": 0.46, "num_train_epochs": 4}, {"n_steps": 868, "n_epochs": 4.0}),
+        ({"epoch": 0.02, "num_train_epochs": 1}, {"n_steps": 868}),
+        ({}, {"n_steps": 868}),
+    ],
+)
+def test_a_state_has_its_epochs_where_its_steps_are_all_of_them(
+    tmp_path: Path, observe: Observe, state: dict[str, Any], stated: dict[str, Any]
+) -> None:
+    text = json.dumps(state_at(100, 868) | state)
+    (tmp_path / "trainer_state.json").write_text(text, encoding="utf-8")
+    (run,) = observe(tmp_path, **RUN)
+    assert {key: value for key, value in run["configuration"].items() if key not in RUN} == stated
+
+
+@pytest.mark.parametrize(
+    ("written", "n_epochs", "n_steps"),
+    [
+        ({"epoch": 4.0}, 4.0, None),
+        ({"epoch": 0.02}, None, None),  # of two decimals, which is 0.015 to 0.025
+        ({"epoch": 2.0, "step": 693}, 2.0, 693),
+        ({"epoch": 2.0, "global_step": 693, "train_steps_per_second": 1.905}, 2.0, 693),
+        ({"epoch": 2.0, "step": 9, "train_steps_per_second": 1.905}, 2.0, None),
+    ],
+)
+def test_results_alone_have_the_epochs_and_steps_that_they_write(
+    tmp_path: Path,
+    observe: Observe,
+    written: dict[str, Any],
+    n_epochs: float | None,
+    n_steps: int | None,
+) -> None:
+    results = {"train_runtime": 363.7, "train_loss": 1.0, **written}
+    (run,) = observe(write_run(tmp_path, results), **RUN)
+    assert run["configuration"].get("n_epochs") == n_epochs
+    steps = [row["value"] for row in run["measurements"] if row["metric"] == "n_steps"]
+    assert steps == ([n_steps] if n_steps else [])
+
+
 def test_results_of_an_evaluation_alone_are_refused(
     tmp_path: Path, read: Callable[..., Imported]
 ) -> None:
