@@ -1,4 +1,4 @@
-"""Megatron-LM, Megatron-DeepSpeed, Megatron-Bridge and NeMo: a line for each iteration or ten."""
+"""Megatron-LM, its relatives, NeMo and MindSpeed-LLM: a line for each iteration or ten."""
 
 from __future__ import annotations
 
@@ -59,8 +59,7 @@ class MegatronImporter:
 def _draft(log: RunFile) -> Draft:
     steps = read_iterations(log.document)
     validate_growing(step.step for step in steps)
-    is_nemo = steps[0].counts_from == 0
-    draft = Draft(environment={"framework": "nemo" if is_nemo else "megatron-lm"})
+    draft = Draft(environment={"framework": steps[0].framework})
     _state_arguments(draft, log.document, steps)
     _state_end(draft, log.document, steps[-1])
     measure_speed(draft, steps)

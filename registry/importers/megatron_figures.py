@@ -1,9 +1,10 @@
-"""What the lines of Megatron, Megatron-Bridge and NeMo mean.
+"""What the lines of Megatron, Megatron-Bridge, NeMo and MindSpeed-LLM mean.
 
 Memory is divided by 2^20 where Megatron says MB, by 1e9 where Megatron-Bridge says gigabytes, by
-2^30 where a HIP device is asked or ms-swift says GiB; NeMo prints bytes. Rates are those of one
-GPU. A line with two figures, ``13372.8/13364.7``, has that of its iterations first and the mean of
-the run behind.
+2^30 where a HIP device is asked, ms-swift says GiB or MindSpeed-LLM says GB; NeMo prints bytes.
+Rates are those of one GPU, but for the tokens of MindSpeed-LLM, which are those of all. A line
+with two figures, ``13372.8/13364.7``, has that of its iterations first and the mean of the run
+behind.
 """
 
 from __future__ import annotations
@@ -42,6 +43,11 @@ _GIGABYTES: Final = {
 }
 #: ms-swift's trainer of Megatron, whose figure is the largest so far.
 _SWIFT: Final = re.compile(r"\bmemory\(GiB\): (?P<reserved>\d{1,15}\.?\d{0,30})")
+#: MindSpeed-LLM's trainer of FSDP2, whose figures are the largest of all processes so far.
+_MINDSPEED: Final = {
+    kind: re.compile(rf"\bmax_memory_{kind}\(GB\): (?P<{kind}>\d{{1,15}}\.?\d{{0,30}})")
+    for kind in ("allocated", "reserved")
+}
 _HIP: Final = re.compile(r"hip mem usage/free/total/usage_ratio: (?P<device>\d{1,15}\.?\d{0,30})GB")
 
 #: Names of an iteration's seconds, and what one of them is.
@@ -86,6 +92,13 @@ class Iteration:
     all: int
     seconds: float
     figures: Mapping[str, float]
+
+    @property
+    def framework(self) -> str:
+        """What prints such a line."""
+        if "max memory allocated(GB)" in self.figures:
+            return "mindspeed-llm"
+        return "nemo" if _NEMO in self.figures else "megatron-lm"
 
     @property
     def counts_from(self) -> int:
@@ -136,6 +149,10 @@ def measure_speed(draft: Draft, steps: Sequence[Iteration]) -> None:
         if rates:
             value, reason = median(rates) * scale, f"{said}; per GPU"
             draft.measure_process(metric, value, statistic="median", reason=reason)
+    tokens = [step.figures["tokens/s"] for step in timed if "tokens/s" in step.figures]
+    if tokens and steps[-1].framework == "mindspeed-llm":
+        reason = f"{said}; of all processes"
+        draft.measure("tokens_per_second", median(tokens), statistic="median", reason=reason)
 
 
 def _steady(steps: Sequence[Iteration]) -> Sequence[Iteration]:
@@ -153,6 +170,7 @@ def measure_memory(draft: Draft, lines: Sequence[str], steps: Sequence[Iteration
     """Add the peaks that the log has: of several processes, that of the fullest."""
     patterns = [(_MEMORY, "MB", 2**20), (_HIP, "GB", 2**30), (_SWIFT, "GiB", 2**30)]
     patterns += [(pattern, "GB", 10**9) for pattern in _GIGABYTES.values()]
+    patterns += [(pattern, "GB", 2**30) for pattern in _MINDSPEED.values()]
     for pattern, unit, size in patterns:
         found = [match.groupdict() for line in lines if (match := pattern.search(line))]
         for kind in pattern.groupindex:

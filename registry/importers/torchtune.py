@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from registry.importers.base import Imported, ImportOptions, RunFile
 
-_STEP: Final = re.compile(r"^Step (?P<step>\d+) \| (?P<figures>.*\bloss:.*)$")
+#: In early 2024 the peaks of memory stood in lines of their own.
+_STEP: Final = re.compile(r"^Step (?P<step>\d+) \| (?P<figures>.*\b(?:loss|peak_memory_\w+):.*)$")
 _FIGURE: Final = re.compile(r"(?P<name>[a-z_]+):(?P<value>[-+0-9.eE]+)")
 
 #: torchtune's names of memory to kinds, and the divisors before and after the change.
@@ -57,7 +58,8 @@ class TorchtuneImporter:
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return the run in the log."""
         log = next(file for file in files if _is_log(file))
-        steps = list(_steps(log))
+        lines = list(_steps(log))
+        steps = [(step, figures) for step, figures in lines if "loss" in figures]
         if any(after[0] <= before[0] for before, after in pairwise(steps)):
             raise SubmissionError("its steps go back: several runs in one file; split it")
         draft = Draft(environment={"framework": "torchtune"})
@@ -69,14 +71,16 @@ class TorchtuneImporter:
         printed = read_printed_recipe(log.document)
         if _component(printed, "model"):
             _state_recipe(draft, printed, options)
-        _measure(draft, log, steps)
+        _measure(draft, steps)
+        _measure_memory(draft, log, [figures for _, figures in lines])
         draft.cite(log)
         draft.missing.append("no total time; the log has no clock")
         return import_drafts(self.name, "a torchtune run", used, [draft], options)
 
 
 def _is_log(file: RunFile) -> bool:
-    return file.kind == "text" and any(map(_STEP.match, file.document))
+    lines = file.document if file.kind == "text" else ()
+    return any("loss:" in line and _STEP.match(line) for line in lines)
 
 
 def _is_recipe(file: RunFile) -> bool:
@@ -149,7 +153,7 @@ def _state_method(draft: Draft, component: str, model: Mapping[str, Any]) -> Non
         draft.state("quant_type", "nf4")
 
 
-def _measure(draft: Draft, log: RunFile, steps: Sequence[tuple[int, Mapping[str, float]]]) -> None:
+def _measure(draft: Draft, steps: Sequence[tuple[int, Mapping[str, float]]]) -> None:
     if not steps:
         return
     draft.leave_open("the log does not say whether the run went to its end")
@@ -157,19 +161,22 @@ def _measure(draft: Draft, log: RunFile, steps: Sequence[tuple[int, Mapping[str,
     draft.measure("train_loss", steps[-1][1].get("loss"), statistic="last")
     rates = [rate for _, figures in steps if (rate := figures.get("tokens_per_second_per_gpu"))]
     measure_token_rate(draft, rates, "steps; first process")
+
+
+def _measure_memory(draft: Draft, log: RunFile, entries: Sequence[Mapping[str, float]]) -> None:
     begun = read_begun(log.document, log.path.stem)
     if begun is not None:
         draft.observation["observed_at"] = begun.isoformat()
         draft.inferences["observed_at"] = "the log's name"
     for name, kind in _MEMORY.items():
-        peak = largest((figures for _, figures in steps), name)
+        peak = largest(entries, name)
         if peak:
-            _measure_memory(draft, kind, peak, begun)
+            _measure_peak(draft, kind, peak, begun)
     if not draft.has("peak_memory"):
         draft.missing.append("no memory (log_peak_memory_stats: True logs it)")
 
 
-def _measure_memory(draft: Draft, kind: str, peak: float, begun: datetime | None) -> None:
+def _measure_peak(draft: Draft, kind: str, peak: float, begun: datetime | None) -> None:
     """Add a peak in the divisor of its day; where the day is not known, both bound it."""
     is_old = begun is not None and begun < _CHANGED
     unit = _GIGABYTE if is_old else GIBIBYTE

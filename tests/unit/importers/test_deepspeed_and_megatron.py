@@ -135,6 +135,30 @@ def test_the_memory_of_ms_swifts_megatron_trainer_is_read(
     assert peak["value"] == pytest.approx(21.56 * 2**30)
 
 
+def test_mindspeed_divides_by_two_to_the_thirty_what_it_calls_gb(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    lines = [
+        f"INFO [2026-06-22 19:28:4{step}] >>  iteration {step:8}/    2000 | consumed samples: 8 | "
+        f"consumed tokens: 32768 | elapsed time per iteration (ms): {time} | tokens/s: {tokens} | "
+        "mfu: 31.20 | learning rate: 9.999994E-06 | global batch size:     8 | lm loss: "
+        f"1.304194E+00 | max_memory_allocated(GB): {peak} | max_memory_reserved(GB): 25.59 |"
+        for step, time, tokens, peak in (
+            (1, 10520.6, 3114.6, 19.07),
+            (2, 1879.9, 17430.7, 19.65),
+            (3, 1770.0, 18513.0, 19.65),
+            (4, 1769.0, 18523.0, 19.65),
+        )
+    ]
+    (tmp_path / "train.log").write_text("\n".join(lines), encoding="utf-8")
+    (run,) = observe(tmp_path, **STATED)
+    assert run["environment"]["framework"] == "mindspeed-llm"
+    assert figure(run, "peak_memory", kind="allocated")["value"] == 19.65 * 2**30
+    assert figure(run, "peak_memory", kind="reserved", scope="max_gpu")["value"] == 25.59 * 2**30
+    assert figure(run, "tokens_per_second", scope="total")["value"] == 18_523.0
+    assert figure(run, "step_time")["value"] == pytest.approx(1.769)
+
+
 def test_megatron_bridges_gigabytes_are_decimal(
     megatron: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
 ) -> None:

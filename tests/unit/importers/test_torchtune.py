@@ -52,6 +52,23 @@ def test_the_divisor_of_memory_is_that_of_the_day(
     assert figure(observation, "peak_memory")["value"] == peak_bytes
 
 
+def test_memory_in_lines_of_its_own_is_that_of_the_run(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    lines = [
+        "Step 0 | loss:1.5 lr:1e-05 gpu_resources:15000000000 ",
+        "Step 1 | peak_memory_active:14.5 peak_memory_alloc:14.25 peak_memory_reserved:15.5 ",
+        "Step 1 | loss:1.4 lr:1e-05 gpu_resources:15000000000 ",
+        "Step 2 | peak_memory_active:14.0 peak_memory_alloc:14.0 peak_memory_reserved:15.0 ",
+    ]
+    (tmp_path / "log_1712000000.txt").write_text("\n".join(lines), encoding="utf-8")
+    (run,) = observe(tmp_path, **RUN)
+    assert figure(run, "peak_memory", kind="reserved")["value"] == 15.5e9
+    assert figure(run, "peak_memory", kind="active")["value"] == 14.5e9
+    assert figure(run, "n_steps")["value"] == 2
+    assert figure(run, "train_loss")["value"] == 1.4
+
+
 def test_without_a_day_both_divisors_bound_the_memory(
     tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
 ) -> None:
