@@ -6,7 +6,6 @@ The keys were renamed over time, so they are found by their words; numbers may b
 
 from __future__ import annotations
 
-import ast
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +17,7 @@ from registry.importers.hf_trainer import (
     state_settings,
 )
 from registry.importers.shared.draft import Draft, import_drafts, state_model
+from registry.importers.shared.logs import printed_entries
 from registry.importers.shared.readings import OF_FIRST_PROCESS, measure_peak, measure_token_rate
 from registry.importers.shared.shapes import entries_of, number_of
 from registry.importers.shared.totals import half_width, is_total
@@ -29,15 +29,13 @@ from registry.importers.shared.training_arguments import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from registry.importers.base import Imported, ImportOptions, RunFile
 
 #: Words in the keys of memory, in the order in which they are looked for, and the kind they mean.
 _KINDS: Final = {"reserved": "reserved", "alloc": "allocated", "active": "active"}
 
-#: A dictionary as printed, of a length that Python's parser takes without nesting too deep.
-_ENTRY: Final = re.compile(r"\{'[^{}]{0,2000}\}")
 _BAR: Final = re.compile(r"(?<!\d)(?P<done>\d{1,15})/(?P<all>\d{1,15}) \[")
 
 
@@ -85,19 +83,7 @@ def _entries(file: RunFile) -> list[dict[str, Any]]:
         return entries_of(file.document, "log_history")
     if file.kind == "jsonl":
         return [entry for entry in file.document if isinstance(entry, dict)]
-    return list(_printed(file.document)) if file.kind == "text" else []
-
-
-def _printed(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the dictionaries that a Trainer prints, which progress bars may precede."""
-    for line in lines:
-        for text in _ENTRY.findall(line):
-            try:
-                entry = ast.literal_eval(text)
-            except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-                continue  # the last two are what the parser says of a long run of signs
-            if isinstance(entry, dict) and ({"loss", "train_loss", "eval_loss"} & entry.keys()):
-                yield {key: value for key, value in entry.items() if isinstance(key, str)}
+    return list(printed_entries(file.document)) if file.kind == "text" else []
 
 
 def _is_own(entry: Mapping[str, Any]) -> bool:

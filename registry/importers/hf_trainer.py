@@ -12,6 +12,7 @@ from registry.importers.shared.draft import (
     state_described_model,
     state_model,
 )
+from registry.importers.shared.efficiency import measure_efficiency
 from registry.importers.shared.shapes import count_of, entries_of, number_of
 from registry.importers.shared.totals import (
     Evaluations,
@@ -203,6 +204,7 @@ def measure_run(draft: Draft, run: TrainerRun) -> None:
     if batch:
         draft.state("micro_batch_size", int(batch), "train_batch_size of the state, per process")
     _state_length(draft, run)
+    measure_efficiency(draft, [run.metrics])
     if "train_runtime" in run.metrics:
         evaluations = sum_evaluations(run.history) if _is_whole(run) else Evaluations()
         session = find_session_steps(run.n_steps, run.metrics, run.history)

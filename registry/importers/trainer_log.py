@@ -11,9 +11,10 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from registry.importers.shared.draft import Draft
+from registry.importers.shared.efficiency import TIMED, measure_efficiency
 from registry.importers.shared.logs import import_logs
 from registry.importers.shared.segments import parse_clock
-from registry.importers.shared.shapes import number_of
+from registry.importers.shared.shapes import count_of, number_of
 from registry.importers.shared.totals import Evaluations, measure_totals, rate_of
 from registry.importers.trainer_log_progress import (
     LISTED,
@@ -59,6 +60,7 @@ def is_trainer_log(file: RunFile) -> bool:
     return (
         is_stamped
         or any(TOTALS.search(line) or LISTED.search(line) for line in lines)
+        or any(TIMED in line for line in lines)
         or ran_out_of_memory(lines)
     )
 
@@ -86,7 +88,7 @@ def _steps_done(draft: Draft, progress: Progress) -> int | None:
     """Return the last step that the log shows: a checkpoint's, or that of the last epoch."""
     planned, epochs = (draft.configuration.get(column) for column in ("n_steps", "n_epochs"))
     if not planned or not epochs:
-        return _steps_of_bars(progress)
+        return _steps_of_bars(progress) or _steps_written(progress)
     epoch = max(progress.losses[-1][2] if progress.losses else 0.0, _last_epoch(progress))
     by_epoch = round(epoch * planned / epochs)
     seen = max(by_epoch, progress.checkpoint)
@@ -105,6 +107,12 @@ def _steps_of_bars(progress: Progress) -> int | None:
     if rate is None or not seconds:
         return None
     return max((n for n in progress.bars if rate.agrees(n / seconds)), default=None)
+
+
+def _steps_written(progress: Progress) -> int | None:
+    """Return the step that a callback adds to the last entry."""
+    last = progress.timed[-1] if progress.timed else {}
+    return count_of(last.get("step"))
 
 
 def _explain_memory(lines: Sequence[str]) -> str:
@@ -129,6 +137,7 @@ def _measure(draft: Draft, progress: Progress, steps: int | None, lines: Sequenc
     if progress.resumed_at:
         draft.flags.add("resumed")
         steps = steps - progress.resumed_at if steps else None
+    measure_efficiency(draft, progress.timed)
     if "train_runtime" in progress.metrics and not progress.resumed_at:
         n_evaluations = progress.n_evaluations or len(progress.evaluations)
         is_timed = progress.begun is None
@@ -141,8 +150,10 @@ def _measure(draft: Draft, progress: Progress, steps: int | None, lines: Sequenc
         _measure_clock(draft, progress, steps)
     if progress.losses and not draft.has("train_loss"):
         draft.measure("train_loss", progress.losses[-1][1], statistic="last")
-    draft.measure("tokens_per_second", progress.tokens_per_second, statistic="mean")
-    draft.missing.append(_explain_memory(lines))
+    if not draft.has("tokens_per_second"):
+        draft.measure("tokens_per_second", progress.tokens_per_second, statistic="mean")
+    if not draft.has("peak_memory"):
+        draft.missing.append(_explain_memory(lines))
     draft.lacks["gpu_id"] = "no card"
 
 
@@ -160,6 +171,7 @@ def _measure_clock(draft: Draft, progress: Progress, steps: int | None) -> None:
     """Add the time from the beginning to the end, and of a step; both hold evaluations."""
     if progress.ended is None or progress.begun is None:
         draft.missing.append("no total time: the log does not reach the end")
+        draft.measure("n_steps", _steps_written(progress))
         return
     seconds = progress.ended - progress.begun
     bounds = {"low": max(0.0, seconds - 1), "high": seconds + 1}

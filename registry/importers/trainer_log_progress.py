@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError
+from registry.importers.shared.efficiency import TIMED
 from registry.importers.shared.explain import NO_TOTALS
-from registry.importers.shared.logs import OUT_OF_MEMORY, parse_stamp
+from registry.importers.shared.logs import OUT_OF_MEMORY, parse_stamp, printed_entries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +40,7 @@ _RESUMED_AFTER: Final = 1.5
 _HALF: Final = 0.005
 _RESUMED: Final = re.compile(r"Continuing training from global step (?P<step>\d{1,15})")
 _METRIC: Final = re.compile(
-    r"(?:'(?P<key>train_\w+|epoch)': |^ *(?P<name>train_\w+|epoch) += +)'?"
+    r"(?:'(?P<key>train_\w+|epoch|num_input_tokens_seen)': |^ *(?P<name>train_\w+|epoch) += +)'?"
     r"(?P<value>[\d.:]+(?:e[+-]?\d{1,3})?)"
 )
 
@@ -67,6 +68,8 @@ class Progress:
     resumed_at: int = 0
     checkpoint: int = 0
     losses: list[tuple[float, float, float]] = field(default_factory=list)
+    #: Entries with the times of single steps, which a callback of Liger-Kernel's prints.
+    timed: list[dict[str, Any]] = field(default_factory=list)
     evaluations: list[float] = field(default_factory=list)
     bars: set[int] = field(default_factory=set)
     tokens_per_second: str | None = None
@@ -99,6 +102,8 @@ def read_progress(lines: Sequence[str]) -> Progress:
     returned = [line for line in totals if "TrainOutput(" in line]
     if max(len(returned), len(totals) - len(returned), len(listed)) > 1:
         raise SubmissionError("several trainings in one log; split it")
+    timed = [line for line in lines if TIMED in line]
+    progress.timed = [entry for entry in printed_entries(timed) if TIMED in entry]
     for line in lines:
         stamp = STAMP.search(line)
         at = parse_stamp(stamp["at"]) if stamp else None
@@ -107,7 +112,8 @@ def read_progress(lines: Sequence[str]) -> Progress:
         if "***** Running training" in line and progress.has_begun:
             raise SubmissionError("several trainings in one log; split it")
         _take_line(progress, line)
-    if not progress.has_begun and not totals and not listed and not progress.out_of_memory:
+    tells = progress.has_begun or progress.out_of_memory or progress.timed
+    if not tells and not totals and not listed:
         trained = progress.losses or progress.checkpoint
         raise SubmissionError(
             NO_TOTALS if trained else "evaluation or prediction only; nothing was trained here"

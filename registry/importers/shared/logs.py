@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError
 from registry.importers.base import Imported, Refusal
 from registry.importers.shared.draft import import_drafts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from registry.importers.base import ImportOptions, RunFile
     from registry.importers.shared.draft import Draft
 
 #: What a job prints that ran out of the memory of its card.
 OUT_OF_MEMORY: Final = re.compile(r"(?:CUDA|HIP) out of memory|OutOfMemoryError")
+
+#: A dictionary as printed, of a length that Python's parser takes without nesting too deep.
+_ENTRY: Final = re.compile(r"\{'[^{}]{0,2000}\}")
 
 
 def import_logs(
@@ -67,3 +71,15 @@ def parse_stamp(text: str) -> float | None:
         return datetime.fromisoformat(text.replace(",", ".")).replace(tzinfo=UTC).timestamp()
     except ValueError:
         return None
+
+
+def printed_entries(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the dictionaries that a Trainer prints, which progress bars may precede."""
+    for line in lines:
+        for text in _ENTRY.findall(line):
+            try:
+                entry = ast.literal_eval(text)
+            except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+                continue  # the last two are what the parser says of a long run of signs
+            if isinstance(entry, dict) and ({"loss", "train_loss", "eval_loss"} & entry.keys()):
+                yield {key: value for key, value in entry.items() if isinstance(key, str)}

@@ -128,7 +128,7 @@ def _measure_evaluations(draft: Draft, totals: Totals, evaluations: Evaluations)
 
 
 def _measure_step_time(draft: Draft, totals: Totals, evaluations: Evaluations) -> None:
-    if not totals.n_steps:
+    if not totals.n_steps or draft.has("step_time"):  # which a producer's own excludes more of
         return
     training, less = totals.seconds, ""
     if 0 < evaluations.seconds < totals.seconds:

@@ -204,6 +204,16 @@ def test_results_alone_have_the_epochs_and_steps_that_they_write(
     assert steps == ([n_steps] if n_steps else [])
 
 
+def test_what_ligers_callback_adds_to_results_is_read(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    added = {"avg_step_time_sec": 2.66, "total_peak_memory_allocated_MB": 40729.03, "step": 10}
+    results = {"train_runtime": 29.3781, "train_loss": 16.1592, **added}
+    (run,) = observe(write_run(tmp_path, results), **RUN)
+    assert figure(run, "peak_memory")["value"] == 40729.03 * 2**20
+    assert (figure(run, "step_time")["value"], figure(run, "n_steps")["value"]) == (2.66, 10)
+
+
 def test_results_of_an_evaluation_alone_are_refused(
     tmp_path: Path, read: Callable[..., Imported]
 ) -> None:

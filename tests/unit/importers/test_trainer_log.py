@@ -244,10 +244,49 @@ def test_totals_that_the_script_prints_again_are_those_of_one_training(
 
 
 def test_memory_that_is_not_read_is_named(plain: Path, read: Callable[..., Imported]) -> None:
-    line = "{'loss': 1.2, 'total_peak_memory_reserved_MB': 47172.0, 'epoch': 0.2}\n"
+    line = "{'loss': 1.2, 'gpu_memory_used': 47172.0, 'epoch': 0.2}\n"
     plain.write_text(line + PLAIN, encoding="utf-8")
     missing = " ".join(read(plain, **SAID).missing)
-    assert 'no memory: "total_peak_memory_reserved_MB\': 4" is not read' in missing
+    assert 'no memory: "gpu_memory_used\': 4" is not read' in missing
+
+
+#: Lines of Liger-Kernel's examples/huggingface with the totals of the run.
+LIGER = """********** Pre-Init Patching ***********
+{'loss': 29.4636, 'grad_norm': 213.1, 'learning_rate': 6e-06, 'epoch': 0.0}
+{'loss': 38.7507, 'epoch': 0.0, 'step': 2, 'step_time_sec': 2.43, 'avg_step_time_sec': 2.43, \
+'total_peak_memory_allocated_MB': 40728.97, 'total_peak_memory_reserved_MB': 54272.0, \
+'step_tokens_per_second': 9480.43, 'avg_tokens_per_second': 9480.43}
+"""
+LIGER_TOTALS = """{'train_runtime': 29.3781, 'train_samples_per_second': 32.677, \
+'train_steps_per_second': 0.34, 'train_loss': 16.159214401245116, 'epoch': 0.02, \
+'num_input_tokens_seen': 243456, 'step': 10, 'step_time_sec': 1.89, 'avg_step_time_sec': 2.66, \
+'total_peak_memory_allocated_MB': 40729.03, 'total_peak_memory_reserved_MB': 54408.0, \
+'step_tokens_per_second': 9367.21, 'avg_tokens_per_second': 9209.15}
+"""
+
+
+def test_ligers_callback_tells_memory_and_the_time_of_the_steps_alone(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (tmp_path / "run.log").write_text(LIGER + LIGER_TOTALS, encoding="utf-8")
+    (run,) = observe(tmp_path, **SAID | {"gpu_id": "a100-80gb", "n_gpus": "4"})
+    peaks = {row["kind"]: row for row in run["measurements"] if row["metric"] == "peak_memory"}
+    assert peaks["allocated"]["value"] == 40729.03 * 2**20
+    assert (peaks["reserved"]["value"], peaks["reserved"]["scope"]) == (54408 * 2**20, "per_gpu")
+    assert figure(run, "step_time")["value"] == 2.66
+    assert figure(run, "tokens_per_second")["value"] == 9209.15
+    assert figure(run, "total_time")["value"] == 29.3781
+    assert (figure(run, "n_steps")["value"], figure(run, "n_tokens")["value"]) == (10, 243_456)
+
+
+def test_ligers_callback_tells_of_a_run_that_did_not_end(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (tmp_path / "run.log").write_text(LIGER, encoding="utf-8")
+    (run,) = observe(tmp_path, **SAID | {"gpu_id": "a100-80gb"})
+    assert run["outcome"] == "unknown"
+    assert figure(run, "step_time")["value"] == 2.43
+    assert figure(run, "n_steps")["value"] == 2
 
 
 def test_losses_without_totals_are_refused_with_what_is_missing(
