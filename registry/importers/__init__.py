@@ -201,7 +201,7 @@ def _read_run(files: Sequence[RunFile], importer: Importer, options: ImportOptio
 
 def _unneeded(files: Sequence[RunFile], found: Imported) -> Iterator[str]:
     """Yield a message on the files of a run of which nothing was needed."""
-    said = " ".join(found.taken)
+    said = " ".join([*found.taken, *found.missing])
     refused = {refusal.path for refusal in found.refused}
     rest = [file.name for file in files if file.name not in said and file.path not in refused]
     if rest and found.taken:

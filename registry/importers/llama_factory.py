@@ -15,7 +15,8 @@ from registry.importers.hf_trainer import (
     state_settings,
     used_files,
 )
-from registry.importers.shared.draft import Draft, import_drafts, state_model
+from registry.importers.llama_factory_settings import is_config, state_config
+from registry.importers.shared.draft import Draft, import_drafts
 from registry.importers.shared.readings import OF_FIRST_PROCESS, largest, measure_peak
 from registry.importers.shared.segments import (
     ProgressEntry,
@@ -26,13 +27,6 @@ from registry.importers.shared.segments import (
 )
 from registry.importers.shared.shapes import number_of
 from registry.importers.shared.totals import measure_totals
-from registry.importers.shared.training_arguments import (
-    ATTENTION,
-    OBJECTIVES,
-    state_lora,
-    state_quantization,
-    state_training_arguments,
-)
 from registry.importers.trainer_log import is_trainer_log
 from registry.importers.trainer_log_settings import state_trainer_log
 
@@ -63,7 +57,7 @@ class LlamaFactoryImporter:
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize a log with steps and the time elapsed, or results beside a run's YAML."""
-        if not any(_is_log(file) or _is_yaml(file) for file in files):
+        if not any(_is_log(file) or is_config(file) for file in files):
             return []
         return [file for file in files if _is_log(file) or is_results(file)]
 
@@ -108,7 +102,7 @@ class LlamaFactoryImporter:
         for file in used_files(files):
             draft.cite(file)
         draft.missing.append("no trainer_log.jsonl")
-        used = [*used_files(files), *(file for file in files if _is_yaml(file))]
+        used = [*used_files(files), *(file for file in files if is_config(file))]
         return import_drafts(self.name, "results of a LLaMA-Factory run", used, [draft], options)
 
 
@@ -120,12 +114,8 @@ def _is_log(file: RunFile) -> bool:
     return bool(entries) and all(entry.keys() >= _KEYS for entry in entries[:3])
 
 
-def _is_yaml(file: RunFile) -> bool:
-    return "finetuning_type" in file.keys
-
-
 def _is_used(file: RunFile) -> bool:
-    return is_results(file) or is_state(file) or _is_yaml(file) or is_trainer_log(file)
+    return is_results(file) or is_state(file) or is_config(file) or is_trainer_log(file)
 
 
 def _progress(log: RunFile) -> Iterator[ProgressEntry]:
@@ -157,37 +147,12 @@ def _owner(segments: Sequence[Segment], results: Mapping[str, Any]) -> Segment |
 
 def _state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOptions) -> None:
     for file in files:
-        if _is_yaml(file):
-            _state_yaml(draft, file.document, options)
+        if is_config(file):
+            state_config(draft, file.document, options)
         elif is_trainer_log(file):
             state_trainer_log(draft, file.document, options)
     state_settings(draft, files, options)
     draft.environment["framework"] = "llama-factory"
-
-
-def _state_yaml(draft: Draft, args: Mapping[str, Any], options: ImportOptions) -> None:
-    """State the settings of the YAML that the run was started with."""
-    state_model(draft, [args.get("model_name_or_path")], options)
-    draft.state("objective", OBJECTIVES.get(str(args.get("stage"))))
-    method = str(args["finetuning_type"])
-    if method == "lora":
-        state_lora(draft, args, args.get("lora_target"))
-    else:
-        special = [name for name in ("galore", "badam") if args.get(f"use_{name}") is True]
-        draft.state("method", special[0] if special else method)
-    state_quantization(
-        draft,
-        method=args.get("quantization_method"),
-        bits=args.get("quantization_bit"),
-        kind=args.get("quantization_type"),
-        double=args.get("double_quantization"),
-    )
-    draft.state("seq_len", args.get("cutoff_len"))
-    draft.state("packing", args.get("packing"))
-    draft.state("attention", ATTENTION.get(str(args.get("flash_attn"))))
-    dataset = args.get("dataset")
-    draft.state("dataset", dataset if isinstance(dataset, str) else None)
-    state_training_arguments(draft, args)
 
 
 def _is_resumed(segment: Segment, segments: Sequence[Segment]) -> bool:

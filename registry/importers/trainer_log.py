@@ -8,8 +8,10 @@ clock, as on a plain standard output, the totals at the end are the run.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from registry.importers.llama_factory_settings import is_config, state_config_beside
 from registry.importers.shared.draft import Draft
 from registry.importers.shared.efficiency import TIMED, measure_efficiency
 from registry.importers.shared.logs import import_logs
@@ -46,11 +48,25 @@ class TrainerLogImporter:
         return [file for file in files if is_trainer_log(file)]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
-        """Return the run of each log."""
+        """Return the run of each log; the configuration beside a log is that of the only one."""
         logs = self.main_files(files)
-        return import_logs(
-            self.name, "a log of the Trainer", logs, lambda log: _draft(log, options), options
+        configs = [file for file in files if is_config(file)] if len(logs) == 1 else []
+        found = import_logs(
+            self.name,
+            "a log of the Trainer",
+            logs,
+            lambda log: _draft(log, configs, options),
+            options,
         )
+        return _name_settings(found, configs)
+
+
+def _name_settings(found: Imported, configs: Sequence[RunFile]) -> Imported:
+    """Say which configuration was used."""
+    rows = [row for document in found.submissions for row in document["observations"]]
+    used = {name for row in rows for name in row["provenance"]["files"]}
+    taken = [f"{file.name}: settings of the run" for file in configs if file.name in used]
+    return replace(found, taken=(*found.taken, *taken))
 
 
 def is_trainer_log(file: RunFile) -> bool:
@@ -65,10 +81,13 @@ def is_trainer_log(file: RunFile) -> bool:
     )
 
 
-def _draft(log: RunFile, options: ImportOptions) -> Draft:
+def _draft(log: RunFile, configs: Sequence[RunFile], options: ImportOptions) -> Draft:
     progress = read_progress(log.document)
     draft = Draft()
     state_trainer_log(draft, log.document, options)
+    config = state_config_beside(draft, configs, options)
+    if config is not None:
+        draft.provenance["files"] = {config.name: config.sha256}
     planned = draft.configuration.get("n_steps")
     steps = _steps_done(draft, progress)
     if progress.out_of_memory and not progress.is_complete:

@@ -44,7 +44,8 @@ def import_logs(
     if not drafts:
         return Imported(refused=tuple(refused))
     for log, draft in zip(read, drafts, strict=True):
-        draft.provenance["files"] = {log.name: log.sha256}
+        beside = draft.provenance.get("files", {})
+        draft.provenance["files"] = {log.name: log.sha256, **beside}
         draft.place = log.name
     several = f"{len(read)} {what.partition(' ')[2]}s"
     found = import_drafts(importer, what if len(read) == 1 else several, read, drafts, options)

@@ -42,6 +42,18 @@ def test_a_real_run_takes_its_yaml_and_its_results(
     assert observation["citations"][0]["locator"] == "trainer_log.jsonl, lines 1 to 11"
 
 
+def test_a_yaml_without_the_kind_of_tuning_is_one_of_lora(
+    fixtures: Path, tmp_path: Path, observe: Observe
+) -> None:
+    shutil.copy(fixtures / "llama_factory" / "trainer_log.jsonl", tmp_path)
+    text = (fixtures / "llama_factory" / "run.yaml").read_text(encoding="utf-8")
+    settings = text.replace("finetuning_type: lora\n", "")
+    (tmp_path / "qwen2.5_sft.yaml").write_text(settings, encoding="utf-8")
+    (run,) = observe(tmp_path)
+    assert (run["configuration"]["method"], run["configuration"]["lora_rank"]) == ("lora", 4)
+    assert run["inferences"]["method"] == "LLaMA-Factory's default"
+
+
 def test_evaluations_are_read_off_the_clock_of_the_log(
     fixtures: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
 ) -> None:

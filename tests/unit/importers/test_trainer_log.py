@@ -109,6 +109,53 @@ def test_beside_a_progress_log_it_says_what_was_trained(
     assert set(run["provenance"]["files"]) == {"trainer_log.jsonl", "running_log.txt"}
 
 
+SETTINGS = """\
+model_name_or_path: deepseek-ai/deepseek-llm-7b-chat
+stage: sft
+template: deepseek
+cutoff_len: 1024
+lora_rank: 16
+per_device_train_batch_size: {batch}
+"""
+
+
+def test_the_configuration_beside_a_running_log_adds_what_the_log_does_not_say(
+    log: Path, tmp_path: Path, read: Callable[..., Imported], observe: Observe
+) -> None:
+    shutil.copy(log, tmp_path)
+    (tmp_path / "deepseek_lora_sft.yaml").write_text(SETTINGS.format(batch=1), encoding="utf-8")
+    (run,) = observe(tmp_path)
+    configuration = run["configuration"]
+    assert (configuration["lora_rank"], configuration["seq_len"]) == (16, 1024)
+    assert set(run["provenance"]["files"]) == {"running_log.txt", "deepseek_lora_sft.yaml"}
+    assert "deepseek_lora_sft.yaml: settings of the run" in read(tmp_path).taken
+
+
+def test_a_configuration_that_contradicts_the_log_is_of_another_run(
+    log: Path, tmp_path: Path, read: Callable[..., Imported], observe: Observe
+) -> None:
+    shutil.copy(log, tmp_path)
+    (tmp_path / "run.yaml").write_text(SETTINGS.format(batch=4), encoding="utf-8")
+    (run,) = observe(tmp_path)
+    assert "lora_rank" not in run["configuration"]
+    found = read(tmp_path)
+    assert (
+        "running_log.txt: no settings of run.yaml: it is of another run, micro_batch_size is 4 "
+        "there and 1 in the log"
+    ) in found.missing
+    assert found.taken == ("running_log.txt: a log of the Trainer",)
+
+
+def test_of_two_configurations_beside_a_log_none_is_taken(
+    log: Path, tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    shutil.copy(log, tmp_path)
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).write_text(SETTINGS.format(batch=1), encoding="utf-8")
+    missing = read(tmp_path).missing
+    assert "running_log.txt: settings of a.yaml, b.yaml: which of them is the run's?" in missing
+
+
 PLAIN = """trainable params: 4,194,304 || all params: 6,742,609,920 || trainable%: 0.0622
 {'loss': 1.4122, 'grad_norm': 0.51, 'learning_rate': 0.0002, 'epoch': 0.1}
 {'loss': 1.2122, 'grad_norm': 0.51, 'learning_rate': 0.0001, 'epoch': 0.2}

@@ -1,0 +1,94 @@
+"""The YAML (or JSON) that a training with LLaMA-Factory is started with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from registry.importers.shared.draft import Draft, state_model
+from registry.importers.shared.training_arguments import (
+    ATTENTION,
+    OBJECTIVES,
+    state_lora,
+    state_quantization,
+    state_training_arguments,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from registry.importers.base import ImportOptions, RunFile
+
+#: What is trained where ``finetuning_type`` is left out.
+_DEFAULT: Final = "lora"
+#: Keys that LLaMA-Factory alone has together, with one of its own; ``finetuning_type`` is enough.
+_KEYS: Final = frozenset({"stage", "model_name_or_path"})
+_OWN: Final = frozenset({"template", "cutoff_len"})
+
+#: Columns that a log and the configuration of its run say alike.
+_TELLING: Final = ("model_id", "method", "quant_bits", "micro_batch_size", "grad_accum_steps")
+
+
+def is_config(file: RunFile) -> bool:
+    """Return whether a file holds the arguments of LLaMA-Factory."""
+    return "finetuning_type" in file.keys or (file.keys >= _KEYS and bool(file.keys & _OWN))
+
+
+def state_config(draft: Draft, args: Mapping[str, Any], options: ImportOptions) -> None:
+    """State the settings of the YAML that the run was started with."""
+    state_model(draft, [args.get("model_name_or_path")], options)
+    draft.state("objective", OBJECTIVES.get(str(args.get("stage"))))
+    method = str(args.get("finetuning_type", _DEFAULT))
+    if method == "lora":
+        state_lora(draft, args, args.get("lora_target"))
+    else:
+        special = [name for name in ("galore", "badam") if args.get(f"use_{name}") is True]
+        draft.state("method", special[0] if special else method)
+    if "finetuning_type" not in args:
+        draft.inferences["method"] = "LLaMA-Factory's default"
+    state_quantization(
+        draft,
+        method=args.get("quantization_method"),
+        bits=args.get("quantization_bit"),
+        kind=args.get("quantization_type"),
+        double=args.get("double_quantization"),
+    )
+    draft.state("seq_len", args.get("cutoff_len"))
+    draft.state("packing", args.get("packing"))
+    draft.state("attention", ATTENTION.get(str(args.get("flash_attn"))))
+    dataset = args.get("dataset")
+    draft.state("dataset", dataset if isinstance(dataset, str) else None)
+    state_training_arguments(draft, args)
+
+
+def state_config_beside(
+    draft: Draft, files: Sequence[RunFile], options: ImportOptions
+) -> RunFile | None:
+    """State what the only configuration beside a log adds to it; return it where it is used.
+
+    One that contradicts the log is that of another run.
+    """
+    configs = [file for file in files if is_config(file)]
+    if len(configs) != 1:
+        names = ", ".join(file.name for file in configs)
+        draft.missing += [f"settings of {names}: which of them is the run's?"] if configs else []
+        return None
+    (config,) = configs
+    stated = Draft()
+    state_config(stated, config.document, options)
+    other = _contradiction(draft, stated)
+    if other is not None:
+        draft.missing.append(f"no settings of {config.name}: it is of another run, {other}")
+        return None
+    for column, value in stated.configuration.items():
+        draft.state(column, value, stated.inferences.get(column))
+    draft.observation.setdefault("model_reported", stated.observation.get("model_reported"))
+    return config
+
+
+def _contradiction(log: Draft, config: Draft) -> str | None:
+    """Return the first column in which a configuration differs from what a log says."""
+    for column in _TELLING:
+        said, stated = (draft.configuration.get(column) for draft in (log, config))
+        if said is not None and stated is not None and said != stated:
+            return f"{column} is {stated} there and {said} in the log"
+    return None
