@@ -14,8 +14,8 @@ from registry.errors import SubmissionError
 from registry.importers.notebook_settings import STEPS, first_count, state_notebook
 from registry.importers.shared.draft import Draft, import_drafts
 from registry.importers.shared.readings import measure_peak
-from registry.importers.shared.shapes import entries_of
-from registry.importers.shared.totals import Evaluations, half_width, measure_totals
+from registry.importers.shared.shapes import entries_of, number_of
+from registry.importers.shared.totals import Evaluations, half_width, measure_totals, rate_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,6 +32,8 @@ _SLACK: Final = 0.01
 _OUTPUT: Final = re.compile(
     r"TrainOutput\(global_step=(?P<steps>\d+).*?metrics=(?P<metrics>\{[^{}]*\})"
 )
+#: The metrics of a training on their own, as they are logged, shown or dumped.
+_METRICS: Final = re.compile(r"""\{[^{}]*["']train_runtime["']: ?["']?\d[^{}]*\}""")
 _PARAMS: Final = re.compile(
     r"(?:Number of trainable parameters =|Trainable parameters =|trainable params:) *(?P<n>[\d,]+)"
 )
@@ -45,18 +47,20 @@ class NotebookImporter:
     is_single_file = True
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
-        """Recognize Unsloth's last cell, or the output of a Trainer, in a notebook."""
-        return [file for file in files if _is_result(_text_of(file))]
+        """Recognize Unsloth's last cell, or what a Trainer returned or logged, in a notebook."""
+        return [file for file in files if _is_result(_text_of(file)) or _find_metrics(file)]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return the run of a notebook."""
         file = files[0]
         text = _text_of(file)
-        if len(_SECONDS.findall(text)) > 1 or len(_OUTPUT.findall(text)) > 1:
+        printed = [] if _is_result(text) else _find_metrics(file)
+        n_runs = max(len(_SECONDS.findall(text)), len(_OUTPUT.findall(text)), len(printed))
+        if n_runs > 1:
             raise SubmissionError("it holds the figures of several runs; split the notebook")
         draft = Draft(environment={"framework": _framework_of(text)})
         state_notebook(draft, text, options)
-        _measure(draft, text)
+        _measure(draft, text, printed[0] if printed else {})
         draft.cite(file)
         return import_drafts(self.name, "a notebook that fine-tunes", [file], [draft], options)
 
@@ -79,6 +83,22 @@ def _text_of(file: RunFile) -> str:
     return "\n".join(_cell_text(cell) for cell in entries_of(file.document, "cells"))
 
 
+def _find_metrics(file: RunFile) -> list[dict[str, Any]]:
+    """Return the totals that a notebook prints, those of one run once."""
+    cells = entries_of(file.document, "cells")
+    # what stands in a cell's source may be of another run
+    text = "\n".join(_cell_text({**cell, "source": ""}) for cell in cells) or _text_of(file)
+    found = filter(_are_totals, map(_read_metrics, _METRICS.findall(text)))
+    return list({f"{number_of(one['train_runtime']):.4g}": one for one in found}.values())
+
+
+def _are_totals(metrics: Mapping[str, Any]) -> bool:
+    """Return whether metrics are of a whole training; some versions log a runtime at each step."""
+    rate = {"train_samples_per_second", "train_steps_per_second"} & metrics.keys()
+    has_time = bool(number_of(metrics.get("train_runtime")))
+    return has_time and "loss" not in metrics and bool(rate or "train_loss" in metrics)
+
+
 def _cell_text(cell: Mapping[str, Any]) -> str:
     if cell.get("cell_type") != "code":
         return ""
@@ -94,16 +114,19 @@ def _cell_text(cell: Mapping[str, Any]) -> str:
 def _read_metrics(text: str) -> dict[str, Any]:
     """Return the metrics of a TrainOutput, none where it is cut off; what is no number is left."""
     try:
-        found = ast.literal_eval(re.sub(r"(:\s*-?)(?:nan|inf)\b", r"\1None", text))
+        found = ast.literal_eval(
+            re.sub(r"(:\s*-?)(?:nan|NaN|inf|Infinity|null)\b", r"\1None", text)
+        )
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def _measure(draft: Draft, text: str) -> None:
+def _measure(draft: Draft, text: str, printed: Mapping[str, Any]) -> None:
     seconds, peak, output = _SECONDS.search(text), _PEAK.search(text), _OUTPUT.search(text)
-    metrics = _read_metrics(output["metrics"]) if output else {}
+    metrics = _read_metrics(output["metrics"]) if output else dict(printed)
     steps = int(output["steps"]) if output else first_count(STEPS, text)
+    steps = steps or _steps_of_rate(draft, metrics)
     if seconds:
         metrics = {**metrics, "train_runtime": seconds["value"]}
     measure_totals(draft, metrics, steps, Evaluations())
@@ -118,6 +141,15 @@ def _measure(draft: Draft, text: str) -> None:
     _check_card(draft, text)
     draft.measure("trainable_params", first_count(_PARAMS, text))
     draft.measure("n_params", first_count(_ALL, text))
+
+
+def _steps_of_rate(draft: Draft, metrics: Mapping[str, Any]) -> int | None:
+    """Return the steps that the cells ask for, where the rate says that so many were done."""
+    planned = draft.configuration.get("n_steps")
+    rate = rate_of(metrics.get("train_steps_per_second"))
+    seconds = number_of(metrics.get("train_runtime"))
+    agrees = planned and rate is not None and seconds and rate.agrees(planned / seconds)
+    return planned if agrees else None
 
 
 def _check_card(draft: Draft, text: str) -> None:

@@ -25,6 +25,11 @@ _ONLY_EVALUATED = (
     "evaluations of a training, without the training: found no train_runtime; expected "
     "trainer_state.json, train_results.json or the log of the run"
 )
+_NO_OUTPUT = (
+    "a notebook that shows no totals of a training: found neither TrainOutput(…), nor "
+    "{'train_runtime': …, 'train_loss': …}, nor Unsloth's `… seconds used for training.`; expected "
+    "one in the output of a cell; show what trainer.train() returned, and save it with its outputs"
+)
 _MODEL = frozenset({"architectures", "hidden_size", "num_hidden_layers"})
 
 
@@ -58,6 +63,8 @@ def _explain_other_kind(file: RunFile) -> str | None:
 
 def _explain_settings(file: RunFile) -> str | None:
     keys = set(_keys(file.document))
+    if {"cells", "nbformat"} <= keys:
+        return _NO_OUTPUT
     if "peft_type" in keys:
         return "an adapter configuration without a training log next to it"
     if keys & _MODEL:

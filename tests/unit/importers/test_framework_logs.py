@@ -208,6 +208,63 @@ def test_a_notebook_as_text_gives_what_the_trainer_returned(
     assert figures[("step_time", None)] == pytest.approx(879.9696 / 699)
 
 
+def write_notebook(path: Path, source: str, *outputs: dict[str, Any]) -> Path:
+    cell = {"cell_type": "code", "source": source, "outputs": list(outputs)}
+    path.write_text(json.dumps({"cells": [cell], "nbformat": 4}), encoding="utf-8")
+    return path
+
+
+METRICS = (
+    "{'train_runtime': 189.7726, 'train_samples_per_second': 0.105,\n"
+    " 'train_steps_per_second': 0.026, 'train_loss': 0.177, 'epoch': 5.0}"
+)
+CELL = "model = from_pretrained('Qwen/Qwen2.5-0.5B')\nTrainingArguments(max_steps=5)"
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {
+            "output_type": "execute_result",
+            "data": {"text/plain": METRICS.splitlines(keepends=True)},
+        },
+        {"output_type": "stream", "text": [f"{{'loss': 0.1}}\n{METRICS}\n"]},
+        {"output_type": "stream", "text": METRICS.replace("'", '"')},
+        {"output_type": "stream", "text": METRICS + METRICS.replace("189.7726", "'189.8'")},
+    ],
+)
+def test_metrics_that_a_notebook_shows_on_their_own_are_its_run(
+    tmp_path: Path,
+    observe: Observe,
+    figure: Callable[..., dict[str, Any]],
+    output: dict[str, Any],
+) -> None:
+    other = "\n# {'train_runtime': 5.0, 'train_loss': 9.9}"
+    (run,) = observe(write_notebook(tmp_path / "run.ipynb", CELL + other, output))
+    assert figure(run, "total_time")["value"] == pytest.approx(189.8, abs=0.1)
+    assert figure(run, "n_steps")["value"] == 5
+    assert run["configuration"]["model_id"] == "qwen2.5-0.5b"
+
+
+def test_a_notebook_with_metrics_of_two_runs_is_refused(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    text = METRICS + METRICS.replace("189.7726", "201.5")
+    path = write_notebook(tmp_path / "run.ipynb", CELL, {"text": text})
+    (refusal,) = read(path).refused
+    assert refusal.reason == "it holds the figures of several runs; split the notebook"
+
+
+def test_a_notebook_without_totals_says_what_it_lacks(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    path = write_notebook(tmp_path / "run.ipynb", CELL, {"text": "{'loss': 1.2}"})
+    (refusal,) = read(path).refused
+    assert refusal.reason.startswith(
+        "a notebook that shows no totals of a training: found neither TrainOutput(…), nor"
+    )
+
+
 def test_a_notebook_with_two_runs_is_refused(
     fixtures: Path, tmp_path: Path, read: Callable[..., Imported]
 ) -> None:
