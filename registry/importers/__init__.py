@@ -33,7 +33,7 @@ from registry.importers.notebook import NotebookImporter
 from registry.importers.optimum_benchmark import OptimumBenchmarkImporter
 from registry.importers.optimum_habana import OptimumHabanaImporter
 from registry.importers.peft_comparison import PeftComparisonImporter
-from registry.importers.shared.explain import explain_refusal
+from registry.importers.shared.explain import UNKNOWN, explain_refusal
 from registry.importers.shared.grouping import group_runs
 from registry.importers.shared.loading import collect_files
 from registry.importers.shared.monitor import add_monitors
@@ -81,6 +81,13 @@ IMPORTERS: Final[dict[str, Importer]] = {
     )
 }
 
+#: What to do with a file that no importer knows.
+_WAY_OUT: Final = (
+    "expected what one of them writes (`registry add FILE --from NAME` says what that is), a "
+    "submission (docs/submission.schema.json) or a table (`registry import FILE`); "
+    "docs/importers.md tells how to read another framework"
+)
+
 
 def read_files(
     paths: Iterable[Path], kind: str = "auto", *, options: ImportOptions | None = None
@@ -113,7 +120,7 @@ def read_as(name: str, named: Mapping[str, Path], options: ImportOptions) -> Imp
     outcomes = [
         _read_run(run, importer, options)
         if importer.main_files(run)
-        else Imported(refused=tuple(Refusal(file.path, explain_refusal(file)) for file in run))
+        else Imported(refused=tuple(Refusal(file.path, _explain(file, [importer])) for file in run))
         for run in runs
     ]
     return join_imported([*outcomes, Imported(refused=tuple(unreadable))])
@@ -162,15 +169,23 @@ def _read_runs(
             yield _read_run([*members, *beside], importer, options)
         else:
             unused = [file for file in members if len(main) != 1 or not _is_settings(file)]
-            refusals = (Refusal(file.path, _explain(file)) for file in unused)
+            refusals = (Refusal(file.path, _explain(file, importers)) for file in unused)
             yield Imported(refused=tuple(refusals))
 
 
-def _explain(file: RunFile) -> str:
-    """Return why nothing is taken of a file; of one that nobody knows, what is known."""
+def _explain(file: RunFile, importers: Sequence[Importer]) -> str:
+    """Return why nothing is taken of a file; of one that nobody knows, what was looked for."""
     reason = explain_refusal(file)
+    if reason != UNKNOWN:
+        return reason
+    if len(importers) == 1:
+        (importer,) = importers
+        return (
+            f"not recognized as {importer.name}; expected {importer.expects}; leave out --from "
+            "where another framework wrote it"
+        )
     known = [name for name in IMPORTERS if name != MappedTableImporter.name]
-    return f"{reason} ({', '.join(known)})" if reason.endswith("any known framework") else reason
+    return f"{reason} ({', '.join(known)}); {_WAY_OUT}"
 
 
 def _is_settings(file: RunFile) -> bool:

@@ -44,6 +44,10 @@ class AxolotlImporter:
 
     name = "axolotl"
     is_single_file = False
+    expects = (
+        "entries with memory/… or tokens_per_second_per_gpu in a console log or a "
+        "trainer_state.json, or that state beside the run's YAML (base_model, micro_batch_size)"
+    )
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize log entries with Axolotl's memory or token keys, or its YAML beside a state."""

@@ -81,11 +81,12 @@ class Importer(Protocol):
     """One producer's files to submissions.
 
     ``is_single_file`` means that each file is a run of its own; otherwise the files of a run are
-    handed over together.
+    handed over together. ``expects`` says what a file is told by, for who named the kind.
     """
 
     name: str
     is_single_file: bool
+    expects: str
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Return the files that figures come from, by their content; empty if there is no run."""

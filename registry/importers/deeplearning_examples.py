@@ -35,6 +35,10 @@ class DeeplearningExamplesImporter:
 
     name = "deeplearning-examples"
     is_single_file = False
+    expects = (
+        "a console log of NVIDIA's DeepLearningExamples with the line of its speed at the end of "
+        "a training"
+    )
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize the line with which a training of the two ends."""

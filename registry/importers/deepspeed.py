@@ -43,6 +43,9 @@ class DeepspeedImporter:
 
     name = "deepspeed"
     is_single_file = False
+    expects = (
+        "a console log with DeepSpeed's lines of speed (SamplesPerSec, or those of DeepSpeed-Chat)"
+    )
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize the engine's line of speed, or DeepSpeed-Chat's."""

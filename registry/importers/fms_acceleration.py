@@ -64,6 +64,7 @@ class FmsAccelerationImporter:
 
     name = "fms-acceleration"
     is_single_file = False
+    expects = "a table of fms-acceleration's benchmarks with the columns that its script writes"
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize a table with the columns that the script always writes."""

@@ -50,6 +50,9 @@ class HfTrainerImporter:
 
     name = "hf-trainer"
     is_single_file = False
+    expects = (
+        "a trainer_state.json (log_history, global_step), or results as JSON with train_runtime"
+    )
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize a trainer state with a log, or results with a training time."""

@@ -54,6 +54,10 @@ class LlamaFactoryImporter:
 
     name = "llama-factory"
     is_single_file = False
+    expects = (
+        "a trainer_log.jsonl (current_steps, total_steps, elapsed_time), or results with "
+        "train_runtime beside the run's YAML (finetuning_type)"
+    )
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize a log with steps and the time elapsed, or results beside a run's YAML."""

@@ -19,6 +19,7 @@ class MappedTableImporter:
 
     name = "csv"
     is_single_file = True
+    expects = "a table, or text that holds one"
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize a table, or text that may hold one."""

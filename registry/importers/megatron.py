@@ -46,6 +46,10 @@ class MegatronImporter:
 
     name = "megatron"
     is_single_file = False
+    expects = (
+        "a console log with lines of iterations and their time (`iteration 1/ 10 | … elapsed time"
+        " per iteration (ms): …`)"
+    )
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize lines of an iteration with its time."""

@@ -42,6 +42,9 @@ class MilabenchImporter:
 
     name = "milabench"
     is_single_file = True
+    expects = (
+        "a YAML of milabench's scaling with benches and observations of a batch, memory and a rate"
+    )
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize benches with observations of a batch, memory and a rate."""

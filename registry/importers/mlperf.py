@@ -45,6 +45,7 @@ class MlperfImporter:
 
     name = "mlperf"
     is_single_file = False
+    expects = "a log of MLPerf training, with lines that begin with :::MLLOG"
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize lines with MLPerf's mark."""

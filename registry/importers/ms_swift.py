@@ -42,6 +42,7 @@ class MsSwiftImporter:
 
     name = "ms-swift"
     is_single_file = False
+    expects = "a logging.jsonl (global_step/max_steps)"
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize a log with the step and the steps in all as one text."""

@@ -45,6 +45,10 @@ class NotebookImporter:
 
     name = "notebook"
     is_single_file = True
+    expects = (
+        "a notebook whose outputs show TrainOutput(…), {'train_runtime': …, 'train_loss': …} or "
+        "Unsloth's `… seconds used for training.`"
+    )
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize Unsloth's last cell, or what a Trainer returned or logged, in a notebook."""

@@ -41,6 +41,10 @@ class OptimumBenchmarkImporter:
 
     name = "optimum-benchmark"
     is_single_file = False
+    expects = (
+        "a benchmark.json with report and config, or a benchmark_report.json beside its "
+        "benchmark_config.json"
+    )
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize a report with the configuration in it, or its two files beside each other."""

@@ -65,6 +65,7 @@ class OptimumHabanaImporter:
 
     name = "optimum-habana"
     is_single_file = True
+    expects = "a JSON of baselines with figures of a training below a number of cards or a device"
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize baselines: figures of a training below a number of cards, or below a device."""

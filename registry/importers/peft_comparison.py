@@ -32,6 +32,7 @@ class PeftComparisonImporter:
 
     name = "peft"
     is_single_file = True
+    expects = "a JSON of PEFT's method_comparison (run_info, train_info, meta_info)"
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize the three parts of a result."""

@@ -50,6 +50,7 @@ class TorchtuneImporter:
 
     name = "torchtune"
     is_single_file = False
+    expects = "a text log with lines such as `Step 1 | loss:1.5 …`"
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize lines of steps with a loss and figures with their names."""

@@ -42,6 +42,10 @@ class TrainerLogImporter:
 
     name = "trainer-log"
     is_single_file = False
+    expects = (
+        "a console log of the Trainer: ***** Running training ***** with the time of its lines, "
+        "{'train_runtime': …, 'train_loss': …}, or running out of memory"
+    )
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize the lines with which the Trainer begins a training, or its totals."""

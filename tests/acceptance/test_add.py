@@ -263,6 +263,18 @@ def test_a_kind_is_named(run: Run, write: Write, submission: Submission) -> None
     assert run("add", "a.json", "--from", "submission").returncode == 0
 
 
+def test_files_refused_for_one_reason_are_told_together(run: Run, work: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        (work / name).write_text("some notes\n", encoding="utf-8")
+    done = run("add", "a.txt", "b.txt")
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "warning: refused: a.txt, b.txt: not recognized as a training log or result"
+    )
+    done = run("add", "a.txt", "--from", "mlperf")
+    assert "not recognized as mlperf; expected a log of MLPerf training" in done.stderr
+
+
 def test_a_kind_that_is_unknown_gets_a_hint(run: Run, write: Write, submission: Submission) -> None:
     write("a.json", submission())
     done = run("add", "a.json", "--from", "submision")

@@ -14,7 +14,7 @@ _CHAT = frozenset({"messages", "conversations", "role", "instruction", "response
 _DIFFUSION = frozenset(
     {"unet", "vae", "noise_scheduler", "noise_offset", "snr_gamma", "unet_lr", "timestep"}
 )
-_UNKNOWN = "not recognized as a training log or result of any known framework"
+UNKNOWN = "not recognized as a training log or result of any known framework"
 #: What is said of a training of which neither the beginning nor the end is there.
 NO_TOTALS = (
     "losses of the Trainer without a time: found no line `{'train_runtime': …, 'train_loss': …}`, "
@@ -44,7 +44,7 @@ def explain_refusal(file: RunFile) -> str:
         )
     if file.kind == "text" and any("{'loss': " in line for line in file.document):
         return NO_TOTALS
-    return _explain_other_kind(file) or _explain_settings(file) or _UNKNOWN
+    return _explain_other_kind(file) or _explain_settings(file) or UNKNOWN
 
 
 def _explain_other_kind(file: RunFile) -> str | None:

@@ -22,7 +22,10 @@ RECORDS = Path(__file__).parents[3] / "records"
 RUN = {"model_id": "llama-3.2-1b", "method": "lora"}
 UNKNOWN = (
     "not recognized as a training log or result of any known framework "
-    f"({', '.join(name for name in IMPORTERS if name != 'csv')})"
+    f"({', '.join(name for name in IMPORTERS if name != 'csv')}); expected what one of them "
+    "writes (`registry add FILE --from NAME` says what that is), a submission "
+    "(docs/submission.schema.json) or a table (`registry import FILE`); docs/importers.md tells "
+    "how to read another framework"
 )
 
 
@@ -82,6 +85,18 @@ def test_a_file_of_the_right_name_that_is_no_training_run_is_refused(
     found = read(tmp_path)
     assert found.submissions == ()
     assert [refusal.reason for refusal in found.refused] == [reason]
+
+
+@pytest.mark.parametrize("kind", [name for name in IMPORTERS if name != "csv"])
+def test_a_file_that_is_not_of_the_kind_named_says_what_that_kind_is_told_by(
+    tmp_path: Path, read: Callable[..., Imported], kind: str
+) -> None:
+    (tmp_path / "notes.txt").write_text("learning rate 2e-4\n", encoding="utf-8")
+    (refusal,) = read(tmp_path, kind=kind).refused
+    assert refusal.reason == (
+        f"not recognized as {kind}; expected {IMPORTERS[kind].expects}; leave out --from where "
+        "another framework wrote it"
+    )
 
 
 def test_runs_in_one_folder_are_told_apart_by_their_prefix(
