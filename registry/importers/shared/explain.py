@@ -5,6 +5,8 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from registry.importers.shared.monitor import explain_monitor, read_monitor
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -35,16 +37,25 @@ _MODEL = frozenset({"architectures", "hidden_size", "num_hidden_layers"})
 
 def explain_refusal(file: RunFile) -> str:
     """Return why nothing is taken of a file."""
-    if file.kind == "csv":
-        path = quote(str(file.path))
-        return (
-            "a table from no known framework; say what its columns mean with a mapping: "
-            f"`registry import {path} --draft > mapping.yaml` drafts one; fill in what is '?', "
-            f"then `registry import {path} --mapping mapping.yaml` adds the rows"
-        )
+    if file.kind == "csv" or read_monitor(file) or explain_monitor(file):
+        return _explain_table(file)
     if file.kind == "text" and any("{'loss': " in line for line in file.document):
         return NO_TOTALS
     return _explain_other_kind(file) or _explain_settings(file) or UNKNOWN
+
+
+def _explain_table(file: RunFile) -> str:
+    path = quote(str(file.path))
+    if read_monitor(file):
+        return (
+            "readings of nvidia-smi without a run; expected the log of the training beside them: "
+            f"`registry add LOG {path}`"
+        )
+    return explain_monitor(file) or (
+        "a table from no known framework; say what its columns mean with a mapping: "
+        f"`registry import {path} --draft > mapping.yaml` drafts one; fill in what is '?', "
+        f"then `registry import {path} --mapping mapping.yaml` adds the rows"
+    )
 
 
 def _explain_other_kind(file: RunFile) -> str | None:

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 _HEADER: Final = re.compile(r"\s*memory\.used \[MiB\]\s*")
 _READING: Final = re.compile(r"\s*(?P<mebibytes>\d+)(?: MiB)?\s*")
 _WITH_UNIT: Final = re.compile(r"\s*\d+ MiB\s*")
+#: What nvidia-smi calls other columns that it is asked for.
+_QUERIED: Final = re.compile(
+    r"\s*(?:memory|utilization|temperature|power|clocks|fan|pcie)\.[\w.]+(?: \[[^\]]+\])?\s*"
+)
+_COMMAND: Final = "`nvidia-smi --query-gpu=timestamp,name,memory.used --format=csv -l 1`"
 _MEBIBYTE: Final = 2**20
 #: Readings up to this are those of a card without a training: its driver, its display.
 _IDLE_MEBIBYTES: Final = 200
@@ -43,10 +48,34 @@ class Monitor:
 
 def read_monitor(file: RunFile) -> Monitor | None:
     """Return the readings of a file, or None where it is no monitor."""
-    if file.kind == "csv":
-        rows = [list(row.values()) for row in file.document]
-        header = list(file.document[0]) if file.document else []
-        return parse_monitor([header, *rows])
+    return parse_monitor(_rows_of(file))
+
+
+def _rows_of(file: RunFile) -> list[list[str]]:
+    """Return the rows of a CSV file, its header first, whatever its name ends in."""
+    if file.kind == "csv" and file.document:
+        return [list(file.document[0]), *(list(row.values()) for row in file.document)]
+    lines = file.document if file.kind == "text" else []
+    if lines and any(map(_QUERIED.fullmatch, lines[0].split(","))):
+        return [line.split(",") for line in lines]
+    return []
+
+
+def explain_monitor(file: RunFile) -> str | None:
+    """Return what readings of nvidia-smi lack to be memory; None where they do not, or are none."""
+    header = next(iter(_rows_of(file)), [])
+    queried = [cell for cell in header if _QUERIED.fullmatch(cell)]
+    if queried and not any(map(_HEADER.fullmatch, header)):
+        found = ", ".join(cell.strip() for cell in header)
+        return (
+            f"readings of nvidia-smi without memory; found {found}; expected memory.used, as "
+            f"{_COMMAND} writes it"
+        )
+    if sum(bool(_WITH_UNIT.fullmatch(cell)) for cell in header) > 1:
+        return (
+            "readings of nvidia-smi without a header; found several columns in MiB, expected "
+            f"memory.used alone or the header that {_COMMAND} writes"
+        )
     return None
 
 
@@ -98,7 +127,9 @@ def add_monitors(found: Imported, files: Sequence[RunFile], options: ImportOptio
     """Add to each run of an import the monitor beside its log: of its name, or the only one."""
     monitors = [(file, monitor) for file in files if (monitor := read_monitor(file))]
     observations = [row for document in found.submissions for row in document["observations"]]
-    parts = [found]
+    unread = {file.name: why for file in files if (why := explain_monitor(file))}
+    lacking = [f"{name}: {why}" for name, why in unread.items() if observations]
+    parts = [found, Imported(missing=tuple(lacking))]
     for row in observations if monitors else ():
         logs = [name.rpartition(".")[0] for name in row["provenance"]["files"]]
         own = [pair for pair in monitors if any(pair[0].name.startswith(f"{log}_") for log in logs)]
@@ -124,7 +155,17 @@ def _add_monitor(
     if gpu and "gpu_id" not in row["configuration"]:
         row["configuration"]["gpu_id"] = gpu
         row.setdefault("inferences", {})["gpu_id"] = f"the name in {file.name}"
-    return Imported(taken=(f"{file.name}: memory of the card while the run went on",))
+    taken = (f"{file.name}: memory of the card while the run went on",)
+    return Imported(taken=taken, missing=_lack_of_card(row, file, monitor))
+
+
+def _lack_of_card(row: dict[str, Any], file: RunFile, monitor: Monitor) -> tuple[str, ...]:
+    """Return why a monitor does not say which card it is, where nothing else does."""
+    if "gpu_id" in row["configuration"]:
+        return ()
+    if monitor.name is None:
+        return (f"{file.name}: no card: it has no column name (--set gpu_id=…)",)
+    return (f"{file.name}: no card: {monitor.name!r} is none of the catalogue (--set gpu_id=…)",)
 
 
 def _own_peak(row: dict[str, Any]) -> float:

@@ -84,6 +84,61 @@ def test_a_monitor_that_cannot_be_of_the_run_is_left_out(
     assert kinds == {"allocated"}
 
 
+UTILIZATION = "timestamp, index, utilization.gpu [%]\n2024/05/01 10:00:00.000, 0, 99 %\n"
+NO_HEADER = "10:00:00.000, 40000 MiB, 81920 MiB\n10:00:01.000, 40001 MiB, 81920 MiB\n"
+USED = "timestamp, memory.used [MiB]\n2024/05/01 10:00:00.000, 27451 MiB\n"
+COMMAND = "`nvidia-smi --query-gpu=timestamp,name,memory.used --format=csv -l 1` writes"
+NAMED, ALONE = f"memory.used, as {COMMAND}", f"alone or the header that {COMMAND}"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            UTILIZATION,
+            f"without memory; found timestamp, index, utilization.gpu [%]; expected {NAMED} it",
+        ),
+        (
+            NO_HEADER,
+            f"without a header; found several columns in MiB, expected memory.used {ALONE}",
+        ),
+    ],
+)
+def test_readings_without_memory_say_what_they_lack(
+    fixtures: Path, tmp_path: Path, read: Callable[..., Imported], text: str, reason: str
+) -> None:
+    reason = f"readings of nvidia-smi {reason}"
+    (tmp_path / "gpu.csv").write_text(text, encoding="utf-8")
+    assert read(tmp_path).refused[0].reason == reason
+    shutil.copy(fixtures / "deepspeed" / "sft.log", tmp_path / "train.log")
+    found = read(tmp_path)
+    assert f"gpu.csv: {reason}" in found.missing
+    assert not any("gpu.csv" in message for message in found.taken)
+
+
+def test_readings_are_known_under_any_name(
+    fixtures: Path, tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    shutil.copy(fixtures / "deepspeed" / "sft.log", tmp_path / "train.log")
+    shutil.copy(fixtures / "monitor" / "gpu.csv", tmp_path / "gpu.log")
+    (run,) = observe(tmp_path)
+    assert figure(run, "peak_memory", kind="device")["value"] == 27451 * 2**20
+    assert run["configuration"]["gpu_id"] == "v100-sxm2-32gb"
+
+
+def test_readings_without_a_run_or_a_card_say_so(
+    fixtures: Path, tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    path = tmp_path / "gpu.csv"
+    path.write_text(USED, encoding="utf-8")
+    assert read(tmp_path).refused[0].reason == (
+        "readings of nvidia-smi without a run; expected the log of the training beside them: "
+        f"`registry add LOG {path}`"
+    )
+    shutil.copy(fixtures / "deepspeed" / "sft.log", tmp_path / "train.log")
+    assert "gpu.csv: no card: it has no column name (--set gpu_id=…)" in read(tmp_path).missing
+
+
 def test_lines_without_a_header_have_one_column_of_mebibytes() -> None:
     rows = [["45", " 0 %", " 12 MiB"], ["51", " 100 %", " 31219 MiB"], ["end"]]
     assert parse_monitor(rows) == Monitor(31219)
