@@ -6,7 +6,7 @@ does not depend on what the registry holds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import SubmissionError, excerpt
@@ -44,6 +44,8 @@ class Added:
     withdrawn: tuple[str, ...] = ()
     #: Whether it does nothing but erase, which is asked of each registry anew.
     is_left_out: bool = False
+    #: In a dry run what would be recorded, without the samples of steps; else empty.
+    observations: tuple[dict[str, Any], ...] = ()
 
 
 class Door:
@@ -228,7 +230,7 @@ def add_submissions(
                 except SubmissionError as error:
                     refused.append((one, error))
                     continue
-                added[number] = result
+                added[number] = replace(result, observations=_to_show(ready)) if dry_run else result
                 if result.is_new and not dry_run:
                     batch.add(entry_name(ready.submission_id), ready.text.encode())
             return refused
@@ -243,6 +245,13 @@ def add_submissions(
             raise SubmissionError(problems, origin="")
         batch.commit()
     return [added[number] for number in sorted(added)]
+
+
+def _to_show(ready: Prepared) -> tuple[dict[str, Any], ...]:
+    return tuple(
+        {name: value for name, value in row.items() if name != "samples"}
+        for row in ready.document.get("observations", ())
+    )
 
 
 #: A document with its place among those that are added, and where it is from.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from registry_cli.dry_run_text import format_dry_run
 from tests.unit.measure.running.test_wrapped_command import RECORD, lines, step
 
 if TYPE_CHECKING:
@@ -199,6 +200,53 @@ def test_a_dry_run_records_nothing(
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("would add submission ")
     assert snapshot(mine) == before
+
+
+def test_a_dry_run_shows_what_it_would_record_on_a_line_each(
+    run: Run, write: Write, submission: Submission
+) -> None:
+    document = submission()
+    (first,) = document["observations"]
+    figures = [
+        {"metric": "peak_memory", "kind": kind, "scope": "per_gpu", "device_index": 0, "value": v}
+        for kind, v in (("allocated", 8 * 2**30), ("reserved", 9 * 2**30))
+    ]
+    stated = {"model_id": "llama-2-7b", "method": "lora", "lora_rank": 8, "gpu_id": "rtx-3090"}
+    more = {"n_gpus": 2, "seq_len": 512, "micro_batch_size": 4}
+    speed = [{"metric": "step_time", "value": 1.25}, {"metric": "samples_per_second", "value": 6.4}]
+    second = {
+        "outcome": "ok",
+        "configuration": stated | more,
+        "measurements": figures + speed,
+        "samples": [{"step": 1, "seconds": 1.25}],
+    }
+    write("a.json", {**document, "observations": [first, second]})
+    shown = run("add", "a.json", "--dry-run").stdout.splitlines()
+    assert shown[2] == "  ok: llama-2-7b lora r8, 2x rtx-3090, 9 GiB reserved, 1.25 s/step, 4x512"
+    assert all(len(line) <= 80 for line in shown)
+    (row,) = map(json.loads, run("add", "a.json", "--dry-run", "--json").stdout.splitlines())
+    assert row["observations"][1]["configuration"]["lora_rank"] == 8
+    assert len(row["observations"][1]["measurements"]) == 4
+    (row,) = map(json.loads, run("add", "a.json", "--json").stdout.splitlines())
+    assert "observations" not in row
+
+
+@pytest.mark.parametrize(
+    ("model", "end"),
+    [
+        ("transformer-xl-base-wt103-2", "a100-sxm4-80gb, 3.052 GiB device, …"),
+        ("a-name-of-many-parts-" * 4, "-of-many-parts-a-name-of-…"),
+    ],
+)
+def test_a_line_of_a_dry_run_is_cut_at_80_columns(model: str, end: str) -> None:
+    stated = {"model_id": model, "method": "full", "gpu_id": "a100-sxm4-80gb"}
+    memory = {"metric": "peak_memory", "kind": "device", "scope": "total", "value": 3_277_000_000.0}
+    time = {"metric": "total_time", "scope": "total", "value": 6000.0}
+    row = {"outcome": "ok", "configuration": stated | {"micro_batch_size": 4}}
+    lines = list(format_dry_run([{**row, "measurements": [memory, time]}] * 21))
+    assert lines[0].endswith(end)
+    assert max(map(len, lines)) <= 80
+    assert lines[20:] == ["  … and 1 more observation (--json shows them all)"]
 
 
 def test_a_dry_run_refuses_what_is_not_valid(

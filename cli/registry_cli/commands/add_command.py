@@ -96,7 +96,7 @@ Documents = Iterable[tuple[str, Any]]
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Mapping for your own CSV file (with --from csv).",
 )
-@click.option("--dry-run", is_flag=True, help="Validate and show what would be recorded.")
+@click.option("--dry-run", is_flag=True, help="Validate, and show what would be recorded.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON lines.")
 @registry_option
 def command(
@@ -333,7 +333,10 @@ def _parse_lines(text: str, origin: str) -> Iterator[tuple[str, Any]]:
 
 def _report(added: Added, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(asdict(added) | {"dry_run": dry_run}))
+        row = asdict(added) | {"dry_run": dry_run}
+        if not dry_run:
+            del row["observations"]  # they are in the registry now
+        click.echo(json.dumps(row))
         return
     if added.is_left_out:
         console.warning(
@@ -344,6 +347,10 @@ def _report(added: Added, *, dry_run: bool, as_json: bool) -> None:
     verb = ("would add" if dry_run else "added") if added.is_new else "already recorded:"
     named = _name_observations(added.observation_ids, " ")
     console.say(f"{verb} submission {added.submission_id[:_ID_DIGITS]}: {named}")
+    if dry_run and added.is_new:
+        from registry_cli.dry_run_text import format_dry_run  # noqa: PLC0415 - loads the units
+
+        console.answer(format_dry_run(added.observations))
     if not added.is_new:
         console.hint(f"{added.origin}: nothing changed")
     elif added.withdrawn:

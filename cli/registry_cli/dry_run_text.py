@@ -1,0 +1,107 @@
+"""What ``registry add --dry-run`` would record: a line of 80 columns for each observation."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from registry.text import format_count
+from registry.units import format_duration, format_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    Row = dict[str, Any]
+
+_WIDTH: Final = 80
+#: Most observations that are shown of a submission; --json has all.
+_MOST_LINES: Final = 20
+
+#: Kinds of memory, the one that tells best whether a run fits first.
+_KINDS: Final = ("reserved", "device", "allocated", "active", "unknown", "host_rss")
+#: Figures of speed, the first of which that an observation has is shown, and what is behind it.
+_SPEEDS: Final = {
+    "step_time": "/step",
+    "samples_per_second": " samples/s",
+    "tokens_per_second": " tokens/s",
+    "steps_per_second": " steps/s",
+    "total_time": "",
+}
+
+
+def format_dry_run(observations: Sequence[Row]) -> Iterator[str]:
+    """Yield a line for each observation, and how many more there are."""
+    for observation in islice(observations, _MOST_LINES):
+        yield _join([*_parts(observation)])
+    if len(observations) > _MOST_LINES:
+        more = format_count(len(observations) - _MOST_LINES, "more observation")
+        yield f"  … and {more} (--json shows them all)"
+
+
+def _join(parts: Sequence[str]) -> str:
+    """Return a line of as many parts as fit; one that is cut off says so."""
+    lines = [
+        f"  {', '.join(parts[:n])}{', …' if n < len(parts) else ''}"
+        for n in range(1, len(parts) + 1)
+    ]
+    fitting = [line for line in lines if len(line) <= _WIDTH]
+    return fitting[-1] if fitting else f"{lines[0][: _WIDTH - 1]}…"
+
+
+def _parts(observation: Row) -> Iterator[str]:
+    """Yield what is told of an observation, the most telling first, as a line may be cut off."""
+    configuration, figures = observation["configuration"], observation.get("measurements", ())
+    yield f"{observation['outcome']}: {configuration['model_id']} {_format_method(configuration)}"
+    yield _format_cards(configuration)
+    if figures:
+        yield _format_peak(figures) or "no memory"
+        yield _format_speed(figures) or "no speed"
+    sizes = _format_sizes(configuration)
+    yield from [sizes] if sizes else []
+
+
+def _format_method(configuration: Row) -> str:
+    said = [configuration["method"]]
+    said += [f"r{configuration['lora_rank']}"] if "lora_rank" in configuration else []
+    said += [f"{configuration['quant_bits']}-bit"] if "quant_bits" in configuration else []
+    return " ".join(said)
+
+
+def _format_sizes(configuration: Row) -> str | None:
+    """Return the samples of a micro-batch and the longest of them in tokens."""
+    batch, length = (configuration.get(name) for name in ("micro_batch_size", "seq_len"))
+    if batch and length:
+        return f"{batch}x{length}"
+    if length:
+        return f"length {length}"
+    return f"batch {batch}" if batch else None
+
+
+def _format_cards(configuration: Row) -> str:
+    gpu, n_gpus = configuration.get("gpu_id"), configuration.get("n_gpus")
+    if gpu is None:
+        return format_count(n_gpus, "unnamed card") if n_gpus else "no card"
+    return gpu if n_gpus in (1, None) else f"{n_gpus}x {gpu}"
+
+
+def _format_peak(figures: Sequence[Row]) -> str | None:
+    """Return the peak of the fullest card, of the first kind that there is; else that of all."""
+    peaks = [figure for figure in figures if figure["metric"] == "peak_memory"]
+    if not peaks:
+        return None
+    kind = min((figure["kind"] for figure in peaks), key=_KINDS.index)
+    of_kind = [figure for figure in peaks if figure["kind"] == kind]
+    of_one = [figure for figure in of_kind if figure["scope"] in ("per_gpu", "max_gpu")]
+    peak = format_memory(int(max(figure["value"] for figure in of_one or of_kind)))
+    return peak if kind == "unknown" else f"{peak} {kind}"
+
+
+def _format_speed(figures: Sequence[Row]) -> str | None:
+    for metric, behind in _SPEEDS.items():
+        found = next((figure for figure in figures if figure["metric"] == metric), None)
+        if found is None:
+            continue
+        is_time = metric.endswith("_time")
+        value = format_duration(found["value"]) if is_time else f"{found['value']:.4g}"
+        return f"{value}{behind}{' per GPU' if found['scope'] == 'per_gpu' else ''}"
+    return None
