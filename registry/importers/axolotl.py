@@ -17,7 +17,7 @@ from registry.importers.hf_trainer import (
     state_settings,
 )
 from registry.importers.shared.draft import Draft, import_drafts, state_model
-from registry.importers.shared.logs import printed_entries
+from registry.importers.shared.logs import find_failure, printed_entries
 from registry.importers.shared.readings import OF_FIRST_PROCESS, measure_peak, measure_token_rate
 from registry.importers.shared.shapes import entries_of, number_of
 from registry.importers.shared.totals import half_width, is_total
@@ -71,6 +71,7 @@ class AxolotlImporter:
         is_log = not any(map(is_state, main))
         what = "the log ends" if is_log else "state of a checkpoint"
         measure_run(draft, TrainerRun(_state(main, entries), _totals(entries), what))
+        _state_end(draft, main)
         _measure_memory(draft, entries)
         _measure_tokens(draft, entries)
         used = [*main, *(file for file in files if _is_yaml(file) or is_settings(file))]
@@ -88,6 +89,13 @@ def _entries(file: RunFile) -> list[dict[str, Any]]:
     if file.kind == "jsonl":
         return [entry for entry in file.document if isinstance(entry, dict)]
     return list(printed_entries(file.document)) if file.kind == "text" else []
+
+
+def _state_end(draft: Draft, main: Sequence[RunFile]) -> None:
+    """Say how a console without totals ended, where it tells."""
+    lines = [line for file in main if file.kind == "text" for line in file.document]
+    if draft.observation.get("outcome") == "unknown":
+        draft.observation |= find_failure(lines, lambda line: any(printed_entries([line])))
 
 
 def _is_own(entry: Mapping[str, Any]) -> bool:

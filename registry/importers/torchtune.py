@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError
 from registry.importers.shared.draft import Draft, import_drafts, state_model
+from registry.importers.shared.logs import find_failure
 from registry.importers.shared.readings import GIBIBYTE, largest, measure_token_rate
 from registry.importers.shared.shapes import bool_of, number_of, section_of
 from registry.importers.shared.training_arguments import DTYPES, state_lora, state_optimizer
@@ -73,6 +74,7 @@ class TorchtuneImporter:
         if _component(printed, "model"):
             _state_recipe(draft, printed, options)
         _measure(draft, steps)
+        draft.observation |= find_failure(log.document, _STEP.match)
         _measure_memory(draft, log, [figures for _, figures in lines])
         draft.cite(log)
         draft.missing.append("no total time; the log has no clock")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from registry.importers.llama_factory_settings import is_config, state_config_beside
 from registry.importers.shared.draft import Draft
 from registry.importers.shared.efficiency import TIMED, measure_efficiency
-from registry.importers.shared.logs import import_logs
+from registry.importers.shared.logs import STOPPED, import_logs
 from registry.importers.shared.segments import parse_clock
 from registry.importers.shared.shapes import count_of, number_of
 from registry.importers.shared.totals import Evaluations, measure_totals, rate_of
@@ -97,9 +97,11 @@ def _draft(log: RunFile, configs: Sequence[RunFile], options: ImportOptions) -> 
     if progress.out_of_memory and not progress.is_complete:
         draft.observation |= {"outcome": "oom", "outcome_detail": progress.out_of_memory}
     elif steps and planned and steps < _WHOLE * planned:
-        ended = "interrupted" if progress.is_complete else "unknown"
+        ended = "interrupted" if progress.is_complete or progress.is_stopped else "unknown"
         detail = f"the log ends at step {steps} of {planned}"
         draft.observation |= {"outcome": ended, "outcome_detail": detail}
+    elif progress.is_stopped and not progress.is_complete:
+        draft.observation |= {"outcome": "interrupted", "outcome_detail": STOPPED}
     elif not progress.is_complete:
         draft.leave_open("the log does not say that the training was completed")
     _measure(draft, progress, steps, log.document)

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from registry.errors import SubmissionError
 from registry.importers.shared.efficiency import TIMED
 from registry.importers.shared.explain import NO_TOTALS
-from registry.importers.shared.logs import OUT_OF_MEMORY, parse_stamp, printed_entries
+from registry.importers.shared.logs import (
+    LONGEST_DETAIL,
+    OUT_OF_MEMORY,
+    STOPPED,
+    parse_stamp,
+    printed_entries,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +36,6 @@ _EVALUATION: Final = re.compile(rf"'eval_runtime': '?(?P<seconds>{_NUMBER})")
 _BAR: Final = re.compile(r"\| *(?P<done>\d{1,15})/(?P<planned>\d{1,15}) \[")
 _RATE: Final = re.compile(r"'throughput': (?P<tokens>\d{1,15}\.?\d{0,30})")
 _CHECKPOINT: Final = re.compile(r"Saving model checkpoint to .*checkpoint-(?P<step>\d{1,15})")
-#: Characters of a line that says why a run failed.
-_LONGEST_DETAIL: Final = 120
 #: Lines of a training that failed before any total: a loss, or the Trainer in the traceback.
 _TRAINS: Final = re.compile(rf"{_LOSS.pattern}|transformers/trainer\.py")
 #: Intervals of losses after which a first loss is not that of the beginning.
@@ -74,6 +78,8 @@ class Progress:
     bars: set[int] = field(default_factory=set)
     tokens_per_second: str | None = None
     metrics: dict[str, str] = field(default_factory=dict)
+    #: Whether it says that someone ended it.
+    is_stopped: bool = False
     #: What it says of running out of memory; empty where it does not.
     out_of_memory: str = ""
 
@@ -130,7 +136,8 @@ def _take_line(progress: Progress, line: str) -> None:
     elif "***** Running Evaluation" in line and progress.begun and not progress.ended:
         progress.n_evaluations += 1
     if found := OUT_OF_MEMORY.search(line):
-        progress.out_of_memory = line[found.start() :][:_LONGEST_DETAIL]
+        progress.out_of_memory = line[found.start() :][:LONGEST_DETAIL]
+    progress.is_stopped |= line.startswith(STOPPED)
     if found := _RESUMED.search(line):
         progress.resumed_at = int(found["step"])
     if found := _CHECKPOINT.search(line):

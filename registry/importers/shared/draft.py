@@ -10,7 +10,7 @@ from registry.errors import SubmissionError
 from registry.importers.base import Imported
 from registry.importers.shared.overrides import parse_override, part_of_column
 from registry.importers.shared.shapes import is_path, number_of, path_of
-from registry.submission.facts import filled_the_card
+from registry.submission.facts import RATES, filled_the_card
 from registry.text import format_slug
 
 if TYPE_CHECKING:
@@ -136,6 +136,7 @@ def observation_of(draft: Draft, options: ImportOptions) -> dict[str, Any]:
     apply_options(draft, options)
     _validate_needed(draft, options)
     _flag_capacity(draft, options)
+    _state_failed_step(draft)
     row: dict[str, Any] = {
         "outcome": "ok",
         "evidence": "measured",
@@ -175,6 +176,20 @@ def _flag_capacity(draft: Draft, options: ImportOptions) -> None:
     is_open = draft.observation.get("outcome") == "unknown"
     if is_open and filled_the_card(draft.figures, n_gpus, memory):
         draft.flags.add("peak_at_capacity")
+
+
+def _state_failed_step(draft: Draft) -> None:
+    """State after which step a run with speeds ran out of memory; where it is not known, none."""
+    speeds = [figure for figure in draft.figures if figure["metric"] in ("step_time", *RATES)]
+    if draft.observation.get("outcome") != "oom" or not speeds:
+        return
+    steps = next((row["value"] for row in draft.figures if row["metric"] == "n_steps"), 0)
+    if steps:
+        draft.observation.setdefault("failed_step", int(steps) + 1)
+        draft.inferences["failed_step"] = "the step after the last that the log shows"
+    else:
+        draft.figures = [figure for figure in draft.figures if figure not in speeds]
+        draft.missing.append("no speed: it ran out of memory and does not say after which step")
 
 
 def import_drafts(  # noqa: PLR0913 - who read what from where, and as what

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 #: What a job prints that ran out of the memory of its card.
 OUT_OF_MEMORY: Final = re.compile(r"(?:CUDA|HIP) out of memory|OutOfMemoryError")
 
+#: How the last line of Python begins where someone ended it.
+STOPPED: Final = "KeyboardInterrupt"
+
+#: Characters of a line that says why a run failed.
+LONGEST_DETAIL: Final = 120
+
 #: A dictionary as printed, of a length that Python's parser takes without nesting too deep.
 _ENTRY: Final = re.compile(r"\{'[^{}]{0,2000}\}")
 
@@ -50,6 +56,18 @@ def import_logs(
     several = f"{len(read)} {what.partition(' ')[2]}s"
     found = import_drafts(importer, what if len(read) == 1 else several, read, drafts, options)
     return replace(found, refused=tuple(refused))
+
+
+def find_failure(lines: Sequence[str], is_step: Callable[[str], object]) -> dict[str, str]:
+    """Return the outcome that a log tells behind its last step; none where it tells none."""
+    for line in reversed(lines):
+        if found := OUT_OF_MEMORY.search(line):
+            return {"outcome": "oom", "outcome_detail": line[found.start() :][:LONGEST_DETAIL]}
+        if line.startswith(STOPPED):
+            return {"outcome": "interrupted", "outcome_detail": STOPPED}
+        if is_step(line):
+            break
+    return {}
 
 
 def validate_growing(steps: Iterable[float]) -> None:

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from registry.importers import Imported
+
     Observe = Callable[..., list[dict[str, Any]]]
 
 
@@ -130,3 +132,27 @@ def test_a_log_without_totals_says_how_far_it_came(
     entry |= {"epoch": epoch} if epoch else {}
     (observation,) = observe(write_run(tmp_path, f"{before}{entry}"))
     assert (observation["outcome"], observation["outcome_detail"]) == ("unknown", end)
+
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+@pytest.mark.parametrize(
+    ("last", "outcome", "failed_step"),
+    [(OOM, "oom", 6), ("KeyboardInterrupt", "interrupted", None), ("", "unknown", None)],
+)
+def test_a_log_without_totals_says_why_it_ended(
+    tmp_path: Path, observe: Observe, last: str, outcome: str, failed_step: int | None
+) -> None:
+    log = write_run(tmp_path, OOM, console("renamed", "1", "2", "900"), last)
+    (observation,) = observe(log)
+    assert (observation["outcome"], observation.get("failed_step")) == (outcome, failed_step)
+
+
+def test_of_an_oom_after_an_unknown_step_no_speed_is_taken(
+    tmp_path: Path, read: Callable[..., Imported], observe: Observe
+) -> None:
+    entry = {"loss": 1.5, "memory/max_active (GiB)": 2.5, "tokens_per_second_per_gpu": 900}
+    (observation,) = observe(write_run(tmp_path, str(entry), OOM))
+    assert {row["metric"] for row in observation["measurements"]} == {"train_loss", "peak_memory"}
+    assert any("does not say after which step" in text for text in read(tmp_path).missing)

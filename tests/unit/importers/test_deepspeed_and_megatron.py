@@ -195,3 +195,14 @@ def test_megatron_deepspeed_has_its_memory_in_the_engines_line(
     assert figure(run, "peak_memory")["value"] == 19.52 * 2**30
     assert run["configuration"]["seq_len"] == 4096
     assert figure(run, "tokens_per_second")["value"] == pytest.approx(1136.723)
+
+
+def test_a_megatron_that_ran_out_of_memory_keeps_the_speed_of_its_steps(
+    megatron: Path, tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    text = (megatron / "interval.log").read_text(encoding="utf-8")
+    (tmp_path / "run.log").write_text(f"{text}\ntorch.OutOfMemoryError: CUDA out of memory.\n")
+    (run,) = observe(tmp_path, **STATED)
+    assert (run["outcome"], run["failed_step"]) == ("oom", 41)
+    assert run["inferences"]["failed_step"] == "the step after the last that the log shows"
+    assert figure(run, "step_time")["value"] == 0.7794

@@ -120,3 +120,14 @@ def test_code_llama_is_no_llama(tmp_path: Path, read: Callable[..., Imported]) -
     (tmp_path / "config.yaml").write_text(config, encoding="utf-8")
     (refusal,) = read(tmp_path).refused
     assert refusal.reason.startswith("unknown model 'code_llama2_7b'")
+
+
+def test_a_run_that_ran_out_of_memory_failed_after_its_last_step(
+    tmp_path: Path, observe: Observe
+) -> None:
+    path = write_log(tmp_path, "log_1730000000.txt", 1, 2)
+    with path.open("a", encoding="utf-8") as log:
+        log.write("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n")
+    (run,) = observe(path, **RUN)
+    assert (run["outcome"], run["failed_step"]) == ("oom", 3)
+    assert run["outcome_detail"].startswith("OutOfMemoryError: CUDA out of memory")

@@ -390,6 +390,17 @@ def test_two_lists_of_metrics_are_two_trainings(
     assert refusal.reason == "several trainings in one log; split it"
 
 
+def test_a_training_that_someone_ended_is_interrupted(
+    log: Path, tmp_path: Path, observe: Observe
+) -> None:
+    lines = log.read_text(encoding="utf-8").splitlines()[:-2]
+    path = tmp_path / "stopped.txt"
+    path.write_text("\n".join([*lines, "KeyboardInterrupt"]), encoding="utf-8")
+    (run,) = observe(path, **SAID)
+    end = "the log ends at step 2100 of 17000"
+    assert (run["outcome"], run["outcome_detail"]) == ("interrupted", end)
+
+
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.22 GiB. GPU 0 has 23 GiB"
 LOSS = "{'loss': 1.5, 'grad_norm': 0.5, 'learning_rate': 2e-4, 'epoch': 0.1}"
 
