@@ -147,6 +147,7 @@ def _state_yaml(draft: Draft, config: Mapping[str, Any], options: ImportOptions)
     draft.state("micro_batch_size", config.get("micro_batch_size"))
     if config.get("flash_attention") is True:
         draft.state("attention", ATTENTION["flash_attn"])
+    draft.state("attention", ATTENTION.get(str(config.get("attn_implementation"))))
     state_training_arguments(draft, {**config, "optim": config.get("optimizer")} | _dtype(config))
 
 

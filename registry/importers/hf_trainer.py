@@ -19,6 +19,7 @@ from registry.importers.shared.totals import (
     is_total,
     measure_totals,
     rate_of,
+    state_epochs,
     sum_evaluations,
 )
 from registry.importers.shared.training_arguments import (
@@ -40,9 +41,6 @@ _STEPS: Final = ("global_step", "step")
 
 #: Share of the epochs that steps may be off, for the last batch of an epoch may be a part.
 _SLACK: Final = 0.01
-
-#: Below, the two decimals in which many versions write an epoch say too little.
-_FEWEST_EPOCHS: Final = 0.5
 
 
 class HfTrainerImporter:
@@ -230,9 +228,7 @@ def _state_length(draft: Draft, run: TrainerRun) -> None:
     draft.state("n_steps", planned, "max_steps of the state")
     if epochs is not None and (planned is None or run.has_all_epochs):
         draft.state("n_epochs", float(epochs), "num_train_epochs of the state")
-    done = number_of(run.metrics.get("epoch"))
-    if planned is None and done and done >= _FEWEST_EPOCHS:
-        draft.state("n_epochs", float(done), "epoch of the totals")
+    state_epochs(draft, run.metrics)
 
 
 def _measure_session(draft: Draft, run: TrainerRun, session: int) -> None:

@@ -17,7 +17,7 @@ from registry.importers.shared.efficiency import TIMED, measure_efficiency
 from registry.importers.shared.logs import STOPPED, import_logs
 from registry.importers.shared.segments import parse_clock
 from registry.importers.shared.shapes import count_of, number_of
-from registry.importers.shared.totals import Evaluations, measure_totals, rate_of
+from registry.importers.shared.totals import Evaluations, measure_totals, rate_of, state_epochs
 from registry.importers.trainer_log_progress import (
     LISTED,
     STAMP,
@@ -105,6 +105,7 @@ def _draft(log: RunFile, configs: Sequence[RunFile], options: ImportOptions) -> 
     elif not progress.is_complete:
         draft.leave_open("the log does not say that the training was completed")
     _measure(draft, progress, steps, log.document)
+    state_epochs(draft, progress.metrics)
     draft.cite(log)
     return draft
 

@@ -28,6 +28,9 @@ _HALF_SECONDS: Final = 0.00005
 #: Below this a rate with three decimals has fewer than three significant digits.
 _COARSE: Final = 0.1
 
+#: Below, the two decimals in which many versions write an epoch say too little.
+_FEWEST_EPOCHS: Final = 0.5
+
 #: How far a rate may lie from the totals, beyond its own rounding, before it disagrees.
 _TOLERANCE: Final = 0.005
 
@@ -73,6 +76,13 @@ def sum_evaluations(entries: Sequence[Mapping[str, Any]]) -> Evaluations:
 def is_total(entry: Mapping[str, Any]) -> bool:
     """Return whether a log entry holds the totals; recent versions log a runtime at each step."""
     return "train_runtime" in entry and "train_loss" in entry
+
+
+def state_epochs(draft: Draft, metrics: Mapping[str, Any]) -> None:
+    """State the epochs that totals write, where neither epochs nor steps are stated."""
+    epochs = number_of(metrics.get("epoch"))
+    if "n_steps" not in draft.configuration and epochs and epochs >= _FEWEST_EPOCHS:
+        draft.state("n_epochs", float(epochs), "epoch of the totals")
 
 
 def measure_totals(

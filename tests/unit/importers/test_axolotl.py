@@ -107,6 +107,14 @@ def test_the_yaml_gives_the_settings(tmp_path: Path, observe: Observe) -> None:
     assert (configuration["seq_len"], configuration["packing"]) == (4096, True)
 
 
+def test_the_attention_is_named_as_transformers_does(tmp_path: Path, observe: Observe) -> None:
+    log = write_run(tmp_path, console("renamed", "1", "2", "9"), TOTALS)
+    said = CONFIG.replace("flash_attention: true", "attn_implementation: flash_attention_2")
+    (tmp_path / "config.yml").write_text(said, encoding="utf-8")
+    (observation,) = observe(log)
+    assert observation["configuration"]["attention"] == "flash2"
+
+
 def test_a_trainer_state_with_memory_is_axolotl_s(tmp_path: Path, observe: Observe) -> None:
     history = [{"loss": 1.0, "step": 5, "memory/max_active (GiB)": 2.5}]
     state = {"global_step": 5, "max_steps": 10, "log_history": history}

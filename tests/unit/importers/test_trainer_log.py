@@ -181,6 +181,8 @@ def test_a_plain_output_of_the_trainer_is_read_by_its_totals(
     (run,) = observe(plain, **SAID)
     assert run["outcome"] == "ok"
     assert run["flags"] == ["includes_evaluation"]
+    assert run["configuration"]["n_epochs"] == 1.0
+    assert run["inferences"]["n_epochs"] == "epoch of the totals"
     assert run["configuration"]["global_batch_size"] == 16
     assert figure(run, "total_time")["value"] == 754.2
     assert figure(run, "samples_per_second")["value"] == 10.607
