@@ -120,7 +120,9 @@ def read_as(name: str, named: Mapping[str, Path], options: ImportOptions) -> Imp
     outcomes = [
         _read_run(run, importer, options)
         if importer.main_files(run)
-        else Imported(refused=tuple(Refusal(file.path, _explain(file, [importer])) for file in run))
+        else Imported(
+            refused=tuple(Refusal(file.path, _explain_one(file, importer)) for file in run)
+        )
         for run in runs
     ]
     return join_imported([*outcomes, Imported(refused=tuple(unreadable))])
@@ -175,17 +177,20 @@ def _read_runs(
 
 def _explain(file: RunFile, importers: Sequence[Importer]) -> str:
     """Return why nothing is taken of a file; of one that nobody knows, what was looked for."""
+    if len(importers) == 1:
+        way_out = "; leave out --from where another framework wrote it"
+        return _explain_one(file, importers[0], way_out)
+    reason = explain_refusal(file)
+    known = [name for name in IMPORTERS if name != MappedTableImporter.name]
+    return f"{reason} ({', '.join(known)}); {_WAY_OUT}" if reason == UNKNOWN else reason
+
+
+def _explain_one(file: RunFile, importer: Importer, way_out: str = "") -> str:
+    """Return why an importer takes nothing of a file."""
     reason = explain_refusal(file)
     if reason != UNKNOWN:
         return reason
-    if len(importers) == 1:
-        (importer,) = importers
-        return (
-            f"not recognized as {importer.name}; expected {importer.expects}; leave out --from "
-            "where another framework wrote it"
-        )
-    known = [name for name in IMPORTERS if name != MappedTableImporter.name]
-    return f"{reason} ({', '.join(known)}); {_WAY_OUT}"
+    return f"not recognized as {importer.name}; expected {importer.expects}{way_out}"
 
 
 def _is_settings(file: RunFile) -> bool:

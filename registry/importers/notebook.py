@@ -15,7 +15,13 @@ from registry.importers.notebook_settings import STEPS, first_count, state_noteb
 from registry.importers.shared.draft import Draft, import_drafts
 from registry.importers.shared.readings import measure_peak
 from registry.importers.shared.shapes import entries_of, number_of
-from registry.importers.shared.totals import Evaluations, half_width, measure_totals, rate_of
+from registry.importers.shared.totals import (
+    Evaluations,
+    half_width,
+    measure_totals,
+    rate_of,
+    state_epochs,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -133,6 +139,7 @@ def _measure(draft: Draft, text: str, printed: Mapping[str, Any]) -> None:
     steps = steps or _steps_of_rate(draft, metrics)
     if seconds:
         metrics = {**metrics, "train_runtime": seconds["value"]}
+    state_epochs(draft, metrics)
     measure_totals(draft, metrics, steps, Evaluations())
     if peak:
         reason = "torch's max_memory_reserved / 2^30, of the first process; the loading included"

@@ -246,6 +246,15 @@ def test_metrics_that_a_notebook_shows_on_their_own_are_its_run(
     assert run["configuration"]["model_id"] == "qwen2.5-0.5b"
 
 
+def test_a_notebook_without_its_steps_has_the_epochs_of_its_totals(
+    tmp_path: Path, observe: Observe
+) -> None:
+    source = CELL.partition("\n")[0]
+    (run,) = observe(write_notebook(tmp_path / "run.ipynb", source, {"text": METRICS}))
+    assert run["configuration"]["n_epochs"] == 5.0
+    assert "n_steps" not in run["configuration"]
+
+
 def test_a_notebook_with_metrics_of_two_runs_is_refused(
     tmp_path: Path, read: Callable[..., Imported]
 ) -> None:
