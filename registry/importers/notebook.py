@@ -39,7 +39,7 @@ _OUTPUT: Final = re.compile(
     r"TrainOutput\(global_step=(?P<steps>\d+).*?metrics=(?P<metrics>\{[^{}]*\})"
 )
 #: The metrics of a training on their own, as they are logged, shown or dumped.
-_METRICS: Final = re.compile(r"""\{[^{}]*["']train_runtime["']: ?["']?\d[^{}]*\}""")
+_METRICS: Final = re.compile(r"""\{[^{}]{0,2000}["']train_runtime["']: ?["']?\d[^{}]{0,2000}\}""")
 _PARAMS: Final = re.compile(
     r"(?:Number of trainable parameters =|Trainable parameters =|trainable params:) *(?P<n>[\d,]+)"
 )

@@ -31,7 +31,9 @@ TOTALS: Final = re.compile(r"^[^{]*\{(?=.*'train_loss': ).*'train_runtime': '?\d
 #: The same in the list that scripts print below ``***** train metrics *****``.
 LISTED: Final = re.compile(r"^ *train_runtime += +\d")
 _NUMBER: Final = r"\d{1,15}\.?\d{0,30}(?:e[+-]?\d{1,3})?"
-_LOSS: Final = re.compile(rf"'loss': '?(?P<loss>{_NUMBER}).*'epoch': '?(?P<epoch>{_NUMBER})")
+_LOSS: Final = re.compile(
+    rf"'loss': '?(?P<loss>{_NUMBER}).{{0,2000}}'epoch': '?(?P<epoch>{_NUMBER})"
+)
 _EVALUATION: Final = re.compile(rf"'eval_runtime': '?(?P<seconds>{_NUMBER})")
 _BAR: Final = re.compile(r"\| *(?P<done>\d{1,15})/(?P<planned>\d{1,15}) \[")
 _RATE: Final = re.compile(r"'throughput': (?P<tokens>\d{1,15}\.?\d{0,30})")

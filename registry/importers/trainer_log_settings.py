@@ -33,13 +33,14 @@ _COUNT: Final = re.compile(
 )
 _CACHED: Final = re.compile(r".*models--(?P<owner>[^/\\]+?)--(?P<name>[^/\\]+)[/\\].*")
 
+#: Paths of Windows have spaces; they are of a length that a line of many takes no square of time.
 _WORDS: Final = {
     name: re.compile(pattern)
     for name, pattern in {
         "weights": r"initialized from the model checkpoint at (\S+?)\.?$",
         "config": r"loading configuration file (?:config\.json from cache at )?"
-        r"(\S.*)[/\\]config\.json",
-        "file": r"loading weights file (?:\S+ from cache at )?(\S.*)[/\\][^/\\\s]+$",
+        r"(\S.{0,500})[/\\]config\.json",
+        "file": r"loading weights file (?:\S+ from cache at )?(\S.{0,500})[/\\][^/\\\s]{1,200}$",
         "method": r"Fine-tuning method: (\w+)",
         "modules": r"Found linear modules: (\S+)",
         "bits": r"Quantizing model to (\d) bit",

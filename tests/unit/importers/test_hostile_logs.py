@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -249,3 +250,19 @@ def test_lines_of_any_content_are_read_or_refused(tmp_path: Path, read: Read, te
     (tmp_path / "run.txt").write_text(text, encoding="utf-8")
     found = read(tmp_path, **RUN)
     assert found.submissions or found.refused
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["loading weights file a/", "loading configuration file a/", "{'loss': 1, ", "{'step': 1 "],
+)
+def test_the_same_words_many_times_in_a_line_are_read_in_no_time(
+    tmp_path: Path, observe: Observe, words: str
+) -> None:
+    """Each of them begins what a pattern looks for; read to the end each time, it took minutes."""
+    totals = "{'train_runtime': 1.5, 'train_loss': 1.0}"
+    path = tmp_path / "run.log"
+    path.write_text(f"{words * 40_000}\n{totals}\n", encoding="utf-8")
+    started = time.perf_counter()
+    assert len(observe(path, **RUN)) == 1
+    assert time.perf_counter() - started < 20
