@@ -44,18 +44,35 @@ class Catalogue:
         more_gpus = {row["gpu_id"]: row for row in gpus}
         if more_models.keys() <= self.models.keys() and more_gpus.keys() <= self.gpus.keys():
             return self  # with what it has looked up
-        return Catalogue({**more_models, **self.models}, {**more_gpus, **self.gpus})
+        # what is known comes first, so that its names stay its own
+        return Catalogue(
+            {**self.models, **_further(more_models, self.models)},
+            {**self.gpus, **_further(more_gpus, self.gpus)},
+        )
 
     def contradiction(self, part: str, row: Row) -> str | None:
         """Return how a row contradicts the catalogue's row of the same id, or None.
 
         ``part`` is ``models`` or ``gpus``; a column that either row leaves out contradicts nothing.
+        A further name of it that is another's here does.
         """
         for identity, name, own, value in self.differences(part, row):
             return (
                 f"{identity!r} is known already, with {name} = {own!r}; found {value!r}; leave the "
                 "description out, or give it a different id"
             )
+        return self._taken_name(part, row)
+
+    def _taken_name(self, part: str, row: Row) -> str | None:
+        key, _ = self.by_id(part)
+        aliases = self._model_aliases if part == "models" else self._gpu_aliases
+        for name in (*(row.get("aliases") or ()), *(row.get("device_names") or ())):
+            other = aliases.get(_normalize(name), row[key])
+            if other != row[key]:
+                return (
+                    f"{row[key]!r} has the name {name!r}, which is that of {other!r}; leave that "
+                    "name out"
+                )
         return None
 
     def differences(self, part: str, row: Row) -> Iterator[tuple[str, str, Any, Any]]:
@@ -115,7 +132,8 @@ class Catalogue:
         """
         kinds = [gpu_id]
         for kind in kinds:
-            kinds += [key for key, row in self.gpus.items() if row.get("family_id") == kind]
+            members = (key for key, row in self.gpus.items() if row.get("family_id") == kind)
+            kinds += [key for key in members if key not in kinds]  # families may form a circle
         return kinds
 
     def unknown_model(self, name: str, of: str = "submission") -> str:
@@ -157,6 +175,10 @@ class Catalogue:
     @cached_property
     def _gpu_keys(self) -> dict[Key, set[str]]:
         return _keys(self._gpu_aliases, gpu_key)
+
+
+def _further(more: Mapping[str, Row], known: Mapping[str, Row]) -> dict[str, Row]:
+    return {key: row for key, row in more.items() if key not in known}
 
 
 _GIGABYTE = 10**9

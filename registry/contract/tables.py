@@ -94,12 +94,16 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class CrossFieldRule:
-    """One rule over several facts of an observation."""
+    """One rule over several facts of an observation.
+
+    One ``for_new`` observations alone came when others had been recorded already.
+    """
 
     name: str
     require: str
     expected: str
     way_out: str
+    for_new: bool = False
 
 
 @dataclass(frozen=True, slots=True)

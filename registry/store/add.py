@@ -159,7 +159,7 @@ class Door:
             legacy = read_legacy(self._own, self._state.manifest.version)
             self._catalogue = with_described(self._catalogue, legacy)
         self._own.pull(light=True)
-        journal = validate_entries(read_entries(self._own), self._catalogue)
+        journal = validate_entries(read_entries(self._own))
         self._catalogue = with_described(self._catalogue, journal.entries)
         self._knows_pending = True
 

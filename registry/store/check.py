@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from registry.errors import RegistryError, StoreError
 from registry.store.curated import REBUILD, read_curated
 from registry.store.derive_tables import derive_tables
+from registry.store.folder import QUARANTINE
 from registry.store.ids import ERASED
 from registry.store.legacy import read_legacy
 from registry.store.lock import LOCK
@@ -25,6 +26,7 @@ from registry.store.state import (
     read_state,
 )
 from registry.store.valid_documents import select_valid, validate_stored
+from registry.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,6 +154,24 @@ def _describe_admitted(snapshot: Snapshot) -> Iterator[str]:
         yield f"{refused[0]}: it stays, as an earlier contract let it in{others}"
 
 
+def _describe_apart(snapshot: Snapshot) -> Iterator[str]:
+    """Yield hints on models and cards that the catalogue calls or describes otherwise."""
+    from registry.store.described import describe_apart  # noqa: PLC0415 - loads pyarrow
+
+    with suppress(StoreError):  # what cannot be read is reported with its file
+        yield from describe_apart(snapshot)
+
+
+def _describe_quarantine(folder: Folder) -> Iterator[str]:
+    """Yield a hint on what was set aside."""
+    names = folder.storage.list(QUARANTINE)
+    if names:
+        yield (
+            f"{folder.path / QUARANTINE}: holds {format_count(len(names), 'file')} that could not "
+            "be taken; `registry add FILE` takes up a document that is valid today"
+        )
+
+
 def _check_leftovers(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
     """Yield files that the newest parts do not name, and a lock that is not a file."""
     lock = folder.tables / LOCK
@@ -249,6 +269,8 @@ def _hints(folder: Folder, snapshot: Snapshot) -> Iterator[str]:
             "computed on every read; `registry fold --all` rewrites them for good"
         )
     yield from _describe_admitted(snapshot)
+    yield from _describe_apart(snapshot)
+    yield from _describe_quarantine(folder)
     for name in list_unnamed_parts(folder, snapshot.state):
         yield (
             f"{folder.parts / name}: no version names this part, and all its documents are "

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from registry.store.curated import read_curated
 from registry.store.fold import FoldResult
 from registry.store.journal import entry_name, quarantine, read_entries, validate_entries
 from registry.store.lock import table_lock
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 def file_submissions(folder: Folder, *, wait_seconds: float = 60.0) -> FoldResult:
     """Move the journal's entries to ``sources/<source_id>/<submission_id>.json``."""
     with table_lock(folder, wait_seconds=wait_seconds):
-        journal = validate_entries(read_entries(folder), read_curated(folder).catalogue)
+        journal = validate_entries(read_entries(folder))
         for entry in journal.entries:
             place = source_name(entry)
             folder.storage.put(place, entry.text.encode())

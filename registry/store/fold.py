@@ -207,7 +207,7 @@ class Folding:
         self.take(self._read_in_turn(entries, again))
         last = self._read(again)
         self.take(last.entries)
-        irregular = validate_entries(read_entries(self.folder, names), self.catalogue)
+        irregular = validate_entries(read_entries(self.folder, names))
         self.bad = [*last.bad, *irregular.bad]
 
     def _read_in_turn(self, entries: Sequence[str], again: list[str]) -> Iterator[Document]:
@@ -220,7 +220,7 @@ class Folding:
     def _read(self, entries: Sequence[str]) -> Journal:
         names = [f"{entry}.json" for entry in entries]
         known = KnownIds([part.ids for part in self.parts])
-        journal = validate_entries(read_entries(self.folder, names), self.catalogue, known)
+        journal = validate_entries(read_entries(self.folder, names), known)
         self.catalogue = with_described(self.catalogue, journal.entries)
         return journal
 

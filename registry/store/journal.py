@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from registry.catalogue import Catalogue
     from registry.store.derive_tables import Document
     from registry.store.folder import Folder
     from registry.store.ids import KnownIds
@@ -114,12 +113,9 @@ def read_entries(folder: Folder, names: Iterable[str] | None = None) -> RawJourn
     return RawJournal(texts, tuple(bad))
 
 
-def validate_entries(
-    raw: RawJournal, catalogue: Catalogue, known: KnownIds | None = None
-) -> Journal:
+def validate_entries(raw: RawJournal, known: KnownIds | None = None) -> Journal:
     """Return the entries, each validated as when it was added, and those that are not valid.
 
-    ``catalogue`` holds the models and GPUs that are known otherwise; entries may describe more.
     One that a part in ``known`` holds is answered from there: it is not bad, whatever is valid.
     """
     if not raw.texts:
@@ -131,12 +127,11 @@ def validate_entries(
             plain[submission_id] = _parse(submission_id, data)
         except (RegistryError, ValueError) as error:
             bad.append(BadEntry(f"{submission_id}.json", _reason(error)))
-    catalogue = _with_described(catalogue, plain.values())
     entries = []
     for submission_id, document in plain.items():
         text = raw.texts[submission_id].decode()
         try:
-            entries.append(validate_document(submission_id, text, document, catalogue))
+            entries.append(validate_document(submission_id, text, document))
         except SubmissionError as error:
             if known and known.contains("submissions", bytes.fromhex(submission_id[:32])):
                 continue
@@ -164,23 +159,6 @@ def _hash_is(submission_id: str, data: bytes) -> bool:
 
 def _reason(error: Exception) -> str:
     return "; ".join(str(error).splitlines()[:3])
-
-
-def _with_described(catalogue: Catalogue, documents: Iterable[object]) -> Catalogue:
-    """Return the catalogue with the models and GPUs that documents describe."""
-    for document in documents:
-        if isinstance(document, dict):
-            models, gpus = (
-                [row for row in _rows(document.get(part)) if isinstance(row.get(key), str)]
-                for part, key in (("models", "model_id"), ("gpus", "gpu_id"))
-            )
-            if models or gpus:
-                catalogue = catalogue.extended(models, gpus)
-    return catalogue
-
-
-def _rows(value: object) -> list[dict[str, object]]:
-    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
 def quarantine(folder: Folder, bad: Iterable[BadEntry]) -> Iterator[str]:

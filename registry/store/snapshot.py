@@ -82,7 +82,7 @@ def read_snapshot(location: Location, at: int | None = None) -> Snapshot:
     if state.is_legacy:
         legacy = tuple(without_curated(curated, read_legacy(own, state.manifest.version)))
     catalogue = with_described(with_parts(curated.catalogue, own, state.parts), legacy)
-    journal = validate_entries(raw, catalogue, state.known)
+    journal = validate_entries(raw, state.known)
     catalogue = with_described(catalogue, journal.entries)
     return Snapshot(
         catalogue,

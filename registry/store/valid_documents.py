@@ -16,9 +16,15 @@ if TYPE_CHECKING:
 
 
 def validate_document(
-    submission_id: str, text: str, document: object, catalogue: Catalogue
+    submission_id: str,
+    text: str,
+    document: object,
+    catalogue: Catalogue | None = None,
 ) -> Document:
     """Return a document as it is derived from; raise SubmissionError where it is not valid.
+
+    What a registry recorded itself is held against no catalogue: it stays, whatever a later one
+    calls a model or says of a card.
 
     A valid one in another form than it is recorded in is refused as well: what follows from its
     text would differ from what follows from its form.
@@ -38,16 +44,16 @@ def validate_document(
     return Document(submission_id, text, ready.document)
 
 
-def validate_stored(document: Document, catalogue: Catalogue) -> Document:
+def validate_stored(document: Document, _catalogue: Catalogue) -> Document:
     """Return a document that is valid, but for columns that another contract had: as stored."""
     identity, text = document.submission_id, document.text
     try:
-        return validate_document(identity, text, document.plain, catalogue)
+        return validate_document(identity, text, document.plain)
     except SubmissionError:
         known = keep_known(document.plain)
         if known == document.plain:
             raise
-        validate_document(identity, canonical_json(known), known, catalogue)
+        validate_document(identity, canonical_json(known), known)
         return document
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import ValidationError
 
+from registry.catalogue import Catalogue
 from registry.contract import load_metrics, load_table
 from registry.errors import SubmissionError, UnitError, excerpt
 from registry.submission.derive import complete_observation
@@ -27,7 +28,6 @@ from registry.submission.spec import PartSpec, part_spec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from registry.catalogue import Catalogue
     from registry.contract import CrossFieldRule
 
 #: Most problems that are reported for one document.
@@ -54,25 +54,29 @@ class Prepared:
 
 
 def prepare_submission(
-    document: Any, catalogue: Catalogue, *, origin: str, is_new: bool = True
+    document: Any, catalogue: Catalogue | None, *, origin: str, is_new: bool = True
 ) -> Prepared:
     """Return the canonical form of a document (plain data, or a ``Submission``).
 
     It holds what was stated; what follows from that is derived when tables are made. Of a document
     that is recorded already (``is_new`` false) models and GPUs may be described differently from
-    the catalogue of today, and JSON may be nested deeper. Raises SubmissionError with every problem
-    found: structure, types and values first; where these are right, references to the catalogue and
-    the cross-field rules.
+    the catalogue of today, JSON may be nested deeper, and rules for new ones do not hold. Without a
+    catalogue, as another one may have let it in, it may name what that of today calls otherwise or
+    does not have, and its peaks are held against the cards that it describes itself. Raises
+    SubmissionError with every problem found: structure, types and values first; where these are
+    right, references to the catalogue and the cross-field rules.
     """
     if hasattr(document, "model_dump"):
         document = document.model_dump(exclude_none=True)
     plain = _stated(part_spec(), _parse(document, origin, is_new=is_new))
-    known = catalogue.extended(plain.get("models", ()), plain.get("gpus", ()))
-    problems = [*_check_source(plain), *_read_figures(plain), *_resolve_references(plain, known)]
-    if is_new:
+    known = (catalogue or Catalogue()).extended(plain.get("models", ()), plain.get("gpus", ()))
+    problems = [*_check_source(plain), *_read_figures(plain)]
+    if catalogue is not None:
+        problems += _resolve_references(plain, known)
+    if catalogue is not None and is_new:
         problems += [*_check_descriptions(plain, catalogue), *_check_units(plain)]
     raise_problems(problems, origin)
-    raise_problems(list(_check_observations(plain, known)), origin)
+    raise_problems(list(_check_observations(plain, known, is_new=is_new)), origin)
     text = canonical_json(plain)
     return Prepared(document_id(text), text, plain)
 
@@ -220,7 +224,7 @@ def _resolve(
         configuration[column] = resolved
 
 
-def _check_observations(plain: Plain, known: Catalogue) -> Iterator[str]:
+def _check_observations(plain: Plain, known: Catalogue, *, is_new: bool) -> Iterator[str]:
     for index, observation in enumerate(plain.get("observations", ())):
         path = f"observations[{index}]"
         yield from _check_keys(observation, path)
@@ -230,7 +234,7 @@ def _check_observations(plain: Plain, known: Catalogue) -> Iterator[str]:
         gpu = known.gpus.get(configuration.get("gpu_id", ""), {})
         figures = complete.get("measurements", [])
         facts = collect_facts(configuration, complete, figures, gpu.get("memory_bytes"))
-        for rule in check_rules(facts):
+        for rule in check_rules(facts, is_new=is_new):
             found = _format_facts(rule, facts)
             place = format_observation_path(index, observation)
             yield f"{place}: found {found}; expected that {rule.expected}; {rule.way_out}"

@@ -35,9 +35,10 @@ def evaluate(rule: CrossFieldRule, facts: Mapping[str, Any]) -> Any:
     return _evaluator(rule.require)(facts)
 
 
-def check_rules(facts: Mapping[str, Any]) -> Iterable[CrossFieldRule]:
-    """Yield the rules that one observation's facts break."""
-    return (rule for rule in load_rules() if evaluate(rule, facts) is False)
+def check_rules(facts: Mapping[str, Any], *, is_new: bool = True) -> Iterable[CrossFieldRule]:
+    """Yield the rules that one observation's facts break; some hold for new ones alone."""
+    rules = (rule for rule in load_rules() if is_new or not rule.for_new)
+    return (rule for rule in rules if evaluate(rule, facts) is False)
 
 
 def rule_names(rule: CrossFieldRule) -> list[str]:

@@ -55,3 +55,20 @@ def test_an_unknown_id_gets_the_nearest_and_the_way_to_add_one() -> None:
         "submission"
     )
     assert CATALOGUE.unknown_model("zzz").startswith("unknown model 'zzz'; expected an id")
+
+
+def test_a_description_takes_no_name_from_what_is_known() -> None:
+    evil = {"model_id": "evil", "aliases": ["LLaMA2-7B"]}
+    aliases = {"llama-2-7b": {**CATALOGUE.models["llama-2-7b"], "aliases": ["llama2-7b"]}}
+    known = Catalogue(aliases, CATALOGUE.gpus)
+    assert known.contradiction("models", evil) == (
+        "'evil' has the name 'LLaMA2-7B', which is that of 'llama-2-7b'; leave that name out"
+    )
+    assert known.extended([evil], []).resolve_model("llama2-7b") == "llama-2-7b"
+
+
+def test_families_in_a_circle_end() -> None:
+    cards = [{"gpu_id": one, "family_id": other} for one, other in ("ab", "ba", "cc")]
+    known = Catalogue().extended([], cards)
+    assert known.kinds_of("a") == ["a", "b"]
+    assert known.kinds_of("c") == ["c"]

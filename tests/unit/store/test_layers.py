@@ -21,6 +21,7 @@ from registry.store.curated import MANIFEST, find_pending_sources, read_curated
 from registry.store.curated_fold import file_submissions
 from registry.store.folder import Folder, Location, create_registry, find_registry
 from registry.store.ids import KnownIds
+from registry.store.repair import repair
 from tests.unit.store.registries import (
     add_numbers,
     build_document,
@@ -346,3 +347,77 @@ def test_a_package_without_tables_reads_as_no_curated_records(
     db = Registry(find_registry(tmp_path / "alone"))
     assert count_runs(db.location) == {}
     assert read_module.read_dataset(db.location)[1] == ()
+
+
+def upgraded(own: Registry, change: Callable[[str], str], part: str = "gpus") -> Location:
+    """Return a registry over curated records of which a later release changed the catalogue."""
+    records = own.location.curated
+    assert records is not None
+    path = records.path / "catalogue" / f"{part}.yaml"
+    path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
+    build_tables(records.path)
+    return own.location
+
+
+def with_new_card(catalogue: str) -> str:
+    return f"{catalogue}\n- {{gpu_id: neo-card, memory_bytes: {16 * 2**30}, verified: false}}\n"
+
+
+def add_own_card(own: Registry) -> None:
+    """Add runs on a card of 48 GiB that only the first document describes."""
+    for number in (5, 6):
+        document = build_document(number)
+        document["gpus"] = [{"gpu_id": "neo-card", "memory_bytes": 48 * 2**30}][: 6 - number]
+        document["observations"][0]["configuration"]["gpu_id"] = "neo-card"
+        document["observations"][0]["measurements"][0]["value"] = 45 * 2**30
+        own.add(document)
+
+
+@pytest.mark.parametrize("is_folded", [True, False])
+def test_an_upgrade_that_describes_a_card_of_ones_own_otherwise_loses_nothing(
+    own: Registry, *, is_folded: bool
+) -> None:
+    add_own_card(own)
+    if is_folded:
+        own.fold()
+    location = upgraded(own, with_new_card)
+    assert count_runs(location) == runs(0, 1, 5, 6)
+    report = check_registry(location)
+    assert report.is_sound
+    assert any(
+        f"gpu 'neo-card': memory_bytes is {16 * 2**30} in the catalogue and {48 * 2**30} in one of "
+        "your documents" in hint
+        for hint in report.hints
+    )
+    repair(location)
+    Registry(location).fold()
+    assert count_runs(location) == runs(0, 1, 5, 6)
+    assert check_registry(location).is_sound
+
+
+@pytest.mark.parametrize("is_folded", [True, False])
+def test_an_upgrade_that_calls_a_model_otherwise_loses_nothing(
+    own: Registry, *, is_folded: bool
+) -> None:
+    document = build_document(5)
+    document["observations"][0]["configuration"]["model_id"] = "llama-2-7b"
+    own.add(document)
+    if is_folded:
+        own.fold()
+    old, new = (f'model_id: "llama-2-7b{end}"\n' for end in ("", "-base"))
+    location = upgraded(own, lambda text: text.replace(old, new), "models")
+    assert count_runs(location) == runs(0, 1, 5)
+    report = check_registry(location)
+    assert report.is_sound
+    assert any("model 'llama-2-7b' is" in hint for hint in report.hints)
+    repair(location)
+    assert count_runs(location) == runs(0, 1, 5)
+
+
+def test_what_was_set_aside_is_named(own: Registry) -> None:
+    add_numbers(own, 5)
+    quarantine = own.location.own.path / "quarantine"
+    quarantine.mkdir()
+    (quarantine / "x.json").write_text("{}", encoding="utf-8")
+    (hint,) = [hint for hint in check_registry(own.location).hints if "quarantine" in hint]
+    assert "holds 1 file that could not be taken" in hint
