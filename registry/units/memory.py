@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _EXPECTED = "an amount of memory such as '36.6G', '20822MiB' or '144 GB+'"
 _SHOWN_BY = "the source or its producer"
-_MEMORY = re.compile(rf"(?P<number>{NUMBER})\s*(?P<label>[A-Za-z]+)?\s*(?P<more>\+)?")
+_MEMORY = re.compile(rf"(?P<number>{NUMBER})(?P<early>\+)?\s*(?P<label>[A-Za-z]+)?\s*(?P<more>\+)?")
 
 
 class UnitOptions(TypedDict, total=False):
@@ -106,7 +106,9 @@ def _parse_figure(text: str, *, where: str) -> _Figure:
     if found is None:
         raise unit_error(where, text, _EXPECTED)
     number = parse_number(found["number"], where=where)
-    return _Figure(text, found["number"], number, found["label"], found["more"] is not None)
+    return _Figure(
+        text, found["number"], number, found["label"], bool(found["early"] or found["more"])
+    )
 
 
 def _written_unit(figure: _Figure, options: MemoryOptions, *, where: str) -> Unit:

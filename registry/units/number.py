@@ -15,6 +15,7 @@ MAX_TEXT = 200
 _MAX_NUMBER = 40
 _SHOWN = 60
 _BOLD = re.compile(r"\*\*([^*]+)\*\*")
+_THOUSANDS = re.compile(r"(?<=[0-9])['\u2019\u00a0\u202f\u2009](?=[0-9]{3}(?![0-9]))")
 _LAST_NUMBER = re.compile(rf"({NUMBER})[^0-9]*\Z")
 
 
@@ -35,12 +36,16 @@ def validate_reason(
 
 
 def strip_bold(text: str, *, where: str, expected: str) -> str:
-    """Return the text without surrounding white space and bold marks; refuse one far too long."""
+    """Return the text without surrounding white space, bold marks, and marks between thousands.
+
+    Those are spaces at which no line may break, and apostrophes; a comma stays. A text that is far
+    too long is refused.
+    """
     if len(text) > MAX_TEXT:
         raise unit_error(where, text, f"{expected} of at most {MAX_TEXT} characters")
     bare = text.strip()
     bold = _BOLD.fullmatch(bare)
-    return bold[1].strip() if bold else bare
+    return _THOUSANDS.sub("", bold[1].strip() if bold else bare)
 
 
 def parse_number(digits: str, *, where: str) -> Fraction:

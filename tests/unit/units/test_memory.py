@@ -246,3 +246,24 @@ def test_a_default_unit_without_a_reason_is_refused() -> None:
 )
 def test_whole_figures_and_other_fractions_prove_no_page_size(text: str, value: int) -> None:
     assert parse_memory(text, where="row 1").value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "high"),
+    [
+        ("60+ GB", 60 * 10**9, None),
+        ("3\u00a0420 MiB", 3420 * 2**20, 3420 * 2**20),
+        ("3'420 MiB", 3420 * 2**20, 3420 * 2**20),
+        ("1\u202f234\u00a0567 KiB", 1234567 * 2**10, 1234567 * 2**10),
+    ],
+)
+def test_a_bound_behind_the_number_and_marks_of_thousands_are_read(
+    text: str, value: int, high: int | None
+) -> None:
+    found = parse_memory(text, where="here")
+    assert (found.value, found.high, found.raw) == (value, high, text)
+
+
+def test_an_apostrophe_that_parts_no_thousands_is_refused() -> None:
+    with pytest.raises(UnitError, match='found "12\'34 MB"'):
+        parse_memory("12'34 MB", where="here")
