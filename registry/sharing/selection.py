@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from registry.errors import StoreError, did_you_mean
 from registry.store.derive_tables import content_keys, derive_tables, without_observations
 from registry.store.documents import read_all_documents
+from registry.store.renamed import with_ids_of_today
 from registry.store.snapshot import curated_ids, read_snapshot
 from registry.submission.identity import canonical_json
 
@@ -142,7 +143,8 @@ def read_own(location: Location, giver: str) -> OwnRecords:
     snapshot = read_snapshot(location)
     documents = _own_documents(snapshot)
     rows = derive_tables(documents)
-    retracted = {row["observation_id"] for row in rows["retractions"]}
+    withdrawn = {row["observation_id"] for row in rows["retractions"]}
+    retracted = with_ids_of_today(withdrawn, snapshot.renamed)
     observations = [r for r in rows["observations"] if r["observation_id"] not in retracted]
     without = list(without_observations(documents, retracted, set()))
     said = [_find_publisher(document.plain.get("source", {}), giver) for document in without]
@@ -152,7 +154,9 @@ def read_own(location: Location, giver: str) -> OwnRecords:
     for document in own:  # handed in again as their own
         for one in _ids_of(document):
             published.pop(one, None)
-    return OwnRecords(own, tuple(observations), curated_ids(snapshot), published)
+    curated = curated_ids(snapshot)
+    shared = {old for old, new in snapshot.renamed.items() if new in curated}  # corrected there
+    return OwnRecords(own, tuple(observations), curated | shared, published)
 
 
 def _ids_of(document: Document) -> Iterator[str]:

@@ -17,7 +17,7 @@ from registry.store.lock import LOCK
 from registry.store.manifest import REPAIR
 from registry.store.parts import DESCRIPTION, Part, check_files, hash_file
 from registry.store.renamed import RENAMED, read_folder
-from registry.store.snapshot import Snapshot, read_snapshot
+from registry.store.snapshot import Snapshot, ids_of, read_snapshot
 from registry.store.state import (
     find_damaged_manifests,
     find_left_out,
@@ -29,10 +29,10 @@ from registry.store.valid_documents import select_valid, validate_stored
 from registry.text import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from registry.errors import SubmissionError
-    from registry.store.derive_tables import Document
+    from registry.store.derive_tables import Document, Row
     from registry.store.folder import Folder, Location
 
 
@@ -209,6 +209,36 @@ def _check_renamed(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
             )
 
 
+def _describe_retractions(snapshot: Snapshot) -> Iterator[str]:
+    """Yield a hint on retractions of what no observation is, under its id or that of today.
+
+    What was erased is nowhere, and what the curated records withdrew may be gone from them.
+    """
+    if snapshot.curated is None:  # then what was withdrawn may be in those that are left out
+        return
+    pending = derive_tables(snapshot.pending)
+    rows = [*pending["retractions"], *_read_retractions(snapshot.parts)]
+    there = ids_of(snapshot.parts) | {row["observation_id"] for row in pending["observations"]}
+    for identity in sorted({row["observation_id"] for row in rows if not row.get("erased")}):
+        if not there & {identity, snapshot.renamed.get(identity, identity)}:
+            yield (
+                f"retraction of {identity[:12]}: no observation has this id today, so it withdraws "
+                "nothing; if the observation is still there under another id, withdraw that with "
+                "`registry retract ID --reason REASON`; `registry ls` lists what there is"
+            )
+
+
+def _read_retractions(parts: Iterable[Part]) -> Iterator[Row]:
+    files = [
+        file for part in parts if part.rows("retractions") and (file := part.file("retractions"))
+    ]
+    if files:
+        from registry.store.parquet import read_table  # noqa: PLC0415 - loads pyarrow
+
+        with suppress(ValueError, OSError):  # what cannot be read is reported with its file
+            yield from read_table("retractions", files).to_pylist()
+
+
 def _check_curated(location: Location) -> CheckReport:
     folder = location.own
     try:
@@ -231,6 +261,7 @@ def _check_curated(location: Location) -> CheckReport:
                 hints.append(f"the tables were made under another contract; {REBUILD}")
         snapshot = read_snapshot(location)
         problems += _check_renamed(folder, snapshot)
+        hints += _describe_retractions(snapshot)
     except RegistryError as error:
         return CheckReport({}, (Problem("curated", "", str(error)),))
     problems += [Problem("journal", "", text) for text in snapshot.journal.problems]
@@ -271,6 +302,7 @@ def _hints(folder: Folder, snapshot: Snapshot) -> Iterator[str]:
     yield from _describe_admitted(snapshot)
     yield from _describe_apart(snapshot)
     yield from _describe_quarantine(folder)
+    yield from _describe_retractions(snapshot)
     for name in list_unnamed_parts(folder, snapshot.state):
         yield (
             f"{folder.parts / name}: no version names this part, and all its documents are "

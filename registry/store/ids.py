@@ -17,7 +17,7 @@ from registry.errors import StoreError
 from registry.store.files import require_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
 ID_BYTES = 16
@@ -147,6 +147,10 @@ class KnownIds:
         """Return whether some part holds the row with this key."""
         return any(key in file for file in self.files(table))
 
+    def select(self, table: str, wanted: Collection[bytes]) -> set[bytes]:
+        """Return which of some ids of a table there are."""
+        return {key for file in self.files(table) for key in _common(file, wanted)}
+
     def shared_with(self, other: KnownIds, table: str) -> list[bytes]:
         """Return the ids of a table that both hold."""
         return sorted(
@@ -154,6 +158,6 @@ class KnownIds:
         )
 
 
-def _common(first: IdFile, second: IdFile) -> list[bytes]:
+def _common(first: IdFile | Collection[bytes], second: IdFile | Collection[bytes]) -> list[bytes]:
     small, large = sorted((first, second), key=len)
     return [key for key in small if key in large]

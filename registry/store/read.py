@@ -27,7 +27,7 @@ from registry.store.ids import ID_BYTES, KnownIds, row_key
 from registry.store.snapshot import Snapshot, read_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from registry.store.folder import Location
@@ -98,6 +98,32 @@ class _Build:
             self._all = derive_tables(documents, snapshot.known)
             self._fresh = select_new(self._all, snapshot.known)
             self._leave_out_known_descriptions()
+        self._outdated = self._find_outdated()
+        self._leave_out_outdated()
+        self._retracts = bool(
+            sum(part.rows("retractions") for part in snapshot.parts)
+            or self._fresh.get("retractions")
+        )
+
+    def _find_outdated(self) -> frozenset[str]:
+        """Return ids of before of observations that are there under their id of today too.
+
+        One that was shared keeps its old id in the user's own registry when the curated records
+        are corrected.
+        """
+        pending = {row["observation_id"] for row in self._all.get("observations", ())}
+        if not self._own and not pending:
+            return frozenset()
+        renamed = {old: new for old, new in self.snapshot.renamed.items() if new != old}
+        held = _select_held(KnownIds([part.ids for part in self._own]), renamed)
+        old_ids = held | (pending & renamed.keys())
+        today = _select_held(self.snapshot.known, {renamed[old] for old in old_ids}) | pending
+        return frozenset(old for old in old_ids if renamed[old] in today)
+
+    def _leave_out_outdated(self) -> None:
+        for table in _OF_OBSERVATIONS if self._outdated else ():
+            rows = self._fresh.get(table, [])
+            self._fresh[table] = [r for r in rows if r["observation_id"] not in self._outdated]
 
     def _leave_out_known_descriptions(self) -> None:
         """Leave out pending models and GPUs that the curated catalogue has."""
@@ -112,6 +138,9 @@ class _Build:
 
         The user's own rows that the curated records hold too are hidden.
         """
+        if table == "retractions" and self._retracts and self.snapshot.renamed:
+            self._add_retractions()
+            return
         condition = self._hidden(table)
         curated, rows = self._layer_below(table), self._fresh.get(table, [])
         if table in CATALOGUE_TABLES and not curated:
@@ -124,6 +153,14 @@ class _Build:
         self._add(f"own_{table}", table, self._own, rows, where=condition)
         self.views.append(View(table, _union(_all_of(f"curated_{table}"), _all_of(f"own_{table}"))))
 
+    def _add_retractions(self) -> None:
+        """Add the retractions, each also with the id that its observation has today."""
+        rows = [{"old_id": old, "new_id": new} for old, new in self.snapshot.renamed.items()]
+        self.relations.append(Relation("renamed_ids", columns=_RENAMED, json_rows=_json_rows(rows)))
+        parts = (*self._curated, *self._own)
+        self._add("stated_retractions", "retractions", parts, self._fresh.get("retractions", []))
+        self.views.append(View("retractions", _FOLLOWED.format(columns=_followed_columns())))
+
     def _layer_below(self, table: str) -> tuple[Part, ...]:
         """Return the curated part; models and GPUs are read even where its rows are left out."""
         part = self.snapshot.catalogue_part
@@ -135,12 +172,14 @@ class _Build:
         below = self._layer_below(table)
         ours, theirs = (KnownIds([part.ids for part in parts]) for parts in (self._own, below))
         shared = ours.shared_with(theirs, counted) if self._own and below else []
-        if not shared:
+        outdated = self._outdated if counted == "observations" else ()
+        if not shared and not outdated:
             return ""
         key = load_table(counted).key[0]
         if counted in (*CATALOGUE_TABLES, "sources"):
             return f"{key} not in (select {key} from curated_{table})"  # noqa: S608 - our own names
-        known = ", ".join(f"'{identity.hex()}'" for identity in shared)
+        hidden = (*(identity.hex() for identity in shared), *sorted(outdated))
+        known = ", ".join(f"'{identity}'" for identity in hidden)
         return f"left({key}, {2 * ID_BYTES}) not in ({known})"
 
     def _add(
@@ -193,8 +232,7 @@ class _Build:
         if queries and self._add_later_citations():
             columns = ", ".join(map(_recounted, view_columns("results")))
             queries = [_RECOUNTED.format(columns=columns, source=query) for query in queries]
-        retracted = sum(part.rows("retractions") for part in self.snapshot.parts)
-        if retracted or self._fresh.get("retractions"):
+        if self._retracts:
             queries = [_STANDING.format(source=query) for query in queries]
         return queries
 
@@ -239,7 +277,30 @@ _STANDING = (
 )
 
 
+_RENAMED = (("old_id", "VARCHAR"), ("new_id", "VARCHAR"))
+
+# each id once, though an export has brought the row with the id of today
+_FOLLOWED = (
+    "select * from stated_retractions union select {columns} "
+    "from stated_retractions as r inner join renamed_ids as n on r.observation_id = n.old_id"
+)
+
 _PENDING = "select * from (with {shadowed} select * from ({view}) as computed) as pending"
+
+
+def _select_held(known: KnownIds, wanted: Collection[str]) -> set[str]:
+    """Return which ids of observations some parts hold; what is none of theirs is no id."""
+    keys = {bytes.fromhex(one) for one in wanted if _is_id(one)}
+    return {key.hex() for key in known.select("observations", keys)}
+
+
+def _is_id(text: str) -> bool:
+    return len(text) == 2 * ID_BYTES and set(text) <= set("0123456789abcdef")
+
+
+def _followed_columns() -> str:
+    names = load_table("retractions").names
+    return ", ".join("n.new_id" if name == "observation_id" else f"r.{name}" for name in names)
 
 
 def _all_of(relation: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from registry.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from registry.store.folder import Folder, Location
 
@@ -19,9 +19,21 @@ _COLUMNS = ["old_id", "new_id"]
 
 
 def read_renamed(location: Location) -> dict[str, str]:
-    """Return the old ids of observations, in both layers, with those of today."""
+    """Return the old ids of observations, in both layers, with those of today.
+
+    What one layer renamed the other may rename again: an id leads to the last.
+    """
     folders = [folder for folder in (location.curated, location.own) if folder]
-    return {old: new for folder in folders for old, new in read_folder(folder).items()}
+    steps = {old: new for folder in folders for old, new in read_folder(folder).items()}
+    return {old: _last(steps, new) for old, new in steps.items()}
+
+
+def _last(steps: Mapping[str, str], identity: str) -> str:
+    seen: set[str] = set()
+    while identity in steps and identity not in seen:  # files that people edit may lead in a circle
+        seen.add(identity)
+        identity = steps[identity]
+    return identity
 
 
 def list_ids(location: Location, observation_id: str) -> list[str]:
@@ -56,6 +68,11 @@ def write_renamed(folder: Folder, renamed: Mapping[str, str]) -> None:
         return
     lines = [",".join(row) for row in (_COLUMNS, *sorted(merged.items()))]
     folder.storage.put(RENAMED, ("\n".join(lines) + "\n").encode())
+
+
+def with_ids_of_today(identities: Collection[str], renamed: Mapping[str, str]) -> set[str]:
+    """Return ids, and those that they became."""
+    return {*identities, *(renamed[one] for one in identities if one in renamed)}
 
 
 def follow(renamed: Mapping[str, str], prefix: str) -> set[str]:

@@ -12,7 +12,7 @@ from registry.store.documents import find_documents
 from registry.store.fold import fold, remove_history
 from registry.store.ids import ERASED
 from registry.store.lock import table_lock
-from registry.store.renamed import follow, read_renamed
+from registry.store.renamed import follow, read_renamed, with_ids_of_today
 from registry.store.snapshot import Snapshot, curated_ids, ids_of, read_snapshot
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ def find_earlier_readings(location: Location, document: dict[str, Any]) -> tuple
         for one in _find_own(snapshot, '"retractions"')
         for row in one.plain.get("retractions", ())
     }
+    withdrawn = with_ids_of_today(withdrawn, snapshot.renamed)
     return tuple(key for key, identities in read.items() if identities - withdrawn)
 
 

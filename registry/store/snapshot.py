@@ -13,6 +13,7 @@ from registry.store.ids import KnownIds
 from registry.store.journal import Journal, RawJournal, read_entries, validate_entries
 from registry.store.legacy import read_legacy, without_curated
 from registry.store.manifest import Manifest
+from registry.store.renamed import read_renamed
 from registry.store.state import State, read_state
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class Snapshot:
     state: State
     journal: Journal
     #: Documents of a registry that an earlier release wrote.
-    legacy: tuple[Document, ...] = ()
+    legacy: tuple[Document, ...]
+    location: Location
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -51,6 +53,11 @@ class Snapshot:
     def known(self) -> KnownIds:
         """The ids of the rows of all parts."""
         return KnownIds([part.ids for part in self.parts])
+
+    @cached_property
+    def renamed(self) -> dict[str, str]:
+        """The ids that changed, with those of today. Raises StoreError where they are damaged."""
+        return read_renamed(self.location)
 
     @cached_property
     def pending(self) -> list[Document]:
@@ -92,6 +99,7 @@ def read_snapshot(location: Location, at: int | None = None) -> Snapshot:
         state,
         journal,
         legacy,
+        location,
     )
 
 

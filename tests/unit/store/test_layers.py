@@ -21,6 +21,7 @@ from registry.store.curated import MANIFEST, find_pending_sources, read_curated
 from registry.store.curated_fold import file_submissions
 from registry.store.folder import Folder, Location, create_registry, find_registry
 from registry.store.ids import KnownIds
+from registry.store.renamed import write_renamed
 from registry.store.repair import repair
 from tests.unit.store.registries import (
     add_numbers,
@@ -77,6 +78,99 @@ def test_a_folded_row_that_an_upgrade_brings_too_is_there_once(
     mixed = read_content(own.location)
     assert count_runs(own.location) == runs(0, 1, 2)
     assert len(mixed["results"]) == len(mixed["observations"]) == 3
+
+
+def find_id(location: Location, run_id: str) -> str:
+    rows = [json.loads(text) for text in read_content(location)["observations"]]
+    (found,) = [row["observation_id"] for row in rows if row["run_id"] == run_id]
+    return str(found)
+
+
+def results_of(db: Registry) -> list[str]:
+    found = sorted(db.load("results")["observation_id"])
+    assert found == sorted(
+        json.loads(t)["observation_id"] for t in read_content(db.location)["results"]
+    )
+    return found
+
+
+def correct_source(records: Folder) -> None:
+    """Change what an observation states, and so its id."""
+    change_source(records)
+    build_tables(records.path)
+
+
+@pytest.mark.parametrize("is_folded", [True, False])
+def test_a_retraction_follows_an_observation_whose_id_an_upgrade_changed(
+    own: Registry, records: Folder, *, is_folded: bool
+) -> None:
+    add_numbers(own, 5)
+    own.retract(find_id(own.location, "run-1"), reason="another job")
+    if is_folded:
+        own.fold()
+    before = results_of(own)
+    assert len(before) == 2
+    correct_source(records)
+    assert results_of(own) == before
+    report = check_registry(own.location)
+    assert (report.problems, [hint for hint in report.hints if "retraction" in hint]) == ((), [])
+
+
+def test_a_curated_retraction_follows_too(records: Folder) -> None:
+    retract_source(records)
+    build_tables(records.path)
+    assert len(results_of(Registry(Location(records)))) == 1
+    correct_source(records)
+    assert len(results_of(Registry(Location(records)))) == 1
+
+
+def test_a_retraction_follows_from_one_layer_s_ids_to_the_other_s(
+    own: Registry, records: Folder
+) -> None:
+    add_numbers(own, 5)
+    withdrawn, other = (find_id(own.location, run) for run in ("run-5", "run-0"))
+    own.retract(withdrawn, reason="another job")
+    assert other in results_of(own)
+    write_renamed(own.location.own, {withdrawn: "ab" * 16})
+    write_renamed(records, {"ab" * 16: other})
+    assert other not in results_of(own)
+
+
+@pytest.mark.parametrize("is_folded", [True, False])
+def test_a_retraction_that_leads_nowhere_is_a_hint_of_the_check(
+    own: Registry, records: Folder, *, is_folded: bool
+) -> None:
+    identity = find_id(own.location, "run-1")
+    own.retract(identity, reason="another job")
+    if is_folded:
+        own.fold()
+    remove_source(records)
+    build_tables(records.path)
+    report = check_registry(own.location)
+    assert report.problems == ()
+    (hint,) = [text for text in report.hints if "retraction" in text]
+    assert hint.startswith(f"retraction of {identity[:12]}: no observation has this id today")
+
+
+@pytest.mark.parametrize("shared", ["folded", "pending"])
+def test_an_observation_that_was_shared_counts_once_after_its_id_changed_there(
+    own: Registry, records: Folder, shared: str
+) -> None:
+    Registry(Location(own.location.own)).add(build_document(2, source_id="src-2"))
+    if shared == "folded":
+        own.fold()
+    write_source(records.path, 2)
+    build_tables(records.path)
+    before = read_content(own.location)
+    path = records.path / "sources" / "src-2" / "recorded.json"
+    path.write_text(path.read_text(encoding="utf-8").replace('"run-2"', '"run-8"'))
+    build_tables(records.path)
+    after = read_content(own.location)
+    assert count_runs(own.location) == runs(0, 1, 8)
+    for table in ("observations", "measurements", "citations", "samples", "results"):
+        assert len(after[table]) == len(before[table]), table
+    assert count_runs(Location(own.location.own)) == runs(2)
+    assert check_registry(own.location).problems == ()
 
 
 def test_the_curated_observations_can_be_left_out_and_their_models_stay(own: Registry) -> None:
