@@ -42,6 +42,8 @@ class Added:
     origin: str
     #: Observations that it withdraws: of any source, also of others.
     withdrawn: tuple[str, ...] = ()
+    #: Whether the curated records that are read beside the registry hold it too.
+    is_curated: bool = False
     #: Whether it does nothing but erase, which is asked of each registry anew.
     is_left_out: bool = False
     #: In a dry run what would be recorded, without the samples of steps; else empty.
@@ -55,7 +57,8 @@ class Door:
     may say more than their tables; they are read only where the tables do not suffice.
     """
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, *, leaves_curated: bool = False) -> None:
+        self._leaves_curated = leaves_curated
         self._own = location.own
         self._records = location.catalogue_folder
         self._shows_curated = location.shows_curated
@@ -65,15 +68,23 @@ class Door:
         self._state: State | None = read_state(self._own) if is_live else None
         parts = self._state.parts if self._state else ()
         self._catalogue = with_parts(built.catalogue, self._own, parts)
-        self._known = self._ids_beside(built)
+        self._known, self._curated = self._own_ids(built), self._ids_beside(built)
         self._knows_sources = self._knows_pending = False
         self._seen: set[str] = set()
 
-    def _ids_beside(self, curated: Curated) -> KnownIds:
-        """Return the ids of all that is folded: one's own, and the curated records."""
+    def _own_ids(self, curated: Curated) -> KnownIds:
+        """Return the ids of all that is folded in the registry that is written to.
+
+        What only the curated records hold is new: a later version of them may lack it.
+        """
         parts = self._state.parts if self._state else ()
-        built = (curated.part,) if curated.part and self._shows_curated else ()
+        built = (curated.part,) if curated.part and self._own.is_curated else ()
         return KnownIds([part.ids for part in (*parts, *built)])
+
+    def _ids_beside(self, curated: Curated) -> KnownIds:
+        """Return the ids of the curated records that are read beside it."""
+        is_beside = self._shows_curated and not self._own.is_curated
+        return KnownIds([curated.part.ids] if curated.part and is_beside else [])
 
     def _learn_sources(self) -> bool:
         """Take up the sources that the tables lack or hold otherwise; return whether any was new.
@@ -88,7 +99,7 @@ class Door:
             return False
         described = (self._catalogue.rows("models"), self._catalogue.rows("gpus"))
         self._catalogue = curated.catalogue.extended(*described)
-        self._known = self._ids_beside(curated)
+        self._known, self._curated = self._own_ids(curated), self._ids_beside(curated)
         return True
 
     def prepare(self, document: Any, origin: str) -> Prepared:
@@ -118,21 +129,30 @@ class Door:
             return Added(identity, (), is_new=False, origin=origin, is_left_out=True)
         if not may_erase:
             _refuse_erasures(ready.document, origin)
+        key = bytes.fromhex(identity[:32])
+        is_curated = self._is_curated(key)
         is_new = (
             identity not in self._seen
-            and not self._holds(bytes.fromhex(identity[:32]))
+            and not (self._leaves_curated and is_curated)
+            and not self._holds(key)
             and not is_recorded(self._own, identity)
         )
         self._seen.add(identity)
         withdrawn = tuple(row["observation_id"] for row in ready.document.get("retractions", ()))
-        return Added(identity, self._observation_ids(ready, origin), is_new, origin, withdrawn)
+        ids = self._observation_ids(ready, origin)
+        return Added(identity, ids, is_new, origin, withdrawn, is_curated)
 
     def _holds(self, key: bytes) -> bool:
         """Return whether a document is folded, or in curated records as their sources are now."""
-        if not self._known.contains("submissions", key):
-            return False
-        self._learn_sources()
+        if self._own.is_curated and self._known.contains("submissions", key):
+            self._learn_sources()
         return self._known.contains("submissions", key)
+
+    def _is_curated(self, key: bytes) -> bool:
+        """Return whether the curated records beside hold a document, as their sources are now."""
+        if self._curated.contains("submissions", key):
+            self._learn_sources()
+        return self._curated.contains("submissions", key)
 
     def _observation_ids(self, ready: Prepared, origin: str) -> tuple[str, ...]:
         observations = ready.document.get("observations", ())
@@ -206,15 +226,17 @@ def add_submissions(
     *,
     dry_run: bool = False,
     may_erase: bool = False,
+    leaves_curated: bool = False,
 ) -> list[Added]:
     """Record documents, given as (origin, document): all of them, or none where one is not valid.
 
     They are written as they come, so that memory does not grow with their number, and get their
     names together at the end. With ``dry_run`` nothing is written. A document that erases is not
     valid unless it ``may_erase``: somebody else's would remove what one's own registry holds.
-    Raises SubmissionError, and StoreError where the registry cannot be written.
+    With ``leaves_curated`` what the curated records beside hold is not written: an export is of
+    both. Raises SubmissionError, and StoreError where the registry cannot be written.
     """
-    door = Door(location)
+    door = Door(location, leaves_curated=leaves_curated)
     folder = location.own if dry_run else ensure_writable(location)
     added: dict[int, Added] = {}
     with folder.storage.writing() as batch:

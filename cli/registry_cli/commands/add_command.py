@@ -155,7 +155,8 @@ def _add_exports(location: Location, files: tuple[str, ...], *, dry_run: bool) -
     from registry.store.exported import read_exported  # noqa: PLC0415 - heavy
 
     for name in files:
-        found = add_submissions(location, read_exported(Path(name)), dry_run=dry_run)
+        documents = read_exported(Path(name))
+        found = add_submissions(location, documents, dry_run=dry_run, leaves_curated=True)
         new = [added for added in found if added.is_new]
         # what is reported several times is one observation
         n_new, n_all = (
@@ -163,6 +164,11 @@ def _add_exports(location: Location, files: tuple[str, ...], *, dry_run: bool) -
         )
         verb = "would add" if dry_run else "added"
         console.say(f"{verb} {n_new} of {n_all} observations of {name}, in {len(new)} submissions")
+        if n_left := sum(added.is_curated and not added.is_new for added in found):
+            console.hint(
+                f"{name}: {format_count(n_left, 'submission')} left to the curated records, which "
+                "hold the same; add a document of yours among them as JSON to keep it yourself too"
+            )
 
 
 def _read_submissions(files: tuple[str, ...], kind: str) -> Documents | None:
@@ -353,7 +359,9 @@ def _report(added: Added, *, dry_run: bool, as_json: bool) -> None:
         console.answer(format_dry_run(added.observations))
     if not added.is_new:
         console.hint(f"{added.origin}: nothing changed")
-    elif added.withdrawn:
+    elif added.is_curated:
+        console.hint(f"{added.origin}: the curated records hold it too, so it counts once")
+    if added.is_new and added.withdrawn:
         verb = "would withdraw" if dry_run else "withdraws"
         console.warning(f"{added.origin}: {verb} {_name_observations(added.withdrawn, ': ')}")
 

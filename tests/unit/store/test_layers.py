@@ -15,6 +15,7 @@ from registry.api import Registry
 from registry.errors import StoreError, SubmissionError
 from registry.store import curated as curated_module
 from registry.store import read as read_module
+from registry.store.add import add_submissions
 from registry.store.build import build_tables, check_tables
 from registry.store.check import check_registry
 from registry.store.curated import MANIFEST, find_pending_sources, read_curated
@@ -334,13 +335,40 @@ def test_a_document_that_the_tables_know_to_be_valid_and_new_reads_no_source(
 
 @pytest.mark.parametrize("change", [change_source, remove_source])
 def test_a_document_that_the_sources_no_longer_hold_is_new(
-    own: Registry, records: Folder, change: Callable[[Folder], None]
+    records: Folder, change: Callable[[Folder], None]
 ) -> None:
     document = build_document(1, source_id="src-1")
-    assert not own.add(document).is_new
+    curated = Registry(Location(records))
+    assert not curated.add(document).is_new
     change(records)
-    assert own.add(document).is_new
-    assert count_runs(own.location)["run-1"] == 1
+    assert curated.add(document).is_new
+    assert count_runs(curated.location)["run-1"] == 1
+
+
+@pytest.mark.parametrize("is_folded", [True, False])
+def test_what_the_curated_records_hold_is_written_all_the_same_and_outlasts_them(
+    own: Registry, records: Folder, *, is_folded: bool
+) -> None:
+    document = build_document(1, source_id="src-1")
+    added = own.add(document)
+    assert (added.is_new, added.is_curated) == (True, True)
+    if is_folded:
+        own.fold()
+    again = own.add(document)
+    assert (again.is_new, again.is_curated) == (False, True)
+    assert count_runs(own.location) == runs(0, 1)
+    assert check_registry(own.location).problems == ()
+    remove_source(records)
+    build_tables(records.path)
+    assert count_runs(own.location) == runs(0, 1)
+    assert check_registry(own.location).problems == ()
+
+
+def test_of_an_export_what_the_curated_records_hold_is_left_to_them(own: Registry) -> None:
+    documents = [("a", build_document(1, source_id="src-1")), ("b", build_document(5))]
+    found = add_submissions(own.location, documents, leaves_curated=True)
+    assert [(added.is_new, added.is_curated) for added in found] == [(False, True), (True, False)]
+    assert len(own.location.own.storage.list("journal")) == 1
 
 
 def test_building_twice_changes_nothing(records: Folder) -> None:
