@@ -155,8 +155,9 @@ class _Build:
 
     def _add_retractions(self) -> None:
         """Add the retractions, each also with the id that its observation has today."""
-        rows = [{"old_id": old, "new_id": new} for old, new in self.snapshot.renamed.items()]
-        self.relations.append(Relation("renamed_ids", columns=_RENAMED, json_rows=_json_rows(rows)))
+        pairs = [old + new for old, new in self.snapshot.renamed.items() if _is_id(old + new, 2)]
+        sql = _RENAMED.format(pairs="".join(pairs), n=len(pairs))
+        self.views.append(View("renamed_ids", sql))
         parts = (*self._curated, *self._own)
         self._add("stated_retractions", "retractions", parts, self._fresh.get("retractions", []))
         self.views.append(View("retractions", _FOLLOWED.format(columns=_followed_columns())))
@@ -277,7 +278,11 @@ _STANDING = (
 )
 
 
-_RENAMED = (("old_id", "VARCHAR"), ("new_id", "VARCHAR"))
+# one long word: an engine takes it in far faster than rows
+_RENAMED = (
+    "select substr(pairs, 64 * i + 1, 32) as old_id, substr(pairs, 64 * i + 33, 32) as new_id "
+    "from (select '{pairs}' as pairs), (select unnest(range({n})) as i)"
+)
 
 # each id once, though an export has brought the row with the id of today
 _FOLLOWED = (
@@ -294,8 +299,12 @@ def _select_held(known: KnownIds, wanted: Collection[str]) -> set[str]:
     return {key.hex() for key in known.select("observations", keys)}
 
 
-def _is_id(text: str) -> bool:
-    return len(text) == 2 * ID_BYTES and set(text) <= set("0123456789abcdef")
+_DIGITS = frozenset("0123456789abcdef")
+
+
+def _is_id(text: str, n: int = 1) -> bool:
+    """Return whether a text has the form of ``n`` ids."""
+    return len(text) == 2 * ID_BYTES * n and _DIGITS.issuperset(text)
 
 
 def _followed_columns() -> str:
