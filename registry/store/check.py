@@ -91,11 +91,12 @@ def check_registry(location: Location) -> CheckReport:
         found = Problem("state", "", str(error))
         return CheckReport({}, (*problems, *([] if problems else [found])))
     problems += _check_history(folder, snapshot)
-    problems += _check_parts(folder, snapshot)
+    uncompared: list[str] = []
+    problems += _check_parts(folder, snapshot, uncompared)
     problems += _check_leftovers(folder, snapshot)
     problems += _check_renamed(folder, snapshot)
     problems += [Problem("journal", "", text) for text in snapshot.journal.problems]
-    return CheckReport(_count(snapshot), tuple(problems), tuple(_hints(folder, snapshot)))
+    return CheckReport(_count(snapshot), tuple(problems), (*_hints(folder, snapshot), *uncompared))
 
 
 def _check_history(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
@@ -117,8 +118,11 @@ def _check_history(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
         yield Problem("files", "", str(error))
 
 
-def _check_parts(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
-    """Yield what is wrong with files, or if they are right, with rows."""
+def _check_parts(folder: Folder, snapshot: Snapshot, uncompared: list[str]) -> Iterator[Problem]:
+    """Yield what is wrong with files, or if they are right, with rows.
+
+    What rows could not be compared is added to ``uncompared``.
+    """
     if snapshot.state.is_legacy:
         try:
             read_legacy(folder, snapshot.state.manifest.version)
@@ -130,7 +134,7 @@ def _check_parts(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
     if not found:
         from registry.store.check_rows import check_rows  # noqa: PLC0415 - loads pandas
 
-        for kind, text in check_rows(snapshot.state.parts, snapshot):
+        for kind, text in check_rows(snapshot.state.parts, snapshot, uncompared):
             yield Problem(kind, "", f"{text}; {REPAIR}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,16 +12,18 @@ from registry.contract.fingerprint import is_current
 from registry.contract.frames import MOST_NAMED, check_frame
 from registry.dataframe import nullable
 from registry.errors import StoreError, excerpt
-from registry.store.derive_tables import CATALOGUE_TABLES, derive_tables
+from registry.store.check_evolved import check_evolved
+from registry.store.derive_tables import CATALOGUE_TABLES, derive_tables, select_new
 from registry.store.documents import read_all_documents
 from registry.store.files import for_engine
-from registry.store.ids import IDENTIFIED, format_ids
+from registry.store.ids import IDENTIFIED, KnownIds, format_ids
 from registry.store.parquet import ordered_table, read_table
 from registry.store.results import compute_results
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from registry.store.derive_tables import Rows
     from registry.store.parts import Part
     from registry.store.snapshot import Snapshot
 
@@ -33,31 +35,48 @@ _MOST_SURPLUS = 10_000
 _EXPECTED = "expected what the documents give"
 
 
-def check_rows(parts: Sequence[Part], snapshot: Snapshot) -> Iterator[Found]:
+def check_rows(
+    parts: Sequence[Part], snapshot: Snapshot, hints: list[str] | None = None
+) -> Iterator[Found]:
     """Yield (kind, message) of everything wrong with the rows of some parts together.
 
-    Parts that another contract wrote may differ from what would be written today: of these only
-    the documents are checked, that rows follow from them, and the hashes of their files. The rows
-    of documents that another contract let in are those that follow, whatever is valid today.
+    Parts that another contract wrote may differ from what would be written today: they are compared
+    in what both have, see `check_evolved`. The rows of documents that another contract let in are
+    those that follow, whatever is valid today. What could not be compared is added to ``hints``.
     """
+    today = [part for part in parts if is_current(part.contract)]
+    others = [part for part in parts if part not in today]
     try:
-        documents = list(read_all_documents(parts))
-        rows = derive_tables(documents)
+        rows = derive_tables(read_all_documents(parts))
+        of_others = _rows_beside(others, today) if others else {}
+        rows = _rows_beside(today, others) if others else rows
     except StoreError as error:
         yield "documents", str(error).partition("; ")[0]
         return
-    if not all(is_current(part.contract) for part in parts):
-        return
     try:
-        yield from _check_tables(parts, rows, snapshot)
+        yield from _check_tables(today, rows, snapshot, is_whole=not others)
+        surplus = list(_find_surplus(others, of_others)) if others else []
+        yield from (
+            surplus or check_evolved(others, of_others, [] if hints is None else hints)
+            if others
+            else ()
+        )
     except (pa.ArrowException, KeyError) as error:
         reason = str(error).splitlines()[0]
         yield "rows", f"found a table that cannot be read as its columns say: {reason}; {_EXPECTED}"
 
 
+def _rows_beside(parts: Sequence[Part], others: Sequence[Part]) -> Rows:
+    """Return the rows that parts hold of what follows from their documents, beside others."""
+    known = KnownIds([part.ids for part in (*parts, *others)])
+    rows = derive_tables(read_all_documents(parts), known)
+    return select_new(rows, KnownIds([part.ids for part in others]))
+
+
 def _check_tables(
-    parts: Sequence[Part], rows: dict[str, list[Any]], snapshot: Snapshot
+    parts: Sequence[Part], rows: Rows, snapshot: Snapshot, *, is_whole: bool
 ) -> Iterator[Found]:
+    """Yield what is wrong with tables; where they are not the ``whole``, none are computed."""
     surplus = [*_find_surplus(parts, rows)]
     if surplus:  # so many that reading them may take all memory
         yield from surplus
@@ -70,11 +89,12 @@ def _check_tables(
     found = [*_check_contract(judged), *_check_derived(stored, rows)]
     yield from found
     if not found:
-        yield from _check_computed(parts, stored, snapshot)
+        if is_whole:
+            yield from _check_computed(parts, stored, snapshot)
         yield from _check_ids(parts)
 
 
-def _find_surplus(parts: Sequence[Part], rows: dict[str, list[Any]]) -> Iterator[Found]:
+def _find_surplus(parts: Sequence[Part], rows: Rows) -> Iterator[Found]:
     """Yield the tables that say to hold many more rows than the documents give."""
     n_observations = len(rows["observations"])
     expected = {name: len(rows[name]) for name in TABLES} | {"results": n_observations}

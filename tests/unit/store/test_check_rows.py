@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -113,3 +114,62 @@ def test_a_column_of_another_type_is_named(cited: Registry, table: str) -> None:
     found = list(check_rows([*others, damaged], snapshot))
     assert found
     assert {kind for kind, _ in found} <= {"rows", "results", "contract"}
+
+
+def halved(part: Part) -> Part:
+    """Return a part whose measurements are half of what its documents state."""
+    rows = pq.read_table(part.path / "measurements.parquet")
+    place = rows.schema.get_field_index("value")
+    values = pc.divide(rows["value"], 2)
+    return with_table(
+        part, "measurements", rows.set_column(place, rows.schema.field(place), values)
+    )
+
+
+def test_rows_are_compared_beside_parts_of_another_contract(cited: Registry) -> None:
+    snapshot = read_snapshot(cited.location)
+    first, *others = snapshot.state.parts
+    earlier = replace(first, contract="another")
+    hints: list[str] = []
+    assert list(check_rows([earlier, *others], snapshot, hints)) == []
+    assert hints == []
+    found = list(check_rows([earlier, *others[:-1], halved(others[-1])], snapshot))
+    assert {kind for kind, _ in found} == {"rows"}
+    assert "table measurements: row" in found[0][1]
+
+
+def test_rows_of_another_contract_are_compared_too(cited: Registry) -> None:
+    snapshot = read_snapshot(cited.location)
+    for place, part in enumerate(snapshot.state.parts):
+        if not part.rows("measurements"):
+            continue
+        parts = list(snapshot.state.parts)
+        parts[place] = replace(halved(part), contract="another")
+        found = list(check_rows(parts, snapshot))
+        assert {kind for kind, _ in found} == {"rows"}
+        assert "found value = " in found[0][1]
+
+
+@pytest.mark.parametrize("change", ["column", "row", "type", "key"])
+def test_what_another_contract_has_otherwise_is_a_hint_with_the_way_out(
+    cited: Registry, change: str
+) -> None:
+    snapshot = read_snapshot(cited.location)
+    first, *others = snapshot.state.parts
+    rows = pq.read_table(first.path / "observations.parquet")
+    place = rows.schema.get_field_index("run_id")
+    changed = {
+        "column": rows.drop_columns(["run_id"]),
+        "row": rows.slice(1),
+        "type": rows.set_column(place, "run_id", rows["run_id"].cast(pa.large_string())),
+        "key": rows.drop_columns(["observation_id"]),
+    }[change]
+    hints: list[str] = []
+    earlier = replace(with_table(first, "observations", changed), contract="another")
+    assert list(check_rows([earlier, *others], snapshot, hints)) == []
+    assert hints == [
+        (
+            "rows of parts that another contract wrote were not all compared with their documents "
+            "(observations); `registry fold --all` derives them anew, then they are"
+        )
+    ]
