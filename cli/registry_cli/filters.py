@@ -8,13 +8,12 @@ import click
 
 from registry.contract import vocabulary
 from registry.query.filters import Filters, bind_filters, put_filters
-from registry.store.read import build_dataset, list_problems
+from registry.store.read import build_dataset
 from registry.store.snapshot import read_snapshot
-from registry_cli import console
 from registry_cli.completing import complete_gpu, complete_model, complete_source
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate
-from registry_cli.output import reader_of, validate_version, write_query
+from registry_cli.output import reader_of, validate_version, warn_of, write_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,7 +103,7 @@ class FilteredList:
         validate_version(location, at)
         self.snapshot: Snapshot = read_snapshot(location, at)
         self.dataset: Dataset = build_dataset(self.snapshot)
-        console.warn_all(list_problems(self.snapshot))
+        warn_of(self.snapshot)
 
     def list_words(self, table: str, column: str) -> set[str]:
         """Return the words that a column of the catalogue has."""

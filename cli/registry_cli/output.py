@@ -14,7 +14,8 @@ import click
 from registry.query.child import Child, start_child
 from registry.query.model import FORMATS, GUARDED_FORMATS, Layout, Limits, Query
 from registry.query.process import Worker, read_rows
-from registry.store.read import read_dataset
+from registry.store.read import build_dataset, list_problems
+from registry.store.snapshot import describe_erasures, read_snapshot
 from registry_cli import console
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from registry.query.model import Dataset, Read, Summary
     from registry.store.folder import Location
+    from registry.store.snapshot import Snapshot
 
 _SUFFIXES = {f".{name}": name for name in FORMATS} | {
     ".md": "markdown",
@@ -131,12 +133,19 @@ def terminal_width() -> int | None:
 
 
 def open_dataset(registry_path: Path | None, at: int | None = None) -> Dataset:
-    """Return what a query reads; warn of damaged journal entries."""
+    """Return what a query reads; warn of damaged journal entries, tell of pending erasures."""
     location = locate(registry_path)
     validate_version(location, at)
-    dataset, problems = read_dataset(location, at)
-    console.warn_all(problems)
-    return dataset
+    snapshot = read_snapshot(location, at)
+    warn_of(snapshot)
+    return build_dataset(snapshot)
+
+
+def warn_of(snapshot: Snapshot) -> None:
+    """Warn of what is wrong with a registry's content, and of pending erasures."""
+    console.warn_all(list_problems(snapshot))
+    for text in describe_erasures(snapshot):
+        console.hint(text)
 
 
 def validate_version(location: Location, at: int | None) -> None:

@@ -17,7 +17,7 @@ from registry.store.lock import LOCK
 from registry.store.manifest import REPAIR
 from registry.store.parts import DESCRIPTION, Part, check_files, hash_file
 from registry.store.renamed import RENAMED, read_folder
-from registry.store.snapshot import Snapshot, ids_of, read_snapshot
+from registry.store.snapshot import Snapshot, describe_erasures, ids_of, read_snapshot
 from registry.store.state import (
     find_damaged_manifests,
     find_left_out,
@@ -307,6 +307,7 @@ def _hints(folder: Folder, snapshot: Snapshot) -> Iterator[str]:
     yield from _describe_apart(snapshot)
     yield from _describe_quarantine(folder)
     yield from _describe_retractions(snapshot)
+    yield from describe_erasures(snapshot)
     for name in list_unnamed_parts(folder, snapshot.state):
         yield (
             f"{folder.parts / name}: no version names this part, and all its documents are "

@@ -126,12 +126,17 @@ def derive_tables(documents: Iterable[Document], known: KnownIds | None = None) 
 
 def erased_ids(documents: Iterable[Document]) -> frozenset[str]:
     """Return the observations that documents erase."""
-    return frozenset(
-        row["observation_id"]
+    return frozenset(read_erasures(documents))
+
+
+def read_erasures(documents: Iterable[Document]) -> dict[str, str]:
+    """Return the observations that documents erase, each with the reason that is stated."""
+    return {
+        row["observation_id"]: str(row.get("reason"))
         for document in documents
         for row in document.plain.get("retractions", ())
         if row.get("erased")
-    )
+    }
 
 
 def content_keys(
@@ -157,11 +162,15 @@ def content_keys(
 
 
 def without_observations(
-    documents: Iterable[Document], erased: Collection[str], given_up: set[str]
+    documents: Iterable[Document],
+    erased: Collection[str],
+    given_up: set[str],
+    removed: set[str] | None = None,
 ) -> Iterator[Document]:
     """Yield documents without some observations; the ids of those that held one are added.
 
-    What else a document holds stays: models, GPUs, and retractions of other observations.
+    To ``removed`` the observations themselves are. What else a document holds stays: models, GPUs,
+    and retractions of other observations.
     """
     for document in documents:
         plain = document.plain
@@ -174,6 +183,8 @@ def without_observations(
             yield document
             continue
         given_up.add(document.submission_id)
+        if removed is not None:
+            removed |= {observation_id(source_id, o) for o in observations} & {*erased}
         rest = {name: value for name, value in plain.items() if name != "observations"}
         rest |= {"observations": kept} if kept else {}
         if any(rest.get(name) for name in ("observations", "models", "gpus", "retractions")):

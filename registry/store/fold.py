@@ -16,7 +16,7 @@ from registry.store.catalogue_files import with_parts
 from registry.store.curated import read_curated
 from registry.store.derive_tables import (
     derive_tables,
-    erased_ids,
+    read_erasures,
     select_new,
     with_described,
     without_observations,
@@ -84,6 +84,8 @@ class FoldResult:
     n_observations: int
     #: Journal entries that could not be folded, and why.
     problems: tuple[str, ...] = ()
+    #: What was erased, and why: an erasure may come from elsewhere, as by a merge.
+    erased: tuple[str, ...] = ()
 
 
 def fold(location: Location, *, rebuild: bool = False, wait_seconds: float = 60.0) -> FoldResult:
@@ -128,6 +130,9 @@ class Folding:
     bad: list[BadEntry] = field(default_factory=list)
     #: Documents that held what was erased.
     given_up: set[str] = field(default_factory=set)
+    #: What was erased from them, and the reasons of all erasures.
+    removed: set[str] = field(default_factory=set)
+    reasons: dict[str, str] = field(default_factory=dict)
     #: Whether a part holds what was erased.
     must_rewrite: bool = False
     #: Whether documents are taken that another contract let in, see `Part.is_earlier`.
@@ -173,7 +178,14 @@ class Folding:
             self.n_submissions,
             self.n_observations,
             problems,
+            tuple(self.describe_erased()),
         )
+
+    def describe_erased(self) -> Iterator[str]:
+        """Yield what was erased here, each with the reason."""
+        for identity in sorted(self.removed):
+            reason = self.reasons.get(identity, "an earlier erasure, which was interrupted")
+            yield f"erased {identity} for good: {reason}"
 
     def remove_folded(self, entries: Sequence[str]) -> None:
         """Remove the entries that are safe: on object storage those that were long in a part."""
@@ -232,7 +244,8 @@ class Folding:
         self.is_earlier = is_earlier
         for every in chunks(documents):
             self._note_erased(every)
-            chunk = list(without_observations(every, self.erased, self.given_up))
+            held = without_observations(every, self.erased, self.given_up, self.removed)
+            chunk = list(held)
             known = KnownIds([part.ids for part in self.parts])
             new = [d for d in chunk if not known.contains("submissions", _key(d.submission_id))]
             if new:
@@ -246,7 +259,9 @@ class Folding:
     def _note_erased(self, documents: Iterable[Document]) -> None:
         """Note what documents erase; what a part holds of it has to be written anew without it."""
         known = KnownIds([part.ids for part in self.parts])
-        found = erased_ids(documents) - self.erased
+        reasons = read_erasures(documents)
+        self.reasons |= reasons
+        found = reasons.keys() - self.erased
         self.must_rewrite |= any(known.contains("observations", bytes.fromhex(i)) for i in found)
         self.erased |= found
 

@@ -123,7 +123,7 @@ class _Repair:
             version,
             sum(part.rows("submissions") for part in folding.parts),
             sum(part.rows("observations") for part in folding.parts),
-            (*self.notes, *moved),
+            (*self.notes, *folding.describe_erased(), *moved),
         )
 
     def _read_admitted(self) -> set[str]:

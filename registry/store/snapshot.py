@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from registry.store.catalogue_files import with_parts
 from registry.store.curated import Curated, read_curated
-from registry.store.derive_tables import derive_tables, with_described
-from registry.store.ids import KnownIds
-from registry.store.journal import Journal, RawJournal, read_entries, validate_entries
+from registry.store.derive_tables import derive_tables, read_erasures, with_described
+from registry.store.ids import ERASED, KnownIds
+from registry.store.journal import Journal, RawJournal, entry_name, read_entries, validate_entries
 from registry.store.legacy import read_legacy, without_curated
 from registry.store.manifest import Manifest
 from registry.store.renamed import read_renamed
 from registry.store.state import State, read_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from registry.catalogue import Catalogue
     from registry.store.derive_tables import Document
@@ -101,6 +101,23 @@ def read_snapshot(location: Location, at: int | None = None) -> Snapshot:
         legacy,
         location,
     )
+
+
+def describe_erasures(snapshot: Snapshot) -> Iterator[str]:
+    """Yield a hint on each pending entry that erases: it may come from elsewhere, as by a merge."""
+    known = snapshot.known
+    for entry in snapshot.journal.entries:
+        erasures = read_erasures([entry]).items()
+        pending = [pair for pair in erasures if not known.contains(ERASED, bytes.fromhex(pair[0]))]
+        if pending:
+            identity, reason = pending[0]
+            noun = "1 erasure is" if len(pending) == 1 else f"{len(pending)} erasures are"
+            others = f", and {len(pending) - 1} more" if len(pending) > 1 else ""
+            yield (
+                f"{entry_name(entry.submission_id)}: {noun} pending: {identity} ({reason})"
+                f"{others}; `registry fold` removes the content for good; to keep it, move the "
+                "file out of the registry"
+            )
 
 
 def ids_of(parts: Iterable[Part]) -> frozenset[str]:

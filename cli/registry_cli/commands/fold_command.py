@@ -41,6 +41,7 @@ def command(*, rebuild: bool, wait: float, registry_path: Path | None) -> int:
             f"{_count(result.n_observations, 'new observation')}; "
             f"version {result.version}"
         )
+        console.warn_all(result.erased)
     console.warn_all(result.problems)
     return 1 if result.problems else 0
 

@@ -37,9 +37,13 @@ def command(observation_id: str, *, reason: str, erase: bool, registry_path: Pat
     from registry.measure.running.kept_commands import forget_command  # noqa: PLC0415 - one option
     from registry.store.renamed import list_ids  # noqa: PLC0415 - likewise
     from registry.store.retract import retract, retract_submission  # noqa: PLC0415 - heavy
+    from registry.store.snapshot import read_snapshot  # noqa: PLC0415 - likewise
+    from registry_cli.output import warn_of  # noqa: PLC0415 - likewise
 
     prefix = parse_prefix(observation_id)
     location = locate(registry_path)
+    if erase:  # it is carried out by a fold, with all that is pending
+        warn_of(read_snapshot(location))
     found: tuple[str, ...]
     try:
         found = (retract(location, prefix, reason=reason, erase=erase),)

@@ -272,8 +272,15 @@ def test_an_erasure_from_elsewhere_is_carried_out_at_the_fold(
     }
     text = json.dumps({"retractions": [row]}, separators=(",", ":"))
     folder.storage.put(f"journal/{document_id(text)}.json", text.encode())
-    folded.fold()
+    (hint,) = check_registry(folded.location).hints
+    assert hint == (
+        f"journal/{document_id(text)}.json: 1 erasure is pending: {identity} (r); `registry fold` "
+        "removes the content for good; to keep it, move the file out of the registry"
+    )
+    assert folded.fold().erased == (f"erased {identity} for good: r",)
     assert len(read_content(folded.location)["observations"]) == 2
+    assert check_registry(folded.location).hints == ()
+    assert folded.fold().erased == ()
     assert check_registry(folded.location).problems == ()
 
 
