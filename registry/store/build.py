@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,7 +28,7 @@ from registry.store.renamed import write_renamed
 from registry.tables.curated import load_curated_catalogue, read_sources
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
 
     from registry.catalogue import Catalogue
     from registry.store.derive_tables import Rows
@@ -54,11 +56,14 @@ def build_tables(records: Path) -> BuildResult:
     folder = _require_sources(records)
     with table_lock(folder):
         pending = find_pending_sources(folder)
-        before = _sign(folder)
         n_submissions, files = format_tables(records)
         changed = tuple(name for name, data in files.items() if _read(folder, name) != data)
         there = {name for name in folder.storage.list("tables") if not name.startswith(".")}
         stale = there - files.keys()
+        # first: a build that is interrupted later leaves lines too many, and one that is
+        # repeated could not tell any more what the ids were
+        renamed = match_ids(_sign(folder), _sign_made(files)) if changed else {}
+        write_renamed(folder, renamed)
         with folder.storage.writing() as batch:
             for name in changed:
                 if name != "manifest.json":
@@ -69,8 +74,6 @@ def build_tables(records: Path) -> BuildResult:
         for name in sorted(stale):
             if folder.storage.path(f"tables/{name}").is_file():
                 folder.storage.delete(f"tables/{name}")
-        renamed = match_ids(before, _sign(folder)) if changed else {}
-        write_renamed(folder, renamed)
     rows = json.loads(files["manifest.json"])["files"]["observations.parquet"]["rows"]
     return BuildResult(n_submissions, rows, tuple(sorted({*changed, *stale})), pending, renamed)
 
@@ -82,6 +85,17 @@ def _sign(folder: Folder) -> dict[str, str]:
         return sign_observations([part], PLACES)
     except (OSError, ValueError, KeyError, TypeError, StoreError, pa.ArrowException):
         return {}  # no tables yet, or damaged ones
+
+
+def _sign_made(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the same of tables that are not written yet, as the files would hold them."""
+    with TemporaryDirectory() as place:
+        made = Folder(Path(place))
+        with made.storage.writing() as batch:
+            for name in (MANIFEST, *(f"tables/{table}.parquet" for table in PLACES)):
+                batch.add(name, files[name.removeprefix("tables/")])
+            batch.commit()
+        return _sign(made)
 
 
 def check_tables(records: Path) -> BuildResult:

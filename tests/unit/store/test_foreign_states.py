@@ -13,7 +13,7 @@ import pytest
 from registry.api import Registry
 from registry.catalogue import Catalogue
 from registry.errors import RegistryError, StoreError
-from registry.store import parts
+from registry.store import parts, storage
 from registry.store.build import build_tables
 from registry.store.check import check_registry
 from registry.store.fold import fold
@@ -345,6 +345,36 @@ def test_a_corrected_reading_keeps_its_old_id_findable(tmp_path: Path) -> None:
     assert set(result.renamed) == before - after
     assert set(result.renamed.values()) == after - before
     assert check_registry(location).problems == ()
+
+
+@pytest.mark.parametrize("last", ["citations.parquet", "observations.parquet", "manifest.json"])
+def test_a_build_that_is_killed_and_repeated_loses_no_old_id(
+    last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(RECORDS / "catalogue", tmp_path / "catalogue")
+    source = tmp_path / "sources" / "llama2-lora-3090"
+    shutil.copytree(RECORDS / "sources" / "llama2-lora-3090", source)
+    build_tables(tmp_path)
+    location = Location(Folder(tmp_path))
+    before = {json.loads(t)["observation_id"] for t in read_content(location)["observations"]}
+    for table in source.glob("*.csv"):
+        table.write_text(table.read_text().replace("15.81GB", "15.83GB"))
+
+    def name_until(temporary: Path, path: Path, **_: bool) -> bool:
+        temporary.replace(path)
+        if path == tmp_path / "tables" / last:
+            raise KeyboardInterrupt
+        return True
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "_name", name_until)
+        with pytest.raises(KeyboardInterrupt):
+            build_tables(tmp_path)
+    build_tables(tmp_path)
+    after = {json.loads(t)["observation_id"] for t in read_content(location)["observations"]}
+    renamed = read_folder(location.own)
+    assert (set(renamed), set(renamed.values())) == (before - after, after - before)
+    assert before - after
     (tmp_path / RENAMED).write_text(f"old_id,new_id\n{'a' * 32},{'b' * 32}\n")
     (problem,) = check_registry(location).problems
     assert "old id aaaaaaaaaaaa leads to bbbbbbbbbbbb, which no observation has" in str(problem)
