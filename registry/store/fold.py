@@ -21,6 +21,7 @@ from registry.store.derive_tables import (
     with_described,
     without_observations,
 )
+from registry.store.folder import ensure_ignored
 from registry.store.ids import ERASED, KnownIds
 from registry.store.journal import (
     BadEntry,
@@ -207,6 +208,7 @@ class Folding:
         self.catalogue = with_described(self.catalogue, documents)
         self.take(without_curated(self.curated, documents))
         write_renamed(self.folder, renamed)
+        ensure_ignored(self.folder)
         self.n_submissions = self.n_observations = 0
 
     def take_journal(self, entries: Sequence[str]) -> None:

@@ -38,6 +38,7 @@ RUNS = "runs"
 QUARANTINE = "quarantine"
 
 #: What a registry in git leaves out: the lock, and files that are not complete yet.
+_GITIGNORE = ".gitignore"
 _IGNORED = b".lock\n.tmp-*\n"
 
 
@@ -278,8 +279,14 @@ def create_registry(path: Path, *, curated: bool = True) -> Folder:
         for part in (Folder(temporary).journal, Folder(temporary).tables):
             part.mkdir()
         (temporary / SETTINGS).write_text(text, encoding="utf-8")
-        (temporary / ".gitignore").write_bytes(_IGNORED)
+        (temporary / _GITIGNORE).write_bytes(_IGNORED)
     return folder
+
+
+def ensure_ignored(folder: Folder) -> None:
+    """Have git leave out of a registry what one that is created today leaves out."""
+    if folder.remote is None:
+        folder.storage.put_if_absent(_GITIGNORE, _IGNORED)
 
 
 def copy_plans(folder: Folder) -> Path | None:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from typing import TYPE_CHECKING
 
 from registry.errors import StoreError
+from registry.store.folder import QUARANTINE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from registry.store.folder import Folder, Location
 
 RENAMED = "ids.csv"
 
 _COLUMNS = ["old_id", "new_id"]
+
+_LINE = re.compile(r"([0-9a-f]{8,64}),([0-9a-f]{8,64})")
+
+#: How git begins the lines that it puts around the two sides of a conflict.
+_MARKS = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
 
 
 def read_renamed(location: Location) -> dict[str, str]:
@@ -52,11 +59,42 @@ def read_folder(folder: Folder) -> dict[str, str]:
         text = ""
     rows = list(csv.reader(io.StringIO(text)))
     if not rows or rows[0] != _COLUMNS or any(len(row) != len(_COLUMNS) for row in rows):
+        mend = "or run `registry repair`, which keeps the lines that can be read"
         raise StoreError(
             f"{folder.path / RENAMED}: found no table of old ids; expected CSV with the columns "
-            f"{', '.join(_COLUMNS)}; restore the file"
+            f"{', '.join(_COLUMNS)}; restore the file{'' if folder.is_curated else f', {mend}'}"
         )
     return dict(rows[1:])
+
+
+def mend_renamed(folder: Folder) -> Iterator[str]:
+    """Keep the lines of a damaged file that can be read, as of both sides of a conflict in git.
+
+    The file as it was moves to quarantine/; what was done is yielded.
+    """
+    try:
+        read_folder(folder)
+    except StoreError:
+        renamed, n_others = _read_lines(folder)
+        place = folder.storage.move_aside(RENAMED, QUARANTINE)
+        write_renamed(folder, renamed)
+        yield (
+            f"{folder.path / RENAMED}: found no table of old ids; kept {len(renamed)} old ids, and "
+            f"left out {n_others} other lines; the file as it was moved to {place}"
+        )
+
+
+def _read_lines(folder: Folder) -> tuple[dict[str, str], int]:
+    """Return the ids of the lines that map one, and how many lines say something else."""
+    try:
+        text = folder.storage.get(RENAMED).decode(errors="replace")
+    except StoreError:  # a folder, a link
+        text = ""
+    lines = [line.strip() for line in text.splitlines()]
+    pairs = [(match[1], match[2]) for line in lines if (match := _LINE.fullmatch(line))]
+    said = [line for line in lines if line and line != ",".join(_COLUMNS)]
+    n_marks = sum(line.startswith(_MARKS) for line in said)
+    return dict(pairs), len(said) - len(pairs) - n_marks
 
 
 def write_renamed(folder: Folder, renamed: Mapping[str, str]) -> None:

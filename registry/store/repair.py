@@ -15,7 +15,7 @@ from registry.errors import RegistryError, StoreError, SubmissionError
 from registry.store.derive_tables import derive_tables, read_document, with_described
 from registry.store.documents import holds_documents, read_ids
 from registry.store.fold import Folding, chunks, map_ids, remove_history
-from registry.store.folder import QUARANTINE
+from registry.store.folder import QUARANTINE, ensure_ignored
 from registry.store.ids import KnownIds
 from registry.store.journal import list_entries
 from registry.store.legacy import has_legacy_parts, recover_legacy, without_curated
@@ -23,13 +23,14 @@ from registry.store.lock import table_lock
 from registry.store.manifest import (
     Manifest,
     list_versions,
+    list_versions_in,
     manifest_name,
     read_manifest,
     write_manifest,
 )
 from registry.store.parts import DESCRIPTION, check_files, read_part
 from registry.store.recover import recover_part
-from registry.store.renamed import write_renamed
+from registry.store.renamed import mend_renamed, write_renamed
 from registry.store.results import compute_tables
 from registry.store.state import (
     DOCUMENTS,
@@ -94,11 +95,12 @@ class _Repair:
 
     def run(self) -> RepairResult:
         last = max(list_versions(self.folder), default=0)
+        folding = Folding(self.location, State(Manifest()))
+        self.notes += mend_renamed(self.folder)  # what may fail comes before anything is moved
         self._set_manifests_aside()
         self._set_strangers_aside()
         whole = list(filter(None, map(self._read_whole, self._list_parts())))
         of_other_contracts = [part for part in whole if not is_current(part.contract)]
-        folding = Folding(self.location, State(Manifest()))
         self._take(folding, self._read_admitted())
         entries = list_entries(self.folder)
         folding.take_journal(entries)
@@ -170,9 +172,14 @@ class _Repair:
         is_same = newest is not None and newest.parts == parts and not State(newest).is_legacy
         if newest and is_last and is_same and not anew:
             return newest.version
-        manifest = Manifest(last + 1, parts)
+        manifest = Manifest(max(last, *self._list_aside()) + 1, parts)
         write_manifest(self.folder, manifest)
         return manifest.version
+
+    def _list_aside(self) -> list[int]:
+        """Return the versions in quarantine/: a repair that failed may have moved the newest."""
+        names = self.folder.storage.list(QUARANTINE)
+        return [0, *list_versions_in(f"{name.partition('.json')[0]}.json" for name in names)]
 
     def _set_manifests_aside(self) -> None:
         """Move manifests that cannot be read, or were not made from those before, to quarantine/.
@@ -276,6 +283,7 @@ class _Repair:
         if has_legacy_parts(self.folder) and (not versions or State(newest).is_legacy):
             documents, renamed = recover_legacy(self.folder)
             write_renamed(self.folder, renamed)
+            ensure_ignored(self.folder)
             yield from without_curated(folding.curated, documents)
 
 

@@ -240,7 +240,7 @@ def test_a_damaged_table_of_old_ids_is_named(db: Registry) -> None:
     (problem,) = check_registry(db.location).problems
     assert str(problem) == (
         f"state: {path}: found no table of old ids; expected CSV with the columns old_id, new_id; "
-        "restore the file"
+        "restore the file, or run `registry repair`, which keeps the lines that can be read"
     )
 
 

@@ -99,6 +99,11 @@ def test_folding_an_old_registry_changes_no_answer(old: Registry) -> None:
     assert read_content(old.location) == before
 
 
+def test_git_leaves_out_of_an_old_registry_what_it_leaves_out_of_a_new_one(old: Registry) -> None:
+    old.fold()
+    assert (old.path / ".gitignore").read_bytes() == b".lock\n.tmp-*\n"
+
+
 def test_an_old_registry_is_added_to(old: Registry) -> None:
     document = build_document(1)
     document["observations"][0]["configuration"]["model_id"] = "my-other"

@@ -8,7 +8,7 @@ import pytest
 
 from registry.errors import StoreError
 from registry.store.folder import Folder, Location
-from registry.store.renamed import follow, read_folder, read_renamed, write_renamed
+from registry.store.renamed import follow, mend_renamed, read_folder, read_renamed, write_renamed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,5 +48,20 @@ def test_a_damaged_table_is_refused(folder: Folder, data: bytes) -> None:
         read_folder(folder)
     assert str(caught.value) == (
         f"{folder.path / 'ids.csv'}: found no table of old ids; expected CSV with the columns "
-        "old_id, new_id; restore the file"
+        "old_id, new_id; restore the file, or run `registry repair`, which keeps the lines that "
+        "can be read"
     )
+
+
+def test_of_a_conflict_in_git_both_sides_are_kept(folder: Folder) -> None:
+    sides = [f"{digit * 32},{'f' * 32}\n" for digit in "abc"]
+    text = f"old_id,new_id\n{sides[0]}<<<<<<< HEAD\n{sides[1]}=======\n{sides[2]}>>>>>>> b\n?\n"
+    folder.storage.put("ids.csv", text.encode())
+    (note,) = mend_renamed(folder)
+    assert note == (
+        f"{folder.path / 'ids.csv'}: found no table of old ids; kept 3 old ids, and left out 1 "
+        "other lines; the file as it was moved to quarantine/ids.csv"
+    )
+    assert read_folder(folder) == {digit * 32: "f" * 32 for digit in "abc"}
+    assert folder.storage.get("quarantine/ids.csv").decode() == text
+    assert list(mend_renamed(folder)) == []

@@ -275,6 +275,21 @@ def test_damaged_manifests_are_moved_to_quarantine(folded: Registry) -> None:
     assert notes[0].endswith("moved to quarantine/manifest-000003.json")
 
 
+def test_after_a_repair_that_failed_no_number_is_given_twice(
+    folded: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage_newest_manifest(folded.location.own)
+
+    def fail(*_: object) -> None:
+        raise StoreError("no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("registry.store.repair.map_ids", fail)
+        with pytest.raises(StoreError):
+            repair(folded.location)
+    assert repair(folded.location).version == 4
+
+
 def test_a_damaged_old_manifest_is_named_and_stops_nobody(folded: Registry) -> None:
     folder = folded.location.own
     before = read_content(folded.location)
