@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 
     from registry.store.folder import Folder
 
-_FILE = re.compile(r"manifest-([0-9]{6,12})\.json")
+_FILE = re.compile(r"manifest-([0-9]{6,})\.json")
 _PART = re.compile(r"[0-9a-f]{24}")
 _LARGEST_MANIFEST = 16 * 2**20
+
+#: A manifest with a higher number is none of ours: nobody folds as often.
+LARGEST_VERSION = 10**9 - 1
+_MOST_DIGITS = len(str(LARGEST_VERSION))
 
 REPAIR = "run `registry repair`, which rebuilds it from the parts and documents that are there"
 
@@ -78,9 +82,19 @@ def manifest_name(version: int) -> str:
 def parse_manifest_name(name: str) -> int | None:
     """Return the version of a file in ``tables/``, None where it is no manifest."""
     match = _FILE.fullmatch(name)
-    if match is None or manifest_name(int(match[1])) != f"tables/{name}":
+    if (
+        match is None
+        or len(match[1]) > _MOST_DIGITS
+        or manifest_name(int(match[1])) != f"tables/{name}"
+    ):
         return None
     return int(match[1])
+
+
+def list_unbelievable(folder: Folder) -> list[str]:
+    """Return the names of manifests whose numbers are too high."""
+    found = filter(None, map(_FILE.fullmatch, folder.storage.list("tables")))
+    return [f"tables/{one[0]}" for one in found if len(one[1].lstrip("0")) > _MOST_DIGITS]
 
 
 def list_versions(folder: Folder) -> list[int]:
@@ -154,6 +168,12 @@ def write_manifest(folder: Folder, manifest: Manifest) -> None:
     its number was free only because later versions are there and it was removed.
     """
     name = manifest_name(manifest.version)
+    if manifest.version > LARGEST_VERSION:
+        raise StoreError(
+            f"{folder.storage.path(manifest_name(manifest.version - 1))}: found the highest number "
+            f"that a version can have; expected at most {LARGEST_VERSION - 1}; move the file out "
+            "of the registry, then run `registry repair`"
+        )
     folder.publish(manifest.parts)
     text = manifest.format_text(folder.storage.writer)
     if not folder.storage.put_if_absent(name, text.encode()):

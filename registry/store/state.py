@@ -14,9 +14,11 @@ from registry.store.ids import ERASED, KnownIds
 from registry.store.journal import list_entries
 from registry.store.legacy import has_legacy_parts, read_legacy
 from registry.store.manifest import (
+    LARGEST_VERSION,
     REPAIR,
     Manifest,
     NewerManifestError,
+    list_unbelievable,
     list_versions,
     manifest_name,
     read_manifest,
@@ -324,6 +326,9 @@ def find_damaged_manifests(folder: Folder) -> Iterator[tuple[str, str]]:
 
     Raises NewerManifestError for one that is only too new to be read.
     """
+    for name in list_unbelievable(folder):
+        found = f"{folder.storage.path(name)}: damaged manifest (no version has so high a number)"
+        yield name, f"{found}; expected at most {LARGEST_VERSION}; {REPAIR}"
     before: Manifest | None = None
     for version in list_versions(folder):
         try:

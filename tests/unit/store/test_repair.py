@@ -290,6 +290,42 @@ def test_after_a_repair_that_failed_no_number_is_given_twice(
     assert repair(folded.location).version == 4
 
 
+@pytest.mark.parametrize("number", ["999999999999", "9" * 40, "1000000000"])
+def test_a_manifest_with_a_number_beyond_belief_is_named_and_set_aside(
+    folded: Registry, number: str
+) -> None:
+    folder = folded.location.own
+    before = read_content(folded.location)
+    foreign = Manifest(int(number), read_manifest(folder, 3).parts)
+    name = f"manifest-{number}.json"
+    folder.storage.put(f"tables/{name}", foreign.format_text().encode())
+    assert read_content(folded.location) == before
+    (problem,) = check_registry(folded.location).problems
+    assert "damaged manifest (no version has so high a number)" in str(problem)
+    result = repair(folded.location)
+    assert (result.version, folder.storage.list("quarantine")) == (4, [name])
+    add_numbers(folded, 7)
+    assert folded.fold().version == 5
+    assert check_registry(folded.location).problems == ()
+
+
+def test_beyond_the_highest_number_nothing_is_written_and_the_way_out_works(
+    folded: Registry,
+) -> None:
+    folder = folded.location.own
+    newest = read_manifest(folder, 3)
+    last = folder.storage.path("tables/manifest-999999999.json")
+    foreign = Manifest(999_999_999, newest.parts)
+    last.write_text(foreign.format_text(), encoding="utf-8")
+    add_numbers(folded, 7)
+    with pytest.raises(StoreError, match="move the file out of the registry, then run"):
+        folded.fold()
+    last.unlink()
+    repair(folded.location)
+    assert count_runs(folded.location) == runs(0, 1, 2, 7)
+    assert check_registry(folded.location).problems == ()
+
+
 def test_a_damaged_old_manifest_is_named_and_stops_nobody(folded: Registry) -> None:
     folder = folded.location.own
     before = read_content(folded.location)
