@@ -10,12 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from registry.contract import FORMAT_VERSION
 from registry.errors import ContractError, MissingRegistryError, StoreError
 from registry.store.address import Address, parse_address
 from registry.store.files import filled_folder, is_free, require_free
+from registry.store.manifest import newer_format
 from registry.store.storage import LocalStorage
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ def find_registry(path: Path | str | None = None, *, curated: bool = True) -> Lo
         _require_utf8(own.path)
     if own.is_curated:
         return Location(own)
-    if not curated or not reads_curated(own):
+    if not reads_curated(own) or not curated:  # settings of a newer release are refused anyway
         return Location(own)
     return Location(own, here if here.is_curated else Folder(curated_dir()))
 
@@ -331,15 +332,24 @@ def ensure_writable(location: Location) -> Folder:
 def reads_curated(folder: Folder) -> bool:
     """Return whether the curated records are read alongside a registry."""
     try:
-        settings = json.loads(folder.storage.get(SETTINGS))
-        return bool(settings.get("curated", True))
+        return _parse_curated(folder, json.loads(folder.storage.get(SETTINGS)))
     except FileNotFoundError:
         return True
-    except (ValueError, AttributeError, RecursionError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise StoreError(
             f"{folder.path / SETTINGS}: found no valid settings ({error}); expected a JSON object "
             'such as {"format": 2, "curated": true}; write that'
         ) from None
+
+
+def _parse_curated(folder: Folder, settings: dict[str, Any]) -> bool:
+    """Return the setting; a word such as "false" would pass for true, and a gap for false."""
+    if settings.get("format", FORMAT_VERSION) > FORMAT_VERSION:
+        raise newer_format(folder.path / SETTINGS, settings["format"])
+    curated = settings.get("curated", True)
+    if not isinstance(curated, bool):
+        raise TypeError(f"curated is {json.dumps(curated)}, which is neither true nor false")
+    return curated
 
 
 #: Stands for the own registry of a user without a home folder; nothing is ever there.

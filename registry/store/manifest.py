@@ -18,6 +18,7 @@ from registry.submission.identity import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from registry.store.folder import Folder
 
@@ -131,10 +132,7 @@ def _read(folder: Folder, version: int) -> Manifest:
     try:
         document = json.loads(folder.storage.get(manifest_name(version))[:_LARGEST_MANIFEST])
         if document["format"] > FORMAT_VERSION:
-            raise NewerManifestError(
-                f"{path}: found format {document['format']}; expected at most {FORMAT_VERSION}: "
-                "a newer release wrote this registry; upgrade with `pip install -U peft-registry`"
-            )
+            raise newer_format(path, document["format"])
         manifest = _parse_manifest(document)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = str(error) or type(error).__name__
@@ -147,6 +145,14 @@ def _read(folder: Folder, version: int) -> Manifest:
             f"{path}: damaged manifest (it is that of version {manifest.version}); {REPAIR}"
         )
     return manifest
+
+
+def newer_format(path: Path, found: object) -> NewerManifestError:
+    """Return the error about a file that states a format of a newer release."""
+    return NewerManifestError(
+        f"{path}: found format {found}; expected at most {FORMAT_VERSION}: "
+        "a newer release wrote this registry; upgrade with `pip install -U peft-registry`"
+    )
 
 
 def _parse_manifest(document: dict[str, Any]) -> Manifest:

@@ -150,6 +150,9 @@ def test_settings_say_whether_the_curated_records_are_read(
     [
         ("", "Expecting value: line 1 column 1 (char 0)"),
         ("[]", "'list' object has no attribute 'get'"),
+        ('{"curated": "false"}', 'curated is "false", which is neither true nor false'),
+        ('{"curated": null}', "curated is null, which is neither true nor false"),
+        ('{"format": "2"}', "'>' not supported between instances of 'str' and 'int'"),
     ],
 )
 def test_settings_that_are_none_are_refused(tmp_path: Path, text: str, reason: str) -> None:
@@ -159,6 +162,17 @@ def test_settings_that_are_none_are_refused(tmp_path: Path, text: str, reason: s
     assert str(caught.value) == (
         f"{tmp_path / 'registry.json'}: found no valid settings ({reason}); expected a JSON object "
         'such as {"format": 2, "curated": true}; write that'
+    )
+
+
+@pytest.mark.parametrize("curated", [True, False])
+def test_settings_of_a_newer_release_say_to_upgrade(tmp_path: Path, *, curated: bool) -> None:
+    (tmp_path / "registry.json").write_text('{"format": 99}', encoding="utf-8")
+    with pytest.raises(StoreError) as caught:
+        find_registry(tmp_path, curated=curated)
+    assert str(caught.value) == (
+        f"{tmp_path / 'registry.json'}: found format 99; expected at most 2: a newer release wrote "
+        "this registry; upgrade with `pip install -U peft-registry`"
     )
 
 
