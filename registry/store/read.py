@@ -156,11 +156,11 @@ class _Build:
     def _add_retractions(self) -> None:
         """Add the retractions, each also with the id that its observation has today."""
         pairs = [old + new for old, new in self.snapshot.renamed.items() if _is_id(old + new, 2)]
-        sql = _RENAMED.format(pairs="".join(pairs), n=len(pairs))
-        self.views.append(View("renamed_ids", sql))
-        parts = (*self._curated, *self._own)
-        self._add("stated_retractions", "retractions", parts, self._fresh.get("retractions", []))
-        self.views.append(View("retractions", _FOLLOWED.format(columns=_followed_columns())))
+        renamed = _RENAMED.format(pairs="".join(pairs), n=len(pairs))
+        self._add("curated_retractions", "retractions", self._curated, [])
+        self._add("own_retractions", "retractions", self._own, self._fresh.get("retractions", []))
+        sql = _FOLLOWED.format(renamed=renamed, columns=_followed_columns())
+        self.views.append(View("retractions", sql))
 
     def _layer_below(self, table: str) -> tuple[Part, ...]:
         """Return the curated part; models and GPUs are read even where its rows are left out."""
@@ -286,8 +286,10 @@ _RENAMED = (
 
 # each id once, though an export has brought the row with the id of today
 _FOLLOWED = (
-    "select * from stated_retractions union select {columns} "
-    "from stated_retractions as r inner join renamed_ids as n on r.observation_id = n.old_id"
+    "with renamed_ids as ({renamed}), stated as "
+    "(select * from curated_retractions union all select * from own_retractions) "
+    "select * from stated union select {columns} "
+    "from stated as r inner join renamed_ids as n on r.observation_id = n.old_id"
 )
 
 _PENDING = "select * from (with {shadowed} select * from ({view}) as computed) as pending"
