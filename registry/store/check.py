@@ -213,8 +213,10 @@ def _check_renamed(folder: Folder, snapshot: Snapshot) -> Iterator[Problem]:
             )
 
 
-def _describe_retractions(snapshot: Snapshot) -> Iterator[str]:
+def _describe_retractions(snapshot: Snapshot, *, is_curated: bool = False) -> Iterator[str]:
     """Yield a hint on retractions of what no observation is, under its id or that of today.
+
+    Those of the curated records have to name the id of today: readers of theirs follow none.
 
     What was erased is nowhere, and what the curated records withdrew may be gone from them.
     """
@@ -224,7 +226,8 @@ def _describe_retractions(snapshot: Snapshot) -> Iterator[str]:
     rows = [*pending["retractions"], *_read_retractions(snapshot.parts)]
     there = ids_of(snapshot.parts) | {row["observation_id"] for row in pending["observations"]}
     for identity in sorted({row["observation_id"] for row in rows if not row.get("erased")}):
-        if not there & {identity, snapshot.renamed.get(identity, identity)}:
+        today = identity if is_curated else snapshot.renamed.get(identity, identity)
+        if not there & {identity, today}:
             yield (
                 f"retraction of {identity[:12]}: no observation has this id today, so it withdraws "
                 "nothing; if the observation is still there under another id, withdraw that with "
@@ -265,7 +268,7 @@ def _check_curated(location: Location) -> CheckReport:
                 hints.append(f"the tables were made under another contract; {REBUILD}")
         snapshot = read_snapshot(location)
         problems += _check_renamed(folder, snapshot)
-        hints += _describe_retractions(snapshot)
+        hints += _describe_retractions(snapshot, is_curated=True)
     except RegistryError as error:
         return CheckReport({}, (Problem("curated", "", str(error)),))
     problems += [Problem("journal", "", text) for text in snapshot.journal.problems]

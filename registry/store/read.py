@@ -100,9 +100,10 @@ class _Build:
             self._leave_out_known_descriptions()
         self._outdated = self._find_outdated()
         self._leave_out_outdated()
-        self._retracts = bool(
-            sum(part.rows("retractions") for part in snapshot.parts)
-            or self._fresh.get("retractions")
+        #: Whether the user's own layer withdraws something. What the curated records withdraw has
+        #: the ids that they have today.
+        self._own_retracts = bool(
+            sum(part.rows("retractions") for part in self._own) or self._fresh.get("retractions")
         )
 
     def _find_outdated(self) -> frozenset[str]:
@@ -138,7 +139,7 @@ class _Build:
 
         The user's own rows that the curated records hold too are hidden.
         """
-        if table == "retractions" and self._retracts and self.snapshot.renamed:
+        if table == "retractions" and self._own_retracts and self.snapshot.renamed:
             self._add_retractions()
             return
         condition = self._hidden(table)
@@ -155,12 +156,14 @@ class _Build:
 
     def _add_retractions(self) -> None:
         """Add the retractions, each also with the id that its observation has today."""
-        pairs = [old + new for old, new in self.snapshot.renamed.items() if _is_id(old + new, 2)]
-        renamed = _RENAMED.format(pairs="".join(pairs), n=len(pairs))
+        pairs = [{"old_id": old, "new_id": new} for old, new in self.snapshot.renamed.items()]
+        columns = (("old_id", "VARCHAR"), ("new_id", "VARCHAR"))
+        self.relations.append(
+            Relation("pending_renamed", columns=columns, json_rows=_json_rows(pairs))
+        )
         self._add("curated_retractions", "retractions", self._curated, [])
         self._add("own_retractions", "retractions", self._own, self._fresh.get("retractions", []))
-        sql = _FOLLOWED.format(renamed=renamed, columns=_followed_columns())
-        self.views.append(View("retractions", sql))
+        self.views.append(View("retractions", _FOLLOWED.format(columns=_followed_columns())))
 
     def _layer_below(self, table: str) -> tuple[Part, ...]:
         """Return the curated part; models and GPUs are read even where its rows are left out."""
@@ -233,7 +236,8 @@ class _Build:
         if queries and self._add_later_citations():
             columns = ", ".join(map(_recounted, view_columns("results")))
             queries = [_RECOUNTED.format(columns=columns, source=query) for query in queries]
-        if self._retracts:
+        is_curated = any(part.rows("retractions") for part in self._curated)
+        if self._own_retracts or is_curated:
             queries = [_STANDING.format(source=query) for query in queries]
         return queries
 
@@ -278,18 +282,11 @@ _STANDING = (
 )
 
 
-# one long word: an engine takes it in far faster than rows
-_RENAMED = (
-    "select substr(pairs, 64 * i + 1, 32) as old_id, substr(pairs, 64 * i + 33, 32) as new_id "
-    "from (select '{pairs}' as pairs), (select unnest(range({n})) as i)"
-)
-
 # each id once, though an export has brought the row with the id of today
 _FOLLOWED = (
-    "with renamed_ids as ({renamed}), stated as "
-    "(select * from curated_retractions union all select * from own_retractions) "
+    "with stated as (select * from curated_retractions union all select * from own_retractions) "
     "select * from stated union select {columns} "
-    "from stated as r inner join renamed_ids as n on r.observation_id = n.old_id"
+    "from stated as r inner join pending_renamed as n on r.observation_id = n.old_id"
 )
 
 _PENDING = "select * from (with {shadowed} select * from ({view}) as computed) as pending"
