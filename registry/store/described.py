@@ -62,7 +62,8 @@ def _format_unknown(table: str, name: str, count: int, catalogue: Catalogue) -> 
     today = resolve(name)
     now = f"is {today!r} in the catalogue now" if today else "is not in the catalogue"
     kept = f"{format_count(count, 'observation')} of yours"
+    stay = "stays" if count == 1 else "stay"
     return (
-        f"{table.removesuffix('s')} {name!r} {now}: {kept} stay under that name, without its "
+        f"{table.removesuffix('s')} {name!r} {now}: {kept} {stay} under that name, without its "
         "figures"
     )
