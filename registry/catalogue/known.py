@@ -44,10 +44,9 @@ class Catalogue:
         more_gpus = {row["gpu_id"]: row for row in gpus}
         if more_models.keys() <= self.models.keys() and more_gpus.keys() <= self.gpus.keys():
             return self  # with what it has looked up
-        # what is known comes first, so that its names stay its own
+        # what is known comes first, so that its names stay its own, and last, so that its rows do
         return Catalogue(
-            {**self.models, **_further(more_models, self.models)},
-            {**self.gpus, **_further(more_gpus, self.gpus)},
+            {**self.models, **more_models, **self.models}, {**self.gpus, **more_gpus, **self.gpus}
         )
 
     def contradiction(self, part: str, row: Row) -> str | None:
@@ -175,10 +174,6 @@ class Catalogue:
     @cached_property
     def _gpu_keys(self) -> dict[Key, set[str]]:
         return _keys(self._gpu_aliases, gpu_key)
-
-
-def _further(more: Mapping[str, Row], known: Mapping[str, Row]) -> dict[str, Row]:
-    return {key: row for key, row in more.items() if key not in known}
 
 
 _GIGABYTE = 10**9

@@ -301,9 +301,8 @@ def _select_held(known: KnownIds, wanted: Collection[str]) -> set[str]:
 _DIGITS = frozenset("0123456789abcdef")
 
 
-def _is_id(text: str, n: int = 1) -> bool:
-    """Return whether a text has the form of ``n`` ids."""
-    return len(text) == 2 * ID_BYTES * n and _DIGITS.issuperset(text)
+def _is_id(text: str) -> bool:
+    return len(text) == 2 * ID_BYTES and _DIGITS.issuperset(text)
 
 
 def _followed_columns() -> str:

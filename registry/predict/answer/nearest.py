@@ -123,11 +123,6 @@ def _neighbour(question: Question, seen: ObservedRun, apart: float) -> Neighbour
     return Neighbour(seen, apart, differences, transfer(question, seen))
 
 
-def distance(question: Question, other: Question) -> float:
-    """Return how far apart two configurations are: 0 for the same, about 1 for a near one."""
-    return between(aspects_of(question), aspects_of(other))
-
-
 def aspects_of(question: Question) -> tuple[Any, ...]:
     """Return what `between` compares of a question."""
     return tuple(aspect.of(question) for aspect in _ASPECTS)
@@ -147,7 +142,10 @@ def _aspects_asked(question: Question) -> tuple[Any, ...]:
 
 
 def between(left: tuple[Any, ...], right: tuple[Any, ...]) -> float:
-    """Return the distance of two questions by their `aspects_of`; left is the one asked."""
+    """Return the distance of two questions by their `aspects_of`; left is the one asked.
+
+    0 for the same, about 1 for a near one.
+    """
     pairs = zip(_ASPECTS, left, right, strict=True)
     return sum(_apart(aspect, mine, other) for aspect, mine, other in pairs if mine != other)
 

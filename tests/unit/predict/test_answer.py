@@ -18,9 +18,10 @@ from registry.predict.answer.leaner import (
 )
 from registry.predict.answer.meant import Meant
 from registry.predict.answer.nearest import (
+    aspects_of,
+    between,
     collect_nearest,
     describe_differences,
-    distance,
     transfer,
 )
 from registry.predict.answer.plain import format_why
@@ -531,7 +532,8 @@ def test_all_modules_are_all_linear_however_they_are_spelled(
 ) -> None:
     asked = ask(model, lora_target_modules=("all-linear",))
     assert describe_differences(asked, asked.changed(lora_target_modules=named)) == ()
-    assert distance(asked, asked.changed(lora_target_modules=named)) == 0
+    other = asked.changed(lora_target_modules=named)
+    assert between(aspects_of(asked), aspects_of(other)) == 0
     assert describe_differences(asked, asked.changed(lora_target_modules=named[:-1])) == (
         f"lora_target_modules {','.join(named[:-1])}, not all-linear",
     )

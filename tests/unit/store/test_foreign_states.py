@@ -330,15 +330,21 @@ def test_a_source_is_read_from_regular_files_alone(tmp_path: Path) -> None:
         read_content(Location(Folder(tmp_path)))
 
 
-def test_a_corrected_reading_keeps_its_old_id_findable(tmp_path: Path) -> None:
-    shutil.copytree(RECORDS / "catalogue", tmp_path / "catalogue")
-    source = tmp_path / "sources" / "llama2-lora-3090"
+def build_and_correct(records: Path) -> tuple[Location, set[str]]:
+    """Build tables of a source and correct a figure, which two tables report; return the ids."""
+    shutil.copytree(RECORDS / "catalogue", records / "catalogue")
+    source = records / "sources" / "llama2-lora-3090"
     shutil.copytree(RECORDS / "sources" / "llama2-lora-3090", source)
-    build_tables(tmp_path)
-    location = Location(Folder(tmp_path))
+    build_tables(records)
+    location = Location(Folder(records))
     before = {json.loads(t)["observation_id"] for t in read_content(location)["observations"]}
     for table in source.glob("*.csv"):  # one figure, which two tables report
         table.write_text(table.read_text().replace("15.81GB", "15.83GB"))
+    return location, before
+
+
+def test_a_corrected_reading_keeps_its_old_id_findable(tmp_path: Path) -> None:
+    location, before = build_and_correct(tmp_path)
     result = build_tables(tmp_path)
     after = {json.loads(t)["observation_id"] for t in read_content(location)["observations"]}
     assert result.renamed == read_folder(location.own)
@@ -351,14 +357,7 @@ def test_a_corrected_reading_keeps_its_old_id_findable(tmp_path: Path) -> None:
 def test_a_build_that_is_killed_and_repeated_loses_no_old_id(
     last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(RECORDS / "catalogue", tmp_path / "catalogue")
-    source = tmp_path / "sources" / "llama2-lora-3090"
-    shutil.copytree(RECORDS / "sources" / "llama2-lora-3090", source)
-    build_tables(tmp_path)
-    location = Location(Folder(tmp_path))
-    before = {json.loads(t)["observation_id"] for t in read_content(location)["observations"]}
-    for table in source.glob("*.csv"):
-        table.write_text(table.read_text().replace("15.81GB", "15.83GB"))
+    location, before = build_and_correct(tmp_path)
 
     def name_until(temporary: Path, path: Path, **_: bool) -> bool:
         temporary.replace(path)
