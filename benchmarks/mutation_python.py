@@ -184,6 +184,7 @@ class Tree:
 _PYTEST = (
     *(sys.executable, "-P", "-m", "pytest", "-x", "-q"),
     *("-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0"),
+    "--hypothesis-profile=faults",
 )
 
 

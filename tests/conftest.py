@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from registry.sources.pages import write_pages
 from registry.store.build import build_tables
@@ -27,6 +27,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # of the code.
 settings.register_profile(
     "loaded machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+# For faults that are put in on purpose: whether an example fails matters, not how small one can be.
+settings.register_profile(
+    "faults", settings.get_profile("loaded machine"), phases=[Phase.explicit, Phase.generate]
 )
 settings.load_profile("loaded machine")
 
