@@ -2,10 +2,12 @@
 
 Run as ``python -m benchmarks.mutation_python [ROOM ...]`` from the root of a checkout; ``--help``
 names the options. A seeded sample of the faults that `benchmarks.python_mutants` finds in a
-room is tried in copies of the tracked files; only the room's own tests run, those of the module
-first. A fault that lets a test fail or hang is killed. Those that cannot change what the tests may
-ask for are in ``mutation_python_equivalent.txt``, one a line with the reason on the line before.
-Exits with 1 where fewer than 85 % of the others are killed.
+room is tried in copies of the tracked files; only those of the room's own tests run that run its
+line in their process, those of the module first, and all where none does. What another process
+would have noticed, as the command does, is not counted. A fault that lets a test fail or hang is
+killed. Those that cannot change what the tests may ask for are in
+``mutation_python_equivalent.txt``, one a line with the reason on the line before. Exits with 1
+where fewer than 85 % of the others are killed.
 
 An own script, because mutmut 3.8 has no seeded sample, and cosmic-ray 8.7 has neither that nor more
 than one test command for a configuration; a table of rooms is all that is needed here.
@@ -23,10 +25,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import xml.etree.ElementTree as ET
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from coverage import CoverageData
 
 from benchmarks.python_mutants import Mutant, list_mutants
 
@@ -62,9 +68,9 @@ class Room:
                 raise SystemExit(f"{name}: is not there; expected tests; mend ROOMS in {__file__}")
         return (*(name for name in inside if name not in named), *named)
 
-    def collect_rest(self, first: tuple[str, ...]) -> tuple[str, ...]:
-        """Return all tests but the first ones, as arguments of pytest."""
-        return (*self.tests, *(f"--ignore={name}" for name in (*first, *self.left_out)))
+    def collect_all(self) -> tuple[str, ...]:
+        """Return all tests but those left out, as arguments of pytest."""
+        return (*self.tests, *(f"--ignore={name}" for name in self.left_out))
 
 
 def _by_module(tests: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -126,6 +132,26 @@ class Placed:
         return f"{self.path}: {self.mutant.function}: {' '.join(self.mutant.change.split())}"
 
 
+@dataclass(frozen=True)
+class Tests:
+    """The tests of a room: how long each takes, and which of them run a line of a module."""
+
+    #: Seconds by the name that pytest takes, in the order in which they ran.
+    seconds: Mapping[str, float]
+    #: By the module's path, then by the number of the line.
+    on_line: Mapping[str, Mapping[int, frozenset[str]]]
+
+    def select(self, placed: Placed, first: tuple[str, ...]) -> list[str]:
+        """Return the tests that may notice a fault; those of the files ``first`` come first."""
+        on_line = self.on_line.get(placed.path, {}).get(placed.mutant.line, frozenset())
+        chosen = [name for name in self.seconds if name in on_line] or list(self.seconds)
+        return sorted(chosen, key=lambda name: name.partition("::")[0] not in first)
+
+    def limit(self, chosen: list[str]) -> float:
+        """Return how many seconds a run of some tests may take."""
+        return 60 + 4 * sum(self.seconds[name] for name in chosen)
+
+
 class Tree:
     """A copy of the tracked files, in which one module at a time is broken."""
 
@@ -140,15 +166,36 @@ class Tree:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / name)
 
-    def is_noticed(self, placed: Placed, room: Room, seconds: float) -> bool:
+    def collect_tests(self, room: Room) -> Tests:
+        """Run a room's tests, without any fault; raise SystemExit where they fail."""
+        noted = {name: self.folder / f"noted.{name}" for name in ("rc", "data", "xml")}
+        noted["rc"].write_text("[run]\nsource = registry\nrelative_files = true\n")
+        told = ("--cov", f"--cov-config={noted['rc']}", "--cov-context=test", "--cov-report=")
+        written = ("-o", "junit_family=xunit1", f"--junitxml={noted['xml']}")
+        process = self._start(*told, *written, *room.collect_all(), COVERAGE_FILE=noted["data"])
+        if process.wait() != 0:
+            raise SystemExit(
+                f"{' '.join(room.tests)}: fails without any fault; expected it to pass"
+            )
+        seconds: dict[str, float] = defaultdict(float)
+        for case in ET.parse(noted["xml"]).iter("testcase"):  # noqa: S314 - written just now
+            if case.find("skipped") is None:
+                seconds[f"{case.get('file')}::{case.get('name')}"] += float(case.get("time", 0))
+        noted["xml"].write_text("\n".join(seconds), encoding="utf-8")
+        if self._start("--collect-only", f"@{noted['xml']}").wait() != 0:
+            raise SystemExit(f"{noted['xml']}: pytest does not find its own tests by these names")
+        data = CoverageData(str(noted["data"]))
+        data.read()
+        return Tests(dict(seconds), {path: _tests_of(data, path) for path in data.measured_files()})
+
+    def is_noticed(self, placed: Placed, room: Room, tests: Tests) -> bool:
         """Return whether the tests fail, or take too long, with this fault."""
         path = self.folder / placed.path
-        first = room.collect_first(placed.path, self.folder)
-        rest = room.collect_rest(first)
+        chosen = tests.select(placed, room.collect_first(placed.path, self.folder))
         original = path.read_text(encoding="utf-8")
         try:
             self._write(path, placed.mutant.source)
-            return any(self.fails(chosen, seconds) for chosen in (first, rest) if chosen)
+            return self._fails(chosen, tests.limit(chosen))
         finally:
             self._write(path, original)
 
@@ -158,17 +205,10 @@ class Tree:
             compiled.unlink()
         path.write_text(source, encoding="utf-8")
 
-    def fails(self, tests: tuple[str, ...], seconds: float) -> bool:
-        """Return whether tests fail in this tree."""
-        process = subprocess.Popen(
-            [*_PYTEST, *tests],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": f"{self.folder}{os.pathsep}{self.folder / 'cli'}"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+    def _fails(self, tests: list[str], seconds: float) -> bool:
+        named = self.folder / "noted.tests"  # they may be more than a command line takes
+        named.write_text("\n".join(tests), encoding="utf-8")
+        process = self._start(f"@{named}")
         try:
             code = process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -177,14 +217,35 @@ class Tree:
         finally:
             _end(process)
         if code not in (0, *_TESTS_FAILED):
-            raise SystemExit(f"pytest {' '.join(tests)} ended with {code}; expected tests to run")
+            raise SystemExit(
+                f"pytest of {len(tests)} tests ended with {code}; expected them to run"
+            )
         return code != 0
+
+    def _start(self, *arguments: str, **variables: Path) -> subprocess.Popen[bytes]:
+        path = f"{self.folder}{os.pathsep}{self.folder / 'cli'}"
+        return subprocess.Popen(
+            [*_PYTEST, *arguments],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": path, **{k: str(v) for k, v in variables.items()}},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+def _tests_of(data: CoverageData, path: str) -> dict[int, frozenset[str]]:
+    """Return the tests that ran each line of a module; what an import ran has none."""
+    return {
+        line: frozenset(context.rpartition("|")[0] for context in contexts if context)
+        for line, contexts in data.contexts_by_lineno(path).items()
+    }
 
 
 _PYTEST = (
     *(sys.executable, "-P", "-m", "pytest", "-x", "-q"),
-    *("-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0"),
-    "--hypothesis-profile=faults",
+    *("-p", "no:cacheprovider", "--hypothesis-seed=0", "--hypothesis-profile=faults"),
 )
 
 
@@ -222,12 +283,14 @@ def try_room(room: Room, chosen: list[Placed]) -> tuple[list[Placed], int]:
         trees: queue.SimpleQueue[Tree] = queue.SimpleQueue()
         for number in range(_PROCESSES):
             trees.put(Tree(Path(folder) / str(number)))
-        limit = _time_limit(trees, room)
+        tree = trees.get()
+        tests = tree.collect_tests(room)
+        trees.put(tree)
 
         def try_one(placed: Placed) -> bool:
             tree = trees.get()
             try:
-                is_noticed = tree.is_noticed(placed, room, limit)
+                is_noticed = tree.is_noticed(placed, room, tests)
             finally:
                 trees.put(tree)
             if not is_noticed:
@@ -239,15 +302,6 @@ def try_room(room: Room, chosen: list[Placed]) -> tuple[list[Placed], int]:
         n_late = sum(trees.get().n_late for _ in range(_PROCESSES))
     survivors = [placed for placed, found in zip(chosen, noticed, strict=True) if not found]
     return survivors, n_late
-
-
-def _time_limit(trees: queue.SimpleQueue[Tree], room: Room) -> float:
-    """Return how long a run may take; raise SystemExit where it fails without any fault."""
-    tree, begin = trees.get(), time.monotonic()
-    if tree.fails(room.collect_rest(()), 3600):
-        raise SystemExit(f"{' '.join(room.tests)}: fails without any fault; expected it to pass")
-    trees.put(tree)
-    return 30 + 4 * (time.monotonic() - begin)
 
 
 def read_equivalent() -> frozenset[str]:
