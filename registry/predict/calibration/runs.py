@@ -140,7 +140,7 @@ _ENCODERS = frozenset(
 
 
 def _purpose(row: Mapping[str, Any]) -> str:
-    if row.get("is_finetuning") is False:  # the view `finetuning` says what is
+    if row.get("is_finetuning") is False:
         return "pretraining"
     return "encoder" if row.get("family") in _ENCODERS else "fine-tuning"
 

@@ -1,7 +1,10 @@
 -- One row per observation with what a prediction compares: setting, architecture, card, figures.
 select
     r.*,
-    r.observation_id in (select observation_id from finetuning) as is_finetuning,
+    -- What a run takes does not depend on what its samples say: made-up ones count where fine-tuning
+    -- is stated.
+    r.observation_id in (select observation_id from finetuning) or coalesce(r.objective = 'sft', false)
+        as is_finetuning,
     c.param_dtype,
     c.n_steps,
     c.packing,

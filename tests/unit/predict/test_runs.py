@@ -109,24 +109,47 @@ def test_pretraining_and_encoders_are_told_apart(
     assert {one.purpose for one in calibration.observations} == {"fine-tuning"}
 
 
+def observe(outcome: str = "ok", kind: str = "reserved", **stated: str) -> dict[str, Any]:
+    """Return an observation of a run of LoRA, with more of its configuration stated."""
+    peak = {"metric": "peak_memory", "kind": kind, "value": 18 * 2**30}
+    return {
+        "outcome": outcome,
+        "configuration": {
+            "model_id": "llama-2-7b",
+            "method": "lora",
+            "seq_len": 512,
+            "micro_batch_size": 1,
+            "gpu_id": "rtx-3090",
+            "n_gpus": 1,
+            **stated,
+        },
+        "measurements": [peak] if outcome == "ok" else [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("stated", "purpose"),
+    [
+        ({"data": "synthetic", "objective": "sft"}, "fine-tuning"),
+        ({"data": "synthetic", "objective": "pretrain"}, "pretraining"),
+        ({"data": "synthetic"}, "pretraining"),  # nobody says that it fine-tunes
+        ({}, "fine-tuning"),
+    ],
+)
+def test_fine_tuning_that_is_stated_counts_whatever_its_samples_say(
+    tmp_path: Path, stated: dict[str, str], purpose: str
+) -> None:
+    db = make_registry(tmp_path / "mine")
+    db.add({"source": {"source_id": "mine", "kind": "run"}, "observations": [observe(**stated)]})
+    assert [one.purpose for one in read_observations(db)] == [purpose]
+
+
 @pytest.mark.parametrize("outcome", ["ok", "oom"])
 def test_runs_on_cpu_stay_out_of_the_calibration_for_cards(tmp_path: Path, outcome: str) -> None:
     db = make_registry(tmp_path / "mine")
     for gpu_id, kind in (("cpu", "host_rss"), ("rtx-3090", "reserved")):
-        peak = {"metric": "peak_memory", "kind": kind, "value": 18 * 2**30}
-        observation = {
-            "outcome": outcome,
-            "configuration": {
-                "model_id": "llama-2-7b",
-                "method": "lora",
-                "seq_len": 512,
-                "micro_batch_size": 1,
-                "gpu_id": gpu_id,
-                "n_gpus": 1,
-            },
-            "measurements": [peak] if outcome == "ok" else [],
-        }
         source = {"source_id": f"on-{gpu_id}", "kind": "run"}
+        observation = observe(outcome, kind, gpu_id=gpu_id)
         db.add({"source": source, "observations": [observation]})
     assert {row["source_id"] for row in db.query("from sources").rows()} == {
         "on-cpu",
