@@ -246,6 +246,7 @@ def _tests_of(data: CoverageData, path: str) -> dict[int, frozenset[str]]:
 _PYTEST = (
     *(sys.executable, "-P", "-m", "pytest", "-x", "-q"),
     *("-p", "no:cacheprovider", "--hypothesis-seed=0", "--hypothesis-profile=faults"),
+    "--dist=no",  # where tests may be spread, coverage names none
 )
 
 
