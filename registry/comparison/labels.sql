@@ -1,6 +1,7 @@
--- Labels of recorded runs, the newest first.
-select json_extract_string(provenance, '$.label') as label
-from observations
-where json_extract_string(provenance, '$.label') is not null
+-- Labels of recorded runs that were not withdrawn, the newest first.
+select json_extract_string(o.provenance, '$.label') as label
+from observations as o
+where json_extract_string(o.provenance, '$.label') is not null
+    and not exists (select 1 from retractions as w where w.observation_id = o.observation_id)
 group by label
-order by max(observed_at) desc, label
+order by max(o.observed_at) desc, label

@@ -17,12 +17,17 @@ select
         select list({'step': p.step, 'seconds': p.seconds, 'warmup': p.warmup} order by p.step)
         from samples as p
         where p.observation_id = o.observation_id
-    ) as samples
+    ) as samples,
+    (
+        select max_by(w.reason, w.retracted_at) from retractions as w
+        where w.observation_id = o.observation_id
+    ) as withdrawn
 from observations as o
 inner join configurations as c on c.configuration_id = o.configuration_id
 inner join environments as e on e.environment_id = o.environment_id
 left join models as m on m.model_id = c.model_id
-where starts_with(o.observation_id, $prefix)
+where (
+    starts_with(o.observation_id, $prefix)
     or starts_with(o.environment_id, $prefix)
     or o.source_id = $word
     or json_extract_string(o.provenance, '$.label') = $label
@@ -44,4 +49,5 @@ where starts_with(o.observation_id, $prefix)
             string_split($trial_ids, ','), json_extract_string(o.provenance, '$.spec.trial_id')
         )
     )
+)
 order by o.observed_at, o.observation_id

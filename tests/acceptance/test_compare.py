@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -638,3 +639,48 @@ def test_strict_fails_where_it_cannot_be_told(run: Run, hand_in: Callable[..., N
     assert run("compare", "old", "new", "--strict").returncode == 0
     hand_in("slow", "90.1", *((64, "ok", 2.0 + number / 1e4) for number in range(4)))
     assert run("compare", "old", "slow", "--strict").returncode == 1
+
+
+def test_what_was_withdrawn_is_in_no_comparison(run: Run, hand_in: Callable[..., None]) -> None:
+    hand_in("old-release", "90.1", (64, "ok", 1.0), provenance={"label": "old"})
+    hand_in("new-release", "91.0", (64, "ok", 1.0), (64, "ok", 9.0), provenance={"label": "new"})
+    listed = json.loads(run("query", OF_NEW, "-f", "json").stdout)
+    good, bad = (row["id"] for row in listed)
+    assert run("retract", bad, "--reason", "the card was shared").returncode == 0
+    found = json.loads(run("compare", "label=old", "label=new", "-f", "json").stdout)
+    assert [one["b"] for one in found] == [[good]]
+    assert run("environments", "--label", "new", "-f", "jsonl").stdout.count('"n":1,') == 1
+    done = run("compare", "label=old", bad)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        f"error: {bad}: selects only what was withdrawn ({bad}: the card was shared); expected "
+        "observations that stand; registry environments lists labels and versions that have some"
+    )
+    assert run("retract", good, "--reason", "so was this").returncode == 0
+    done = run("compare", "label=old", "label=new")
+    assert done.stderr.splitlines()[-1].startswith("error: label=new: selects only what was with")
+    assert run("environments", "--label", "new").stderr == (
+        "error: label 'new' is not known; expected one of old\n"
+    )
+
+
+OF_NEW = """
+select observation_id[:12] as id
+from results
+where source_id = 'new-release'
+order by seconds_per_step
+"""
+
+
+def test_first_digits_that_several_ids_have_select_none(
+    run: Run, hand_in: Callable[..., None]
+) -> None:
+    hand_in("old-release", "90.1", WELL[0])
+    done = run("query", "select observation_id as id from results order by all", "-f", "jsonl")
+    ids = [json.loads(line)["id"] for line in done.stdout.splitlines()]
+    begin = next(a[:4] for a, b in pairwise(ids) if a[:4] == b[:4])
+    done = run("compare", begin, "old-release")
+    assert done.returncode == 2
+    assert f"error: {begin}: " in done.stderr
+    assert f" ids of observations or environments start with this ({begin}" in done.stderr
+    assert done.stderr.endswith("; expected one; give more digits\n")

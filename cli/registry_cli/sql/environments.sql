@@ -1,4 +1,5 @@
--- Environments and releases of what was observed, with the number and dates of their observations.
+-- Environments and releases of what was observed, with the number and dates of their observations;
+-- what was withdrawn does not count.
 select
     o.environment_id,
     json_extract_string(o.provenance, '$.label') as label,
@@ -10,7 +11,8 @@ select
 from observations as o
 inner join environments as e on e.environment_id = o.environment_id
 inner join configurations as c on c.configuration_id = o.configuration_id
-where ($source is null or o.source_id = $source)
+where not exists (select 1 from retractions as w where w.observation_id = o.observation_id)
+    and ($source is null or o.source_id = $source)
     and ($label is null or json_extract_string(o.provenance, '$.label') = $label)
 group by o.environment_id, label
 order by last_at desc nulls last, label, o.environment_id
