@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from registry.submission.derive import fill_configuration
 from registry.text import format_count
 from registry.units import format_duration, format_memory
 
@@ -17,8 +18,10 @@ _WIDTH: Final = 80
 #: Most observations that are shown of a submission; --json has all.
 _MOST_LINES: Final = 20
 
-#: Kinds of memory, the one that tells best whether a run fits first.
-_KINDS: Final = ("reserved", "device", "allocated", "active", "unknown", "host_rss")
+#: Kinds of memory, and statistics of a peak and of a typical sample, in the order of `results`.
+_KINDS: Final = ("device", "reserved", "active", "allocated", "unknown", "host_rss")
+_PEAKS: Final = ("max", "value")
+_TYPICAL: Final = ("median", "value", "mean")
 #: Figures of speed, the first of which that an observation has is shown, and what is behind it.
 _SPEEDS: Final = {
     "step_time": "/step",
@@ -50,11 +53,12 @@ def _join(parts: Sequence[str]) -> str:
 
 def _parts(observation: Row) -> Iterator[str]:
     """Yield what is told of an observation, the most telling first, as a line may be cut off."""
-    configuration, figures = observation["configuration"], observation.get("measurements", ())
+    configuration, figures = dict(observation["configuration"]), observation.get("measurements", ())
+    fill_configuration(configuration)
     yield f"{observation['outcome']}: {configuration['model_id']} {_format_method(configuration)}"
     yield _format_cards(configuration)
     if figures:
-        yield _format_peak(figures) or "no memory"
+        yield _format_peak(figures, configuration.get("n_gpus")) or "no memory"
         yield _format_speed(figures) or "no speed"
     sizes = _format_sizes(configuration)
     yield from [sizes] if sizes else []
@@ -80,28 +84,49 @@ def _format_sizes(configuration: Row) -> str | None:
 def _format_cards(configuration: Row) -> str:
     gpu, n_gpus = configuration.get("gpu_id"), configuration.get("n_gpus")
     if gpu is None:
-        return format_count(n_gpus, "unnamed card") if n_gpus else "no card"
+        return format_count(n_gpus, "unnamed card") if n_gpus else "card not stated"
     return gpu if n_gpus in (1, None) else f"{n_gpus}x {gpu}"
 
 
-def _format_peak(figures: Sequence[Row]) -> str | None:
-    """Return the peak of the fullest card, of the first kind that there is; else that of all."""
-    peaks = [figure for figure in figures if figure["metric"] == "peak_memory"]
+def _format_peak(figures: Sequence[Row], n_gpus: int | None) -> str | None:
+    """Return the peak of the fullest card, else the mean, else that of all; of the first kind."""
+    peaks = [
+        figure
+        for figure in figures
+        if figure["metric"] == "peak_memory" and figure["statistic"] in _PEAKS
+    ]
     if not peaks:
         return None
     kind = min((figure["kind"] for figure in peaks), key=_KINDS.index)
-    of_kind = [figure for figure in peaks if figure["kind"] == kind]
-    of_one = [figure for figure in of_kind if figure["scope"] in ("per_gpu", "max_gpu")]
-    peak = format_memory(int(max(figure["value"] for figure in of_one or of_kind)))
-    return peak if kind == "unknown" else f"{peak} {kind}"
+    found = min((figure for figure in peaks if figure["kind"] == kind), key=_place_peak)
+    kind = "" if kind == "unknown" else f" {kind}"
+    of_all = " in all" if found["scope"] == "total" and n_gpus != 1 else ""
+    return f"{format_memory(int(found['value']))}{kind}{of_all}"
+
+
+def _place_peak(figure: Row) -> tuple[int, int, float]:
+    """Return the place of a peak: the fullest of single cards, then their mean, then the total."""
+    scope, statistic = figure["scope"], figure["statistic"]
+    if scope in ("per_gpu", "max_gpu"):
+        return 0, 0, -figure["value"]
+    return 1 if scope == "mean_gpu" else 2, _PEAKS.index(statistic), 0
 
 
 def _format_speed(figures: Sequence[Row]) -> str | None:
     for metric, behind in _SPEEDS.items():
-        found = next((figure for figure in figures if figure["metric"] == metric), None)
-        if found is None:
-            continue
-        is_time = metric.endswith("_time")
-        value = format_duration(found["value"]) if is_time else f"{found['value']:.4g}"
-        return f"{value}{behind}{' per GPU' if found['scope'] == 'per_gpu' else ''}"
+        typical = [
+            figure
+            for figure in figures
+            if figure["metric"] == metric and figure["statistic"] in _TYPICAL
+        ]
+        if typical:
+            found = min(typical, key=_place_speed)
+            is_time = metric.endswith("_time")
+            value = format_duration(found["value"]) if is_time else f"{found['value']:.4g}"
+            return f"{value}{behind}{'' if found['scope'] == 'total' else ' per GPU'}"
     return None
+
+
+def _place_speed(figure: Row) -> tuple[bool, int]:
+    """Return the place of a speed: that of all cards first, then the most typical statistic."""
+    return figure["scope"] != "total", _TYPICAL.index(figure["statistic"])

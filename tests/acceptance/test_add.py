@@ -212,7 +212,7 @@ def test_a_dry_run_shows_what_it_would_record_on_a_line_each(
         for kind, v in (("allocated", 8 * 2**30), ("reserved", 9 * 2**30))
     ]
     stated = {"model_id": "llama-2-7b", "method": "lora", "lora_rank": 8, "gpu_id": "rtx-3090"}
-    more = {"n_gpus": 2, "seq_len": 512, "micro_batch_size": 4}
+    more = {"n_nodes": 2, "gpus_per_node": 1, "seq_len": 512, "micro_batch_size": 4}
     speed = [{"metric": "step_time", "value": 1.25}, {"metric": "samples_per_second", "value": 6.4}]
     second = {
         "outcome": "ok",
@@ -232,6 +232,33 @@ def test_a_dry_run_shows_what_it_would_record_on_a_line_each(
 
 
 @pytest.mark.parametrize(
+    ("cards", "figures", "shown"),
+    [
+        (1, "20 max total reserved, 12 max total device", "12 GiB device, no speed"),
+        (1, "21 mean total device, 20 value total allocated", "20 GiB allocated, no speed"),
+        (1, "19 value total device, 20 max total device", "20 GiB device, no speed"),
+        (2, "18 max per_gpu device, 35 max total device", "18 GiB device, no speed"),
+        (2, "17 value mean_gpu unknown, 34 value total unknown", "17 GiB, no speed"),
+        (2, "34 value total device", "34 GiB device in all, no speed"),
+        (2, "9 p90 total -, 4 mean total -, 3 median total -", "no memory, 3 s/step"),
+        (2, "2 median mean_gpu -, 4 value total -", "no memory, 4 s/step"),
+        (2, "2 median mean_gpu -", "no memory, 2 s/step per GPU"),
+    ],
+)
+def test_a_dry_run_shows_the_figures_that_results_has(cards: int, figures: str, shown: str) -> None:
+    rows = []
+    for value, statistic, scope, kind in map(str.split, figures.split(", ")):
+        is_time = kind == "-"
+        of = {"metric": "step_time"} if is_time else {"metric": "peak_memory", "kind": kind}
+        number = float(value) * (1 if is_time else 2**30)
+        rows.append({**of, "statistic": statistic, "scope": scope, "value": number})
+    configuration = {"model_id": "llama-2-7b", "method": "full", "n_gpus": cards}
+    line = format_dry_run([{"outcome": "ok", "configuration": configuration, "measurements": rows}])
+    unnamed = "1 unnamed card" if cards == 1 else "2 unnamed cards"
+    assert list(line) == [f"  ok: llama-2-7b full, {unnamed}, {shown}"]
+
+
+@pytest.mark.parametrize(
     ("model", "end"),
     [
         ("transformer-xl-base-wt103-2", "a100-sxm4-80gb, 3.052 GiB device, …"),
@@ -240,9 +267,10 @@ def test_a_dry_run_shows_what_it_would_record_on_a_line_each(
 )
 def test_a_line_of_a_dry_run_is_cut_at_80_columns(model: str, end: str) -> None:
     stated = {"model_id": model, "method": "full", "gpu_id": "a100-sxm4-80gb"}
-    memory = {"metric": "peak_memory", "kind": "device", "scope": "total", "value": 3_277_000_000.0}
-    time = {"metric": "total_time", "scope": "total", "value": 6000.0}
-    row = {"outcome": "ok", "configuration": stated | {"micro_batch_size": 4}}
+    whole = {"statistic": "value", "scope": "total"}
+    memory = {"metric": "peak_memory", "kind": "device", **whole, "value": 3_277_000_000.0}
+    time = {"metric": "total_time", **whole, "value": 6000.0}
+    row = {"outcome": "ok", "configuration": stated | {"micro_batch_size": 4, "n_gpus": 1}}
     lines = list(format_dry_run([{**row, "measurements": [memory, time]}] * 21))
     assert lines[0].endswith(end)
     assert max(map(len, lines)) <= 80
