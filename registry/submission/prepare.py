@@ -13,7 +13,7 @@ from pydantic_core import ValidationError
 from registry.catalogue import Catalogue
 from registry.contract import load_metrics, load_table
 from registry.errors import SubmissionError, UnitError, excerpt
-from registry.submission.derive import complete_observation
+from registry.submission.derive import complete_observation, fill_configuration
 from registry.submission.facts import collect_facts, format_fact
 from registry.submission.identity import canonical_json, document_id
 from registry.submission.messages import (
@@ -129,12 +129,24 @@ def _read_figures(plain: Plain) -> Iterator[str]:
             if isinstance(figure["value"], str):
                 metric = load_metrics()[figure["metric"]]
                 try:
-                    figure.update(read_figure(figure["metric"], figure["value"], where=path))
+                    read = read_figure(
+                        figure["metric"],
+                        figure["value"],
+                        where=path,
+                        per_gpu=figure["scope"] != "total" or _is_on_one_card(observation),
+                    )
+                    figure.update(read)
                 except UnitError as error:
                     yield f"{error}; write it with its unit, or as a number ({metric.unit})"
                     continue
             figure["value"] = float(figure["value"])
             yield from _check_range(figure, path)
+
+
+def _is_on_one_card(observation: Plain) -> bool:
+    configuration = dict(observation["configuration"])
+    fill_configuration(configuration)
+    return configuration.get("n_gpus") == 1
 
 
 def _check_range(figure: Plain, path: str) -> Iterator[str]:
@@ -176,15 +188,17 @@ def _meant(figure: Plain) -> str:
     return f'it looks like {unit}: {text} = {size}; write it in bytes, or with its unit, "{text}"'
 
 
-def read_figure(metric: str, text: str, *, where: str) -> dict[str, Any]:
+def read_figure(metric: str, text: str, *, where: str, per_gpu: bool = False) -> dict[str, Any]:
     """Return value, bounds, raw text and reading of a figure that is given as text.
 
+    ``per_gpu`` says whether it is that of one GPU, so that a rate may be in tokens/s/gpu.
     Raises UnitError where the text does not say a quantity of the metric's unit.
     """
     from registry import units  # noqa: PLC0415 - only where a figure is given as text
 
     unit = load_metrics()[metric].unit
-    return units.parse_figure(unit, text, where=where, per=units.TIME_OF.get(metric))
+    per = units.TIME_OF.get(metric)
+    return units.parse_figure(unit, text, where=where, per=per, per_gpu=per_gpu)
 
 
 def _check_descriptions(plain: Plain, catalogue: Catalogue) -> Iterator[str]:

@@ -36,12 +36,14 @@ _FLOPS_UNIT = "FLOP/second"
 _RATIO = re.compile(rf"(?P<number>{NUMBER})\s*(?P<label>%)?")
 
 
-def parse_figure(unit: str, text: str, *, where: str, per: str | None = None) -> dict[str, Any]:
+def parse_figure(
+    unit: str, text: str, *, where: str, per: str | None = None, per_gpu: bool = False
+) -> dict[str, Any]:
     """Return the columns of a measurement for a figure that is given as text.
 
     ``unit`` is the canonical unit of the metric as ``schemas/vocabularies.yaml`` names it; ``per``
-    (``step``, ``sample``) is what a time is the time of. Nulls are left out, and bounds that equal
-    the value.
+    (``step``, ``sample``) is what a time is the time of; ``per_gpu`` says whether one GPU's share
+    of a rate may be stated. Nulls are left out, and bounds that equal the value.
 
     >>> parse_figure("byte", "36.6 GiB", where="value")["value"]
     39298950758
@@ -49,7 +51,7 @@ def parse_figure(unit: str, text: str, *, where: str, per: str | None = None) ->
     Raises:
         UnitError: the text does not say a quantity of that unit. The message starts with ``where``.
     """
-    return format_figure(parse_quantity(unit, text, where=where, per=per))
+    return format_figure(parse_quantity(unit, text, where=where, per=per, per_gpu=per_gpu))
 
 
 def format_figure(quantity: AnyQuantity) -> dict[str, Any]:
@@ -140,7 +142,8 @@ def _parse_rate_of(what: str, text: str, stated: UnitOptions, *, where: str, per
     if rate.what != what:
         raise unit_error(where, text, f"a speed in {what}s, not in {rate.what}s")
     if rate.per_gpu and not per_gpu:
-        raise unit_error(where, text, "the speed of all GPUs together, not one GPU's share")
+        expected = "the speed of all GPUs together; one GPU's share has the scope mean_gpu"
+        raise unit_error(where, text, expected)
     if not rate.quantity.value:
         raise unit_error(where, text, "a speed above zero")
     return rate

@@ -105,6 +105,38 @@ def test_figures_as_text_keep_their_text_unit_and_reading() -> None:
     assert stored["origin"] == "reported"
 
 
+@pytest.mark.parametrize(
+    ("scope", "cards"),
+    [
+        ({"scope": "mean_gpu"}, {"n_nodes": 2, "gpus_per_node": 8}),
+        ({"scope": "per_gpu", "device_index": 3}, {"n_gpus": 4}),
+        ({"scope": "mean_gpu"}, {}),
+        ({}, {"n_gpus": 1}),
+        ({}, {"n_nodes": 1, "gpus_per_node": 1}),
+    ],
+)
+def test_a_share_of_one_gpu_is_read_where_a_figure_is_of_one_gpu(
+    scope: dict[str, Any], cards: dict[str, Any]
+) -> None:
+    figure = {"metric": "tokens_per_second", "value": "1.2k tokens/s/gpu", **scope}
+    stated = {"model_id": "tiny", "method": "lora", **cards}
+    prepared = _prepare(_document(configuration=stated, measurements=[figure]))
+    (stored,) = _observation(prepared)["measurements"]
+    assert (stored["value"], stored["reading"]) == (1200.0, "k token/s/gpu")
+
+
+@pytest.mark.parametrize("cards", [{}, {"n_gpus": 2}])
+def test_a_share_of_one_gpu_is_no_rate_of_all(cards: dict[str, Any]) -> None:
+    figure = {"metric": "tokens_per_second", "value": "1.2k tokens/s/gpu"}
+    stated = {"model_id": "tiny", "method": "lora", **cards}
+    (problem,) = _problems(_document(configuration=stated, measurements=[figure]))
+    assert problem == (
+        "observations[0].measurements[0].value: found '1.2k tokens/s/gpu', expected the speed of "
+        "all GPUs together; one GPU's share has the scope mean_gpu; write it with its unit, or as "
+        "a number (token/second)"
+    )
+
+
 def test_a_document_holds_what_was_stated_and_nothing_that_follows() -> None:
     configuration = {
         "model_id": "tiny",

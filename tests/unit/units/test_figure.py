@@ -74,8 +74,8 @@ def test_a_total_time_may_not_be_written_as_a_speed() -> None:
             "token/second",
             "12 tokens/s/gpu",
             (
-                "value: found '12 tokens/s/gpu', expected the speed of all GPUs together, "
-                "not one GPU's share"
+                "value: found '12 tokens/s/gpu', expected the speed of all GPUs together; "
+                "one GPU's share has the scope mean_gpu"
             ),
         ),
         ("step/second", "0s/it", "value: found '0s/it', expected a speed above zero"),
