@@ -212,6 +212,35 @@ def test_a_leaderboard_names_the_fastest_first(look: Look, site: Any) -> None:
     assert float(first.replace(",", "")) == pytest.approx(best["v"], rel=0.01)
 
 
+#: Runs of models on a card that ended well, with a rate, and those of them that may be believed.
+RANKED = """
+select
+    count(*) as n,
+    count(*) filter (not coalesce(array_contains(flags, 'suspect'), false)) as believed
+from results
+where outcome = 'ok' and evidence = 'measured' and tokens_per_second / n_gpus is not null
+"""
+
+
+def test_what_is_hard_to_believe_is_ranked_nowhere_and_found_by_its_flag(
+    look: Look, site: Any
+) -> None:
+    page = look(f"{site.address}#/leaderboards?objective=any", "leaderboards")
+    (ranked,) = site.db.query(RANKED).rows()
+    assert ranked["believed"] < ranked["n"]
+    assert page.locator(".said").inner_text().endswith(f" of {ranked['believed']:,} runs.")
+    page = look(f"{site.address}#/explore?flags=suspect", "explore")
+    (suspects,) = site.db.query(
+        "select observation_id as id, gpu_id from results where flags = ['suspect'] order by id"
+    ).rows()[:1]
+    said = page.locator(".said").inner_text()
+    (n,) = site.db.query("select count(*) as n from results where flags = ['suspect']").rows()
+    assert f" of {n['n']} observations have both figures" in said
+    assert page.locator("tbody tr", has_text=suspects["id"][:12]).inner_text().endswith("suspect")
+    panels = look(f"{site.address}#/explore?view=memory&flags=suspect", "explore")
+    assert panels.locator(".said").inner_text().startswith("0 of ")
+
+
 def test_a_configuration_is_drawn_over_its_releases(look: Look, site: Any) -> None:
     page = look(f"{site.address}#/regressions", "regressions")
     before = page.locator("h2").first.inner_text()

@@ -43,6 +43,7 @@ export const FACETS = [
   ["memory_kind", "Kind of memory"],
   ["outcome", "Outcome"],
   ["objective", "Objective"],
+  ["flags", "Flags"],
 ];
 
 export const COLOURS = [
@@ -68,7 +69,10 @@ export const TITLES = {
 /** What stands for a value that the source does not state. */
 export const UNSTATED = "not stated";
 
-export const valueOf = (row, name) => row[name] ?? UNSTATED;
+export const valueOf = (row, name) => row[name] ?? (name === "flags" ? "none" : UNSTATED);
+
+/** Whether no flag says that a figure is hard to believe next to its neighbours. */
+export const isBelieved = (row) => !row.flags?.split(", ").includes("suspect");
 
 /** Columns of tables of observations: key, title, text, whether a number. */
 export const COLUMNS = [
@@ -87,4 +91,5 @@ export const COLUMNS = [
   { key: "seconds_per_step", title: "s/step", of: (row) => formatNumber(row.seconds_per_step), number: true },
   { key: "framework_version", title: "Framework", of: (row) => [row.framework, row.framework_version].filter(Boolean).join(" ") },
   { key: "source_id", title: "Source", of: (row) => row.source_id },
+  { key: "flags", title: "Flags", of: (row) => row.flags ?? "" },
 ];

@@ -1,7 +1,7 @@
 // The page Leaderboards: the fastest and the leanest measured runs of a model on a card.
 
 import { element, labelledSelect } from "./elements.js";
-import { COLUMNS, UNSTATED, valueOf } from "./fields.js";
+import { COLUMNS, UNSTATED, isBelieved, valueOf } from "./fields.js";
 import { formatCount, formatNumber } from "./format.js";
 import { choiceOf, keepChoices } from "./route.js";
 import { readRows } from "./rows.js";
@@ -19,13 +19,13 @@ const BOARDS = {
 const SAME = ["model_id", "method_label", "gpu_id", "n_gpus", "seq_len", "micro_batch_size", "memory_kind"];
 
 export async function show(main, { choices }) {
-  const rows = (await readRows()).filter((row) => row.outcome === "ok" && row.evidence === "measured");
+  const rows = (await readRows()).filter((row) => row.outcome === "ok" && row.evidence === "measured" && isBelieved(row));
   const place = element("div");
   const controls = element("div", { class: "controls" });
   const update = () => refresh(rows, choices, controls, place);
   main.replaceChildren(
     element("h1", {}, title),
-    element("p", { class: "quiet" }, "Measured runs that ended well, the best of each configuration. Lengths, batches, cards and kinds of memory differ from row to row: choose what you compare."),
+    element("p", { class: "quiet" }, "Measured runs that ended well, the best of each configuration. Lengths, batches, cards and kinds of memory differ from row to row: choose what you compare. Runs with a figure that is hard to believe (flag suspect) are left out."),
     controls,
     place,
   );

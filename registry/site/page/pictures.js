@@ -1,6 +1,7 @@
 // The charts that the command `registry plot` draws too, with a panel for each model and card.
 
 import { isDark } from "./chart.js";
+import { isBelieved } from "./fields.js";
 import { readJson } from "./files.js";
 
 let loaded = null;
@@ -22,7 +23,8 @@ const NEEDED = {
 const hasPeak = (row) =>
   (row.outcome === "oom" ? row.gpu_memory_bytes : row.peak_memory_bytes_per_gpu) !== null;
 
-export const selectDrawable = (rows, kind, axes) => rows.filter((row) => NEEDED[kind](row, axes));
+/** Return the rows that a picture draws; it cannot say that one of its points is hard to believe. */
+export const selectDrawable = (rows, kind, axes) => rows.filter((row) => isBelieved(row) && NEEDED[kind](row, axes));
 
 /** Return how many panels rows make: pairs of a model and a card. */
 export const countPanels = (rows) =>

@@ -140,6 +140,7 @@ export function describePoint(point) {
     ["tokens/s", formatNumber(row.tokens_per_second)],
     ["s/step", formatNumber(row.seconds_per_step)],
     ["evidence", row.evidence],
+    ["flags", row.flags],
     ["source", row.source_id],
   ];
 }

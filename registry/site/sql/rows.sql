@@ -37,6 +37,7 @@ select
     r.framework,
     r.framework_version,
     r.torch_version,
+    nullif(array_to_string(r.flags, ', '), '') as flags,
     strftime(r.observed_at, '%Y-%m-%d') as observed_on
 from results as r
 left join models as m on r.model_id = m.model_id

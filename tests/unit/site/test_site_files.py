@@ -204,6 +204,15 @@ def test_every_field_of_a_picture_is_a_column_of_the_page(db: Registry) -> None:
             assert find_unknown(specification, columns) == set(), (kind, axes)
 
 
+def test_the_page_knows_the_flags_of_an_observation(db: Registry) -> None:
+    known = read_rows(db)["flags"].to_pylist()
+    expected = db.query(
+        "select array_to_string(flags, ', ') as flags from results where len(flags) > 0"
+    ).rows()
+    assert sorted(filter(None, known)) == sorted(row["flags"] for row in expected) != []
+    assert "" not in known
+
+
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
     folder = tmp_path / "served"
