@@ -271,3 +271,12 @@ def test_no_color_is_honoured(command: Path, environment: dict[str, str], work: 
     shown = read_error_on_terminal(command, {**environment, "NO_COLOR": "1"}, work)
     assert b"error: " in shown
     assert b"\x1b" not in shown
+
+
+def test_ls_has_the_peak_of_the_fullest_card_where_no_total_is_known(run: Run) -> None:
+    asked = "select observation_id[:12] as id, peak_memory_bytes_per_gpu / 1073741824 as peak"
+    known = ask(run, f"{asked} from results where source_id = 'primus-pipeline'")
+    listed = json.loads(run("ls", "--source", "primus-pipeline", "-f", "json").stdout)
+    peaks = {row["id"]: row["peak_gib_per_gpu"] for row in listed}
+    assert peaks == {row["id"]: row["peak"] for row in known}
+    assert any(row["peak_gib"] is None and row["peak_gib_per_gpu"] for row in listed)

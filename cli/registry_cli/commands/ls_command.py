@@ -17,8 +17,8 @@ from registry_cli.output import at_option, output_options, parse_destination, re
 #: The columns that are shown first where a terminal is too narrow for all of them.
 _LAYOUT = Layout(
     first=(
-        *("id", "model_id", "method", "gpu_id", "seq_len", "outcome", "peak_gib", "flags"),
-        *("batch", "n_gpus", "seconds_per_step", "source_id"),
+        *("id", "model_id", "method", "gpu_id", "seq_len", "outcome", "peak_gib"),
+        *("peak_gib_per_gpu", "flags", "batch", "n_gpus", "seconds_per_step", "source_id"),
     )
 )
 
@@ -46,8 +46,9 @@ def command(
 ) -> None:
     """List observations briefly, one line each.
 
-    `method` is the method's label, such as QLoRA; `peak_gib` is the memory of all cards together;
-    `batch` is the micro-batch of one card. `registry query` has every column of `results`.
+    `method` is the method's label, such as QLoRA; `peak_gib` is the memory of all cards together,
+    `peak_gib_per_gpu` that of the fullest card, which may be all that a source reports; `batch` is
+    the micro-batch of one card. `registry query` has every column of `results`.
 
     \b
     Example:

@@ -10,6 +10,7 @@ select
     micro_batch_size as batch,
     outcome,
     peak_memory_bytes / 1073741824 as peak_gib,
+    peak_memory_bytes_per_gpu / 1073741824 as peak_gib_per_gpu,
     seconds_per_step,
     samples_per_second,
     nullif(array_to_string(from_json(flags, '["VARCHAR"]'), ', '), '') as flags
