@@ -215,6 +215,30 @@ def test_documents_are_exported_as_lines_that_can_be_added(
     assert (work / "again.jsonl").read_bytes() == (work / "main.jsonl").read_bytes()
 
 
+def test_an_export_of_documents_counts_an_observation_once_and_names_what_comes_along(
+    run: Run, write: Write, submission: Submission
+) -> None:
+    run("init", "first", "--empty")
+    document = submission()
+    (observation,) = document["observations"]
+    main, other, bare = (
+        {**observation, "run_id": name, **({"provenance": {"label": name}} if name else {})}
+        for name in ("main", "other", "")
+    )
+    del bare["run_id"]
+    write("a.json", {**document, "observations": [main, other, bare]})
+    write("b.json", {**document, "observations": [bare]})
+    assert run("add", "a.json", "b.json", "--registry", "first").returncode == 0
+    done = run("export", "all.jsonl", "--registry", "first")
+    assert done.stdout == "exported to all.jsonl: 3 observations in 2 documents\n"
+    done = run("export", "main.jsonl", "--label", "main", "--registry", "first")
+    assert done.stdout == "exported to main.jsonl: 1 observation in 1 document\n"
+    assert done.stderr == (
+        "warning: 2 observations without the label 'main' came along: "
+        "a document is exported whole\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -8,6 +8,7 @@ import click
 
 from registry.contract import TABLES, view_names
 from registry.store.files import filled_folder, require_free
+from registry.text import format_count
 from registry_cli import console
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate, registry_option
@@ -32,7 +33,9 @@ from registry_cli.output_file import open_output, validate_output
     type=HintedChoice(["parquet", "csv", "jsonl"]),
     help="Parquet, unless the name ends with .jsonl.",
 )
-@click.option("--label", metavar="NAME", help="Only runs with this label (FILE.jsonl only).")
+@click.option(
+    "--label", metavar="NAME", help="Only documents with a run of this label (FILE.jsonl only)."
+)
 @click.option(
     "--url", metavar="URL", help="Where the export will be found, for its metadata and citation."
 )
@@ -47,11 +50,12 @@ def command(
     at: int | None,
     registry_path: Path | None,
 ) -> None:
-    """Write all tables and `results` to the folder DIR: Parquet with a manifest, or CSV.
+    """Write all tables to the folder DIR: Parquet with `results` and a manifest, or CSV.
 
-    Units and meanings of columns are in the Parquet files' metadata. The folder also gets README.md
-    (a dataset card for Hugging Face: load_dataset(DIR, "results")), croissant.json and
-    CITATION.cff, with the licence of each source.
+    Units and meanings of columns are in the Parquet files' metadata. Beside these lie README.md (a
+    dataset card for Hugging Face: load_dataset(DIR, "results")), croissant.json and CITATION.cff,
+    with the licence of each source. CSV has files of all views, and none of these: for units and
+    meanings see `registry query --schema`, for licences `sources.csv`.
 
     FILE.jsonl gets the documents as text, one per line: a baseline to keep in a repository. Parquet
     and documents can be added to another registry with `registry add`.
@@ -111,12 +115,20 @@ def _export_documents(
             f"{target}: a name that begins with registry- is that of a recorder's own file; "
             "expected another one, such as baseline.jsonl"
         )
-    rows = read_query(open_dataset(registry_path, at), read_sql("documents"), {"label": label})
+    dataset, params = open_dataset(registry_path, at), {"label": label}
+    rows = read_query(dataset, read_sql("documents"), params)
     if label is not None and not rows:
         raise click.UsageError(
             f"label {label!r}: no run has it; registry environments lists the labels"
         )
     with open_output(target) as file:
         file.writelines(f"{row['document']}\n".encode() for row in rows)
-    n_observations = sum(row["n_observations"] for row in rows)
-    console.say(f"exported to {target}: {n_observations} observations in {len(rows)} documents")
+    (count,) = read_query(dataset, read_sql("count_observations"), params)
+    observations = format_count(count["n"], "observation")
+    console.say(f"exported to {target}: {observations} in {format_count(len(rows), 'document')}")
+    n_beside = sum(row["n_beside"] for row in rows) if label is not None else 0
+    if n_beside:
+        console.warning(
+            f"{format_count(n_beside, 'observation')} without the label {label!r} came along: a "
+            "document is exported whole"
+        )
