@@ -35,6 +35,8 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     yield from ("", "figures")
     for figure in document["measurements"] or ():
         yield from _figure(figure)
+    if not document["measurements"]:
+        yield "  none"
     if document["n_samples"]:
         yield f"  {document['n_samples']} samples, one per step, in the table samples"
     yield from ("", "reported in")
@@ -67,10 +69,10 @@ def _figure(figure: dict[str, Any]) -> Iterator[str]:
         if word and word != "value"
     )
     yield f"  {figure['metric']:<24} {_format_quantity(figure['value'], unit)}  ({details})"
-    if "low" in figure or "high" in figure:
-        low = _format_quantity(figure.get("low", figure["value"]), unit)
-        high = _format_quantity(figure.get("high", figure["value"]), unit)
-        yield f"  {'':<24} between {low} and {high}"
+    low, high = (figure.get(name, figure["value"]) for name in ("low", "high"))
+    if low != high:
+        bounds = f"{_format_quantity(low, unit)} and {_format_quantity(high, unit)}"
+        yield f"  {'':<24} between {bounds}"
     if "raw" in figure:
         stated = (
             f", unit as written: {figure['unit_reported']}" if "unit_reported" in figure else ""
@@ -86,7 +88,8 @@ def _format_quantity(value: float, unit: str) -> str:
     if unit == "byte":
         return f"{exact} bytes ({format_memory(int(value))})"
     if unit == "second":
-        return f"{exact} s ({format_duration(value)})"
+        plain, told = f"{exact} s", format_duration(value)
+        return plain if told == plain else f"{plain} ({told})"
     return f"{exact} {unit}" if unit != "1" else str(exact)
 
 

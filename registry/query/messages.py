@@ -8,6 +8,8 @@ from typing import Any
 _KIND = re.compile(r"^[A-Za-z ]*Error: ")
 _CANDIDATES = re.compile(r"\n(?:Did you mean|Candidate bindings:|Candidate tables:) *([^\n]*)")
 _PLACE = re.compile(r"\n+(LINE \d+:.*)\Z", re.DOTALL)
+_NO_COLUMN = re.compile(r'^Referenced column "([^"]+)" not found')
+_SETTING = re.compile(r' Use "SET [^"]*" to [^.]*\.')
 _QUOTED_PATH = re.compile(r'file "([^"]*)"')
 _PATH_AS_TABLE = re.compile(r'Table with name "?([^"\n]*[/\\][^"\n]*?)"? does not exist')
 _BUILT_IN = re.compile(r'"?(pg_|sqlite_|duckdb_|pragma_)')
@@ -95,6 +97,9 @@ def format_engine_error(error: Exception, memory_bytes: int) -> str:
     place = _PLACE.search(text)
     body = _KIND.sub("", text[: place.start()] if place else text).strip()
     message = _format_reach(text) or f"query: {_format_body(body)}"
+    name = _NO_COLUMN.match(body)
+    if name and place and f'"{name[1]}"' in place[1]:
+        message += f"; a text stands in single quotes: '{name[1]}'"
     return f"{message}\n{place[1].rstrip()}" if place else message
 
 
@@ -112,6 +117,7 @@ def _format_body(body: str) -> str:
         names = near[1].strip(" ?")
         body = body.rstrip("!. ")
         body += "" if _BUILT_IN.match(names) else f"; did you mean {names}?"
+    body = _SETTING.sub(" Simplify the statement.", body)  # which cannot set anything
     return _lower_first(re.sub(r"\s*\n\s*", " ", body))
 
 

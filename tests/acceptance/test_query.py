@@ -351,6 +351,18 @@ def test_a_bad_statement_is_one_error_and_writes_nothing(run: Run, work: Path, s
     assert list(work.iterdir()) == []
 
 
+def test_text_in_double_quotes_gets_a_hint(run: Run) -> None:
+    stderr = run("query", 'select count(*) from results where outcome = "ok"').stderr
+    assert stderr.splitlines()[0].endswith("; a text stands in single quotes: 'ok'")
+    assert "single quotes" not in run("query", "select modl_id from results").stderr
+
+
+def test_a_statement_that_is_nested_too_deeply_is_to_be_simplified(run: Run) -> None:
+    assert run("query", f"select {'+'.join('1' * 2000)}").stderr == (
+        "error: query: max expression depth limit of 1000 exceeded. Simplify the statement.\n"
+    )
+
+
 def test_a_mistyped_column_gets_a_hint(run: Run) -> None:
     stderr = run("query", "select modl_id from results").stderr
     assert 'referenced column "modl_id" not found in FROM clause; did you mean "model_id"' in stderr

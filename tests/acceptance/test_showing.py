@@ -7,13 +7,13 @@ import os
 import pty
 import subprocess
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -280,3 +280,22 @@ def test_ls_has_the_peak_of_the_fullest_card_where_no_total_is_known(run: Run) -
     peaks = {row["id"]: row["peak_gib_per_gpu"] for row in listed}
     assert peaks == {row["id"]: row["peak"] for row in known}
     assert any(row["peak_gib"] is None and row["peak_gib_per_gpu"] for row in listed)
+
+
+def test_show_says_nothing_twice(run: Run, registry: Path) -> None:
+    own = ("--registry", str(registry))
+    for name, figures in (("multi_gpu", MULTI_GPU), ("oom", "\nfigures\n  none\n")):
+        done = run("add", str(EXAMPLES / f"{name}.json"), "--json", *own)
+        (observation_id,) = json.loads(done.stdout)["observation_ids"]
+        assert figures in run("show", observation_id, *own).stdout
+
+
+EXAMPLES = Path(__file__).parents[1] / "examples" / "valid"
+#: A sum has bounds that are its value, and a time may be as short as it gets.
+MULTI_GPU = """
+  peak_memory              59500000000 bytes (55.41 GiB)  (max, total, device)
+                           derived: sum over 2 cards
+  samples_per_second       3.2 sample/second  (total)
+                           derived: batch / step time
+  step_time                5 s  (median, total)
+"""

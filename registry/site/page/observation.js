@@ -85,8 +85,8 @@ function buildFigures(figures) {
   const units = about().units;
   const rows = figures.map((one) => {
     const unit = units[one.metric];
-    const bounds = one.low !== undefined || one.high !== undefined
-      ? `${formatFigure(one.low ?? one.value, unit)} and ${formatFigure(one.high ?? one.value, unit)}` : "";
+    const [low, high] = [one.low ?? one.value, one.high ?? one.value];
+    const bounds = low === high ? "" : `${formatFigure(low, unit)} and ${formatFigure(high, unit)}`;
     const raw = one.raw === undefined ? "" : JSON.stringify(one.raw);
     const reading = one.reading ? `, read as ${one.reading}` : "";
     const scope = [one.statistic === "value" ? null : one.statistic, one.scope, one.device_index, one.kind];
