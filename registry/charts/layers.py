@@ -26,8 +26,8 @@ TITLES = {
     "seq_len": "sequence length (tokens)",
     "micro_batch_size": "batch on a card (samples)",
     "n_gpus": "cards",
-    "tokens_per_second": "tokens per second and card",
-    "samples_per_second": "samples per second and card",
+    "tokens_per_second": "tokens per second per card",
+    "samples_per_second": "samples per second per card",
     "seconds_per_step": "seconds per step",
     "peak_memory_bytes_per_gpu": "peak memory of the fullest card (GiB)",
 }

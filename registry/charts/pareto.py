@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PANELS = True
 HAS_LEGEND = True
-SCALES = {"x": "shared", "y": "independent"}
+SCALES = {"x": "independent", "y": "independent"}
 #: Sizes that do not follow from the width.
 SIZE: dict[str, Any] = {}
 
@@ -84,7 +84,7 @@ def _order(better: str) -> Any:
 def layers(look: Look) -> list[Any]:
     """Return the fronts, the points and the names of what stands on a front."""
     x = alt.X("peak:Q", title=TITLES["peak_memory_bytes_per_gpu"], scale=alt.Scale(zero=True))
-    y = alt.Y("rate:Q", title=TITLES[look.y], scale=alt.Scale(zero=False, padding=16))
+    y = alt.Y("rate:Q", title=TITLES[look.y], scale=alt.Scale(zero=True))
     front = (
         alt.Chart()
         .mark_line(interpolate="step-after", strokeWidth=1.5, color=look.theme.faint)

@@ -301,7 +301,7 @@ def test_no_axis_hangs_under_an_empty_place(n_cards: int, n_axes: int) -> None:
 def test_a_rate_is_that_of_one_card() -> None:
     two = {**RUN, "n_gpus": 2, "tokens_per_second": 3000.0}
     (dot,) = rings(points("speed", [two]))
-    assert float(read_words(dot)["tokens per second and card"]) == 1500
+    assert float(read_words(dot)["tokens per second per card"]) == 1500
     assert dot["shape"] == "square"
 
 
@@ -445,3 +445,18 @@ def test_knowing_the_kinds_loads_nothing_that_draws(module: str) -> None:
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=300
     )
     assert done.stdout.strip() == ""
+
+
+def test_a_large_card_does_not_squeeze_the_front_of_a_small_one_and_speeds_begin_at_zero() -> None:
+    rows = [
+        {**RUN, "gpu_id": card, "peak_memory_bytes_per_gpu": gib * 2**30, "tokens_per_second": rate}
+        for card, gib, rate in (
+            ("small", 15, 2700.0),
+            ("small", 16, 3000.0),
+            ("large", 240, 9000.0),
+        )
+    ]
+    labels = collect_labels(build_chart("pareto", rows), "axis-label")
+    ticks = [float(label["text"].replace(",", "")) for label in labels]
+    assert ticks.count(0) == 4  # both axes of both panels
+    assert {tick for tick in ticks if tick < 10} >= {2, 4, 6, 8}
