@@ -83,11 +83,13 @@ select
     c.method,
     case
         when c.method = 'lora' and c.quant_bits = 4 then 'QLoRA'
+        when c.method = 'lora' and c.quant_type = 'fp8' then 'LoRA (fp8)'
         when c.method = 'lora' and c.quant_bits is not null
             then 'LoRA (int' || cast(c.quant_bits as string) || ')'
         when c.method = 'lora' then 'LoRA'
         when c.method = 'dora' and c.quant_bits is not null then 'QDoRA'
         when c.method = 'dora' then 'DoRA'
+        when c.quant_type = 'fp8' then c.method || ' (fp8)'
         when c.quant_bits is not null
             then c.method || ' (int' || cast(c.quant_bits as string) || ')'
         else c.method
