@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from registry.errors import SubmissionError
 from registry.store.folder import Location, find_registry
 
 if TYPE_CHECKING:
@@ -159,6 +160,12 @@ class Registry:
         """
         from registry.store.add import add_submissions  # noqa: PLC0415 - loads pydantic-core
 
+        if type(submission).__name__ == "DataFrame":
+            raise SubmissionError(
+                "found a DataFrame; expected a mapping; for tables there is "
+                "add_frames({'observations': …, 'configurations': …, 'measurements': …})",
+                origin="submission",
+            )
         return add_submissions(self.location, [("submission", submission)])[0]
 
     def add_many(self, submissions: Iterable[Any]) -> list[Added]:
@@ -176,8 +183,9 @@ class Registry:
 
         They refer to each other by ids, as the tables that `load` returns do: ``observations`` and
         ``configurations``, and any of ``sources``, ``environments``, ``measurements``,
-        ``citations``, ``samples``, ``models`` and ``gpus``. Raises SubmissionError with everything
-        that is wrong with them.
+        ``citations``, ``samples``, ``models`` and ``gpus``. Any text is an id of an observation, a
+        configuration or an environment: the registry computes its own. Figures are numbers in the
+        canonical unit of their metric. Raises SubmissionError with everything that is wrong.
         """
         from registry.store.frames import compose_frames  # noqa: PLC0415 - loads pandas
 

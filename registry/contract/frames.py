@@ -56,14 +56,15 @@ _INFERRED = {
 
 
 @lru_cache(maxsize=2 * len(TABLES))
-def frame_schema(name: str) -> pandera.DataFrameSchema:
+def frame_schema(name: str, stated: tuple[Column, ...] | None = None) -> pandera.DataFrameSchema:
     """Return the pandera schema of a table, derived from the contract.
 
     Integers, floats and booleans are pandas' nullable dtypes, times are in UTC; texts, JSON and
-    lists are Python objects.
+    lists are Python objects. ``stated`` are the table's columns where something else is asked of
+    them than of rows that the registry made.
     """
     table = load_table(name)
-    columns = {column.name: _column_schema(column) for column in table.columns}
+    columns = {column.name: _column_schema(column) for column in stated or table.columns}
     checks = []
     if name == "measurements":
         checks.append(_check(_in_metric_range, "a value in the range of the metric"))
@@ -192,14 +193,19 @@ def _conform_column(column: Column, values: pd.Series[Any]) -> pd.Series[Any]:
         return values
 
 
-def check_frame(name: str, frame: pd.DataFrame) -> list[str]:
-    """Return what the contract finds wrong with a table, at most 20 rows of each kind."""
+def check_frame(
+    name: str, frame: pd.DataFrame, stated: tuple[Column, ...] | None = None
+) -> list[str]:
+    """Return what the contract finds wrong with a table, at most 20 rows of each kind.
+
+    ``stated`` is as for `frame_schema`.
+    """
     shape = _check_shape(name, frame)
     if shape is not None:
         return [shape]
     conformed = conform_frame(name, frame)
     try:
-        frame_schema(name).validate(conformed, lazy=True)
+        frame_schema(name, stated).validate(conformed, lazy=True)
     except SchemaErrors as error:
         # a check of several columns fails once for each of them
         return list(dict.fromkeys(_format_failures(name, conformed, error.failure_cases)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -10,9 +11,13 @@ from registry.contract import TABLES, load_table
 from registry.contract.frames import check_frame
 from registry.errors import SubmissionError, did_you_mean
 from registry.store.compose import compose_submissions
+from registry.submission.spec import part_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from registry.contract import Column
+    from registry.submission.spec import PartSpec
 
 #: What nobody submits: it is made from the rest.
 _MADE = ("submissions", "retractions")
@@ -30,12 +35,42 @@ def compose_frames(frames: Mapping[str, pd.DataFrame]) -> Iterator[dict[str, Any
         if name not in known
     ]
     problems += [
-        text for name, frame in frames.items() if name in known for text in check_frame(name, frame)
+        text
+        for name, frame in frames.items()
+        if name in known
+        for text in check_frame(name, frame, _columns_as_stated(name))
     ]
     problems = problems or _check_references(frames)
     if problems:
         raise SubmissionError(problems, origin="frames")
     yield from compose_submissions({name: _rows(name, frame) for name, frame in frames.items()})
+
+
+#: Ids that only tie the rows of frames together, because the registry computes its own.
+_TIES = ("observation_id", "configuration_id", "environment_id")
+
+
+def _columns_as_stated(name: str) -> tuple[Column, ...]:
+    """Return the columns of a table: any text is a tie, and what JSON may leave out, rows may."""
+    optional = {*_defaults(part_spec(), name)}
+    if name == "observations":
+        optional.add("environment_id")
+    return tuple(
+        replace(
+            column,
+            pattern=None if column.name in _TIES else column.pattern,
+            required=column.required and column.name not in optional,
+        )
+        for column in load_table(name).columns
+    )
+
+
+def _defaults(part: PartSpec, table: str) -> Iterator[str]:
+    """Yield the columns of a table that a submission has a default for."""
+    if part.table == table:
+        yield from part.defaults
+    for nested in part.nested.values():
+        yield from _defaults(nested.part, table)
 
 
 def _check_references(frames: Mapping[str, pd.DataFrame]) -> list[str]:

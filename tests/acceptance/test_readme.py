@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from registry.store.folder import create_registry
+
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
@@ -108,9 +110,10 @@ def _update(page: Path, blocks: list[list[Step]], outputs: list[str]) -> None:
 
 @pytest.mark.parametrize("name", ["README.md", "docs/tutorials/analyst.md"])
 def test_the_python_of_the_page_gives_what_it_shows(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("REGISTRY_PATH", str(ROOT / "records"))
+    create_registry(tmp_path / "mine")
+    monkeypatch.setenv("REGISTRY_PATH", str(tmp_path / "mine"))
     source = "\n".join(_PYTHON.findall((ROOT / name).read_text(encoding="utf-8")))
     test = doctest.DocTestParser().get_doctest(source, {}, name, None, None)
     assert len(test.examples) > 3

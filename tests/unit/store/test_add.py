@@ -265,3 +265,32 @@ def test_a_later_document_may_describe_what_an_earlier_one_is_of(db: Registry) -
     first, second = db.add_many([needing, described])
     assert (first.is_new, second.is_new) == (True, True)
     assert count_runs(db.location) == runs(1, 2)
+
+
+def test_a_data_frame_is_sent_to_the_method_for_frames(db: Registry) -> None:
+    with pytest.raises(SubmissionError) as caught:
+        db.add(pd.DataFrame({"model_id": ["tiny"]}))
+    assert str(caught.value) == (
+        "submission: found a DataFrame; expected a mapping; for tables there is "
+        "add_frames({'observations': …, 'configurations': …, 'measurements': …})"
+    )
+
+
+def test_frames_with_names_of_their_own_are_recorded(db: Registry) -> None:
+    rows = {"observation_id": ["a", "b"], "configuration_id": ["c", "c"], "outcome": ["ok", "oom"]}
+    chosen = {"configuration_id": ["c"], "model_id": ["tiny"], "method": ["lora"]}
+    figures = {"observation_id": ["a"], "metric": ["step_time"], "value": [0.5]}
+    (added,) = db.add_frames(
+        {
+            "observations": pd.DataFrame(rows).assign(source_id="my-runs"),
+            "configurations": pd.DataFrame(chosen),
+            "measurements": pd.DataFrame(figures),
+            "models": pd.DataFrame({"model_id": ["tiny"]}),
+        }
+    )
+    found = db.query("select observation_id, outcome, seconds_per_step from results").rows()
+    assert {row["observation_id"] for row in found} == {*added.observation_ids}
+    assert {(row["outcome"], row["seconds_per_step"]) for row in found} == {
+        ("ok", 0.5),
+        ("oom", None),
+    }

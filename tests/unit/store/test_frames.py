@@ -120,3 +120,30 @@ def test_a_time_without_a_zone_is_refused_beside_one_with_a_zone() -> None:
     (problem,) = refusal({**frames, "observations": both})
     assert problem.startswith("observations.observed_at: found ")
     assert "expected the dtype datetime64[us, UTC]" in problem
+
+
+def test_any_text_is_an_id_and_what_json_may_leave_out_rows_may_too() -> None:
+    frames = build_frames()
+    frames["observations"] = frames["observations"].assign(
+        observation_id="first run", configuration_id="small"
+    )
+    del frames["observations"]["environment_id"], frames["observations"]["evidence"]
+    frames["configurations"] = frames["configurations"].assign(configuration_id="small")
+    figures = {"observation_id": ["first run"], "metric": ["step_time"], "value": [2.0]}
+    frames["measurements"] = pd.DataFrame(figures)
+    (document,) = compose_frames(frames)
+    (observation,) = document["observations"]
+    assert observation["configuration"]["lora_rank"] == 8
+    assert observation["measurements"] == [{"metric": "step_time", "value": 2.0}]
+    assert "environment" not in observation
+
+
+def test_an_id_that_is_no_text_or_missing_is_refused() -> None:
+    frames = build_frames()
+    frames["configurations"] = frames["configurations"].assign(configuration_id=7)
+    assert refusal(frames) == [
+        "configurations, row 0 (configuration_id = 7): found configuration_id = 7; expected text"
+    ]
+    frames["configurations"] = frames["configurations"].assign(configuration_id=None)
+    (problem,) = refusal(frames)
+    assert problem.endswith("found configuration_id = null; expected a value")
