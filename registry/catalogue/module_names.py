@@ -13,6 +13,8 @@ from registry.errors import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+#: What stands for all linear layers but the output layer, alone.
+ALL_LINEAR: Final = "all-linear"
 _ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 _LLAMA = (*_ATTENTION, "gate_proj", "up_proj", "down_proj")
 _FUSED = ("query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h")
@@ -55,14 +57,29 @@ ENDS: Final = (
 def check_modules(model_type: str | None, targets: Iterable[str]) -> Iterator[str]:
     """Yield what is wrong with targets that no matrix of a family has.
 
-    Of families that are not listed, nothing is known.
+    Of families that are not listed, nothing is known but that ``all-linear`` stands alone.
     """
-    names = MODULE_NAMES.get(str(model_type)) or _REMOTE.get(str(model_type))
-    if names is None or tuple(targets) == ("all-linear",):
+    given = tuple(targets)
+    if given == (ALL_LINEAR,):
         return
-    for target in targets:
-        if target.rpartition(".")[2] not in (*names, *ENDS):
+    if ALL_LINEAR in given:
+        others = ", ".join(target for target in given if target != ALL_LINEAR)
+        yield f"lora_target_modules: found {ALL_LINEAR} beside {others}; expected it alone"
+        return
+    names = MODULE_NAMES.get(str(model_type)) or _REMOTE.get(str(model_type))
+    for target in given if names is not None else ():
+        if last_name(target) not in (*names, *ENDS):
+            near = did_you_mean(target, (*names, ALL_LINEAR))
             yield (
-                f"lora_target_modules: found {target!r}{did_you_mean(target, names)}; expected "
+                f"lora_target_modules: found {target!r}{near}; expected "
                 f"all-linear, or modules of {model_type}: {', '.join(names)}"
             )
+
+
+def last_name(target: str) -> str:
+    """Return the name of a module without the path before it, as PEFT matches it.
+
+    >>> last_name("self_attn.q_proj")
+    'q_proj'
+    """
+    return target.rpartition(".")[2]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from registry.catalogue.module_names import ALL_LINEAR, check_modules
 from registry.contract import vocabulary
 from registry.contract.methods import QUANTIZED
 from registry.errors import QuestionError, SourceError, did_you_mean
@@ -280,7 +281,14 @@ def build_question(asked: Asked, catalogue: Catalogue) -> Question:
         "lora_target_modules": _parse_targets(asked.targets),
         **_lengths_of(asked, stated),
     }
+    _refuse_modules(settings["model"], settings["lora_target_modules"])
     return Question(**settings)
+
+
+def _refuse_modules(model: Architecture, targets: tuple[str, ...] | None) -> None:
+    """Raise QuestionError for modules that the model's family does not have."""
+    if problems := list(check_modules(model.model_type, targets or ())):
+        raise QuestionError("; ".join(problems))
 
 
 #: What names of repositories say of weights that are stored quantized.
@@ -387,7 +395,9 @@ def _parse_targets(targets: str | Iterable[str] | None) -> tuple[str, ...] | Non
     if not targets:
         return None
     names = targets.split(",") if isinstance(targets, str) else targets
-    return tuple(sorted(name.strip() for name in names if name.strip()))
+    stripped = {name.strip() for name in names if name.strip()}
+    # PEFT reads the word in any case
+    return tuple(sorted(ALL_LINEAR if one.lower() == ALL_LINEAR else one for one in stripped))
 
 
 def find_architecture(asked: Asked, catalogue: Catalogue) -> Architecture:

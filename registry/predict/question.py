@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from registry.catalogue.module_names import check_modules
 from registry.errors import QuestionError
 from registry.predict.architecture import Accelerator, Architecture, architecture_of, gpu_of
-from registry.predict.formula.adapters import targeted
+from registry.predict.formula.adapters import counted_as_square, targeted
 from registry.predict.formula.methods import check_method, method_params
 from registry.predict.formula.optimizers import check_optimizer
 from registry.predict.formula.parallel import check_split
@@ -355,7 +354,7 @@ def check_question(question: Question) -> list[str]:
     if question.is_split:
         warnings.append("with tensor or pipeline parallelism the time is not computed")
     warnings += [f"{question.model.model_id}: {taken}" for taken in question.model.taken]
-    warnings += check_modules(question.model.model_type, question.lora_target_modules or ())
+    warnings += _check_targets(question)
     warnings += _check_card(question)
     warnings += _check_experts(question)
     warnings += _check_fsdp(question)
@@ -400,6 +399,19 @@ def _check_card(question: Question) -> Iterator[str]:
         yield f"{gpu.gpu_id} does not compute in bf16: state --dtype fp16"
     if question.attention == "flash2":
         yield f"FlashAttention 2 does not run on {gpu.gpu_id}, which is older than Ampere"
+
+
+def _check_targets(question: Question) -> list[str]:
+    """Return a warning where modules are taken to be square, as nothing else is known of them."""
+    names = counted_as_square(question.model, question.lora_target_modules)
+    if not names:
+        return []
+    warning = (
+        f"lora_target_modules: the shape of {', '.join(names)} in {question.model.model_id} is not "
+        f"known; counted as {question.model.hidden_size:,} x {question.model.hidden_size:,}: check "
+        "the spelling"
+    )
+    return [warning]
 
 
 def _check_experts(question: Question) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from registry.catalogue.module_names import ALL_LINEAR, ENDS, last_name
+
 if TYPE_CHECKING:
     from registry.predict.architecture import Architecture
 
@@ -49,6 +51,20 @@ def targeted(model: Architecture, targets: tuple[str, ...] | None) -> frozenset[
     return frozenset(part for name in _named(model, targets) for part in _FUSED.get(name, (name,)))
 
 
+def counted_as_square(model: Architecture, targets: tuple[str, ...] | None) -> list[str]:
+    """Return the targets of which no shape is known, so that each counts as a square matrix.
+
+    Embeddings and the output layer are not among them: their names at least are known.
+    """
+    widths = _widths(model)
+    return [
+        target
+        for target in targets or ()
+        if last_name(target) not in ENDS
+        and any(name not in widths for name in _named(model, (target,)))
+    ]
+
+
 def copies(model: Architecture, name: str) -> int:
     """Return how often a layer has a module: each expert of a mixture has an MLP of its own."""
     return (model.n_experts or 1) if name in MLP else 1
@@ -67,14 +83,19 @@ def _named(model: Architecture, targets: tuple[str, ...]) -> list[str]:
 
 
 def _expanded(model: Architecture, targets: tuple[str, ...]) -> list[str]:
-    if "all-linear" in targets:
+    if ALL_LINEAR in targets:
         return list(_ALL if model.gated_mlp else _PLAIN)
     names = [name for target in targets for name in _both(target)]
     return list(dict.fromkeys(names))
 
 
 def _both(target: str) -> tuple[str, ...]:
-    return ("o_proj", "down_proj") if target == "c_proj" else (target,)
+    """Return the name without its path; the two modules of a ``c_proj`` that has none."""
+    path, _, name = target.rpartition(".")
+    if name != "c_proj":
+        return (name,)
+    named = {"attn": ("o_proj",), "mlp": ("down_proj",)}
+    return named.get(last_name(path), ("o_proj", "down_proj"))
 
 
 def _widths(model: Architecture) -> dict[str, tuple[int, int]]:

@@ -33,7 +33,7 @@ QUESTIONS = [
     ask(model="llama-2-7b"),
     ask(model="qwen-7b", gpu=["rtx-3090", "a100"], method="qlora", seq_len="4k", batch=3),
     ask(
-        model="qwen-7b", vram="15 GiB", targets=("q_proj", "v_proj"), checkpointing=False,
+        model="qwen-7b", vram="15 GiB", targets=("c_attn", "w1"), checkpointing=False,
         packing=True, train_embeddings=True, nodes=2, gpus=4, optimizer_in_backward=False,
     ),
     ask(params="8e9", layers=32, method="full", offload="optimizer", sharding="zero3"),
@@ -144,6 +144,22 @@ def test_what_figures_by_hand_leave_open_is_told(catalogue: Catalogue) -> None:
         ({"model": "qwen-7b", "layers": 20}, "found --layers without --params; expected them to"),
         ({"model": "qwen-7b", "method": "dpo"}, "method: found 'dpo', which is an objective: "),
         ({"model": "qwen-7b", "quant_method": "awq"}, "quant_method awq: found no bits; expected"),
+        (
+            {"model": "llama-2-7b", "targets": "q_porj,v_proj"},
+            "lora_target_modules: found 'q_porj'; did you mean 'q_proj'?; expected all-linear, or ",
+        ),
+        (
+            {"model": "llama-2-7b", "targets": "all_linear"},
+            "lora_target_modules: found 'all_linear'; did you mean 'all-linear'?; expected all-",
+        ),
+        (
+            {"model": "qwen-7b", "targets": "q_proj"},
+            "lora_target_modules: found 'q_proj'; did you mean 'c_proj'?; expected all-linear, or ",
+        ),
+        (
+            {"model": "mixtral-8x7b", "targets": "lm_head,all-linear"},
+            "lora_target_modules: found all-linear beside lm_head; expected it alone",
+        ),
     ],
 )
 def test_what_is_not_known_is_refused(
@@ -152,6 +168,34 @@ def test_what_is_not_known_is_refused(
     with pytest.raises(QuestionError) as caught:
         build_question(ask(**words), catalogue)
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("model", "targets", "same"),
+    [
+        ("llama-2-7b", "self_attn.q_proj,mlp.down_proj", "q_proj,down_proj"),
+        ("llama-2-7b", "model.layers.0.self_attn.q_proj", "q_proj"),
+        ("llama-2-7b", "All-Linear", "all-linear"),
+        ("qwen-7b", "attn.c_proj,mlp.c_proj,w1", "c_proj,w1"),
+    ],
+)
+def test_modules_are_told_by_their_last_name(
+    catalogue: Catalogue, model: str, targets: str, same: str
+) -> None:
+    found, plain = (
+        build_question(ask(model=model, targets=each), catalogue) for each in (targets, same)
+    )
+    assert found.adapter_params == plain.adapter_params
+    assert found.targeted == plain.targeted
+
+
+def test_a_path_tells_two_modules_of_one_name_apart(catalogue: Catalogue) -> None:
+    inner, both = (
+        build_question(ask(model="qwen-7b", targets=each), catalogue).targeted
+        for each in ("mlp.c_proj", "c_proj")
+    )
+    assert inner == {"down_proj"}
+    assert both == {"o_proj", "down_proj"}
 
 
 def test_a_folder_without_a_config_is_refused(catalogue: Catalogue, tmp_path: Path) -> None:
