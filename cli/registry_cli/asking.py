@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.errors import QuestionError
-from registry.predict.asked import choices, explain_objective, parse_whole
+from registry.predict.asked import choices, explain_objective, parse_mean, parse_whole
 from registry_cli.completing import complete_gpu, complete_model
 from registry_cli.group import HintedChoice
 from registry_cli.options import POSITIVE
@@ -38,6 +38,21 @@ class Count(click.ParamType[int]):
 
 
 COUNT = Count()
+
+
+class Mean(click.ParamType[float]):
+    """A mean number of tokens as people write it: 850, 850.5, 1.5k."""
+
+    name = "number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number; fail for what is none above 0."""
+        try:
+            return parse_mean(value, "number")
+        except QuestionError as error:
+            self.fail(str(error).removeprefix("number: "), param, ctx)
 
 
 class MethodChoice(HintedChoice):
@@ -171,7 +186,7 @@ _OPTIONS = (
     ),
     click.option(
         "--mean-tokens",
-        type=POSITIVE,
+        type=Mean(),
         help="Mean tokens per sample, for times; well below the longest, it adds fragmentation.",
     ),
     click.option(

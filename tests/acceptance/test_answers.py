@@ -144,7 +144,7 @@ def test_time_and_cost_of_a_run(run: Run) -> None:
 def test_packed_samples_take_the_time_of_the_sequences_that_they_fill(run: Run) -> None:
     asked = ("--model", "qwen-7b", "--gpu", "a100-sxm4-80gb", "--seq-len", "4096", "--packing")
     short = json.loads(
-        run("estimate", *asked, "--samples", "10k", "--mean-tokens", "512", "--json").stdout
+        run("estimate", *asked, "--samples", "10k", "--mean-tokens", "0.5k", "--json").stdout
     )
     filled = json.loads(run("estimate", *asked, "--samples", "1250", "--json").stdout)
     seconds = [one["cost"]["seconds_per_epoch"]["value"] for one in (short, filled)]

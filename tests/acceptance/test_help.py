@@ -130,7 +130,7 @@ def test_the_version_is_told(run: Run) -> None:
         (["fold", "--wait", "nan"], "'nan' is not a finite number of seconds."),
         (["run", "x", "--timeout", "nan"], "'nan' is not a finite number of seconds."),
         (["fit", "--epochs", "inf"], "'inf' is not a finite number."),
-        (["estimate", "--mean-tokens", "nan"], "'nan' is not a finite number."),
+        (["estimate", "--mean-tokens", "nan"], "found 'nan'; expected a number above 0 such as "),
         (["utilization", "--reference", "nan"], "'nan' is not a finite number."),
         (["utilization", "--tokens-per-second", "inf"], "'inf' is not a finite number."),
         (["query", "1", "2"], "Got unexpected extra argument (2)"),

@@ -161,13 +161,13 @@ def _adapters(question: Question) -> list[Term]:
 def gradients(question: Question) -> list[Term]:
     """Gradients: in the dtype of what is trained, spread as the sharding spreads them.
 
-    With the optimizer in the backward pass, those of the largest module alone. ZeRO-2 and 3 with
-    the optimizer on the host send them there as they come; so does FSDP with parameters there, a
-    unit at a time.
+    With the optimizer in the backward pass, those of the largest trained module alone. ZeRO-2 and
+    3 with the optimizer on the host send them there as they come; so does FSDP with parameters
+    there, a unit at a time.
     """
     width, shards = weight_bytes(question), question.shards(SHARDS_GRADIENTS)
     if question.optimizer_in_backward:
-        return [Term("module_gradients", "gradients", _largest(question) * width / shards, 0.5)]
+        return [Term("module_gradients", "gradients", _module_gradient(question) / shards, 0.5)]
     if question.offloads_params:
         return _unit_gradients(question) if question.full else []
     if question.offloads_optimizer and question.sharding in _SENT:
@@ -198,6 +198,15 @@ def _largest(question: Question) -> float:
     model = question.model
     matrix = model.linear_params / model.n_layers / 3
     return max(_embedded(question), matrix)
+
+
+def _module_gradient(question: Question) -> float:
+    """Bytes of the gradient of the largest module that is trained: of adapters, a layer's."""
+    if question.full:
+        return _largest(question) * weight_bytes(question)
+    if question.trains_embeddings:
+        return _embedded(question) * weight_bytes(question)
+    return question.adapter_params / question.model.n_layers * _FP32_BYTES
 
 
 def _unit_gradients(question: Question) -> list[Term]:

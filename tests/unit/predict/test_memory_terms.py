@@ -20,7 +20,7 @@ from registry.predict.formula.adapters import (
     used,
 )
 from registry.predict.formula.peak_memory import Term, memory_terms
-from registry.predict.formula.state import weight_bytes
+from registry.predict.formula.state import gradients, weight_bytes
 from registry.predict.question import Question
 from tests.unit.predict.tiny import TINY
 
@@ -424,6 +424,15 @@ def test_an_optimizer_in_the_backward_pass_holds_the_gradients_of_one_module() -
     found = names(full(optimizer_in_backward=True, seq_len=1, gradient_checkpointing=True))
     assert "full_gradients" not in found
     assert "step_temporaries" not in found
+    (held,) = gradients(full(optimizer_in_backward=True))
+    assert held.value == 2 * 50 * 8  # the embedding's, in 16 bits
+
+
+def test_adapters_updated_in_the_backward_pass_hold_the_gradients_of_one_layer() -> None:
+    (held,) = gradients(lora(optimizer_in_backward=True))
+    assert held.value == 4 * 168 / 3
+    (embedding,) = gradients(lora(optimizer_in_backward=True, trains_embeddings=True))
+    assert embedding.value == 2 * 50 * 8
 
 
 @pytest.mark.parametrize(
