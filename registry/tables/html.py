@@ -154,6 +154,8 @@ class _TableParser(HTMLParser):
         self._line_offset = first_line - 1
         self._above = above
         self._headings: dict[str, str] = {}
+        #: What stood above each ``<details>`` that is open.
+        self._folded: list[tuple[tuple[str, ...], dict[str, str]]] = []
         self._heading_text: list[str] | None = None
         self._tables: list[_OpenTable] = []
         self._open: list[_OpenTable] = []
@@ -169,7 +171,10 @@ class _TableParser(HTMLParser):
             self._start_table()
         elif self._open:
             self._start_in_table(self._open[-1], tag, dict(attrs))
-        elif tag in _HEADINGS:
+        elif tag == "details":
+            self._folded.append((self._above, self._headings))
+            self._above, self._headings = self._path(), {}
+        elif tag in _HEADINGS or tag == "summary":
             self._heading_text = []
 
     def handle_endtag(self, tag: str) -> None:
@@ -179,6 +184,11 @@ class _TableParser(HTMLParser):
             self._open.pop().end_row()
         elif self._open:
             self._end_in_table(self._open[-1], tag)
+        elif tag == "details" and self._folded:
+            self._above, self._headings = self._folded.pop()
+        elif tag == "summary" and self._heading_text is not None:
+            self._above = (*self._above, *filter(None, [_clean(self._heading_text)]))
+            self._heading_text = None
         elif tag in _HEADINGS and self._heading_text is not None:
             self._end_heading(tag)
 
@@ -192,10 +202,12 @@ class _TableParser(HTMLParser):
             self._heading_text.append(text)
 
     def _start_table(self) -> None:
-        path = (*self._above, *(self._headings[tag] for tag in sorted(self._headings)))
-        table = _OpenTable(self._line(), path)
+        table = _OpenTable(self._line(), self._path())
         self._tables.append(table)
         self._open.append(table)
+
+    def _path(self) -> tuple[str, ...]:
+        return (*self._above, *(self._headings[tag] for tag in sorted(self._headings)))
 
     def _start_in_table(self, table: _OpenTable, tag: str, attrs: dict[str, str | None]) -> None:
         if tag == "tr":

@@ -9,9 +9,8 @@ and all other markup stays as written. Tables drawn in text, in fenced code or o
 
 from __future__ import annotations
 
-import html
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -20,11 +19,22 @@ from markdown_it.rules_block.table import escapedSplit
 
 from registry.errors import SourceError
 from registry.tables.html import read_html
+from registry.tables.markdown_context import (
+    CODE_SPAN,
+    Fold,
+    Headings,
+    PlacedTables,
+    clean_heading,
+    decode_entities,
+    find_folds,
+    move_captions,
+    without_summaries,
+)
 from registry.tables.raw_table import DraftCell, DraftRow, DraftTable
 from registry.tables.text_table import find_rules, find_text_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from markdown_it.token import Token
 
@@ -38,15 +48,10 @@ _PARSER.core.ruler.enableOnly(["normalize", "block"])
 _HTML_HEADING = re.compile(r"\s*<h([1-6])\b[^>]*>(.*?)</h\1\s*>\s*$", re.IGNORECASE)
 _BOLD_LINE = re.compile(r"(?:\*\*|__|<(?:b|strong)>)(.+?)(?:\*\*|__|</(?:b|strong)>)\s?[:\uff1a]?$")
 _QUOTE_MARKS = re.compile(r"^\s{0,3}(?:> ?)+")
-_CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
 _DELIMITER_CELL = re.compile(r":?-+:?")
-_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w+);")
-_TAG = re.compile(r"<[^<>]*>")
 _TABLE_TAG = re.compile(r"<(/?)table(?=[\s>])", re.IGNORECASE)
-_NO_CAPTION = re.compile(r"\s*(?:[-*+!<|]|\d+[.)])|.*[.!?;\u3002\uff01\uff1f\uff1b]\s*$")
-_MAX_CAPTION_CHARACTERS = 60
+_ONLY_TAGS = re.compile(r"(?:\s*</?[A-Za-z][^<>]*>)+\s*")
 _MOST_LINES, _MOST_PIPES = 100_000, 200_000
-_MOST_PARAGRAPHS, _LONGEST_PARAGRAPH = 2, 600
 
 
 def read_markdown(text: str) -> list[DraftTable]:
@@ -91,7 +96,7 @@ def split_cells(line: str) -> list[str]:
     cells = escapedSplit(line.strip())
     cells = cells[1:] if cells and not cells[0].strip() else cells
     cells = cells[:-1] if cells and not cells[-1].strip() else cells
-    return [_decode(cell).strip() for cell in cells]
+    return [decode_entities(cell).strip() for cell in cells]
 
 
 @dataclass(frozen=True)
@@ -134,7 +139,7 @@ def _collect_rows(tokens: list[Token], place: int, lines: list[str]) -> Iterator
         if token.type == "tr_open":
             cells, line = [], (token.map or (0, 0))[0]
         elif token.type == "inline":
-            cells.append(_decode(token.content))
+            cells.append(decode_entities(token.content))
         elif token.type == "tr_close":
             written = split_cells(lines[line])
             # the tokens hold as many cells as the header; what was written says what is missing
@@ -167,54 +172,6 @@ def _count_front_matter(lines: list[str]) -> int:
     return next(closing, len(lines) - 1) + 1
 
 
-@dataclass
-class _Headings:
-    """What stands above the current line."""
-
-    levels: dict[int, str] = field(default_factory=dict)
-    bold: str = ""
-    paragraph: list[str] = field(default_factory=list)
-    is_paragraph_open: bool = False
-    prose: list[list[str]] = field(default_factory=list)
-
-    def add_heading(self, level: int, text: str) -> None:
-        self.levels = {above: kept for above, kept in self.levels.items() if above < level}
-        if text:
-            self.levels[level] = text
-        self.bold = ""
-        self.prose = []
-        self.end_block()
-
-    def add_bold(self, text: str) -> None:
-        self.bold = text
-        self.end_block()
-
-    def add_text(self, line: str) -> None:
-        if not self.is_paragraph_open:
-            self.paragraph = []
-            self.prose = [*self.prose[1 - _MOST_PARAGRAPHS :], []]
-        self.paragraph.append(line.strip())
-        self.prose[-1].append(line.strip())
-        self.is_paragraph_open = True
-
-    def end_block(self) -> None:
-        """Forget the paragraph: something else now stands between it and what follows."""
-        self.paragraph, self.is_paragraph_open = [], False
-
-    def paragraphs(self) -> tuple[str, ...]:
-        """Return the last paragraphs since the heading, for people to read."""
-        return tuple(" ".join(lines)[:_LONGEST_PARAGRAPH] for lines in self.prose if lines)
-
-    def path(self) -> tuple[str, ...]:
-        parts = [self.levels[level] for level in sorted(self.levels)]
-        return tuple(part for part in (*parts, self.bold, self._caption()) if part)
-
-    def _caption(self) -> str:
-        line = self.paragraph[0] if len(self.paragraph) == 1 else ""
-        is_caption = len(line) <= _MAX_CAPTION_CHARACTERS and not _NO_CAPTION.match(line)
-        return _clean_heading(line) if is_caption else ""
-
-
 class _Scanner:
     """Walks over the lines once; each `_take_` method returns how many lines it consumed."""
 
@@ -223,10 +180,16 @@ class _Scanner:
         self._blocks = _find_blocks(lines)
         self._table_ends = _find_table_ends(lines)
         self._at = 0
-        self._headings = _Headings()
+        self._headings = Headings()
         self._tables: list[DraftTable] = []
         self._rules = find_rules(lines)
         self._drawn: list[DraftTable] = []
+        self._folds = find_folds(lines)
+        folds = [(at, fold) for at, folds in self._folds.items() for fold in folds]
+        self._summaries = {n for at, fold in folds for n in range(at, at + fold.n_lines)}
+        self._outside: list[Headings] = []
+        self._section: list[PlacedTables] = []
+        self._n_placed = 0
 
     def scan(self) -> list[DraftTable]:
         takers = (
@@ -240,11 +203,55 @@ class _Scanner:
         )
         while self._at < len(self._lines):
             line = self._lines[self._at]
+            events = self._folds.pop(self._at, [])
+            n_opening = next((n for n, fold in enumerate(events) if not fold.opens), len(events))
+            self._pass_folds(events[:n_opening])
             consumed = next(filter(None, (take(line) for take in takers)), 0)
             if not consumed:
-                self._headings.add_text(line)
+                self._add_text(line)
+            self._pass_folds(events[n_opening:])
+            for number in range(self._at + 1, self._at + consumed):
+                self._pass_folds(self._folds.pop(number, []))
             self._at += consumed or 1
+        self._end_section()
         return self._tables + self._drawn
+
+    def _add_text(self, line: str) -> None:
+        if self._at in self._summaries or _ONLY_TAGS.fullmatch(line):
+            self._headings.is_paragraph_open = False
+        else:
+            self._headings.add_text(line)
+
+    def _pass_folds(self, folds: Sequence[Fold]) -> None:
+        """Open and close what ``<details>`` folds away: its headings hold inside of it alone."""
+        for fold in folds:
+            self._end_section()
+            if fold.opens:
+                self._outside.append(self._headings)
+                self._headings = self._headings.open_details(fold.summary)
+            elif self._outside:
+                self._headings = self._outside.pop()
+                self._headings.end_table()
+
+    def _place(self, tables: list[DraftTable], found: Sequence[DraftTable]) -> None:
+        """Keep tables that begin here, and what stands between them and those before."""
+        self._end_table_before()
+        places = range(len(tables), len(tables) + len(found))
+        tables += found
+        self._n_placed += 1
+        above = self._headings.caption_above()
+        self._section.append(PlacedTables(self._n_placed, tables, places, above))
+        self._headings.end_table()
+
+    def _end_table_before(self) -> None:
+        if self._section:
+            last = self._section[-1]
+            last.below, last.is_plain = self._headings.caption_below()
+
+    def _end_section(self) -> None:
+        self._end_table_before()
+        move_captions(self._section)
+        self._section = []
 
     def _take_blank(self, line: str) -> int:
         if line.strip():
@@ -260,6 +267,7 @@ class _Scanner:
             closes = self._lines[block.end - 1].lstrip().startswith(("```", "~~~"))
             self._find_drawn_tables(block.end - closes)
         if block.kind != "comment":
+            self._headings.n_blocks += 1
             self._headings.end_block()
         return block.end - self._at
 
@@ -274,9 +282,8 @@ class _Scanner:
         path = self._headings.path()
         prose = self._headings.paragraphs()
         is_table = block is not None
-        self._tables.append(DraftTable(path, rows, self._at + 1, pads=is_table, prose=prose))
-        self._headings.prose = []
-        self._headings.end_block()
+        table = DraftTable(path, rows, self._at + 1, pads=is_table, prose=prose)
+        self._place(self._tables, [table])
         return n_lines
 
     def _uneven_header(self, line: str) -> tuple[DraftRow, ...]:
@@ -294,13 +301,11 @@ class _Scanner:
         if _table_depth(line) is None:
             return 0
         end = self._html_table_end()
-        text = "\n".join(self._lines[self._at : end])
+        text = without_summaries("\n".join(self._lines[self._at : end]))
         above = self._headings.path()
         prose = self._headings.paragraphs()
         found = read_html(text, first_line=self._at + 1, above=above)
-        self._tables += [replace(table, prose=prose) for table in found]
-        self._headings.prose = []
-        self._headings.end_block()
+        self._place(self._tables, [replace(table, prose=prose) for table in found])
         return end - self._at
 
     def _find_drawn_tables(self, end: int) -> None:
@@ -316,14 +321,13 @@ class _Scanner:
         self._keep_drawn(found, self._at)
         if found is None:
             return 0
-        self._headings.prose = []
-        self._headings.end_block()
+        self._headings.end_table()
         return found.n_lines
 
     def _keep_drawn(self, found: TextTable | None, at: int) -> None:
         if found is not None:
             path, prose = self._headings.path(), self._headings.paragraphs()
-            self._drawn.append(DraftTable(path, found.rows, at + 1, prose=prose))
+            self._place(self._drawn, [DraftTable(path, found.rows, at + 1, prose=prose)])
 
     def _html_table_end(self) -> int:
         """Return the line after ``</table>``; a table never closed ends at the next heading."""
@@ -335,20 +339,22 @@ class _Scanner:
 
     def _take_heading(self, line: str) -> int:
         in_html = _HTML_HEADING.match(line)
+        if in_html or self._is_heading(self._at):
+            self._end_section()
         if in_html:
-            self._headings.add_heading(int(in_html[1]), _clean_heading(in_html[2]))
+            self._headings.add_heading(int(in_html[1]), clean_heading(in_html[2]))
             return 1
         if not self._is_heading(self._at):
             return 0
         block = self._blocks[self._at]
-        self._headings.add_heading(block.level, _clean_heading(block.text))
+        self._headings.add_heading(block.level, clean_heading(block.text))
         return block.end - self._at
 
     def _take_bold_line(self, line: str) -> int:
         bold = _BOLD_LINE.match(line.strip())
         if not bold or "**" in bold[1]:
             return 0
-        self._headings.add_bold(_clean_heading(bold[1]))
+        self._headings.add_bold(clean_heading(bold[1]))
         return 1
 
     def _line_at(self, number: int) -> str:
@@ -366,7 +372,7 @@ def _starts_table(line: str, below: str) -> bool:
 
 def _table_depth(line: str) -> int | None:
     """Return opened minus closed table tags outside code spans; None where there is none."""
-    tags = _TABLE_TAG.findall(_CODE_SPAN.sub("", line))
+    tags = _TABLE_TAG.findall(CODE_SPAN.sub("", line))
     return sum(-1 if slash else 1 for slash in tags) if tags else None
 
 
@@ -388,11 +394,3 @@ def _find_table_ends(lines: list[str]) -> dict[int, int]:
 
 def _draft_row(line: str, number: int) -> DraftRow:
     return DraftRow(number, tuple(DraftCell(text) for text in split_cells(line)))
-
-
-def _decode(text: str) -> str:
-    return _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
-
-
-def _clean_heading(text: str) -> str:
-    return _decode(_TAG.sub("", text)).strip(" \t*_:\uff1a")

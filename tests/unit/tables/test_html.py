@@ -224,3 +224,13 @@ def test_headings_and_the_caption_stand_above_the_table() -> None:
         "<table><caption>Speed</caption><tr><td>a</td></tr></table>"
     )
     assert table.heading == ("A", "C D", "Speed")
+
+
+def test_what_details_fold_away_has_headings_of_its_own() -> None:
+    table = "<table><tr><th>a</th></tr><tr><td>1</td></tr></table>"
+    tables = parse_document(
+        f"<h1>A</h1><details><summary>On <b>A100</b></summary><h2>B</h2>{table}</details>"
+        f"{table}<h2>C</h2>{table}",
+        "html",
+    )
+    assert [found.heading for found in tables] == [("A", "On A100", "B"), ("A",), ("A", "C")]

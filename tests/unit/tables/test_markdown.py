@@ -183,3 +183,59 @@ def test_the_heading_is_the_path_above_the_table(above: str, heading: tuple[str,
 def test_a_caption_belongs_to_the_table_right_below_it_only() -> None:
     tables = read(f"Cards compared\n\n{TABLE}\n{TABLE}")
     assert [table.heading for table in tables] == [("Cards compared",), ()]
+
+
+@pytest.mark.parametrize(
+    ("text", "headings"),
+    [
+        ("{0}\nTable 1: 7B\n\n{0}\nTable 2: 13B\n", ["Table 1: 7B", "Table 2: 13B"]),
+        ("{0}\n*On one A100*\n\n{0}\n*On an H100.*\n\n# B\n", ["On one A100", "On an H100."]),
+        ("{0}\nOn A100\n\n{0}\nOn H100\n", ["On A100", "On H100"]),
+        ("{0}\n**Table 1**\n\n{0}\n**Table 2**\n\nAll of it.\n", ["Table 1", "Table 2"]),
+        ("Two cards:\n\n{0}\nTable 1. 7B\n\n{0}", ["Two cards", None]),
+        ("Table 1: 7B\n\n{0}\nTable 2: 13B\n\n{0}", ["Table 1: 7B", "Table 2: 13B"]),
+        ("On A100\n\n{0}\nOn H100\n\n{0}\nSee below\n", ["On A100", "On H100"]),
+        ("{0}\nOn H100\n\n{0}", [None, "On H100"]),
+        ("{0}\nSee the other page\n", [None]),
+        ("{0}\nA sentence.\n\nOn H100\n\n{0}\nMore.\n", [None, "On H100"]),
+    ],
+)
+def test_a_caption_is_of_the_table_above_it_where_captions_stand_below(
+    text: str, headings: list[str | None]
+) -> None:
+    tables = read(f"# A\n\n{text.format(TABLE)}")
+    found = [table.heading[1:2] for table in tables]
+    assert found == [(heading,) if heading else () for heading in headings]
+
+
+def test_the_prose_above_a_table_lacks_the_caption_of_the_table_before() -> None:
+    tables = read(f"{TABLE}\nTable 1: 7B\n\n{TABLE}\nTable 2: 13B\n")
+    assert [table.prose for table in tables] == [(), ()]
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        (
+            "<details>\n<summary>On A100</summary>\n\n## Inference\n\n{0}\n</details>\n\n{0}",
+            [("A", "On A100", "Inference"), ("A",)],
+        ),
+        ("<details><summary><b>7B</b></summary>\n\n{0}</details>\n\n{0}", [("A", "7B"), ("A",)]),
+        ("<details>\n\n**7B**\n\n{0}\n</details>\n\n{0}", [("A", "7B"), ("A",)]),
+        (
+            "<details>\n <summary>\n  7B\n </summary>\n\n{0}\n</details>\n\n## B\n\n{0}",
+            [("A", "7B"), ("A", "B")],
+        ),
+        ("<details>\n\n## B\n\n{0}\n# C\n\n{0}", [("A", "B"), ("C",)]),
+    ],
+)
+def test_what_is_folded_away_has_headings_of_its_own(
+    text: str, paths: list[tuple[str, ...]]
+) -> None:
+    tables = read(f"# A\n\n{text.format(TABLE)}")
+    assert [(table.heading, table.prose) for table in tables] == [(path, ()) for path in paths]
+
+
+def test_a_fold_on_the_line_of_an_html_table_ends_behind_it() -> None:
+    tables = read(f"<details><summary>7B</summary><table><tr><td>a</table></details>\n\n{TABLE}")
+    assert [table.heading for table in tables] == [("7B",), ()]
