@@ -62,10 +62,11 @@ def choose_tables(
 ) -> TableDocument:
     """Return a document with some of its tables alone: those of the ``numbers``.
 
-    Without numbers, these are the tables in which something looks measured, or else all with rows.
+    Without numbers, these are the tables in which something looks measured.
 
     Raises:
-        SourceError: there is no such table, or it cannot be read; or no table has rows.
+        SourceError: there is no such table, or it cannot be read; or in none something looks
+            measured.
     """
     by_number = {table.index: table for table in document.tables}
     for number in numbers:
@@ -77,7 +78,11 @@ def choose_tables(
             )
     tables = [by_number[number] for number in sorted(set(numbers))]
     tables = tables or measured_tables(document, catalogue)
-    tables = tables or [table for table in document.tables if table.rows]
+    if not tables and any(table.rows for table in document.tables):
+        raise SourceError(
+            f"{path}: found no table in which something looks measured; expected one, or its "
+            f"number with --table, as `registry import {shlex.quote(str(path))}` lists it"
+        )
     if not tables:
         raise SourceError(f"{path}: found no table with rows; expected a document with tables")
     return replace(document, tables=tuple(tables))

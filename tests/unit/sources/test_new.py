@@ -66,6 +66,15 @@ def test_tables_that_are_named_are_copied_whatever_they_look_like(
     assert (draft(tables=(1,)) / "01-how-much-it-needs.csv").is_file()
 
 
+def test_tables_in_which_nothing_looks_measured_are_copied_only_by_number(
+    draft: Callable[..., Path],
+) -> None:
+    text = PAGE[: PAGE.index("## Memory")]
+    with pytest.raises(SourceError, match="no table in which something looks measured; expected"):
+        draft(text)
+    assert (draft(text, (1,)) / "01-how-much-it-needs.csv").is_file()
+
+
 def test_a_table_that_is_not_there_is_refused(draft: Callable[..., Path]) -> None:
     with pytest.raises(SourceError, match="table 3: there is no such table; expected one that"):
         draft(tables=(3,))
