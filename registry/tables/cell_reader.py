@@ -38,6 +38,10 @@ _REFERENCE = re.compile(r"\\([0-9])")
 
 #: What a column called ``is_oom`` says of a run that ran out of memory.
 _TRUE = ("yes", "true", "1", "\u2713", "\u2714", "\u2705", "x")
+#: A mark right behind a word, with nothing but a bracket or white space behind it.
+_MARK_BEHIND_WORD = re.compile(
+    r"(?<=[^\W_])(?:\*{1,3}|[\u2020\u2021\u00a7\u00b6])(?=[\s(\[\uff08,]|$)"
+)
 _IS = re.compile(r"(?i)^(?:is|was|has|had|did|hit) ")
 
 #: What an observation says that fits and has no figure.
@@ -81,6 +85,17 @@ def bare_text(cell: str) -> str:
 def footnote_of(cell: str) -> str | None:
     """Return the footnote mark of a cell, or None."""
     return strip_markup(plain_text(cell)).footnote
+
+
+def marks_of_column(name: str) -> tuple[str, ...]:
+    """Return the footnote marks in a column's name, behind any of its words.
+
+    >>> marks_of_column("LoRA* (GiB)"), marks_of_column("7B** memory"), marks_of_column("2*A100")
+    (('*',), ('**',), ())
+    """
+    last = footnote_of(name)
+    marks = [found[0] for found in _MARK_BEHIND_WORD.finditer(plain_text(name))]
+    return tuple(dict.fromkeys([*marks, *([] if last is None else [last])]))
 
 
 def texts_of(cell: str) -> tuple[str, ...]:

@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from registry.tables.cell_reader import bare_text, footnote_of, is_absent, read_failure
+from registry.tables.cell_reader import (
+    bare_text,
+    footnote_of,
+    is_absent,
+    marks_of_column,
+    read_failure,
+)
 from registry.tables.column_spec import SHARED_METRICS
 from registry.tables.decimal_marks import find_open_mark, has_decimal_comma
 from registry.tables.guess import guess_metric
 from registry.tables.guess_apart import find_untold, is_number
-from registry.tables.guess_figures import doubt_of_context
+from registry.tables.guess_figures import doubt_of_context, doubt_of_estimates
 from registry.tables.guess_settings import (
     guess_pivots,
     guess_table,
@@ -76,6 +82,8 @@ _METRIC: Final = re.compile(
 )
 #: What rows may measure, where their cells say of what and in which unit.
 _SPEED: Final = re.compile(r"(?i)speed|throughput|geschwindigkeit|速度|吞吐|スループット|속도")
+#: Metrics that a model has, whether it is trained or not.
+_OF_MODELS: Final = ("trainable_params", "n_params")
 _REQUIRED: Final = ("model_id", "method", "gpu_id", "n_gpus")
 
 
@@ -245,16 +253,19 @@ def _are_metrics(texts: list[str]) -> bool:
 def _look_upright(table: RawTable, catalogue: Catalogue) -> _Look:
     guesses = guess_table(table, catalogue)
     context = doubt_of_context((*table.heading[-1:], *table.prose))
-    if context is not None:
-        guesses = {
-            name: replace(guess, doubt=context) if guess.metric else guess
-            for name, guess in guesses.items()
-        }
+    context = context or doubt_of_estimates((*reversed(table.prose), *reversed(table.heading)))
     pivots = guess_pivots(table, guesses, catalogue)
+    if context is not None:
+        guesses = {name: _with_doubt(guess, context) for name, guess in guesses.items()}
+        pivots = [replace(pivot, cell=_with_doubt(pivot.cell, context)) for pivot in pivots]
     pivoted = {name for pivot in pivots for name in pivot.names}
     others = {name: guess for name, guess in guesses.items() if name not in pivoted}
     look = _Look(table, others, pivots)
     return replace(look, guesses=_with_failures(look))
+
+
+def _with_doubt(guess: Guess, doubt: Doubt) -> Guess:
+    return replace(guess, doubt=doubt) if guess.metric not in (None, OPEN, *_OF_MODELS) else guess
 
 
 def _with_failures(look: _Look) -> dict[str, Guess]:
@@ -323,8 +334,11 @@ def _draft_common(tables: list[RawTable], catalogue: Catalogue) -> Iterator[str]
     marks = [
         mark
         for table in tables
-        for text in (*table.columns, *(cell.text for row in table.rows for cell in row.cells))
-        if (mark := footnote_of(text)) is not None
+        for mark in (
+            *(mark for name in table.columns for mark in marks_of_column(name)),
+            *(footnote_of(cell.text) for row in table.rows for cell in row.cells),
+        )
+        if mark is not None
     ]
     for number, mark in enumerate(dict.fromkeys(marks)):
         if number == 0:

@@ -20,6 +20,7 @@ from registry.units import (
     parse_outcome_word,
     parse_quantity,
     parse_totals,
+    split_change,
 )
 from registry.units.number import NUMBER
 from registry.units.rate import IN_THOUSANDS, POWERS, rate_digits
@@ -198,6 +199,13 @@ def _way_out(part: FigureText) -> str:
         return (
             "; a text in the place of a figure has its meaning under `words` of the column: "
             f"`words: {{{part.text!r}: {{outcome: {outcome}}}}}`"
+        )
+    change = split_change(part.text)
+    if change:
+        mark = re.split(r"[\w\s]", part.text.strip().removesuffix(change[-1]).rstrip())[-1]
+        return (
+            "; which of them is the row's? "
+            f"`form: ['.+{mark}\\s*(?P<value>.+)']` of the figure takes the last"
         )
     if _SEVERAL.search(part.text):
         return (

@@ -11,6 +11,7 @@ from registry.tables.guess_figures import (
     MEMORY_ABROAD,
     NO_TRAINING,
     SHARE_OR_POWER,
+    SHARES,
     TIME_ABROAD,
     Doubt,
     find_memory_doubt,
@@ -26,7 +27,14 @@ from registry.tables.header import (
     spoken,
     without_share,
 )
-from registry.units import figures_in, parse_outcome_word, split_remark, ways_to_split
+from registry.units import (
+    figures_in,
+    parse_outcome_word,
+    split_change,
+    split_remark,
+    split_several,
+    ways_to_split,
+)
 from registry.units.duration import clock_readings
 from registry.units.known import rate_units_by_spelling, units_by_spelling
 from registry.units.number import NUMBER
@@ -146,6 +154,8 @@ _BRACKETED: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _NUMBER: Final = re.compile(r"[0-9][0-9.,]*")
 _LABEL: Final = re.compile(rf"{NUMBER}(?:,[0-9]+)?\s*(?P<label>[^\W\d_][^\s(]*)?", re.IGNORECASE)
 
+_SHARE: Final = re.compile(rf"{NUMBER}(?:,[0-9]+)?\s*%")
+
 _CROSSES: Final = " \u2717\u2718\u274c\u2715\u2716\u00d7"
 
 #: Share of the cells that say something that must be figures.
@@ -208,12 +218,14 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
     said = [bare_text(cell) for cell in cells if not is_absent(cell, ())]
     header = read_header(name)
     name = spoken(name)
-    parts = _guess_parts(name, header, said)
+    parts = () if any(map(split_several, said)) else _guess_parts(name, header, said)
     if parts:
         return replace(parts[0], parts=parts, doubt=_doubt_of_parts(parts))
     figures = [text for text in said if _figure_label(text) is not None]
     words = [text for text in said if _says_no_figure(text)]
     is_figures = bool(figures) and len(figures) >= _MOST * max(1, len(said) - len(words))
+    if is_figures and (_are_shares(figures) or "%" in name):
+        return Guess(header=read_header(""), doubt=SHARES, is_figures=True)
     metric, in_cells = _metric(name, header, figures) if is_figures else (None, False)
     is_power = not in_cells and header.dimension != "memory" and SHARE_OR_POWER.search(name)
     if is_figures and (is_power or header.relative or header.card_time):
@@ -307,10 +319,18 @@ def _doubt_of_parts(parts: Sequence[Guess]) -> Doubt | None:
     return doubt
 
 
+def _are_shares(figures: Sequence[str]) -> bool:
+    """Return whether most figures are percentages: of what, no cell says."""
+    return sum(map(bool, map(_SHARE.match, figures))) > _MOST * len(figures)
+
+
 def _find_doubt(name: str, metric: str, header: Header, figures: Sequence[str]) -> Doubt | None:
+    changes = next((text for text in figures if split_change(text)), None)
+    if changes is not None:
+        return Doubt(f"{changes!r} is two figures: which of them is the row's (a `form` takes one)")
     if metric == "peak_memory":
         return find_memory_doubt(name, [found[0] for found in map(_NUMBER.match, figures) if found])
-    if metric not in ("step_time", "total_time"):
+    if metric not in ("step_time", "total_time") or any(map(split_several, figures)):
         return None
     if metric == "step_time" and header.dimension == "rate":
         return None
@@ -344,12 +364,16 @@ def guess_metric(text: str) -> Guess:
 
 def _figure_label(text: str) -> str | None:
     """Return the unit behind a number that a text begins with; None where it begins with none."""
-    found = _LABEL.match(figures_in(split_remark(text)[0])[-1])
+    bare = split_remark(text)[0]
+    found = _LABEL.match(figures_in((split_change(bare) or (bare,))[-1])[-1])
     return None if found is None else (found["label"] or "")
 
 
 def _metric(name: str, header: Header, figures: list[str]) -> tuple[str | None, bool]:
     """Return the metric of a column of figures, and whether its cells give their unit."""
+    of_several = [found[2] for text in figures if (found := split_several(text))]
+    if len(of_several) > _MOST * len(figures):
+        return f"{of_several[0]}_time", True
     labels = [label for label in map(_figure_label, figures) if label]
     in_cells = _metric_of_label(name, labels[0]) if len(labels) >= _MOST * len(figures) else None
     if in_cells is not None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from registry.tables.raw_table import RawTable
 
 #: Figures that follow from a run, and what numbers the rows: no settings.
-_NO_SETTING: Final = re.compile(
+NO_SETTING: Final = re.compile(
     r"(?i)loss|acc\b|accura|score|bleu|rouge|ppl|perplex|\bf1\b|mmlu|win.?rate|reward|seed|"
     r"^(?:#|no\.?|id|run|index)$|util|power|watt|temp|mfu|price|cost|\$|note|comment|remark"
 )
@@ -33,7 +33,7 @@ def find_untold(
         for row in table.rows
     ]
     said = [tuple(known.get(row[name], "") for name, known in meanings.items()) for row in rows]
-    asks = [name for name in unread if not _NO_SETTING.search(name)]
+    asks = [name for name in unread if not NO_SETTING.search(name)]
     asked: list[str] = []
     for name in sorted(asks, key=lambda name: all(is_number(row[name]) for row in rows)):
         keys = [(*one, *(row[o] for o in asked)) for one, row in zip(said, rows, strict=True)]

@@ -49,6 +49,17 @@ SHARE_OR_POWER: Final = re.compile(
     r"(?i)utili[sz]ation|\butil\b|\bwatts?\b|\bpower\b|\btemp(?:erature)?\b|利用率|功耗|温度"
 )
 _IN_USE: Final = re.compile(r"(?i)peak|max|us(?:e|ed|age)\b|alloc|reserved|active|occup|占用|峰值")
+#: What nobody measured: what headings and prose call figures of a formula, or of advice.
+_ESTIMATED: Final = re.compile(
+    r"(?i)\best(?:\.|imat\w*)|\btheor(?:y|etical\w*)|\bpredict(?:ed|ions?)\b|\bexpected\b|"
+    r"\bprojected\b|\bcalculat(?:ed|ions?|or)\b|\brequire(?:d|ments?)\b|\brecommend(?:ed|ations?)\b|"
+    r"\brule of thumb\b|预估|估算|估计|预计|理论|推荐配置|見積|推定|目安|必要|예상|추정|권장|"
+    r"gesch[aä]tzt|sch[aä]tzung|theoretisch|\bestim[eé]|\bestimad|th[eé]ori|te[oó]ric|"
+    r"оцен(?:к|оч)|теоретич|расч[её]т"
+)
+_MEASURED: Final = re.compile(
+    r"(?i)\bmeasur(?:ed|ements?)\b|\bactual\b|\bobserved\b|实测|実測|실측|gemessen|mesur[eé]|medid[oa]"
+)
 #: Memory of cards on sale, in GB or GiB.
 _SIZES_OF_CARDS: Final = frozenset(
     {6, 8, 12, 16, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 144, 180, 192, 288}
@@ -90,6 +101,9 @@ class Doubt:
 
 _ONLY_UNIT: Final = Doubt("only the unit says what it measures", is_by_name=False)
 
+#: What is said of percentages, whatever they are of.
+SHARES: Final = Doubt("percentages, no amounts")
+
 
 def doubt_of_context(texts: Sequence[str]) -> Doubt | None:
     """Return why the figures below a heading and some prose may be of no training at all."""
@@ -98,6 +112,22 @@ def doubt_of_context(texts: Sequence[str]) -> Doubt | None:
         return None
     found = NO_TRAINING.search(text)
     return None if found is None else Doubt(f"the text above is about {found[0]!r}, not training")
+
+
+def doubt_of_estimates(texts: Sequence[str]) -> Doubt | None:
+    """Return why the figures of a table may be measured by nobody; the nearest text decides.
+
+    >>> doubt_of_estimates(["Estimated memory"]).reason
+    "the text above says 'Estimated': measured, or not?"
+    >>> doubt_of_estimates(["Peak memory, measured", "Memory estimates"])
+    """
+    for text in texts:
+        found = _ESTIMATED.search(text)
+        if found is not None:
+            return Doubt(f"the text above says {found[0]!r}: measured, or not?")
+        if _MEASURED.search(text):
+            return None
+    return None
 
 
 def find_memory_doubt(name: str, numbers: Sequence[str]) -> Doubt | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from registry.contract import load_table, vocabulary
 from registry.tables.cell_reader import bare_text, is_absent
 from registry.tables.guess import Guess, count_parts, guess_columns, guess_metric, guess_setting
+from registry.tables.guess_apart import NO_SETTING
 from registry.tables.guess_words import OPEN, read_method, read_settings
 from registry.tables.inline import plain_text
 from registry.units import parse_outcome_word, split_remark, ways_to_split
@@ -245,13 +246,20 @@ def _build(
     figures = [name for name in names if guesses[name].is_figures]
     first = guesses[figures[0]]
     metric = None if first.is_by_clock else first.metric
+    is_unnamed = False
     if metric is None:
-        names = _of_one_setting(names, guesses, catalogue)
+        known = _of_one_setting(names, guesses, catalogue)
+        unnamed = _of_unknown_settings(figures, guesses)
+        is_unnamed = len(known) < len(unnamed) and _cell(table, unnamed)[1] in table.heading
+        names = unnamed if is_unnamed else known
     if len(names) < 2 or not set(names) & set(figures):  # noqa: PLR2004 - one column is no pivot
         return None
     (before, labels, after), to = _split_setting(names, catalogue)
     has_words = len(figures) < len(names)
-    if to is None and (has_words or not _is_one_of_a_run(metric, before + after)):
+    if is_unnamed and any(_names(bare_text(label), catalogue) == "method" for label in labels):
+        to = "method"
+    is_setting = is_unnamed or (not has_words and _is_one_of_a_run(metric, before + after))
+    if to is None and not is_setting:
         return None
     if not all(labels) or any(map(_STAGES.search, labels)):
         return None
@@ -274,6 +282,18 @@ def _of_one_setting(
     known = [kind for kind in kinds.values() if kind is not None]
     most = max(known, key=known.count, default=None)
     return [name for name, kind in kinds.items() if kind == most and most is not None]
+
+
+def _of_unknown_settings(names: list[str], guesses: Mapping[str, Guess]) -> list[str]:
+    """Return those of some columns of bare figures that are called as nothing known.
+
+    Below a heading that says what figures are, they are it, of settings that only people know.
+    """
+    return [
+        name
+        for name in names
+        if guesses[name].to is None and guesses[name].doubt is None and not NO_SETTING.search(name)
+    ]
 
 
 def _has_number(name: str) -> bool:
@@ -315,7 +335,7 @@ def _n_shared(tokens: list[list[str]]) -> int:
 
 def _setting(beside: str, labels: Sequence[str], catalogue: Catalogue) -> str | None:
     """Return the column of the contract that labels are values of, None if they do not say."""
-    texts = [label.strip() for label in labels]
+    texts = [bare_text(label) for label in labels]
     if all(_NUMBER.fullmatch(text) for text in texts):
         named = guess_setting(beside)
         return "n_gpus" if named == "gpu_id" else named or _setting_of_numbers(texts)

@@ -13,6 +13,7 @@ from registry.tables.cell_reader import (
     bare_text,
     footnote_of,
     is_absent,
+    marks_of_column,
     read_failure,
     read_figure_cell,
     read_outcome,
@@ -268,7 +269,7 @@ class RowReader:
                 self._add_cell_error(error, where, report, name)
                 continue
             draft.cells[name] = cell
-            for mark in (footnote_of(name), *cell.footnotes):
+            for mark in (*marks_of_column(name), *cell.footnotes):
                 self._note_mark(mark, report, name, said)
             for column, value in cell.values.items():
                 self._state_beside({**draft.stated, **said}, column, value, report, name)

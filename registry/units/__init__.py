@@ -21,8 +21,8 @@ from registry.units.duration import parse_duration
 from registry.units.figure import TIME_OF, format_figure, parse_figure, parse_quantity
 from registry.units.glued import GLUED_PATTERNS, split_glued
 from registry.units.memory import parse_memory
-from registry.units.range import figures_in, is_cut
-from registry.units.rate import parse_rate, parse_totals
+from registry.units.range import figures_in, is_cut, split_change
+from registry.units.rate import parse_rate, parse_totals, split_several
 from registry.units.related import Figure, check_related, figure_of
 from registry.units.text import format_duration, format_memory
 
@@ -50,8 +50,10 @@ __all__ = [
     "split_bound",
     "split_card_list",
     "split_cell",
+    "split_change",
     "split_glued",
     "split_remark",
+    "split_several",
     "strip_markup",
     "ways_to_split",
 ]

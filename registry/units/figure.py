@@ -14,7 +14,7 @@ from registry.units.memory import MemoryOptions, UnitOptions, parse_memory
 from registry.units.number import NUMBER, parse_number, strip_bold, unit_error, validate_reason
 from registry.units.quantity import Quantity
 from registry.units.range import parse_range, split_range
-from registry.units.rate import parse_rate
+from registry.units.rate import parse_rate, split_several
 
 if TYPE_CHECKING:
     from registry.units.rate import Rate
@@ -113,7 +113,8 @@ def _parse_exact(  # noqa: PLR0911 - one return for each canonical unit
         return parse_memory(text, where=where, **options)
     stated = _unit_options(options)
     if unit == "second":
-        is_speed = "/" in text or stated["default_unit"] in rate_units_by_spelling()
+        is_by_unit = "/" in text or stated["default_unit"] in rate_units_by_spelling()
+        is_speed = is_by_unit or split_several(text) is not None
         if per is None or not is_speed:
             return parse_duration(text, where=where, **stated)
         each = _parse_rate_of(per, text, stated, where=where, per_gpu=per_gpu)

@@ -29,6 +29,10 @@ _GOES_ON: Final = re.compile(
     rf"\s*[^\W\d_]*(?:\s*[(\uff08]?(?:{_MARK}|\s*\+\s*)[0-9]|\s*\+)", re.IGNORECASE
 )
 _WENT_BEFORE: Final = re.compile(rf"[0-9]\s*[^\W\d_]*(?:{_MARK}|\s*\+\s*)\Z", re.IGNORECASE)
+#: What stands between a figure before a change and the one after it.
+_BECOMES: Final = re.compile(
+    r"\s*(?:-{1,2}>|={1,2}>|[\u2192\u21d2\u21e8\u2794\u279c\u279e\u27a1\u27f6]\ufe0f?)\s*(?=[^\w\s]?[0-9])"
+)
 _APART: Final = re.compile(r"[|;,/()\uff08\uff09]")
 
 
@@ -61,6 +65,17 @@ def split_range(text: str) -> Ends | None:
         first += "" if of_first else of_second
         second += of_first if has_tolerance and not of_second else ""
     return Ends(first, second, has_tolerance)
+
+
+def split_change(text: str) -> tuple[str, ...]:
+    """Return the figures before and after a change; none of a text without an arrow between them.
+
+    >>> split_change("23.1 \u2192 18.4 GB"), split_change("18-20 GB")
+    (('23.1', '18.4 GB'), ())
+    """
+    figures = _BECOMES.split(text.strip()) if len(text) <= MAX_TEXT else []
+    is_change = len(figures) > 1 and all(re.search("[0-9]", figure) for figure in figures)
+    return tuple(figures) if is_change else ()
 
 
 def figures_in(text: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from registry.units.count import parse_count
 from registry.units.duration import parse_duration
 from registry.units.known import RateUnit, What, rate_units_by_spelling, unknown_unit
 from registry.units.number import (
+    MAX_TEXT,
     NUMBER,
     parse_number,
     rounding_half_width,
@@ -29,6 +30,17 @@ POWERS = {"k": 3, "K": 3, "M": 6, "\u4e07": 4}
 IN_THOUSANDS = re.compile(rf"(?P<number>{NUMBER})\s*(?P<thousands>[kKM\u4e07])")
 _EVIDENCE = re.compile(
     rf"(?P<count>{NUMBER})\s*(?P<what>sample|token|step|iter)s?\s*/\s*(?P<seconds>{NUMBER}\s*[a-z]+)"
+)
+
+_WORDS: dict[What, str] = {
+    "step": "steps?|its?|iters?|iterations?|步|ステップ|스텝|Schritte?n?",
+    "sample": "samples?|examples?|sequences?|样本|サンプル|샘플",
+}
+#: A time and of how many steps or samples it is: ``4.8 s / 3 steps``, ``12 s per 100 steps``.
+_SEVERAL = re.compile(
+    rf"(?P<time>{NUMBER}\s*[^\W\d_]+)\s*(?:/|\bper\b|\bfor\b)\s*(?P<count>[1-9][0-9,]{{0,9}})\s*"
+    rf"(?:(?P<step>{_WORDS['step']})|(?P<sample>{_WORDS['sample']}))",
+    re.IGNORECASE,
 )
 
 
@@ -88,13 +100,20 @@ def parse_rate(
     the remark, if their quotient agrees with it.
     ``default_unit`` is that of a number alone and needs a ``reason``.
 
+    ``4.8 s / 3 steps`` is the time of one of them.
+
     >>> parse_rate("2.5s/it", where="row 1").per_second
     0.4
+    >>> parse_rate("12 s per 100 steps", where="row 1").seconds_each
+    0.12
 
     Raises:
         UnitError: the text is no speed, or its unit is missing. The message starts with ``where``.
     """
     bare = strip_bold(text, where=where, expected=_EXPECTED)
+    several = split_several(bare)
+    if several is not None:
+        return _parse_several(text, *several, where=where)
     found = _RATE.fullmatch(bare)
     if found is None:
         raise unit_error(where, text, _EXPECTED)
@@ -116,6 +135,34 @@ def parse_rate(
         reason=reason if stated else None if found["label"] else f"the totals: {found['remark']}",
     )
     return Rate(quantity, unit.what, unit.per_gpu, found["remark"], evidence)
+
+
+def split_several(text: str) -> tuple[str, int, What] | None:
+    """Return a time, of how many it is, and of what; None for a text of another form.
+
+    >>> split_several("4.8 s / 3 steps")
+    ('4.8 s', 3, 'step')
+    """
+    found = _SEVERAL.fullmatch(text.strip()) if len(text) <= MAX_TEXT else None
+    if found is None:
+        return None
+    what: What = "step" if found["step"] else "sample"
+    return found["time"], int(found["count"].replace(",", "")), what
+
+
+def _parse_several(text: str, time: str, count: int, what: What, *, where: str) -> Rate:
+    whole = parse_duration(time, where=where)
+    return Rate(
+        Quantity.exact(
+            float(Fraction(repr(whole.value)) / count),
+            "second",
+            text,
+            whole.unit_as_written,
+            reading=whole.reading,
+            reason=f"the time of {count} {what}s in the source",
+        ),
+        what,
+    )
 
 
 def rate_digits(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from registry.units.known import Dimension, units_by_spelling, units_by_symbol
 from registry.units.number import rounding_half_width
+from registry.units.rate import split_several
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,7 +114,13 @@ def _half_width(quantity: Quantity[int] | Quantity[float]) -> float:
 
 
 def _printed_half_width(quantity: Quantity[int] | Quantity[float]) -> Fraction:
-    """Return the half width of the figure itself, not of a number in a remark behind it."""
+    """Return the half width of the figure itself, not of a number behind it.
+
+    That is one in a remark, or of the steps that a time is of.
+    """
+    several = split_several(quantity.raw)
+    if several is not None:
+        return rounding_half_width(several[0]) / several[1]
     return rounding_half_width(quantity.raw.split("(")[0].split("\uff08")[0])
 
 

@@ -688,3 +688,91 @@ def test_units_in_cells_and_second_rows_and_numbers_of_cards_are_read(
     name: str, cells: list[str], meaning: str
 ) -> None:
     assert str(guess_column(name, cells)) == meaning
+
+
+def test_the_time_of_several_steps_is_a_step_time(tmp_path: Path, catalogue: Catalogue) -> None:
+    columns = draft(
+        tmp_path,
+        catalogue,
+        "model,Time,Speed\na,4.8\u79d2/3\u30b9\u30c6\u30c3\u30d7,4.8 s / 3 steps\n"
+        "b,5.8\u79d2/3\u30b9\u30c6\u30c3\u30d7,12 s per 100 steps\n",
+    )["columns"]
+    assert columns["Time"] == columns["Speed"] == {"figure": {"metric": "step_time"}}
+
+
+@pytest.mark.parametrize("cell", ["23.1 \u2192 18.4 GB", "23.1 GB -> 18.4 GB", "23.1=>18.4GB"])
+def test_which_figure_of_a_change_is_the_rows_is_asked(
+    tmp_path: Path, catalogue: Catalogue, cell: str
+) -> None:
+    text = draft_text(tmp_path, catalogue, f"model,Memory,Loss\na,{cell},2\nb,{cell},3\n")
+    assert f"Memory: {{figure: {{metric: '?', scope: '?'}}}}  # '{cell}' is two figures" in text
+
+
+def test_a_change_is_refused_with_a_form_that_reads_it(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    path = tmp_path / "doc.csv"
+    path.write_text("Model,Memory\nQwen-7B,23.1 \u2192 18.4 GB\n", encoding="utf-8")
+
+    def read(form: str) -> Any:
+        mapping = (
+            "source: {source_id: x, title: x, kind: document}\n"
+            "tables:\n  - match: {table: 1}\n"
+            "    defaults: {method: lora, gpu_id: a100-sxm4-80gb, n_gpus: 1}\n    columns:\n"
+            "      Model: {values: {Qwen-7B: {model_id: qwen-7b}}}\n"
+            f"      Memory: {{figure: {{metric: peak_memory{form}}}}}\n"
+        )
+        return import_document(path, parse_mapping(mapping, origin="m.yaml"), catalogue)
+
+    (problem,) = read("").problems
+    way_out = r"form: ['.+→\s*(?P<value>.+)']"
+    assert f"which of them is the row's? `{way_out}` of the figure takes the last" in problem
+    found = read(f", {way_out}")
+    assert found.problems == ()
+    assert found.submission["observations"][0]["measurements"][0]["value"] == 18_400_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [("Memory (%)", "45,55"), ("Mem. reduction", "45 %,55 %"), ("GPU memory", "45%,55%")],
+)
+def test_percentages_are_no_amounts_of_memory(
+    tmp_path: Path, catalogue: Catalogue, name: str, cells: str
+) -> None:
+    first, second = cells.split(",")
+    columns = draft(
+        tmp_path, catalogue, f"model,{name},Peak memory\na,{first},4 GB\nb,{second},5 GB\n"
+    )["columns"]
+    assert columns[name] == {"ignore": "percentages, no amounts"}
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "# Estimated memory",
+        "# Theoretical memory\n\n## 7B",
+        "# \u9884\u4f30\u663e\u5b58",
+        "# Memory\n\nThese are estimates of the memory.",
+        "# Memory requirements",
+    ],
+)
+def test_estimates_are_not_drafted_as_measurements(
+    tmp_path: Path, catalogue: Catalogue, heading: str
+) -> None:
+    rows = "| Model | Memory (GB) |\n|---|---|\n| Qwen-7B | 20 |\n"
+    text = draft_text(tmp_path, catalogue, f"{heading}\n\n{rows}", ".md")
+    assert "Memory (GB): {figure: {metric: '?'" in text
+    assert "measured, or not?; else {ignore: why}" in text
+
+
+def test_estimated_settings_are_asked_for_in_pivots(tmp_path: Path, catalogue: Catalogue) -> None:
+    rows = "| Model | LoRA | full |\n|---|---|---|\n| Qwen-7B | 20 | 60 |\n"
+    found = draft(tmp_path, catalogue, f"# Estimated memory (GB)\n\n{rows}", ".md")
+    assert found["pivot"][0]["cell"]["figure"]["metric"] == "?"
+
+
+def test_what_is_measured_below_estimates_is_measured(tmp_path: Path, catalogue: Catalogue) -> None:
+    rows = "| Model | Memory (GB) |\n|---|---|\n| Qwen-7B | 20 |\n"
+    heading = "# Memory estimation\n\n## Measured peaks"
+    found = draft(tmp_path, catalogue, f"{heading}\n\n{rows}", ".md")
+    assert found["columns"]["Memory (GB)"]["figure"]["metric"] == "peak_memory"

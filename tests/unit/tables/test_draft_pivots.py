@@ -312,3 +312,72 @@ def test_a_list_of_what_is_known_of_one_run_lies_on_its_side(
     found = draft_table(tmp_path, catalogue, rows)
     assert found["transposed"] is True
     assert found["columns"]["Pico de VRAM"]["figure"]["decimal"] == ","
+
+
+@pytest.mark.parametrize(
+    ("columns", "marks"),
+    [
+        ("LoRA* (GiB) | full\u2020 (GiB)", ["*", "\u2020"]),
+        ("7B** memory | 13B memory", ["**"]),
+        ("2*A100 | 4*A100", []),
+    ],
+)
+def test_marks_in_the_names_of_pivoted_columns_are_asked_for(
+    tmp_path: Path,
+    catalogue: Catalogue,
+    columns: str,
+    marks: list[str],
+) -> None:
+    rows = table(f"| Model | {columns} |", "| Qwen-7B | 10 GiB | 20 GiB |")
+    found = yaml.safe_load(draft_text(tmp_path, catalogue, rows))
+    assert found.get("footnotes", {}) == dict.fromkeys(marks, "?")
+
+
+def test_a_length_with_a_mark_is_a_length(tmp_path: Path, catalogue: Catalogue) -> None:
+    rows = table("| Model | 512 | 2048* |", "| Qwen-7B | 10 GiB | 20 GiB |")
+    (pivot,) = draft_table(tmp_path, catalogue, rows)["pivot"]
+    assert (pivot["columns"], pivot["to"]) == (r"(512|2048\*)", "seq_len")
+
+
+def test_a_mark_inside_of_a_columns_name_that_means_nothing_is_told(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = table("| Model | LoRA* (GiB) | full (GiB) |", "| Qwen-7B | 10 | 20 |")
+    text = draft_text(tmp_path, catalogue, rows)
+    text = text.replace("  '*': '?'\n", "").replace("footnotes:", "footnotes: {}")
+    text = text.replace("gpu_id: '?'", "gpu_id: a100-sxm4-80gb")
+    text = text.replace("n_gpus: '?'", "n_gpus: 1").replace("scope: '?'", "scope: total")
+    mapping = tmp_path / "mapping.yaml"
+    mapping.write_text(text, encoding="utf-8")
+    result = import_document(tmp_path / "doc.md", read_mapping(mapping), catalogue)
+    assert result.problems == ()
+    (note,) = [note for note in result.notes if "footnote" in note]
+    assert "column 'LoRA* (GiB)': the mapping gives the footnote mark '*' no meaning" in note
+
+
+@pytest.mark.parametrize(
+    ("columns", "values"),
+    [
+        ("FooTune | BarTune", {"FooTune": "?", "BarTune": "?"}),
+        (
+            "FooTune | LoRA",
+            {"FooTune": {"method": "?"}, "LoRA": {"method": "lora"}},
+        ),
+    ],
+)
+def test_bare_figures_below_a_heading_of_memory_are_of_settings_to_be_named(
+    tmp_path: Path, catalogue: Catalogue, columns: str, values: dict[str, Any]
+) -> None:
+    rows = "# Peak memory (GiB)\n\n" + table(
+        f"| Model | Loss | {columns} |", "| Qwen-7B | 1.2 | 10 | 12 |"
+    )
+    (pivot,) = draft_table(tmp_path, catalogue, rows)["pivot"]
+    assert pivot["values"] == values
+    assert pivot["cell"]["figure"]["metric"] == "peak_memory"
+
+
+def test_bare_figures_below_any_other_heading_are_nothing(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = "# Results\n\n" + table("| Model | FooTune | BarTune |", "| Qwen-7B | 10 | 12 |")
+    assert "no column of any table looks measured" in draft_text(tmp_path, catalogue, rows)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from registry.errors import UnitError
-from registry.units import parse_rate
+from registry.units import figure_of, parse_rate
 
 PLACE = "table 2, row 1, column 'Speed'"
 
@@ -140,3 +140,26 @@ def test_a_rate_in_thousands_keeps_what_was_written(
 ) -> None:
     quantity = parse_rate(text, where=PLACE).quantity
     assert (quantity.value, quantity.unit_as_written, quantity.reading) == (value, label, reading)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "what"),
+    [
+        ("4.8\u79d2/3\u30b9\u30c6\u30c3\u30d7", 1.6, "step"),
+        ("4.8 s / 3 steps", 1.6, "step"),
+        ("12 s per 100 iterations", 0.12, "step"),
+        ("2 min / 1,000 samples", 0.12, "sample"),
+    ],
+)
+def test_a_time_of_several_is_that_of_one_times_as_many(
+    text: str, seconds: float, what: str
+) -> None:
+    rate = parse_rate(text, where=PLACE)
+    assert (rate.seconds_each, rate.what, rate.quantity.raw) == (seconds, what, text)
+    assert rate.quantity.reason is not None
+    assert rate.quantity.reason.endswith(f" {what}s in the source")
+
+
+def test_a_time_of_several_is_as_exact_as_its_time_divided() -> None:
+    rate = parse_rate("4.8 s / 4 steps", where=PLACE)
+    assert figure_of(rate.quantity).half_width == pytest.approx(0.05 / 4)
