@@ -42,13 +42,13 @@ def format_dry_run(observations: Sequence[Row]) -> Iterator[str]:
 
 
 def _join(parts: Sequence[str]) -> str:
-    """Return a line of as many parts as fit; one that is cut off says so."""
+    """Return a line of as many parts as fit, and what is left out said so; no name is cut."""
     lines = [
         f"  {', '.join(parts[:n])}{', …' if n < len(parts) else ''}"
         for n in range(1, len(parts) + 1)
     ]
     fitting = [line for line in lines if len(line) <= _WIDTH]
-    return fitting[-1] if fitting else f"{lines[0][: _WIDTH - 1]}…"
+    return fitting[-1] if fitting else lines[0]
 
 
 def _parts(observation: Row) -> Iterator[str]:

@@ -119,6 +119,7 @@ def _flag_steps(draft: Draft, lines: Lines, timed: int) -> None:
     skipped = int(lines.engine[-1]["skipped"]) if lines.engine else 0
     if done > timed + _FEW:
         draft.flags.add("resumed")
+        draft.last_step = done
         draft.inferences["flags"] = f"the engine counts {done} steps, its timer {timed}"
         skipped = 0
     if timed < _FEW or skipped > _MOST_SKIPPED * timed:

@@ -108,5 +108,6 @@ def _measure_steps(draft: Draft, lines: Sequence[str], steps: Sequence[Iteration
     if loaded and 0 < loaded[0] < done:
         draft.flags.add("resumed")
         draft.inferences["flags"] = f"a checkpoint of iteration {loaded[0]} was loaded"
+        draft.last_step = done
         done -= loaded[0]
     draft.measure("n_steps", done)

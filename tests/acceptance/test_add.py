@@ -262,7 +262,7 @@ def test_a_dry_run_shows_the_figures_that_results_has(cards: int, figures: str, 
     ("model", "end"),
     [
         ("transformer-xl-base-wt103-2", "a100-sxm4-80gb, 3.052 GiB device, …"),
-        ("a-name-of-many-parts-" * 4, "-of-many-parts-a-name-of-…"),
+        ("a-name-of-many-parts-" * 3, "-a-name-of-many-parts- full, …"),
     ],
 )
 def test_a_line_of_a_dry_run_is_cut_at_80_columns(model: str, end: str) -> None:
@@ -686,3 +686,10 @@ def test_the_folder_of_a_killed_run_says_what_the_run_knew(
     )
     found = run("query", sql, "--registry", "new")
     assert found.stdout.splitlines() == ["outcome,label,wrapped", "error,main,python train.py"]
+
+
+def test_no_name_of_a_dry_run_is_cut() -> None:
+    model = "a-name-of-many-parts-" * 4
+    row = {"outcome": "ok", "configuration": {"model_id": model, "method": "full"}}
+    (line,) = format_dry_run([row])
+    assert line == f"  ok: {model} full, …"

@@ -39,6 +39,8 @@ class Draft:
     missing: list[str] = field(default_factory=list)
     #: What the files lack, by the column of the configuration with which a user can state it.
     lacks: dict[str, str] = field(default_factory=dict)
+    #: The last step of the whole run, where the figures are of those since a restart.
+    last_step: int | None = None
     #: The file, or the lines of it, that what is missing is said of; the first file if left out.
     place: str | None = None
 
@@ -183,7 +185,8 @@ def _state_failed_step(draft: Draft) -> None:
     speeds = [figure for figure in draft.figures if figure["metric"] in ("step_time", *RATES)]
     if draft.observation.get("outcome") != "oom" or not speeds:
         return
-    steps = next((row["value"] for row in draft.figures if row["metric"] == "n_steps"), 0)
+    counted = next((row["value"] for row in draft.figures if row["metric"] == "n_steps"), 0)
+    steps = draft.last_step or counted
     if steps:
         draft.observation.setdefault("failed_step", int(steps) + 1)
         draft.inferences["failed_step"] = "the step after the last that the log shows"

@@ -118,6 +118,10 @@ def test_a_checkpoint_of_a_later_iteration_is_a_resumed_run(
     (run,) = observe(tmp_path / "run.log", **STATED)
     assert run["flags"] == ["resumed"]
     assert figure(run, "n_steps")["value"] == 35
+    with (tmp_path / "run.log").open("a", encoding="utf-8") as file:
+        file.write("\ntorch.OutOfMemoryError: CUDA out of memory.\n")
+    (failed,) = observe(tmp_path / "run.log", **STATED)
+    assert (failed["outcome"], failed["failed_step"]) == ("oom", 41)
 
 
 def test_the_memory_of_ms_swifts_megatron_trainer_is_read(
