@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.catalogue.hf_config import is_hf_config
+from registry.errors import SubmissionError
 from registry.importers.resumed import find_session_steps
 from registry.importers.shared.draft import (
     Draft,
@@ -39,6 +40,10 @@ _MEMORY: Final = {"gpu": ("allocated", "per_gpu", 0), "cpu": ("host_rss", "total
 #: What totals call the steps of the run, where a script or a callback adds them.
 _STEPS: Final = ("global_step", "step")
 
+#: The log of a trainer state, and what each of its entries of a training holds.
+_LOG: Final = "log_history"
+_LOGGED: Final = frozenset({"loss", "learning_rate", "epoch", "step"})
+
 #: Share of the epochs that steps may be off, for the last batch of an epoch may be a part.
 _SLACK: Final = 0.01
 
@@ -49,12 +54,13 @@ class HfTrainerImporter:
     name = "hf-trainer"
     is_single_file = False
     expects = (
-        "a trainer_state.json (log_history, global_step), or results as JSON with train_runtime"
+        "a trainer_state.json (log_history, global_step), a log_history alone, or results as JSON "
+        "with train_runtime"
     )
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
-        """Recognize a trainer state with a log, or results with a training time."""
-        return [file for file in files if is_state(file) or is_results(file)]
+        """Recognize a trainer state with a log, its log alone, or results with a training time."""
+        return [file for file in files if is_state(file) or is_results(file) or is_history(file)]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return the run that the state and the results describe."""
@@ -127,6 +133,27 @@ def is_state(file: RunFile) -> bool:
     return {"log_history", "global_step"} <= file.keys
 
 
+def is_history(file: RunFile) -> bool:
+    """Return whether a file holds nothing of a trainer state but its log, as a list or by name."""
+    is_list = file.kind in ("json", "jsonl") and isinstance(file.document, list)
+    named = "log_history" in file.keys and not is_state(file)
+    entries = _history_of(file) if is_list or named else []
+    return any(entry.keys() >= _LOGGED or is_total(entry) for entry in entries)
+
+
+def _history_of(file: RunFile) -> list[dict[str, Any]]:
+    """Return the entries of a log of a trainer state that stands alone."""
+    entries = file.document if isinstance(file.document, list) else entries_of(file.document, _LOG)
+    return [entry for entry in entries if isinstance(entry, dict)]
+
+
+def _state_of_history(file: RunFile) -> dict[str, Any]:
+    """Return what a log that stands alone says of the state: its entries and the last step."""
+    entries = _history_of(file)
+    steps = [step for entry in entries if (step := count_of(entry.get("step")))]
+    return {_LOG: entries, **({"global_step": max(steps)} if steps else {})}
+
+
 def is_results(file: RunFile) -> bool:
     """Return whether a file holds the totals of a training run."""
     has_totals = "train_runtime" in file.keys and "log_history" not in file.keys
@@ -139,22 +166,29 @@ def used_files(files: Sequence[RunFile]) -> list[RunFile]:
     furthest = max(
         states, key=lambda file: count_of(file.document["global_step"]) or 0, default=None
     )
-    return [file for file in files if is_results(file) or file is furthest]
+    alone = [file for file in files if is_history(file)] if furthest is None else []
+    if len(alone) > 1:
+        names = ", ".join(file.name for file in alone)
+        raise SubmissionError(f"several logs of the Trainer beside each other ({names}); name one")
+    return [file for file in files if is_results(file) or file is furthest or file in alone]
 
 
 def read_trainer_run(files: Sequence[RunFile]) -> TrainerRun:
     """Return the furthest state of a run and its totals."""
     state: dict[str, Any] = {}
     metrics: dict[str, Any] = {}
+    what = "state of a checkpoint"
     for file in used_files(files):
         if is_state(file):
             state = file.document
+        elif is_history(file):
+            state, what = _state_of_history(file), "log of the Trainer"
         else:
             metrics |= file.document
     for entry in entries_of(state, "log_history"):
         if is_total(entry):
             metrics = entry | metrics
-    return TrainerRun(state, metrics)
+    return TrainerRun(state, metrics, what)
 
 
 def is_settings(file: RunFile) -> bool:

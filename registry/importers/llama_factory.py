@@ -15,7 +15,7 @@ from registry.importers.hf_trainer import (
     state_settings,
     used_files,
 )
-from registry.importers.llama_factory_settings import is_config, state_config
+from registry.importers.llama_factory_settings import choose_configs, is_config, state_config
 from registry.importers.shared.draft import Draft, import_drafts
 from registry.importers.shared.readings import OF_FIRST_PROCESS, largest, measure_peak
 from registry.importers.shared.segments import (
@@ -56,14 +56,15 @@ class LlamaFactoryImporter:
     is_single_file = False
     expects = (
         "a trainer_log.jsonl (current_steps, total_steps, elapsed_time), or results with "
-        "train_runtime beside the run's YAML (finetuning_type)"
+        "train_runtime, or trainer_state.json, beside the run's YAML (finetuning_type) or "
+        "LlamaBoard's (llamaboard_config.yaml)"
     )
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
-        """Recognize a log with steps and the time elapsed, or results beside a run's YAML."""
+        """Recognize a log with steps and the time elapsed, or the Trainer's files beside a YAML."""
         if not any(_is_log(file) or is_config(file) for file in files):
             return []
-        return [file for file in files if _is_log(file) or is_results(file)]
+        return [file for file in files if _is_log(file) or is_results(file) or is_state(file)]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return the runs in the log; what two runs wrote into one another is refused."""
@@ -87,7 +88,8 @@ class LlamaFactoryImporter:
             if len(segments) > 1:
                 draft.observation["run_id"] = segment.lines
             drafts.append(draft)
-        used = [log, *(file for file in files if file is not log and _is_used(file))]
+        configs = choose_configs(files)
+        used = [log, *(f for f in files if f is not log and (f in configs or _is_used(f)))]
         unclear = [segment.lines for segment in segments if segment.is_ambiguous]
         refused = [Refusal(log.path, f"{', '.join(unclear)}: {_UNCLEAR}")] if unclear else []
         if owner is None:
@@ -106,7 +108,7 @@ class LlamaFactoryImporter:
         for file in used_files(files):
             draft.cite(file)
         draft.missing.append("no trainer_log.jsonl")
-        used = [*used_files(files), *(file for file in files if is_config(file))]
+        used = [*used_files(files), *choose_configs(files), *filter(is_trainer_log, files)]
         return import_drafts(self.name, "results of a LLaMA-Factory run", used, [draft], options)
 
 
@@ -119,7 +121,7 @@ def _is_log(file: RunFile) -> bool:
 
 
 def _is_used(file: RunFile) -> bool:
-    return is_results(file) or is_state(file) or is_config(file) or is_trainer_log(file)
+    return is_results(file) or is_state(file) or is_trainer_log(file)
 
 
 def _progress(log: RunFile) -> Iterator[ProgressEntry]:
@@ -150,8 +152,9 @@ def _owner(segments: Sequence[Segment], results: Mapping[str, Any]) -> Segment |
 
 
 def _state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOptions) -> None:
+    configs = choose_configs(files)
     for file in files:
-        if is_config(file):
+        if file in configs:
             state_config(draft, file.document, options)
         elif is_trainer_log(file):
             state_trainer_log(draft, file.document, options)

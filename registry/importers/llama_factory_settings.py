@@ -1,9 +1,11 @@
-"""The YAML (or JSON) that a training with LLaMA-Factory is started with."""
+"""The YAML (or JSON) that a training with LLaMA-Factory is started with, LlamaBoard's included."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from registry.importers.llama_factory_board import KEYS as BOARD_KEYS
+from registry.importers.llama_factory_board import read_board
 from registry.importers.shared.draft import Draft, state_model
 from registry.importers.shared.training_arguments import (
     ATTENTION,
@@ -29,12 +31,25 @@ _TELLING: Final = ("model_id", "method", "quant_bits", "micro_batch_size", "grad
 
 
 def is_config(file: RunFile) -> bool:
-    """Return whether a file holds the arguments of LLaMA-Factory."""
-    return "finetuning_type" in file.keys or (file.keys >= _KEYS and bool(file.keys & _OWN))
+    """Return whether a file holds the arguments of LLaMA-Factory, or LlamaBoard's settings."""
+    is_own = "finetuning_type" in file.keys or (file.keys >= _KEYS and bool(file.keys & _OWN))
+    return is_own or is_board(file)
+
+
+def is_board(file: RunFile) -> bool:
+    """Return whether a file holds the settings that LlamaBoard keeps of a training."""
+    return file.keys >= BOARD_KEYS
+
+
+def choose_configs(files: Sequence[RunFile]) -> list[RunFile]:
+    """Return the configurations among files; LlamaBoard's only where there is no other."""
+    configs = [file for file in files if is_config(file)]
+    return [file for file in configs if not is_board(file)] or configs
 
 
 def state_config(draft: Draft, args: Mapping[str, Any], options: ImportOptions) -> None:
     """State the settings of the YAML that the run was started with."""
+    args = read_board(args) if args.keys() >= BOARD_KEYS else args
     state_model(draft, [args.get("model_name_or_path")], options)
     draft.state("objective", OBJECTIVES.get(str(args.get("stage"))))
     method = str(args.get("finetuning_type", _DEFAULT))
@@ -67,7 +82,7 @@ def state_config_beside(
 
     One that contradicts the log is that of another run.
     """
-    configs = [file for file in files if is_config(file)]
+    configs = choose_configs(files)
     if len(configs) != 1:
         names = ", ".join(file.name for file in configs)
         draft.missing += [f"settings of {names}: which of them is the run's?"] if configs else []

@@ -160,6 +160,7 @@ def _measure(draft: Draft, progress: Progress, steps: int | None, lines: Sequenc
     if began_later:
         draft.flags.add("resumed")
         draft.missing.append("no rates: it went on from a checkpoint, and they count all steps")
+    draft.last_step = steps
     if progress.resumed_at:
         draft.flags.add("resumed")
         steps = steps - progress.resumed_at if steps else None

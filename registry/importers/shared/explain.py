@@ -32,6 +32,7 @@ _NO_OUTPUT = (
     "{'train_runtime': …, 'train_loss': …}, nor Unsloth's `… seconds used for training.`; expected "
     "one in the output of a cell; show what trainer.train() returned, and save it with its outputs"
 )
+_OF_LLAMA_FACTORY = frozenset({"finetuning_type", "top.finetuning_type"})
 _MODEL = frozenset({"architectures", "hidden_size", "num_hidden_layers"})
 
 
@@ -76,6 +77,11 @@ def _explain_settings(file: RunFile) -> str | None:
     keys = set(_keys(file.document))
     if {"cells", "nbformat"} <= keys:
         return _NO_OUTPUT
+    if keys & _OF_LLAMA_FACTORY:
+        return (
+            "settings of LLaMA-Factory without their run; expected beside them what it writes: "
+            "trainer_log.jsonl, trainer_state.json, train_results.json or running_log.txt"
+        )
     if "peft_type" in keys:
         return "an adapter configuration without a training log next to it"
     if keys & _MODEL:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _ROLE = re.compile(
     r"(?P<prefix>.*?)[._-]?"
     r"(?:trainer_state|(?:all|train|eval|test|predict)_results|trainer_log|logging|args|"
-    r"training_args|adapter_config|config|trainer_config|running_log|"
+    r"training_args|adapter_config|llamaboard_config|config|trainer_config|running_log|"
     r"hydra_config|training_results|benchmark_(?:report|config))",
 )
 _CHECKPOINT = re.compile(r"[._-]?checkpoint[._-]?(?:\d+|final|last)$")

@@ -25,6 +25,9 @@ _WITH_UNIT: Final = re.compile(r"\s*\d+ MiB\s*")
 _QUERIED: Final = re.compile(
     r"\s*(?:memory|utilization|temperature|power|clocks|fan|pcie)\.[\w.]+(?: \[[^\]]+\])?\s*"
 )
+#: The memory of one process on a card, as `--query-compute-apps` calls it.
+_OF_PROCESS: Final = re.compile(r"\s*used_(?:gpu_)?memory(?: \[MiB\])?\s*")
+_NAMED: Final = re.compile(rf"{_QUERIED.pattern}|{_OF_PROCESS.pattern}")
 _COMMAND: Final = "`nvidia-smi --query-gpu=timestamp,name,memory.used --format=csv -l 1`"
 _MEBIBYTE: Final = 2**20
 #: Readings up to this are those of a card without a training: its driver, its display.
@@ -56,7 +59,7 @@ def _rows_of(file: RunFile) -> list[list[str]]:
     if file.kind == "csv" and file.document:
         return [list(file.document[0]), *(list(row.values()) for row in file.document)]
     lines = file.document if file.kind == "text" else []
-    if lines and any(map(_QUERIED.fullmatch, lines[0].split(","))):
+    if lines and any(map(_NAMED.fullmatch, lines[0].split(","))):
         return [line.split(",") for line in lines]
     return []
 
@@ -64,6 +67,12 @@ def _rows_of(file: RunFile) -> list[list[str]]:
 def explain_monitor(file: RunFile) -> str | None:
     """Return what readings of nvidia-smi lack to be memory; None where they do not, or are none."""
     header = next(iter(_rows_of(file)), [])
+    if any(map(_OF_PROCESS.fullmatch, header)) and not any(map(_HEADER.fullmatch, header)):
+        found = ", ".join(cell.strip() for cell in header)
+        return (
+            "readings of nvidia-smi of single processes, which lack what others and the driver "
+            f"hold of the card; found {found}; expected memory.used, as {_COMMAND} writes it"
+        )
     queried = [cell for cell in header if _QUERIED.fullmatch(cell)]
     if queried and not any(map(_HEADER.fullmatch, header)):
         found = ", ".join(cell.strip() for cell in header)

@@ -321,3 +321,46 @@ def test_a_peak_counts_what_was_allocated_at_the_start(
     peak = figure(run, "peak_memory")
     assert (peak["value"], peak["raw"]) == (1000, "78 + 300 + 622")
     assert run["flags"] == ["memory_is_delta"]  # what was there before is not known
+
+
+ENTRY = {"loss": 1.5, "learning_rate": 1e-4, "epoch": 0.5, "step": 5}
+LAST = {
+    "epoch": 1.0,
+    "step": 10,
+    "train_loss": 1.0,
+    "train_runtime": 20.0,
+    "train_samples_per_second": 4.0,
+    "train_steps_per_second": 0.5,
+}
+
+
+@pytest.mark.parametrize("name", [None, "log_history"])
+def test_the_log_of_a_state_that_stands_alone_is_a_run(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]], name: str | None
+) -> None:
+    def write(history: list[dict[str, Any]]) -> Path:
+        path = tmp_path / "history.json"
+        path.write_text(json.dumps({name: history} if name else history), encoding="utf-8")
+        return path
+
+    (run,) = observe(write([ENTRY, LAST]), **RUN)
+    assert (run["outcome"], figure(run, "step_time")["value"]) == ("ok", 2)
+    (run,) = observe(write([ENTRY]), **RUN)
+    assert run["outcome"] == "unknown"
+    assert run["outcome_detail"] == "log of the Trainer at step 5"
+
+
+def test_of_several_logs_beside_each_other_none_is_taken(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text(json.dumps([ENTRY, LAST]), encoding="utf-8")
+    reason = "several logs of the Trainer beside each other (a.json, b.json); name one"
+    assert {refusal.reason for refusal in read(tmp_path, **RUN).refused} == {reason}
+
+
+def test_a_list_of_other_losses_is_no_log_of_the_trainer(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    (tmp_path / "a.json").write_text('[{"epoch": 1, "loss": 0.5}]', encoding="utf-8")
+    assert read(tmp_path).refused[0].reason.startswith("not recognized")

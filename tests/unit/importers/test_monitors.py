@@ -99,6 +99,13 @@ NAMED, ALONE = f"memory.used, as {COMMAND}", f"alone or the header that {COMMAND
             f"without memory; found timestamp, index, utilization.gpu [%]; expected {NAMED} it",
         ),
         (
+            "pid, process_name, used_gpu_memory [MiB]\n1, python, 20480 MiB\n",
+            (
+                "of single processes, which lack what others and the driver hold of the card; "
+                f"found pid, process_name, used_gpu_memory [MiB]; expected {NAMED} it"
+            ),
+        ),
+        (
             NO_HEADER,
             f"without a header; found several columns in MiB, expected memory.used {ALONE}",
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -440,3 +441,99 @@ def test_a_training_that_ended_after_an_earlier_oom_is_ok(
     path.write_text(f"{OOM}\n{log.with_name('console.txt').read_text()}", encoding="utf-8")
     (run,) = observe(path)
     assert run["outcome"] == "ok"
+
+
+def test_a_resumed_training_ran_out_of_memory_at_a_step_of_the_whole_run(
+    tmp_path: Path, observe: Observe
+) -> None:
+    stamp = "[INFO|2024-11-26 22:07:15] trainer.py:2329 >>   "
+    lines = [
+        f"{stamp}Continuing training from global step 100",
+        f"{stamp}***** Running training *****",
+        f"{stamp}Num Epochs = 3",
+        f"{stamp}Total optimization steps = 300",
+        "{'loss': 1.5, 'learning_rate': 2e-4, 'epoch': 1.2, 'throughput': 1000.5}",
+        OOM,
+    ]
+    path = tmp_path / "running_log.txt"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    (run,) = observe(path, model_id="qwen-7b", method="lora")
+    assert (run["outcome"], run["failed_step"], run["flags"]) == ("oom", 121, ["resumed"])
+
+
+BOARD = """\
+top.booster: flashattn2
+top.finetuning_type: lora
+top.model_name: Qwen2.5-7B-Instruct
+top.quantization_bit: '4'
+top.quantization_method: bnb
+train.batch_size: 2
+train.compute_type: bf16
+train.cutoff_len: 1024
+train.dataset: [a, b]
+train.ds_stage: none
+train.extra_args: '{"optim": "paged_adamw_8bit"}'
+train.gradient_accumulation_steps: 4
+train.lora_alpha: 32
+train.lora_rank: 16
+train.lora_target: ''
+train.neat_packing: true
+train.num_train_epochs: '3.0'
+train.packing: false
+train.training_stage: DPO
+"""
+
+
+def test_what_llama_board_keeps_of_a_run_are_its_settings(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    state = {"global_step": 10, "max_steps": 10, "log_history": [TOTALS_OF_STATE]}
+    (tmp_path / "trainer_state.json").write_text(json.dumps(state), encoding="utf-8")
+    (tmp_path / "llamaboard_config.yaml").write_text(BOARD, encoding="utf-8")
+    (run,) = observe(tmp_path)
+    found = run["configuration"]
+    assert (found["model_id"], found["method"]) == ("qwen2.5-7b", "lora")
+    assert (found["lora_rank"], found["lora_alpha"], found["quant_bits"]) == (16, 32, 4)
+    assert (found["micro_batch_size"], found["grad_accum_steps"]) == (2, 4)
+    assert (found["seq_len"], found["packing"], found["objective"]) == (1024, True, "dpo")
+    assert (found["optimizer"], found["attention"]) == ("paged_adamw_8bit", "flash2")
+    assert (found["dataset"], found["lora_target_modules"]) == ("a,b", ["all-linear"])
+    assert run["environment"]["framework"] == "llama-factory"
+    assert figure(run, "step_time")["value"] == 2
+
+
+TOTALS_OF_STATE = {
+    "epoch": 3.0,
+    "step": 10,
+    "train_loss": 1.0,
+    "train_runtime": 20.0,
+    "train_samples_per_second": 4.0,
+    "train_steps_per_second": 0.5,
+}
+
+
+def test_llama_board_adds_to_a_running_log_and_yields_to_the_yaml_of_the_run(
+    log: Path, tmp_path: Path, observe: Observe
+) -> None:
+    shutil.copy(log, tmp_path)
+    settings = {"batch_size: 2": "batch_size: 1", "steps: 4": "steps: 64", "'4'": "none"}
+    text = BOARD.replace("Qwen2.5-7B-Instruct", "Custom")
+    for before, after in settings.items():
+        text = text.replace(before, after)
+    (tmp_path / "llamaboard_config.yaml").write_text(text, encoding="utf-8")
+    (run,) = observe(tmp_path)
+    assert (run["configuration"]["lora_rank"], run["configuration"]["lora_alpha"]) == (16, 32)
+    assert run["model_reported"] == "deepseek-llm-7b-chat"
+    yaml = SETTINGS.format(batch=1).replace("lora_rank: 16", "lora_rank: 4")
+    (tmp_path / "training_args.yaml").write_text(yaml, encoding="utf-8")
+    (run,) = observe(tmp_path)
+    assert run["configuration"]["lora_rank"] == 4
+    assert "llamaboard_config.yaml" not in run["provenance"]["files"]
+
+
+def test_llama_board_without_a_run_says_what_is_expected(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    (tmp_path / "llamaboard_config.yaml").write_text(BOARD, encoding="utf-8")
+    (refusal,) = read(tmp_path).refused
+    assert refusal.reason.startswith("settings of LLaMA-Factory without their run; expected beside")
