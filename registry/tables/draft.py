@@ -415,7 +415,7 @@ class _Drafter:
                 drafted = (
                     _draft_failures(name, look)
                     if guess.says_failures
-                    else self._draft_values(name, guess.to, texts)
+                    else self._draft_values(name, guess.to, texts, look)
                 )
                 yield name, list(drafted)
 
@@ -439,6 +439,7 @@ class _Drafter:
             yield "        values:"
             for label in pivot.labels:
                 said = values_of(pivot.to, label, self._catalogue) if pivot.to else OPEN
+                said = _without_usual_bits(said, look)
                 yield f"          {_yaml(label.strip())}: {_yaml(said)}"
         else:
             yield f"        to: {pivot.to}"
@@ -461,7 +462,7 @@ class _Drafter:
             hint = "  # delete the line if the document does not say" if optional else ""
             yield f"      {name}: {OPEN!r}{hint}"
 
-    def _draft_values(self, name: str, to: str, texts: list[str]) -> Iterator[str]:
+    def _draft_values(self, name: str, to: str, texts: list[str], look: _Look) -> Iterator[str]:
         given = [text for text in texts if not is_absent(text, ())]
         is_long = any(map(_is_in_thousands, given))
         if to == "seq_len" and is_long:
@@ -472,8 +473,15 @@ class _Drafter:
             yield f"      {_yaml(name)}:"
             yield "        values:"
             for text in dict.fromkeys(map(plain_text, given)):
-                said = values_of(to, text, self._catalogue)
+                said = _without_usual_bits(values_of(to, text, self._catalogue), look)
                 yield f"          {_yaml(text)}: {_yaml(said)}"
+
+
+def _without_usual_bits(said: Any, look: _Look) -> Any:
+    """Return what a text says without the bits that QLoRA usually has, if a column tells them."""
+    if not isinstance(said, dict) or not any(g.to == "quant_bits" for g in look.guesses.values()):
+        return said
+    return {k: v for k, v in said.items() if not (k == "quant_bits" and isinstance(v, dict))}
 
 
 def _varies(name: str, look: _Look) -> bool:

@@ -85,7 +85,7 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
         r"^(?:ckpt|checkpointing)$|activation\W*(?:ckpt|check)|^g\.?c\.?$|(?:grad\w*|act)\W*(?:ckpt|check)|recomp",
     ),
     ("packing", r"\bpack"),
-    ("quant_bits", r"quant|\bbits?\b"),
+    ("quant_bits", r"quant|\bbits?\b|量化位|比特"),
     ("optimizer", r"^optim\w*$|\boptimizer$"),
     ("sharding", r"^(?:deepspeed\W*)?zero(?:\W*stage)?$|^deepspeed\W*stage$|\bsharding\b"),
     ("offload", r"\boffload"),
@@ -119,7 +119,7 @@ _METRICS: Final[tuple[tuple[str, str], ...]] = (
         r"(?:time|sec\w*|ms|s)\s*(?:per|/)\s*(?:\w+\s*)?(?:step|it)|\b(?:step|iter|iteration)\W*time",
     ),
     ("sample_time", r"time\s*per\s*sample"),
-    ("tokens_per_second", r"tok\w*\s*(?:per|/)|tps\b|词元"),
+    ("tokens_per_second", r"tok\w*\s*(?:per|/)|(?<![a-z])tps\b|词元"),
     ("samples_per_second", r"(?:samples?|seqs?|sequences?|examples?)\s*(?:per|/)"),
     ("flops_per_second", r"flops?\b"),
     ("total_time", rf"\btime\b|duration|runtime|hours|{TIME_ABROAD}"),
@@ -262,15 +262,17 @@ def _guess_parts(name: str, header: Header, said: Sequence[str]) -> tuple[Guess,
         return ()
     named = _BRACKETED.sub(" ", name).split("/")
     columns = list(zip(*whole, strict=True))
+    ways: list[list[str]] = []
     if len(named) == n_parts and header.dimension in ("memory", None):
         unit = f" ({header.unit})" if header.unit else ""
-        names = [f"{part.strip()}{unit}" for part in named]
-    elif all(_figure_label(part) for parts in whole for part in parts):
-        names = [_named_by_label(cells[0]) for cells in columns]
-    else:
-        return ()
-    parts = tuple(guess_column(part, cells) for part, cells in zip(names, columns, strict=True))
-    return parts if all(part.metric for part in parts) else ()
+        ways.append([f"{part.strip()}{unit}" for part in named])
+    if all(_figure_label(part) for parts in whole for part in parts):
+        ways.append([_named_by_label(cells[0]) for cells in columns])
+    for names in ways:  # the slash of a name may stand between the rows of a header
+        parts = tuple(guess_column(part, cells) for part, cells in zip(names, columns, strict=True))
+        if all(part.metric for part in parts):
+            return parts
+    return ()
 
 
 def count_parts(cells: Sequence[str]) -> int:

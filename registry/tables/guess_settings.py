@@ -40,6 +40,12 @@ _IS_METHOD: Final = re.compile(
 _CARDS: Final = re.compile(
     r"(?P<n>[0-9]{1,5})\s*[xX*\u00d7]\s*(?P<gpu>.+)|(?P<first>.+?)\s*[xX*\u00d7]\s*(?P<last>[0-9]{1,5})"
 )
+#: Headers of number formats, which say of bits how the base is quantized.
+_PRECISION: Final = re.compile(r"(?i)精度|precision|präzision|précision|precisi[oó]n|정밀도")
+#: Counts and small numbers such as learning rates, which are neither memory nor speed.
+_NO_FIGURE: Final = re.compile(r"(?i)[0-9.]+\s*[kmb]|[0-9.]+e-[0-9]+")
+#: The size of a model, where columns are called so.
+_SIZE: Final = re.compile(r"(?:[0-9]+[xX\u00d7])?[0-9]+(?:\.[0-9]+)?\s*[bB]")
 _NUMBER: Final = re.compile(r"[0-9][0-9,]*(?P<thousands>\s*[kKM])?")
 #: Words of names; numbers apart from the letters before them, where whole words do not tell.
 _TOKENS: Final = (
@@ -152,7 +158,10 @@ def guess_table(table: RawTable, catalogue: Catalogue) -> dict[str, Guess]:
             guesses[name] = Guess(to="gpu_id")
         if guess.metric is not None or guess.doubt is not None:
             continue
-        if texts and guess.to in (None, "method") and all(map(is_precision, texts)):
+        is_open = guess.to in (None, "compute_dtype")
+        if is_open and _PRECISION.fullmatch(name) and any(map(_is_bits, texts)):
+            guesses[name] = replace(guess, to="quant_bits")
+        elif texts and guess.to in (None, "method") and all(map(is_precision, texts)):
             guesses[name] = replace(guess, to=_precision(texts))
         elif guess.to in _BY_CELLS:
             guesses[name] = replace(guess, to=_more_likely(guess.to, texts, catalogue))
@@ -162,6 +171,10 @@ def guess_table(table: RawTable, catalogue: Catalogue) -> dict[str, Guess]:
                 taken.add(to)
                 guesses[name] = replace(guess, to=to)
     return guesses
+
+
+def _is_bits(text: str) -> bool:
+    return text in ("2", "3", "4", "8", "16", "32")
 
 
 def _name_cards(texts: Sequence[str], catalogue: Catalogue) -> bool:
@@ -249,8 +262,8 @@ def _build(
     is_unnamed = False
     if metric is None:
         known = _of_one_setting(names, guesses, catalogue)
-        unnamed = _of_unknown_settings(figures, guesses)
-        is_unnamed = len(known) < len(unnamed) and _cell(table, unnamed)[1] in table.heading
+        unnamed = _of_unknown_settings(figures, table, guesses)
+        is_unnamed = len(known) < len(unnamed) and _cell(table, unnamed)[1] in table.heading[-1:]
         names = unnamed if is_unnamed else known
     if len(names) < 2 or not set(names) & set(figures):  # noqa: PLR2004 - one column is no pivot
         return None
@@ -284,7 +297,9 @@ def _of_one_setting(
     return [name for name, kind in kinds.items() if kind == most and most is not None]
 
 
-def _of_unknown_settings(names: list[str], guesses: Mapping[str, Guess]) -> list[str]:
+def _of_unknown_settings(
+    names: list[str], table: RawTable, guesses: Mapping[str, Guess]
+) -> list[str]:
     """Return those of some columns of bare figures that are called as nothing known.
 
     Below a heading that says what figures are, they are it, of settings that only people know.
@@ -292,8 +307,16 @@ def _of_unknown_settings(names: list[str], guesses: Mapping[str, Guess]) -> list
     return [
         name
         for name in names
-        if guesses[name].to is None and guesses[name].doubt is None and not NO_SETTING.search(name)
+        if guesses[name].to is None
+        and guesses[name].doubt is None
+        and not NO_SETTING.search(name)
+        and not any(map(_NO_FIGURE.fullmatch, _texts_of(name, table)))
     ]
+
+
+def _texts_of(name: str, table: RawTable) -> list[str]:
+    place = table.columns.index(name)
+    return [bare_text(row.cells[place].text) for row in table.rows]
 
 
 def _has_number(name: str) -> bool:
@@ -305,11 +328,21 @@ def _split_setting(
 ) -> tuple[tuple[str, list[str], str], str | None]:
     """Return what names have in common and what differs, and the setting that this is."""
     whole = ("", names, "")
-    for parts in (whole, *(_split(names, token) for token in _TOKENS)):
+    split = [_split(names, token) for token in _TOKENS]
+    for parts in (whole, *map(_with_words_before, split[:1]), *split):
         to = _setting(f"{parts[0]} {parts[2]}", parts[1], catalogue)
         if to is not None:
             return parts, to
     return _split(names, _TOKENS[0]), None
+
+
+def _with_words_before(
+    parts: tuple[str, list[str], str],
+) -> tuple[str, list[str], str]:
+    """Return the labels with what stands before all of them, back to a bracket: ``Llama 3-8B``."""
+    before, labels, after = parts
+    start = before.rfind("(") + 1
+    return before[:start], [before[start:] + label for label in labels], after
 
 
 def _split(names: list[str], token: re.Pattern[str]) -> tuple[str, list[str], str]:
@@ -339,6 +372,8 @@ def _setting(beside: str, labels: Sequence[str], catalogue: Catalogue) -> str | 
     if all(_NUMBER.fullmatch(text) for text in texts):
         named = guess_setting(beside)
         return "n_gpus" if named == "gpu_id" else named or _setting_of_numbers(texts)
+    if all(_SIZE.fullmatch(text) for text in texts):
+        return "model_id"
     found = [_names(bare_text(text), catalogue) for text in texts]
     known = [kind for kind in found if kind is not None]
     most = max(known, key=known.count, default=None)

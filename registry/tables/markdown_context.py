@@ -28,6 +28,7 @@ _NUMBERED = re.compile(
     re.IGNORECASE,
 )
 _ITALIC = re.compile(r"(?:([*_])(?![*_\s]).+(?<![*_\s])\1|<(em|i)>.+</\2>)")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\s[^()]*)?\)")
 _DETAILS = re.compile(r"<(/?)details\b[^>]*>", re.IGNORECASE)
 _SUMMARY = re.compile(
     r"<details\b[^>]*>\s*<summary\b[^>]*>(.*?)</summary\s*>", re.IGNORECASE | re.DOTALL
@@ -112,7 +113,9 @@ class Headings:
         One with the number of a table may be long, and others may follow it; so may one in italics.
         """
         line = self.first[0] if len(self.first) == 1 else ""
-        if _NUMBERED.match(line) or (_ITALIC.fullmatch(line) and len(line) <= _LONGEST_PARAGRAPH):
+        if _NUMBERED.match(line):
+            return clean_heading(_first_sentence(line.replace("**", ""))), False
+        if _ITALIC.fullmatch(line) and len(line) <= _LONGEST_PARAGRAPH:
             return clean_heading(line), False
         is_short = len(line) <= _MAX_CAPTION_CHARACTERS and not _NO_CAPTION.match(line)
         return (clean_heading(line) if is_short and self.n_blocks == 1 else ""), True
@@ -204,6 +207,13 @@ def _read_fold(lines: list[str], number: int) -> Fold:
     return Fold(opens=True, summary=clean_heading(text), n_lines=before.count("\n") + 1)
 
 
+def _first_sentence(line: str) -> str:
+    """Return a caption without the explanations that follow in a long one."""
+    end = re.search(r"[.\u3002](?=\s|$)", line[_MAX_CAPTION_CHARACTERS // 3 :])
+    is_long = len(line) > _MAX_CAPTION_CHARACTERS
+    return line[: _MAX_CAPTION_CHARACTERS // 3 + end.start()] if is_long and end else line
+
+
 def without_summaries(text: str) -> str:
     """Return HTML without the names of its folds, each on as many lines as before."""
     return _SUMMARY.sub(lambda found: "<details>" + "\n" * found[0].count("\n"), text)
@@ -215,5 +225,6 @@ def decode_entities(text: str) -> str:
 
 
 def clean_heading(text: str) -> str:
-    """Return a heading's text without tags, emphasis and a colon at its end."""
-    return decode_entities(_TAG.sub("", text)).strip(" \t*_:\uff1a")
+    """Return a heading's text without tags, links, emphasis and a colon at its end."""
+    bare = _LINK.sub(r"\1", _TAG.sub("", text)).replace("\\*", "*")
+    return decode_entities(bare).strip(" \t*_:\uff1a")

@@ -381,3 +381,60 @@ def test_bare_figures_below_any_other_heading_are_nothing(
 ) -> None:
     rows = "# Results\n\n" + table("| Model | FooTune | BarTune |", "| Qwen-7B | 10 | 12 |")
     assert "no column of any table looks measured" in draft_text(tmp_path, catalogue, rows)
+
+
+@pytest.mark.parametrize(
+    ("columns", "pattern", "values"),
+    [
+        ("7B | 8x7B", "(7B|8x7B)", {"7B": {"model_id": "?"}, "8x7B": {"model_id": "?"}}),
+        (
+            "Cost (Llama 2-7B) | Cost (Llama 2-13B)",
+            r"Cost \((.+)\)",
+            {"Llama 2-7B": {"model_id": "llama-2-7b"}, "Llama 2-13B": {"model_id": "llama-2-13b"}},
+        ),
+        (
+            "Llama 2 7B memory | Llama 2 13B memory",
+            "(.+) memory",
+            {"Llama 2 7B": {"model_id": "llama-2-7b"}, "Llama 2 13B": {"model_id": "llama-2-13b"}},
+        ),
+    ],
+)
+def test_models_in_the_names_of_columns_are_named_whole(
+    tmp_path: Path, catalogue: Catalogue, columns: str, pattern: str, values: dict[str, Any]
+) -> None:
+    rows = table(f"| Method | {columns} |", "| LoRA | 20 GB | 30 GB |")
+    (pivot,) = draft_table(tmp_path, catalogue, rows)["pivot"]
+    assert (pivot["columns"], pivot["values"]) == (pattern, values)
+
+
+@pytest.mark.parametrize("name", ["Bits", "\u7cbe\u5ea6", "Precision"])
+def test_bits_that_a_column_tells_go_before_what_a_method_usually_has(
+    tmp_path: Path, catalogue: Catalogue, name: str
+) -> None:
+    rows = table(
+        f"| Method | {name} | Memory |", "| QLoRA | 8 | 10 GB |", "| QLoRA | 4 | 6 GB |",
+        "| LoRA | 16 | 16 GB |",
+    )  # fmt: skip
+    columns = draft_table(tmp_path, catalogue, rows)["columns"]
+    assert columns["Method"]["values"] == {"QLoRA": {"method": "lora"}, "LoRA": {"method": "lora"}}
+    assert columns[name]["values"]["8"] == {"quant_bits": 8}
+
+
+def test_the_slash_of_a_header_of_two_rows_parts_no_figures(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    head = "<tr><th rowspan=2>Method</th><th colspan=2>Sequence Length</th></tr>"
+    lengths = "<tr><th>384</th><th>512</th></tr>"
+    cells = "<tr><td>LoRA</td><td>37.1G / 2.3s/it</td><td>37.3G / 2.4s/it</td></tr>"
+    text = f"<table>{head}{lengths}{cells}</table>"
+    (pivot,) = draft_table(tmp_path, catalogue, text)["pivot"]
+    assert [part["metric"] for part in pivot["cell"]["parts"]] == ["peak_memory", "step_time"]
+
+
+def test_a_link_in_a_heading_says_no_metric(tmp_path: Path, catalogue: Catalogue) -> None:
+    rows = "# [Results](https://example.org)\n\n" + table(
+        "| Size | LR | KL |", "| 7B | 1e-6 | 0.01 |"
+    )
+    text = draft_text(tmp_path, catalogue, rows)
+    assert "no column of any table looks measured" in text
+    assert "title: Results" in text

@@ -239,3 +239,9 @@ def test_what_is_folded_away_has_headings_of_its_own(
 def test_a_fold_on_the_line_of_an_html_table_ends_behind_it() -> None:
     tables = read(f"<details><summary>7B</summary><table><tr><td>a</table></details>\n\n{TABLE}")
     assert [table.heading for table in tables] == [("7B",), ()]
+
+
+def test_a_long_caption_is_its_first_sentence() -> None:
+    caption = "**Table 1: Comparison of Methods.** $M$ is the size in billions, and more is said."
+    (table,) = read(f"{TABLE}\n{caption}\n")
+    assert table.heading == ("Table 1: Comparison of Methods",)
