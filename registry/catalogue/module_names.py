@@ -67,7 +67,9 @@ def check_modules(model_type: str | None, targets: Iterable[str]) -> Iterator[st
         yield f"lora_target_modules: found {ALL_LINEAR} beside {others}; expected it alone"
         return
     names = MODULE_NAMES.get(str(model_type)) or _REMOTE.get(str(model_type))
-    for target in given if names is not None else ():
+    if names is None:
+        return
+    for target in given:
         if last_name(target) not in (*names, *ENDS):
             near = did_you_mean(target, (*names, ALL_LINEAR))
             yield (

@@ -12,6 +12,7 @@ from registry.predict.formula.adapters import counted_as_square, targeted
 from registry.predict.formula.methods import check_method, method_params
 from registry.predict.formula.optimizers import check_optimizer
 from registry.predict.formula.parallel import check_split
+from registry.predict.formula.peak_memory import memory_terms, total
 from registry.predict.sharding import FSDP, SHARDS_OPTIMIZER
 
 if TYPE_CHECKING:
@@ -357,6 +358,8 @@ def check_question(question: Question) -> list[str]:
     warnings += _check_targets(question)
     warnings += _check_card(question)
     warnings += _check_experts(question)
+    warnings += _check_quantizer(question)
+    warnings += _check_offload(question)
     warnings += _check_fsdp(question)
     warnings += _check_sources(question)
     if question.full and question.trains_embeddings:
@@ -427,6 +430,45 @@ def _check_experts(question: Question) -> list[str]:
         f"{cast}: for that case, ask with --no-quantized-experts"
     )
     return [warning]
+
+
+def _check_quantizer(question: Question) -> Iterator[str]:
+    """Yield what bitsandbytes is taken to do where no quantizer is named, and where it costs more.
+
+    PEFT's preparation of its weights turns the output layer to fp32, and the logits with it: 2.4
+    bytes a logit were measured (source `gpu-sweep`). Long sequences and large vocabularies make
+    that more than quantizing saves.
+    """
+    if not question.keeps_fp32_embeddings:
+        return
+    peak = total(memory_terms(question))
+    other = total(memory_terms(question.changed(quant_method=_NO_PREPARATION)))
+    if question.quant_method is None and peak > other:
+        yield (
+            "no --quant-method is stated: bitsandbytes is assumed, after whose preparation by PEFT "
+            "embeddings, output layer and logits are in fp32, which takes "
+            f"{(peak - other) / 2**30:.1f} GiB more than gptq or awq leave there"
+        )
+    plain = question.changed(quant_bits=None, quant_method=None, quant_type=None)
+    if (more := peak - total(memory_terms(plain))) > 0:
+        yield (
+            f"quantizing saves nothing here: 16-bit weights take {more / 2**30:.1f} GiB less, as "
+            f"the logits of {question.tokens:,} tokens are in fp32 after PEFT's preparation of "
+            "quantized weights; --loss-kernel liger or unsloth avoids that"
+        )
+
+
+#: A quantizer whose weights PEFT does not prepare.
+_NO_PREPARATION = "gptq"
+
+
+def _check_offload(question: Question) -> Iterator[str]:
+    """Yield a warning where weights are in host memory and nothing says what moves them."""
+    if question.offloads_params and question.sharding in (None, "none", "ddp"):
+        yield (
+            f"offload {question.offload} without --sharding: what moves the weights is not said, "
+            "so its own buffers are left out; state --sharding zero3 or fsdp, on one card too"
+        )
 
 
 _SECOND = 2

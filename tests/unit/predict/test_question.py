@@ -68,6 +68,47 @@ def test_modules_of_unknown_shape_are_warned_of(ask: Ask) -> None:
     assert check_question(ask("llama-2-7b", lora_target_modules=targets[1:])) == []
 
 
+def test_a_quantizer_that_is_not_named_is_told_with_what_it_costs(ask: Ask) -> None:
+    question = ask("llama-2-7b", quant_bits=4, micro_batch_size=1, seq_len=2048)
+    (warning,) = check_question(question)
+    # 2 more bytes of 2 x 32,000 x 4,096 weights and 2,048 x 32,000 logits; NF4's scales are larger
+    scales = question.model.linear_params * (4 / 64 - 2.5 / 128)
+    more = 2 * 2 * 32_000 * 4096 + 2 * 2048 * 32_000 + scales
+    assert f"which takes {more / 2**30:.1f} GiB more than gptq or awq" in warning
+    for stated in ("bitsandbytes", "gptq"):
+        assert check_question(question.changed(quant_method=stated)) == []
+
+
+@pytest.mark.parametrize(
+    ("seq_len", "settings", "n_told"),
+    [
+        (2048, {}, 0),
+        (8192, {}, 1),
+        (8192, {"loss_kernel": "liger"}, 0),
+        (8192, {"quant_method": "gptq"}, 0),
+        (8192, {"quant_bits": None, "quant_method": None}, 0),
+    ],
+)
+def test_where_the_logits_take_more_than_quantizing_saves_it_is_told(
+    ask: Ask, seq_len: int, settings: dict[str, Any], n_told: int
+) -> None:
+    stated = {"quant_bits": 4, "quant_method": "bitsandbytes", "micro_batch_size": 1}
+    question = ask("gemma-2-2b", seq_len=seq_len, **{**stated, **settings})
+    told = [one for one in check_question(question) if "quantizing saves nothing here" in one]
+    assert len(told) == n_told
+
+
+@pytest.mark.parametrize(("sharding", "n_warnings"), [(None, 1), ("zero3", 0), ("fsdp", 0)])
+def test_weights_in_host_memory_that_nothing_moves_are_warned_of(
+    ask: Ask, sharding: str | None, n_warnings: int
+) -> None:
+    stated: dict[str, Any] = {
+        "method": "full", "n_gpus": 2, "offload": "optimizer_and_params",
+    }  # fmt: skip
+    warnings = check_question(ask("llama-2-7b", sharding=sharding, **stated))
+    assert sum("what moves the weights is not said" in one for one in warnings) == n_warnings
+
+
 @pytest.mark.parametrize(
     ("gpu", "n_warnings"), [("t4", 2), ("v100-sxm2-32gb", 2), ("rtx-3090", 0), ("mi300x", 0)]
 )
