@@ -159,7 +159,7 @@ class FitResult:
             "checkpointing on": question.gradient_checkpointing is None,
             f"samples of {question.seq_len} tokens": not filled,
         }
-        return tuple(words for words, is_open in assumed.items() if is_open)
+        return (*(words for words, is_open in assumed.items() if is_open), *_packed_alone(question))
 
     def cost(self, card: CardVerdict) -> Interval | None:
         """Return the cost in USD of the samples (of 1,000 if their number is not stated).
@@ -389,6 +389,14 @@ def _idle_spending(result: FitResult, wanted: Wanted) -> list[str]:
     return []
 
 
+def _packed_alone(question: Question) -> list[str]:
+    """Return what times assume of packed samples, where nothing says how many fill a sequence."""
+    if not question.packing or question.mean_tokens is not None:
+        return []
+    words = f"one sample in each packed sequence of {question.seq_len} tokens"
+    return [f"{words}, as no --mean-tokens says how many"]
+
+
 def answer_estimate(
     asked: Asked, registry: Registry, wanted: Wanted | None = None
 ) -> EstimateResult:
@@ -406,7 +414,11 @@ def answer_estimate(
         question=question,
         memory=memory,
         cost=_cost(question, known, wanted),
-        warnings=(*check_question(question), *warn_of_name(asked, question)),
+        warnings=(
+            *check_question(question),
+            *warn_of_name(asked, question),
+            *(f"time and cost: {words}" for words in _packed_alone(question) if wanted.n_samples),
+        ),
         assumptions=assumptions_of(question, memory, known.calibration),
         n_samples=wanted.n_samples,
     )

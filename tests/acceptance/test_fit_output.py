@@ -202,6 +202,36 @@ def test_the_utilization_of_a_rate_of_ones_own(run: Run) -> None:
     )
     tokens = run("utilization", *rate, "--method", "full", "--tokens-per-second", str(4 * 2048))
     assert tokens.stdout == done.stdout
+    assert "is assumed" not in done.stderr
     fast = run("utilization", *rate, "--samples-per-second", "400", "--checkpointing", "-f", "json")
     assert "no card exceeds its peak" in fast.stderr
+    assert "--method is not stated: lora is assumed" in fast.stderr
     assert json.loads(fast.stdout)["hardware_flops_utilization"] > 1
+
+
+@pytest.mark.parametrize(
+    ("gpu", "way_out"),
+    [
+        ("t4", "t4: its dense peak in bf16 is not known; expected --dtype fp16 or fp32"),
+        ("h100", "h100: its dense peak in bf16 is not known, as its kinds differ; expected one "),
+    ],
+)
+def test_a_peak_that_is_not_known_is_refused_with_those_that_are(
+    run: Run, gpu: str, way_out: str
+) -> None:
+    done = run("utilization", "--flops", "1e12", "--gpu", gpu)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {way_out}")
+    *_, named = done.stderr.split(" or " if gpu == "t4" else ", ")
+    stated = ("--dtype", named.strip()) if gpu == "t4" else ("--gpu", named.strip())
+    assert run("utilization", "--flops", "1e12", "--gpu", gpu, *stated).returncode == 0
+
+
+def test_packed_samples_without_a_mean_are_told_to_be_one_a_sequence(run: Run) -> None:
+    words = ("--model", "llama-2-7b", "--gpu", "a100-80gb", "--packing", "--samples", "1000")
+    told = "one sample in each packed sequence of 2048 tokens, as no --mean-tokens says how many"
+    mean = ("--mean-tokens", "512")
+    assert told in json.loads(run("fit", *words, "--json").stdout)["time_assumes"]
+    assert told not in json.loads(run("fit", *words, *mean, "--json").stdout)["time_assumes"]
+    found = [run("estimate", *words, *more, "--json").stdout for more in ((), mean)]
+    assert [told in str(json.loads(one)["warnings"]) for one in found] == [True, False]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -30,9 +30,15 @@ from registry_cli.asking import COUNT, format_option, json_option
 from registry_cli.group import HintedChoice
 from registry_cli.options import POSITIVE, locate, registry_option
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from registry.catalogue import Catalogue
+
 #: Where the operations of a token are counted as here.
 FORMULA = "PaLM (Chowdhery et al. 2022), appendix B; Korthikanti et al. 2022, section 6"
 
+_DTYPES = ("bf16", "fp16", "fp32", "tf32")
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
@@ -44,14 +50,19 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--gpu", metavar="ID", help="Card whose dense peak the FLOP/s are compared with.")
 @click.option(
     "--dtype",
-    type=HintedChoice(["bf16", "fp16", "fp32", "tf32"]),
+    type=HintedChoice(_DTYPES),
     default="bf16",
     show_default=True,
     help="Number format of the peak.",
 )
 @click.option("--model", metavar="ID", help="Model whose operations are counted, for a rate.")
 @click.option("--config", metavar="FILE", help="config.json of the model, or the folder of one.")
-@click.option("--method", type=HintedChoice(choices("method")), metavar="METHOD", default="lora")
+@click.option(
+    "--method",
+    type=HintedChoice(choices("method")),
+    metavar="METHOD",
+    help="full, lora, …  [default: lora, which is told]",
+)
 @click.option("--lora-rank", type=click.IntRange(min=1), help="Rank of the adapters.")
 @click.option("--targets", metavar="A,B", help="Modules with adapters.")
 @click.option(
@@ -202,15 +213,32 @@ def _of_flops(measured: float, asked: dict[str, Any]) -> dict[str, float]:
 
 def _find_peak(asked: dict[str, Any]) -> float:
     """Return the dense peak of the card that is asked about; warn where nobody read it."""
-    row = find_gpu_row(asked["gpu"], load_catalogue(locate(asked["registry_path"])))
+    catalogue = load_catalogue(locate(asked["registry_path"]))
+    row = find_gpu_row(asked["gpu"], catalogue)
     peak = peak_flops_of(row, asked["dtype"])
     if peak is None:
-        raise QuestionError(f"{row['gpu_id']}: its dense peak in {asked['dtype']} is not known")
+        raise QuestionError(
+            f"{row['gpu_id']}: its dense peak in {asked['dtype']} is not known"
+            f"{_ways_out(row, catalogue, asked['dtype'])}"
+        )
     if row.get("verified") is False:
         console.warning(
             f"the peak of {row['gpu_id']} was not checked against a source (verified = false)"
         )
     return peak
+
+
+def _ways_out(row: Mapping[str, Any], catalogue: Catalogue, dtype: str) -> str:
+    """Return the kinds of a family of cards, or the formats, whose peak is known."""
+    kinds = [
+        kind
+        for kind in catalogue.kinds_of(row["gpu_id"])
+        if peak_flops_of(catalogue.gpus[kind], dtype) is not None
+    ]
+    if kinds:
+        return f", as its kinds differ; expected one of {', '.join(sorted(kinds))}"
+    known = [name for name in _DTYPES if peak_flops_of(row, name) is not None]
+    return f"; expected --dtype {' or '.join(known)}" if known else ""
 
 
 def _of_rate(asked: dict[str, Any]) -> dict[str, float]:
@@ -241,7 +269,13 @@ def _of_model(rate: float, asked: dict[str, Any]) -> dict[str, float]:
     if asked["gpu"] is None:
         raise click.UsageError("a rate is compared with a card's peak: give --gpu")
     catalogue = load_catalogue(locate(asked["registry_path"]))
-    question = build_question(Asked(**{name: asked[name] for name in _OF_QUESTION}), catalogue)
+    named = {name: asked[name] for name in _OF_QUESTION if asked[name] is not None}
+    question = build_question(Asked(**named), catalogue)
+    if asked["method"] is None:
+        console.hint(
+            f"--method is not stated: {question.method} is assumed; full training computes about "
+            "half as much again for each token"
+        )
     found = utilize(question, tokens=question.seq_len, rate=rate, peak_flops=_find_peak(asked))
     if found.model > 1:
         console.warning(
