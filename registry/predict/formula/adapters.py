@@ -90,8 +90,13 @@ def _expanded(model: Architecture, targets: tuple[str, ...]) -> list[str]:
 
 
 def _both(target: str) -> tuple[str, ...]:
-    """Return the name without its path; the two modules of a ``c_proj`` that has none."""
+    """Return the name without its path; the two modules of a ``c_proj`` that has none.
+
+    An expert that all tokens share keeps its path: it is none of those that tokens are routed to.
+    """
     path, _, name = target.rpartition(".")
+    if "shared" in path:
+        return (target,)
     if name != "c_proj":
         return (name,)
     named = {"attn": ("o_proj",), "mlp": ("down_proj",)}

@@ -542,6 +542,14 @@ def test_a_hybrids_out_proj_is_not_its_o_proj() -> None:
     assert adapter_params(WIDE_HEADS, 1, ("o_proj", "out_proj")) == 3 * (20 + 16)
 
 
+def test_a_shared_expert_is_none_of_the_routed_ones() -> None:
+    mixture = replace(WIDE_HEADS, n_experts=4, n_experts_active=2)
+    names = ("q_proj", "mlp.shared_expert.down_proj")
+    assert [name for name, *_ in target_widths(mixture, names)] == list(names)
+    (routed,) = target_widths(mixture, ("mlp.down_proj",))
+    assert routed == ("down_proj", 20, 8)
+
+
 def test_groups_of_targets_count_each_module_once() -> None:
     every = 20 + 14 + 14 + 20 + 28 + 28 + 28
     assert adapter_params(WIDE_HEADS, 1, ("all-linear",)) == 3 * every
