@@ -42,7 +42,9 @@ def read_rows(db: Registry) -> pa.Table:
     for name, type_ in _OF_SERIES.items():
         values = [followed[one][name] if one in followed else None for one in ids]
         rows = rows.append_column(name, pa.array(values, type_))
-    return rows
+    tuned = db.query("select left(observation_id, $digits) as id from finetuning", digits=digits)
+    pooled = {row["id"] for row in tuned.rows()}
+    return rows.append_column("is_finetuning", pa.array([one in pooled for one in ids]))
 
 
 #: What a run has that is one of several releases of a configuration.

@@ -141,6 +141,28 @@ def test_the_pictures_of_the_command_are_drawn_for_few_models(
     assert not crowded.locator(".chart").is_visible()
 
 
+def test_a_picture_draws_the_runs_that_the_command_draws(look: Look, site: Any) -> None:
+    page = look(f"{site.address}#/explore?view=pareto&model_id=llama-3.1-8b", "explore")
+    command = site.db.plot("pareto", model="llama-3.1-8b").to_dict()
+    heading = " ".join(command["title"]["subtitle"])
+    (n,) = re.findall(r"^(\d+) observations", heading)
+    assert page.locator(".said").inner_text().startswith(f"{n} of ")
+    assert "choose an objective to see them" in page.locator(".said").inner_text()
+    address = f"{site.address}#/explore?view=pareto&model_id=llama-3.1-8b&objective=pretrain"
+    (n,) = site.db.query(PRETRAINED).rows()
+    said = look(address, "explore").locator(".said").inner_text()
+    assert said.startswith(f"{n['n']} of ")
+    assert "left out" not in said
+
+
+PRETRAINED = """
+select count(*) as n
+from results
+where model_id = 'llama-3.1-8b' and objective = 'pretrain' and tokens_per_second is not null
+    and peak_memory_bytes_per_gpu is not null
+"""
+
+
 def test_runs_out_of_memory_are_drawn_at_the_cards_memory(look: Look, site: Any) -> None:
     page = look(f"{site.address}#/explore?outcome=oom", "explore")
     expected = site.db.query(

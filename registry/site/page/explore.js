@@ -70,6 +70,16 @@ class Explore {
     document.documentElement.dataset.tookMs = String(Math.round(performance.now() - started));
   }
 
+  /** Return the rows that one panel may hold: of one objective that is chosen, else of fine-tuning. */
+  poolable() {
+    return this.choices.has("objective") ? this.found : this.found.filter((row) => row.is_finetuning);
+  }
+
+  leftOut() {
+    return this.poolable().length === this.found.length ? ""
+      : " Pretraining, reinforcement learning and made-up samples are left out: choose an objective to see them.";
+  }
+
   /** List the rows that were found, unless the table has them already. */
   listRows() {
     const listed = JSON.stringify(FACETS.map(([name]) => this.choices.get(name)));
@@ -105,11 +115,11 @@ class Explore {
       controls.push([label, axis, Object.entries(titles)]);
     }
     this.showControls(controls);
-    const rows = selectDrawable(this.found, kind, axes);
+    const rows = selectDrawable(this.poolable(), kind, axes);
     const panels = countPanels(rows);
     const tooMany = panels > pictures.most_panels;
     this.chart.place.hidden = tooMany || !panels;
-    this.said.textContent = describe(this.found, rows) +
+    this.said.textContent = describe(this.found, rows) + this.leftOut() +
       (tooMany ? ` That would be ${formatCount(panels)} panels: choose models and cards with the filters until there are ${pictures.most_panels} at most.` : "");
     if (this.chart.place.hidden) return;
     await this.chart.draw((width) => pictureSpec(pictures, kind, axes, panels, width), { rows: rows.map((row) => ({ ...row })) });
@@ -152,6 +162,6 @@ function describe(found, drawn) {
 }
 
 /** Return a row as it goes into a file. */
-function forFile({ tokens_per_card: _a, tokens: _b, ...row }) {
+function forFile({ tokens_per_card: _a, tokens: _b, is_finetuning: _c, ...row }) {
   return row;
 }
