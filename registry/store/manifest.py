@@ -121,9 +121,13 @@ def read_manifest(folder: Folder, version: int | None = None) -> Manifest:
         return _read(folder, version)
     except FileNotFoundError:
         versions = list_versions(folder)
-        known = f"{versions[0]} to {versions[-1]}" if versions else "none"
+        known = (
+            f"one of {versions[0]} to {versions[-1]}"
+            if versions
+            else "none, because nothing has been folded yet"
+        )
         raise StoreError(
-            f"{folder.tables}: version {version} not found; expected one of {known}"
+            f"{folder.tables}: version {version} not found; expected {known}"
         ) from None
 
 

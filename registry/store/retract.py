@@ -26,8 +26,8 @@ def retract(location: Location, prefix: str, *, reason: str, erase: bool = False
     """Withdraw the observation whose id starts with this, and return its id.
 
     With ``erase`` its content also leaves the journal, the tables and all old versions of the
-    user's registry; id, date and reason stay. Raises StoreError where none or several match, or
-    where the content to erase lies in the curated records.
+    user's registry; id, date and reason stay. Raises StoreError where none or several match, where
+    the reason is empty, or where the content to erase lies in the curated records.
     """
     snapshot = read_snapshot(location)
     erased = _find_erased(snapshot, prefix)
@@ -130,6 +130,8 @@ def _is_live(snapshot: Snapshot, prefix: str) -> bool:
 def _add_retractions(
     location: Location, identities: Iterable[str], reason: str, *, erase: bool
 ) -> None:
+    if not reason.strip():
+        raise StoreError("reason: found none; expected why what was observed does not hold")
     now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
     said: dict[str, Any] = {"reason": reason, "retracted_at": now}
     said |= {"erased": True} if erase else {}

@@ -163,7 +163,8 @@ def _add_exports(location: Location, files: tuple[str, ...], *, dry_run: bool) -
             len({key for added in some for key in added.observation_ids}) for some in (new, found)
         )
         verb = "would add" if dry_run else "added"
-        console.say(f"{verb} {n_new} of {n_all} observations of {name}, in {len(new)} submissions")
+        submissions = format_count(len(new), "submission")
+        console.say(f"{verb} {n_new} of {n_all} observations of {name}, in {submissions}")
         if n_left := sum(added.is_curated and not added.is_new for added in found):
             console.hint(
                 f"{name}: {format_count(n_left, 'submission')} left to the curated records, which "

@@ -84,11 +84,11 @@ def test_versions_count_by_number_and_other_files_are_none(folder: Folder) -> No
 
 
 def test_a_version_that_is_not_there_is_named_with_those_that_are(folder: Folder) -> None:
-    message = f"{folder.tables}: version 7 not found; expected one of "
-    assert refusal(folder, 7) == f"{message}none"
+    message = f"{folder.tables}: version 7 not found; expected "
+    assert refusal(folder, 7) == f"{message}none, because nothing has been folded yet"
     write_manifest(folder, Manifest(1, (A,)))
     write_manifest(folder, Manifest(3, (A,)))
-    assert refusal(folder, 7) == f"{message}1 to 3"
+    assert refusal(folder, 7) == f"{message}one of 1 to 3"
 
 
 @pytest.mark.parametrize(

@@ -257,3 +257,12 @@ def test_readings_of_the_same_file_are_found_until_they_are_withdrawn(
     assert find_earlier_readings(db.location, other) == ()
     retract_submission(db.location, first, reason=REASON)
     assert find_earlier_readings(db.location, right) == ()
+
+
+@pytest.mark.parametrize("reason", ["", " \n"])
+def test_nothing_is_withdrawn_without_a_reason(folded: Registry, reason: str) -> None:
+    identity = find_id(folded, "run-1")
+    with pytest.raises(StoreError) as caught:
+        folded.retract(identity, reason=reason)
+    assert str(caught.value) == "reason: found none; expected why what was observed does not hold"
+    assert read_content(folded.location)["retractions"] == []
