@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import exp, inf
 from typing import TYPE_CHECKING, Any
 
 from registry.predict.answer.nearest import between, settings_of
 from registry.predict.calibration.fit_rows import measured_terms
+from registry.predict.calibration.unstated import OFF
 from registry.predict.formula.activations import LOGIT_BYTES
 from registry.predict.formula.optimizers import state_bytes
 from registry.predict.formula.peak_memory import memory_terms, total
@@ -161,6 +162,16 @@ def list_as_learned(asked: Question, measured: Iterable[ObservedRun]) -> list[Ru
         for one in measured
         if asked.stack is None or one.question.stack == asked.stack
     ]
+
+
+def agrees_with_peak(run: Run) -> bool:
+    """Return whether a run took about what its settings call for, as they are taken to be, or more.
+
+    Else something that it does not state was leaner, such as its loss, and it bounds nothing from
+    above that is not asked of its stack.
+    """
+    settings, seen = run
+    return total(measured_terms(settings, seen.memory_kind)) <= _peak(seen) * exp(OFF)
 
 
 def find_floor(asked: Question, runs: Sequence[Run], above: float = 0.0) -> Bound | None:

@@ -7,7 +7,13 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING
 
-from registry.predict.answer.leaner import find_ceiling, find_floor, list_as_learned, list_as_stated
+from registry.predict.answer.leaner import (
+    agrees_with_peak,
+    find_ceiling,
+    find_floor,
+    list_as_learned,
+    list_as_stated,
+)
 from registry.predict.answer.meant import are_one_kind, find_meant, holding
 from registry.predict.calibration.fit_rows import USABLE, memory_row, moment_rows, time_row
 from registry.predict.calibration.mixture import COVERAGE, widened
@@ -118,7 +124,8 @@ def _within(found: Prediction, question: Question, measured: Sequence[ObservedRu
         return found
     meant = found.meanings.plausible[0].question.changed(gpu=question.gpu, stack=question.stack)
     runs = list_as_learned(meant, alike)
-    below = _lowered(found, meant, runs)
+    above = [run for run in runs if question.stack is not None or agrees_with_peak(run)]
+    below = _lowered(found, meant, above)
     floor = find_floor(meant, runs, below.figure.value)
     return below if floor is None else _raised(below, floor, below.figure.low)
 

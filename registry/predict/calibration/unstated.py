@@ -75,7 +75,7 @@ _RANKS: Final = (12, 40)
 #: Weight below which a combination is left out.
 _LEAST: Final = 0.004
 #: Deviation by which the formula is taken to be off where settings are read off a measured peak.
-_OFF: Final = 0.25
+OFF: Final = 0.25
 
 
 class Plausible(NamedTuple):
@@ -359,7 +359,7 @@ def settle(seen: ObservedRun, usual: Usual) -> dict[str, Any] | None:
 def _likelihood(one: Plausible, seen: ObservedRun) -> float:
     formula = total(measured_terms(one.question, seen.memory_kind))
     off = log((seen.peak_bytes or 1.0) / formula)
-    return log(one.weight) - 0.5 * (off / _OFF) ** 2
+    return log(one.weight) - 0.5 * (off / OFF) ** 2
 
 
 def pack_usual(usual: Usual) -> dict[str, Any]:

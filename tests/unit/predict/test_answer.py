@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from registry.predict.answer.leaner import (
+    agrees_with_peak,
     ceiling_of,
     find_floor,
     floor_of,
@@ -348,6 +349,28 @@ def test_runs_whose_samples_may_be_shorter_bound_nothing_from_above(
     ]
     high = Prediction(Interval(30.0 * GIB, 18.0 * GIB, 33.0 * GIB), {}, "source")
     assert bounded(high, question, measured, Meant()).ceiling is None
+
+
+def test_a_run_that_took_far_less_than_its_settings_call_for_bounds_on_its_own_stack_alone(
+    ask: Ask, calibration: Calibration
+) -> None:
+    """torchtune's chunked loss is not in its table: 16.2 GiB on an RTX 4090 with two samples."""
+    question = ask("llama-3.1-8b", seq_len=2048)
+    cards = [ask("llama-3.1-8b", gpu).gpu for gpu in ("rtx-3090", "rtx-4090")]
+    found = [predict_memory(question.changed(gpu=card), calibration) for card in cards]
+    assert found[0].figure.value == pytest.approx(found[1].figure.value, rel=1e-3)
+    assert found[1].ceiling is None
+    named = predict_memory(question.changed(gpu=cards[1], stack="torchtune"), calibration)
+    assert named.figure.value < found[1].figure.value
+    (ran,) = [
+        one
+        for one in calibration.measured_of(question.model)
+        if one.source_id == "torchtune"
+        and one.question.gpu == cards[1]
+        and (one.question.method, one.question.quantized) == ("lora", False)
+    ]
+    assert not agrees_with_peak((ran.learned, ran))
+    assert agrees_with_peak((ran.learned, replace(ran, peak_bytes=25 * GIB)))
 
 
 def test_runs_on_other_stacks_bound_nothing_where_one_is_named(
