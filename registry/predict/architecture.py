@@ -295,6 +295,7 @@ def architecture_from_figures(
     width = hidden_size or _width(n_params, n_layers, vocab)
     heads = max(width // 128, 1)
     spare = (n_params - 2 * vocab * width) / n_layers - 4 * width * width
+    _check_figures(n_params, n_layers, width)
     taken = (
         f"a hidden size of {width:,} is assumed, as in llama; give --hidden: it moves activations"
     )
@@ -311,6 +312,16 @@ def architecture_from_figures(
         open_vocabulary=vocab_size is None,
         taken=() if hidden_size else (taken,),
     )
+
+
+def _check_figures(n_params: int, n_layers: int, width: int) -> None:
+    """Raise QuestionError where queries and outputs of attention alone take more than there is."""
+    least = 2 * n_layers * width * width
+    if least > n_params:
+        raise QuestionError(
+            f"{n_layers} layers of a hidden size of {width:,} have {least / 1e9:,.3g} B parameters "
+            f"or more; found --params {n_params / 1e9:,.3g}B; expected figures of one model"
+        )
 
 
 #: The vocabulary of llama.

@@ -19,7 +19,7 @@ from registry.predict.architecture import (
     architecture_of,
 )
 from registry.predict.cards import find_family, find_gpu, find_kinds, parse_vram
-from registry.predict.formula.methods import HAVE_VIRTUAL_TOKENS, METHODS
+from registry.predict.formula.methods import HAVE_VIRTUAL_TOKENS, METHODS, WITHOUT_RANK
 from registry.predict.question import LOSS_KERNELS, Question
 from registry.predict.sample_lengths import read_lengths
 from registry.predict.sharding import FSDP_VERSIONS
@@ -179,6 +179,8 @@ def explain_objective(word: str) -> str | None:
     )
 
 
+#: Dtypes in which no framework that is computed here holds trainable or frozen weights.
+_OF_PRODUCTS = ("fp8", "fp4")
 _CHOSEN = (
     "method", "quant_method", "attention", "dtype", "param_dtype", "loss_kernel", "optimizer",
     "sharding", "offload",
@@ -324,6 +326,11 @@ def _refuse_idle(asked: Asked, method: str) -> None:
             f"{name} with method {method}: it has no adapters on modules; expected no {name}, or "
             "--method lora"
         )
+    if asked.lora_rank is not None and method in WITHOUT_RANK:
+        raise QuestionError(
+            f"lora_rank with method {method}: it has no rank; expected no lora_rank, or --method "
+            "lora"
+        )
     if asked.virtual_tokens is not None and method not in HAVE_VIRTUAL_TOKENS:
         raise QuestionError(
             f"virtual_tokens with method {method}: it has none; expected none, or --method "
@@ -343,6 +350,12 @@ def _checked(asked: Asked) -> dict[str, Any]:
                 f"{name}: found {word!r}{did_you_mean(str(word), known)}; expected one of "
                 f"{', '.join(known)}"
             )
+    if asked.param_dtype in _OF_PRODUCTS:
+        raise QuestionError(
+            f"param_dtype {asked.param_dtype}: found a format of products, beside which weights "
+            "are held in 16 bits; expected fp32, bf16 or fp16, or --quant-bits for weights that "
+            "are stored in fewer bits"
+        )
     for name in _WHOLE:
         if stated[name] is not None:
             stated[name] = parse_count(stated[name], name)

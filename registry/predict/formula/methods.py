@@ -245,6 +245,10 @@ METHODS: dict[str, Method] = {
 }
 
 
+#: Methods with adapters on modules that have no rank.
+WITHOUT_RANK = frozenset({"ia3", "fourierft", "boft"})
+
+
 def check_method(method: str) -> None:
     """Raise QuestionError for a method whose memory no formula here gives."""
     if method == "full" or method in METHODS:

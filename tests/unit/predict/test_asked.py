@@ -21,6 +21,7 @@ from registry.predict.asked import (
 )
 from registry.predict.calibration.unstated import open_settings
 from registry.predict.cards import common_gpus
+from registry.predict.formula.methods import METHODS
 from registry.predict.question import check_question
 from registry_cli.commands.fit_command import command
 
@@ -145,6 +146,11 @@ def test_what_figures_by_hand_leave_open_is_told(catalogue: Catalogue) -> None:
         ({"model": "qwen-7b", "layers": 20}, "found --layers without --params; expected them to"),
         ({"model": "qwen-7b", "method": "dpo"}, "method: found 'dpo', which is an objective: "),
         ({"model": "qwen-7b", "quant_method": "awq"}, "quant_method awq: found no bits; expected"),
+        ({"model": "qwen-7b", "param_dtype": "fp8"}, "param_dtype fp8: found a format of products"),
+        (
+            {"params": "7B", "layers": 32, "hidden": 100_000},
+            "32 layers of a hidden size of 100,000 have 640 B parameters or more; found",
+        ),
         (
             {"model": "llama-2-7b", "targets": "q_porj,v_proj"},
             "lora_target_modules: found 'q_porj'; did you mean 'q_proj'?; expected all-linear, or ",
@@ -169,6 +175,20 @@ def test_what_is_not_known_is_refused(
     with pytest.raises(QuestionError) as caught:
         build_question(ask(**words), catalogue)
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_rank_is_taken_where_it_changes_what_is_trained(
+    catalogue: Catalogue, method: str
+) -> None:
+    plain = build_question(ask(model="llama-2-7b", method=method), catalogue)
+    trained = {plain.changed(lora_rank=rank).adapter_params for rank in (8, 64)}
+    asked = ask(model="llama-2-7b", method=method, lora_rank=64)
+    if len(trained) > 1:
+        assert build_question(asked, catalogue).lora_rank == 64
+        return
+    with pytest.raises(QuestionError, match=f"lora_rank with method {method}: it has no "):
+        build_question(asked, catalogue)
 
 
 @pytest.mark.parametrize(
