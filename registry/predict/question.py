@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from registry.catalogue.module_names import ALL_LINEAR
 from registry.errors import QuestionError
 from registry.predict.architecture import Accelerator, Architecture, architecture_of, gpu_of
-from registry.predict.formula.adapters import counted_as_square, targeted
-from registry.predict.formula.methods import check_method, method_params
+from registry.predict.formula.adapters import MLP, counted_as_square, targeted
+from registry.predict.formula.methods import METHODS, check_method, method_params
 from registry.predict.formula.optimizers import check_optimizer
 from registry.predict.formula.parallel import check_split
 from registry.predict.formula.peak_memory import memory_terms, total
@@ -358,6 +359,7 @@ def check_question(question: Question) -> list[str]:
     warnings += _check_targets(question)
     warnings += _check_card(question)
     warnings += _check_experts(question)
+    warnings += _check_expert_adapters(question)
     warnings += _check_quantizer(question)
     warnings += _check_offload(question)
     warnings += _check_fsdp(question)
@@ -430,6 +432,31 @@ def _check_experts(question: Question) -> list[str]:
         f"{cast}: for that case, ask with --no-quantized-experts"
     )
     return [warning]
+
+
+def _check_expert_adapters(question: Question) -> Iterator[str]:
+    """Yield a warning where adapters on experts are counted that PEFT may not add.
+
+    PEFT adapts modules. transformers 5 holds the experts of a layer in one tensor, as all versions
+    do of gpt-oss and Llama 4.
+    """
+    model = question.model
+    if question.full or not model.n_experts or question.quantized_experts is False:
+        return
+    targets = question.lora_target_modules or (ALL_LINEAR,)
+    others = tuple(sorted((targeted(model, targets) or frozenset()) - MLP))
+    if METHODS[question.method].targets is not None or not others:
+        return
+    peaks = [
+        total(memory_terms(question.changed(lora_target_modules=names, trainable_params=None)))
+        for names in (targets, others)
+    ]
+    if (more := peaks[0] - peaks[1]) > 0:
+        yield (
+            f"with {','.join(targets)}, adapters on each expert of {model.model_id} are counted, "
+            f"{more / 2**30:.1f} GiB; transformers 5 holds the experts of a layer in one tensor, "
+            f"to which PEFT adds none: for that case, ask with --targets {','.join(others)}"
+        )
 
 
 def _check_quantizer(question: Question) -> Iterator[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from registry.predict.formula.peak_memory import memory_terms
+from registry.predict.formula.peak_memory import GIB, memory_terms, total
 from registry.predict.question import check_question
 
 if TYPE_CHECKING:
@@ -44,5 +44,36 @@ def test_a_quantized_mixture_warns_of_what_its_experts_may_take(ask: Ask) -> Non
     assert expected in check_question(question)
     for stated in (True, False):
         warnings = check_question(question.changed(quantized_experts=stated))
-        assert not any("experts of" in warning for warning in warnings)
+        assert not any("the experts of" in one and "quantized" in one for one in warnings)
     assert not any("experts of" in warning for warning in check_question(ask("llama-2-7b")))
+
+
+ATTENTION = ("k_proj", "o_proj", "q_proj", "v_proj")
+
+
+@pytest.mark.parametrize("stated", [None, ("all-linear",), (*ATTENTION, "gate_proj")])
+def test_adapters_on_experts_are_told_with_what_they_take(
+    ask: Ask, stated: tuple[str, ...] | None
+) -> None:
+    question = ask("qwen3-30b-a3b", lora_rank=16, lora_target_modules=stated)
+    (warning,) = (one for one in check_question(question) if "adapters on each expert" in one)
+    assert warning.endswith("ask with --targets k_proj,o_proj,q_proj,v_proj")
+    asked = question.changed(lora_target_modules=stated or ("all-linear",))
+    without = question.changed(lora_target_modules=ATTENTION)
+    more = total(memory_terms(asked)) - total(memory_terms(without))
+    assert f"are counted, {more / GIB:.1f} GiB;" in warning
+    assert more > GIB
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"lora_target_modules": ATTENTION},
+        {"method": "full"},
+        {"method": "ia3"},
+        {"quant_bits": 4, "quantized_experts": False},
+    ],
+)
+def test_where_no_expert_gets_an_adapter_none_is_told(ask: Ask, settings: dict[str, Any]) -> None:
+    warnings = check_question(ask("qwen3-30b-a3b", **settings))
+    assert not any("adapters on each expert" in one for one in warnings)
