@@ -19,7 +19,7 @@ from registry.predict.architecture import (
     architecture_of,
 )
 from registry.predict.cards import find_family, find_gpu, find_kinds, parse_vram
-from registry.predict.formula.methods import HAVE_VIRTUAL_TOKENS, METHODS, WITHOUT_RANK
+from registry.predict.formula.methods import HAVE_VIRTUAL_TOKENS, METHODS, has_rank
 from registry.predict.question import LOSS_KERNELS, Question
 from registry.predict.sample_lengths import read_lengths
 from registry.predict.sharding import FSDP_VERSIONS
@@ -284,7 +284,13 @@ def build_question(asked: Asked, catalogue: Catalogue) -> Question:
         **_lengths_of(asked, stated),
     }
     _refuse_modules(settings["model"], settings["lora_target_modules"])
-    return Question(**settings)
+    question = Question(**settings)
+    if asked.lora_rank is not None and not has_rank(question):
+        raise QuestionError(
+            f"lora_rank with method {method}: it has no rank; expected no lora_rank, or --method "
+            "lora"
+        )
+    return question
 
 
 def _refuse_modules(model: Architecture, targets: tuple[str, ...] | None) -> None:
@@ -325,11 +331,6 @@ def _refuse_idle(asked: Asked, method: str) -> None:
         raise QuestionError(
             f"{name} with method {method}: it has no adapters on modules; expected no {name}, or "
             "--method lora"
-        )
-    if asked.lora_rank is not None and method in WITHOUT_RANK:
-        raise QuestionError(
-            f"lora_rank with method {method}: it has no rank; expected no lora_rank, or --method "
-            "lora"
         )
     if asked.virtual_tokens is not None and method not in HAVE_VIRTUAL_TOKENS:
         raise QuestionError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from registry.errors import QuestionError, did_you_mean
 from registry.predict.answer.advice import does_fit
 from registry.predict.answer.prediction import predict_memory, predict_samples
-from registry.predict.formula.methods import METHODS
+from registry.predict.formula.methods import has_rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -62,19 +62,13 @@ def find_frontier(
     """
     if question.gpu is None:
         raise QuestionError("sweep: found no one card; expected one: --gpu ID or --vram SIZE")
-    if "lora_rank" in axes and (question.full or not _has_rank(question)):
+    if "lora_rank" in axes and (question.full or not has_rank(question)):
         raise QuestionError(f"sweep: method {question.method} has no rank; expected batch, seq-len")
     grid = [_values(question, axis) for axis in axes]
     points = [
         dict(zip(axes, values, strict=True)) for values in _climb(question, calibration, axes, grid)
     ]
     return tuple(_point(question.changed(**one), calibration, one) for one in _undominated(points))
-
-
-def _has_rank(question: Question) -> bool:
-    """Return whether the rank moves what the method trains."""
-    params = METHODS[question.method].params
-    return params(question.changed(lora_rank=8)) != params(question.changed(lora_rank=16))
 
 
 def _values(question: Question, axis: str) -> tuple[int, ...]:

@@ -245,10 +245,6 @@ METHODS: dict[str, Method] = {
 }
 
 
-#: Methods with adapters on modules that have no rank.
-WITHOUT_RANK = frozenset({"ia3", "fourierft", "boft"})
-
-
 def check_method(method: str) -> None:
     """Raise QuestionError for a method whose memory no formula here gives."""
     if method == "full" or method in METHODS:
@@ -268,6 +264,12 @@ _PARTS_OF_FULL = frozenset({"badam", "freeze", "galore", "lisa", "llama_pro"})
 def method_params(question: Question) -> int:
     """Return the parameters that the question's method trains, embeddings aside."""
     return round(METHODS[question.method].params(question))
+
+
+def has_rank(question: Question) -> bool:
+    """Return whether the rank moves what the question's method trains; not for ``full``."""
+    params = METHODS[question.method].params
+    return params(question.changed(lora_rank=8)) != params(question.changed(lora_rank=16))
 
 
 def kept_per_token(question: Question) -> float:
