@@ -116,13 +116,18 @@ def is_hf_config(document: Any) -> bool:
 
 
 def check_hf_config(config: Any) -> list[str]:
-    """Return a problem for each figure of a configuration that is not a whole number above 0."""
+    """Return a problem for each figure that is no whole number above 0, and for a type's name."""
     get = partial(_field, _text_part(config))
+    kinds = (_field(config, "model_type"), get("model_type"))
+    wrong = [kind for kind in kinds if kind is not None and not isinstance(kind, str)]
     return [
-        f"{name}: found {get(name)!r}; expected a whole number above 0"
-        for names in SPELLINGS.values()
-        for name in names
-        if get(name) is not None and not _is_size(get(name)) and name not in _MAY_BE_ZERO
+        *(f"model_type: found {kind!r}; expected the name of a family" for kind in wrong[:1]),
+        *(
+            f"{name}: found {get(name)!r}; expected a whole number above 0"
+            for names in SPELLINGS.values()
+            for name in names
+            if get(name) is not None and not _is_size(get(name)) and name not in _MAY_BE_ZERO
+        ),
     ]
 
 

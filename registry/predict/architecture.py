@@ -49,6 +49,8 @@ class Architecture:
     open_vocabulary: bool = False
     #: What was not stated and is taken as something, in words.
     taken: tuple[str, ...] = field(default=(), compare=False)
+    #: How a config.json says that the weights are stored, such as "in 4 bits"; None for 16.
+    stored: str | None = field(default=None, compare=False)
 
     def with_vocabulary(self, size: int) -> Architecture:
         """Return a model of as many parameters with a vocabulary of another size."""
@@ -162,7 +164,7 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
             f"model {row.get('model_id')!r}: found an encoder-decoder ({row['model_type']}); "
             "predictions are made for models with a single stack of layers"
         )
-    names = {one.name for one in fields(Architecture)} - {"taken", "open_vocabulary"}
+    names = {one.name for one in fields(Architecture)} - {"taken", "stored", "open_vocabulary"}
     known: dict[str, Any] = {name: row.get(name) for name in names}
     heads = known["n_heads"] or max(row["hidden_size"] // 128, 1)
     known["n_heads"] = heads
@@ -222,7 +224,9 @@ def architecture_from_config(
         )
     counts = {} if "n_params" in row else _count_unknown(config, row, model_id)
     found = architecture_of({**row, **counts, "model_id": model_id})
-    return replace(found, taken=tuple(_list_taken(config, found)))
+    return replace(
+        found, taken=tuple(_list_taken(config, found)), stored=describe_stored_weights(config)
+    )
 
 
 #: Families with layers of cross-attention between those of the decoder.
@@ -230,10 +234,7 @@ _ATTENDS_TO_IMAGES = frozenset({"mllama", "mllama_text_model"})
 
 
 def _list_taken(config: Mapping[str, Any], found: Architecture) -> Iterator[str]:
-    """Yield what a config.json leaves to its family's class, and what it says of its own weights.
-
-    Weights that are stored quantized are no choice of whoever trains them.
-    """
+    """Yield what a config.json leaves to its family's class."""
     unstated = list_unstated(config)
     if unstated:
         values = ", ".join(
@@ -244,12 +245,6 @@ def _list_taken(config: Mapping[str, Any], found: Architecture) -> Iterator[str]
         if values:
             family = found.model_type
             yield f"does not state its {values}: taken from transformers' class for {family}"
-    stored = describe_stored_weights(config)
-    if stored is not None:
-        yield (
-            f"its weights are stored {stored} (quantization_config); without --quant-bits or "
-            "--method qlora they are assumed to be unquantized"
-        )
 
 
 _NEEDED_OF_CONFIG = ("hidden_size", "n_layers", "intermediate_size", "vocab_size", "n_heads")

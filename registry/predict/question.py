@@ -356,6 +356,7 @@ def check_question(question: Question) -> list[str]:
     if question.is_split:
         warnings.append("with tensor or pipeline parallelism the time is not computed")
     warnings += [f"{question.model.model_id}: {taken}" for taken in question.model.taken]
+    warnings += _check_stored(question)
     warnings += _check_targets(question)
     warnings += _check_card(question)
     warnings += _check_experts(question)
@@ -404,6 +405,19 @@ def _check_card(question: Question) -> Iterator[str]:
         yield f"{gpu.gpu_id} does not compute in bf16: state --dtype fp16"
     if question.attention == "flash2":
         yield f"FlashAttention 2 does not run on {gpu.gpu_id}, which is older than Ampere"
+
+
+def _check_stored(question: Question) -> Iterator[str]:
+    """Yield a warning where weights are stored quantized and are asked about unquantized.
+
+    How they are stored is no choice of whoever trains them.
+    """
+    model = question.model
+    if model.stored is not None and not question.quantized:
+        yield (
+            f"{model.model_id}: its weights are stored {model.stored} (quantization_config); "
+            "without --quant-bits or --method qlora they are assumed to be unquantized"
+        )
 
 
 def _check_targets(question: Question) -> list[str]:

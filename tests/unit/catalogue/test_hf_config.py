@@ -94,6 +94,14 @@ def test_figures_that_are_no_sizes_are_left_out_and_named() -> None:
     ]
 
 
+@pytest.mark.parametrize("part", ["text_config", None])
+def test_a_type_that_is_no_name_is_told(part: str | None) -> None:
+    config = {"model_type": ["llama"], "hidden_size": 4096, "num_hidden_layers": 2}
+    assert check_hf_config({part: config} if part else config) == [
+        "model_type: found ['llama']; expected the name of a family"
+    ]
+
+
 def test_lfm2_says_by_older_names_which_layers_attend_and_how_wide_it_is() -> None:
     attending = [2, 5, 8, 10, 12, 14]
     shape = {

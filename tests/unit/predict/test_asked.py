@@ -110,13 +110,16 @@ def test_what_a_config_leaves_to_its_family_is_told(catalogue: Catalogue, tmp_pa
     config |= {"quantization_config": {"load_in_4bit": True}}
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
     question = build_question(ask(config=tmp_path), catalogue)
-    unstated, stored = question.model.taken
+    (unstated,) = question.model.taken
     assert unstated == (
         "does not state its intermediate_size 22016, vocab_size 151936, num_attention_heads 32: "
         "taken from transformers' class for qwen3"
     )
-    assert stored.startswith("its weights are stored in 4 bits (quantization_config)")
-    assert all(f"{tmp_path}: {taken}" in check_question(question) for taken in (unstated, stored))
+    said = check_question(question)
+    assert said[0] == f"{tmp_path}: {unstated}"
+    assert said[1].startswith(f"{tmp_path}: its weights are stored in 4 bits (quantization_config)")
+    in_bits = check_question(build_question(ask(config=tmp_path, method="qlora"), catalogue))
+    assert not any("stored in 4 bits" in one for one in in_bits)
 
 
 def test_what_figures_by_hand_leave_open_is_told(catalogue: Catalogue) -> None:
