@@ -188,7 +188,14 @@ def read_trainer_run(files: Sequence[RunFile]) -> TrainerRun:
     for entry in entries_of(state, "log_history"):
         if is_total(entry):
             metrics = entry | metrics
-    return TrainerRun(state, metrics, what)
+    return TrainerRun(state, metrics | _exact_epoch(state, metrics), what)
+
+
+def _exact_epoch(state: Mapping[str, Any], metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the epoch of the state where that of the totals is the same, rounded."""
+    exact, written = number_of(state.get("epoch")), number_of(metrics.get("epoch"))
+    is_same = exact is not None and written is not None and round(exact, 2) == written
+    return {"epoch": exact} if is_same else {}
 
 
 def is_settings(file: RunFile) -> bool:

@@ -9,6 +9,7 @@ from registry.errors import SubmissionError
 from registry.importers.base import Imported, Refusal
 from registry.importers.hf_trainer import (
     is_results,
+    is_settings,
     is_state,
     measure_run,
     read_trainer_run,
@@ -104,11 +105,15 @@ class LlamaFactoryImporter:
         """Return the run of the Trainer's results with the YAML that it was started with."""
         draft = Draft()
         _state_settings(draft, files, options)
-        measure_run(draft, read_trainer_run(files))
+        run = read_trainer_run(files)
+        measure_run(draft, run)
+        if not run.history and any(_evaluates(file) for file in choose_configs(files)):
+            draft.flags.add("includes_evaluation")
         for file in used_files(files):
             draft.cite(file)
         draft.missing.append("no trainer_log.jsonl")
-        used = [*used_files(files), *choose_configs(files), *filter(is_trainer_log, files)]
+        settings = [file for file in files if is_trainer_log(file) or is_settings(file)]
+        used = [*used_files(files), *choose_configs(files), *settings]
         return import_drafts(self.name, "results of a LLaMA-Factory run", used, [draft], options)
 
 
@@ -121,7 +126,13 @@ def _is_log(file: RunFile) -> bool:
 
 
 def _is_used(file: RunFile) -> bool:
-    return is_results(file) or is_state(file) or is_trainer_log(file)
+    return is_results(file) or is_state(file) or is_trainer_log(file) or is_settings(file)
+
+
+def _evaluates(config: RunFile) -> bool:
+    """Return whether a configuration has the training evaluate while it goes on."""
+    keys = ("eval_strategy", "evaluation_strategy")
+    return any(str(config.document.get(key)) in ("steps", "epoch") for key in keys)
 
 
 def _progress(log: RunFile) -> Iterator[ProgressEntry]:

@@ -28,6 +28,9 @@ _HALF_SECONDS: Final = 0.00005
 #: Below this a rate with three decimals has fewer than three significant digits.
 _COARSE: Final = 0.1
 
+#: Half of the last decimal that many versions write of an epoch.
+_HALF_EPOCH: Final = 0.005
+
 #: Below, the two decimals in which many versions write an epoch say too little.
 _FEWEST_EPOCHS: Final = 0.5
 
@@ -125,7 +128,14 @@ def _n_samples(draft: Draft, metrics: Mapping[str, Any]) -> float | None:
     if not samples:
         return None
     draft.state("n_samples", int(samples))
-    return samples * epochs if epochs else None
+    if not epochs or _is_coarse(float(epochs)):
+        return None
+    return samples * epochs
+
+
+def _is_coarse(epochs: float) -> bool:
+    """Return whether an epoch of two decimals may be further off than a rate from its totals."""
+    return round(epochs, 2) == epochs and _TOLERANCE * epochs < _HALF_EPOCH
 
 
 def _measure_evaluations(draft: Draft, totals: Totals, evaluations: Evaluations) -> None:

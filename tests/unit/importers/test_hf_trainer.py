@@ -364,3 +364,25 @@ def test_a_list_of_other_losses_is_no_log_of_the_trainer(
 ) -> None:
     (tmp_path / "a.json").write_text('[{"epoch": 1, "loss": 0.5}]', encoding="utf-8")
     assert read(tmp_path).refused[0].reason.startswith("not recognized")
+
+
+def test_an_epoch_of_two_decimals_is_not_held_against_a_rate(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    results = {
+        "epoch": 0.28,
+        "train_loss": 1.2,
+        "train_runtime": 27386.6257,
+        "train_samples": 173235,
+        "train_samples_per_second": 1.753,
+        "train_steps_per_second": 0.11,
+    }
+    (run,) = observe(write_run(tmp_path, results), **RUN)
+    assert figure(run, "samples_per_second")["value"] == 1.753
+    assert "flags" not in run
+    state = state_at(3000, 3000) | {"epoch": 0.2770786672516105}
+    (run,) = observe(write_run(tmp_path, results, state), **RUN)
+    assert figure(run, "samples_per_second")["value"] == 1.753
+    assert "flags" not in run
+    (run,) = observe(write_run(tmp_path, results | {"train_samples": 200000}, state), **RUN)
+    assert run["flags"] == ["figures_disagree"]

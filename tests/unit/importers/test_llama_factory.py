@@ -217,3 +217,25 @@ def test_results_and_their_yaml_are_a_run_without_the_log(
     assert (configuration["micro_batch_size"], configuration["grad_accum_steps"]) == (2, 4)
     assert run["environment"]["framework"] == "llama-factory"
     assert figure(run, "total_time")["value"] == 200.0
+
+
+@pytest.mark.parametrize(("strategy", "flags"), [("steps", ["includes_evaluation"]), ("no", None)])
+def test_results_alone_hold_the_evaluations_that_the_yaml_asks_for(
+    tmp_path: Path, observe: Observe, strategy: str, flags: list[str] | None
+) -> None:
+    results = {"train_runtime": 100.0, "train_loss": 1.0, "train_samples_per_second": 1.5}
+    (tmp_path / "train_results.json").write_text(json.dumps(results), encoding="utf-8")
+    settings = f"finetuning_type: lora\neval_strategy: '{strategy}'\n"
+    (tmp_path / "training_args.yaml").write_text(settings, encoding="utf-8")
+    (run,) = observe(tmp_path, model_id="llama-3.2-1b")
+    assert run.get("flags") == flags
+
+
+def test_an_adapters_configuration_that_is_used_is_named(
+    fixtures: Path, tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    shutil.copy(fixtures / "llama_factory" / "trainer_log.jsonl", tmp_path)
+    adapter = {"peft_type": "LORA", "r": 32, "base_model_name_or_path": "meta-llama/Llama-3.2-1B"}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(adapter), encoding="utf-8")
+    (taken,) = read(tmp_path).taken
+    assert taken == "trainer_log.jsonl, adapter_config.json: a LLaMA-Factory run"
