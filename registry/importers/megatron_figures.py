@@ -135,7 +135,9 @@ def _figures(text: str) -> dict[str, float]:
 
 def measure_speed(draft: Draft, steps: Sequence[Iteration]) -> None:
     """Add the time of an iteration and the rates beside it, without those that warm up."""
-    timed = _steady(steps)
+    timed = _steady(steps) or steps
+    if not _steady(steps):
+        draft.flags.add("short_run")
     said = f"of {len(timed)} lines"
     said += f", the first {len(steps) - len(timed)} left out" if len(timed) < len(steps) else ""
     seconds = median(step.seconds for step in timed)
@@ -156,14 +158,15 @@ def measure_speed(draft: Draft, steps: Sequence[Iteration]) -> None:
 
 
 def _steady(steps: Sequence[Iteration]) -> Sequence[Iteration]:
-    """Return the lines without warm-up: a line of many iterations holds it all, one of one a part.
+    """Return the lines without warm-up, none of a log that has no others.
 
-    A log that begins later, such as an excerpt, has left it out already.
+    A line of many iterations holds it all, one of one a part. A log that begins later, such as an
+    excerpt, has left it out already.
     """
     first, interval = steps[0], steps[1].step - steps[0].step if len(steps) > 1 else 1
     is_start = first.step - first.counts_from < interval
     last_warm = max(first.step, _WARMUP + first.counts_from - 1) if is_start else -1
-    return [step for step in steps if step.step > last_warm] or steps
+    return [step for step in steps if step.step > last_warm]
 
 
 def measure_memory(draft: Draft, lines: Sequence[str], steps: Sequence[Iteration]) -> None:

@@ -1,4 +1,4 @@
-"""ms-swift: ``logging.jsonl`` with the ``args.json`` of the run."""
+"""ms-swift: ``logging.jsonl``, or the same entries on a console, with the run's ``args.json``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError
 from registry.importers.shared.draft import Draft, import_drafts, state_model
+from registry.importers.shared.logs import find_failure, printed_entries
 from registry.importers.shared.readings import largest, measure_peak
 from registry.importers.shared.segments import (
     ProgressEntry,
@@ -42,24 +43,31 @@ class MsSwiftImporter:
 
     name = "ms-swift"
     is_single_file = False
-    expects = "a logging.jsonl (global_step/max_steps)"
+    expects = "a logging.jsonl (global_step/max_steps), or a console that prints its entries"
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
-        """Recognize a log with the step and the steps in all as one text."""
-        return [file for file in files if _is_log(file)]
+        """Recognize a log with the step and the steps in all as one text, or a console with it."""
+        logs = [file for file in files if file.kind == "jsonl" and _entries(file)]
+        return logs or [file for file in files if file.kind == "text" and _entries(file)]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return the run in the log; of a log with restarts, the part that has the totals."""
-        log = next(file for file in files if _is_log(file))
-        segments = split_segments(_progress(log))
-        has_loss = any("loss" in entry or is_total(entry) for entry in log.document)
+        log, *others = self.main_files(files)
+        if others and log.kind == "text":
+            names = ", ".join(file.name for file in (log, *others))
+            raise SubmissionError(f"several consoles beside each other ({names}); name one")
+        entries = _entries(log)
+        segments = split_segments(_progress(entries))
+        has_loss = any("loss" in entry or is_total(entry) for _, entry in entries)
         if not has_loss and not any(segment.last.step for segment in segments):
             raise SubmissionError("no step of it has a loss; nothing was trained here")
         args = next((file for file in files if _is_args(file)), None)
         draft = Draft(environment={"framework": "ms-swift"})
         if args is not None:
             _state_args(draft, args.document, options)
-        _measure_log(draft, log, segments[-1])
+        _measure_log(draft, entries[-1][1], segments[-1])
+        if log.kind == "text" and draft.observation.get("outcome") == "unknown":
+            draft.observation |= find_failure(log.document, lambda line: _STEP in line)
         draft.cite(log, f"line {segments[-1].last.line}")
         if len(segments) > 1:
             draft.missing.append(f"{len(segments) - 1} earlier parts of a log with restarts")
@@ -69,17 +77,22 @@ class MsSwiftImporter:
         return import_drafts(self.name, "an ms-swift run", used, [draft], options)
 
 
-def _is_log(file: RunFile) -> bool:
-    entries = file.document if file.kind == "jsonl" else []
-    return any(_STEP in entry for entry in entries[:5])
+def _entries(file: RunFile) -> list[tuple[int, dict[str, Any]]]:
+    """Return the entries of a log with their lines; none where it is no log of ms-swift."""
+    if file.kind == "jsonl":
+        is_log = any(_STEP in entry for entry in file.document[:5])
+        return list(zip(file.lines, file.document, strict=True)) if is_log else []
+    lines = file.document if file.kind == "text" else []
+    printed = [(number, line) for number, line in enumerate(lines, 1) if _STEP in line]
+    return [(number, entry) for number, line in printed for entry in printed_entries([line])]
 
 
 def _is_args(file: RunFile) -> bool:
     return bool({"tuner_type", "train_type", "sft_type"} & file.keys) and "model" in file.keys
 
 
-def _progress(log: RunFile) -> Iterator[ProgressEntry]:
-    for line, entry in zip(log.lines, log.document, strict=True):
+def _progress(entries: Sequence[tuple[int, dict[str, Any]]]) -> Iterator[ProgressEntry]:
+    for line, entry in entries:
         done, _, planned = str(entry.get(_STEP, "")).partition("/")
         if done.isdigit() and planned.isdigit():
             elapsed = parse_clock(str(entry.get("elapsed_time"))) or 0.0
@@ -122,7 +135,7 @@ def _objective(args: Mapping[str, Any]) -> str | None:
     return "sft" if args.get("task_type") == "causal_lm" and "rlhf_type" not in args else None
 
 
-def _measure_log(draft: Draft, log: RunFile, segment: Segment) -> None:
+def _measure_log(draft: Draft, summary: Mapping[str, Any], segment: Segment) -> None:
     entries = [progress.entry for progress in segment.entries]
     totals = next((entry for entry in entries if is_total(entry)), None)
     last = segment.last
@@ -135,7 +148,7 @@ def _measure_log(draft: Draft, log: RunFile, segment: Segment) -> None:
         draft.measure("n_steps", last.step)
         _measure_speed(draft, entries)
     _measure_memory(draft, entries)
-    _measure_summary(draft, log.document[-1])
+    _measure_summary(draft, summary)
 
 
 def _measure_speed(draft: Draft, entries: Sequence[Mapping[str, Any]]) -> None:

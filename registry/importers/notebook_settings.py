@@ -59,10 +59,7 @@ def state_notebook(draft: Draft, text: str, options: ImportOptions) -> None:
     args = _arguments(text)
     names = [name for name in _MODEL.findall(text) if name not in ("lora_model", "outputs")]
     _state_model(draft, names[:1], options)
-    card = _CARD.search(text)
-    if card:
-        draft.state("gpu_id", options.catalogue.resolve_gpu(card["name"]) or card["name"])
-    draft.state("n_gpus", first_count(_N_GPUS, text))
+    state_banner(draft, text, options)
     adapters = "get_peft_model" in text
     draft.state(
         "method",
@@ -79,15 +76,23 @@ def state_notebook(draft: Draft, text: str, options: ImportOptions) -> None:
     draft.state("packing", args.get("packing") if isinstance(args.get("packing"), bool) else None)
     objective = next((word for name, word in _TRAINERS if f"{name}(" in text), None)
     draft.state("objective", objective, "the trainer of the notebook")
+    if args.get("use_gradient_checkpointing"):
+        draft.state("gradient_checkpointing", True, "use_gradient_checkpointing")  # noqa: FBT003
+    state_training_arguments(draft, args)
+
+
+def state_banner(draft: Draft, text: str, options: ImportOptions) -> None:
+    """State what Unsloth prints before a training: cards, batch, steps, data and versions."""
+    card = _CARD.search(text)
+    if card:
+        draft.state("gpu_id", options.catalogue.resolve_gpu(card["name"]) or card["name"])
+    draft.state("n_gpus", first_count(_N_GPUS, text))
     batch = _BATCH.search(text)
     if batch:
         draft.state("micro_batch_size", int(batch["n"]))
         draft.state("grad_accum_steps", int(batch["accum"]))
-    if args.get("use_gradient_checkpointing"):
-        draft.state("gradient_checkpointing", True, "use_gradient_checkpointing")  # noqa: FBT003
     draft.state("n_steps", first_count(STEPS, text))
     draft.state("n_samples", first_count(_EXAMPLES, text))
-    state_training_arguments(draft, args)
     for column, pattern in _VERSIONS:
         found = pattern.search(text)
         if found:

@@ -114,7 +114,7 @@ def _steps_done(draft: Draft, progress: Progress) -> int | None:
     """Return the last step that the log shows: a checkpoint's, or that of the last epoch."""
     planned, epochs = (draft.configuration.get(column) for column in ("n_steps", "n_epochs"))
     if not planned or not epochs:
-        return _steps_of_bars(progress) or _steps_written(progress)
+        return _steps_of_bars(progress, planned) or _steps_written(progress)
     epoch = max(progress.losses[-1][2] if progress.losses else 0.0, _last_epoch(progress))
     by_epoch = round(epoch * planned / epochs)
     seen = max(by_epoch, progress.checkpoint)
@@ -126,13 +126,14 @@ def _last_epoch(progress: Progress) -> float:
     return float(number_of(progress.metrics.get("epoch")) or 0.0)
 
 
-def _steps_of_bars(progress: Progress) -> int | None:
-    """Return the length of the progress bar that the steps per second of the totals tell."""
+def _steps_of_bars(progress: Progress, planned: int | None) -> int | None:
+    """Return the length of a progress bar, or the steps planned, that the totals' rate tells."""
     rate = rate_of(progress.metrics.get("train_steps_per_second"))
     seconds = number_of(_totals(progress.metrics).get("train_runtime"))
     if rate is None or not seconds:
         return None
-    return max((n for n in progress.bars if rate.agrees(n / seconds)), default=None)
+    found = progress.bars | ({planned} if planned else set())
+    return max((n for n in found if rate.agrees(n / seconds)), default=None)
 
 
 def _steps_written(progress: Progress) -> int | None:

@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from registry.importers.notebook_settings import state_banner
 from registry.importers.shared.draft import Draft, state_model
 from registry.importers.shared.training_arguments import (
     DTYPES,
@@ -53,6 +54,8 @@ _WORDS: Final = {
 }
 #: Training arguments that a script prints as JSON, without those that hold others.
 _ARGUMENTS: Final = re.compile(r'\{[^{}]*"per_device_train_batch_size"[^{}]*\}')
+#: What the first line of Unsloth's banner says, beside a picture of characters.
+_UNSLOTH: Final = "Unsloth - "
 #: Sentences of LLaMA-Factory, the column and its value.
 _SENTENCES: Final = (
     ("Gradient checkpointing enabled", "gradient_checkpointing", True),
@@ -82,6 +85,9 @@ def state_trainer_log(draft: Draft, lines: Sequence[str], options: ImportOptions
         if any(sentence in line for line in lines):
             draft.state(column, value)
     _state_counts(draft, lines)
+    if any(_UNSLOTH in line for line in lines):
+        state_banner(draft, "\n".join(lines), options)
+        draft.environment["framework"] = "unsloth"
     state_training_arguments(draft, _find_arguments(lines))
     draft.measure("trainable_params", words.get("trained", "").replace(",", ""))
     draft.measure("n_params", words.get("params", "").replace(",", ""))

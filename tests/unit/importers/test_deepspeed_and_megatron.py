@@ -210,3 +210,16 @@ def test_a_megatron_that_ran_out_of_memory_keeps_the_speed_of_its_steps(
     assert (run["outcome"], run["failed_step"]) == ("oom", 41)
     assert run["inferences"]["failed_step"] == "the step after the last that the log shows"
     assert figure(run, "step_time")["value"] == 0.7794
+
+
+def test_a_log_of_nothing_but_its_first_iteration_is_a_short_run(
+    tmp_path: Path, observe: Observe
+) -> None:
+    line = (
+        " [2025-05-27 15:23:07] iteration        1/    24000 | consumed samples:         1024 | "
+        "elapsed time per iteration (ms): 271607.0 | global batch size:  1024 | "
+        "lm loss: 1.192634E+01 | number of nan iterations:    0 |"
+    )
+    (tmp_path / "run.log").write_text(line, encoding="utf-8")
+    (run,) = observe(tmp_path, **STATED)
+    assert run["flags"] == ["short_run"]

@@ -93,3 +93,38 @@ def test_a_log_without_settings_says_so(
         "logging.jsonl: no memory",
         "logging.jsonl: no settings (args.json)",
     )
+
+
+CONSOLE = """\
+Train:   0%|          | 0/40 [00:00<?, ?it/s][INFO:swift] use_logits_to_keep: True
+Train:   2%|2         | 1/40 [01:08<44:41, 68.75s/it]{'loss': '0.3605', 'epoch': '0.129', \
+'global_step/max_steps': '1/40', 'elapsed_time': '1m 9s', 'memory(GiB)': '11.15', \
+'train_speed(s/it)': '68.75'}
+Train:  12%|1         | 5/40 [06:05<43:34, 74.69s/it]{'loss': '0.3135', 'epoch': '0.6452', \
+'global_step/max_steps': '5/40', 'elapsed_time': '6m 5s', 'memory(GiB)': '11.17', \
+'train_speed(s/it)': '73.07'}
+"""
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.22 GiB."
+
+
+def test_a_console_has_the_entries_of_the_log(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(CONSOLE, encoding="utf-8")
+    (run,) = observe(path, model_id="qwen-7b", method="lora")
+    assert (run["outcome"], run["configuration"]["n_steps"]) == ("unknown", 40)
+    assert figure(run, "step_time")["value"] == 73.07
+    assert figure(run, "peak_memory")["value"] == 11.17 * 2**30
+    path.write_text(CONSOLE + OOM, encoding="utf-8")
+    (run,) = observe(path, model_id="qwen-7b", method="lora")
+    assert (run["outcome"], run["failed_step"]) == ("oom", 6)
+
+
+def test_of_several_consoles_beside_each_other_none_is_taken(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).write_text(CONSOLE, encoding="utf-8")
+    reasons = {refusal.reason for refusal in read(tmp_path).refused}
+    assert reasons == {"several consoles beside each other (a.log, b.log); name one"}

@@ -537,3 +537,28 @@ def test_llama_board_without_a_run_says_what_is_expected(
     (tmp_path / "llamaboard_config.yaml").write_text(BOARD, encoding="utf-8")
     (refusal,) = read(tmp_path).refused
     assert refusal.reason.startswith("settings of LLaMA-Factory without their run; expected beside")
+
+
+BANNER = """\
+==((====))==  Unsloth - 2x faster free finetuning | Num GPUs = 1
+   \\\\   /|    Num examples = 24,772 | Num Epochs = 1
+O^O/ \\_/ \\    Batch size per device = 2 | Gradient Accumulation steps = 4
+\\        /    Total batch size = 8 | Total steps = 60
+{'loss': 2.149, 'learning_rate': 2e-4, 'epoch': 0.01}
+{'loss': 1.149, 'learning_rate': 1e-4, 'epoch': 0.02}
+{'train_runtime': 120.5, 'train_samples_per_second': 3.983, 'train_steps_per_second': 0.498, \
+'train_loss': 1.3, 'epoch': 0.02}
+"""
+
+
+def test_unsloths_banner_tells_batch_and_steps(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(BANNER, encoding="utf-8")
+    (run,) = observe(path, model_id="qwen-7b", method="lora")
+    found = run["configuration"]
+    assert run["environment"]["framework"] == "unsloth"
+    assert (found["n_gpus"], found["micro_batch_size"], found["grad_accum_steps"]) == (1, 2, 4)
+    assert (run["outcome"], found["n_steps"], found["n_samples"]) == ("ok", 60, 24772)
+    assert figure(run, "step_time")["value"] == pytest.approx(120.5 / 60)
