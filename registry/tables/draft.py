@@ -164,12 +164,13 @@ class _Look:
         """Whether a column holds figures of a run: known ones, or ones by hardware or length.
 
         Models and methods are compared by their accuracy as well, but by that none runs out of
-        memory.
+        memory, and below a heading of speed it is none.
         """
         metrics = [guess.metric for guess in self.guesses.values()]
         return (
             any(metrics)
             or self._has_oom
+            or bool(self.pivots and any(map(_SPEED.search, self.table.heading[-1:])))
             or any(
                 pivot.cell.metric != OPEN or pivot.to not in _LISTED or pivot.to == "gpu_id"
                 for pivot in self.pivots

@@ -19,6 +19,8 @@ NO_SETTING: Final = re.compile(
     r"^(?:#|no\.?|id|run|index)$|util|power|watt|temp|mfu|price|cost|\$|note|comment|remark"
 )
 
+_EXPONENT: Final = re.compile(r"(?<=[0-9])[eE](?=[+-]?[0-9])")
+
 
 def find_untold(
     table: RawTable, meanings: Mapping[str, Mapping[str, str]], unread: Sequence[str]
@@ -51,5 +53,9 @@ def _differ_in_one(keys: Iterable[tuple[str, ...]], texts: Iterable[str]) -> boo
 
 
 def is_number(text: str) -> bool:
-    """Return whether a cell has no letters: a number, or a mark such as ``-``."""
-    return re.search(r"[^\W\d_]", bare_text(text)) is None
+    """Return whether a cell has no letters: a number, or a mark such as ``-``.
+
+    >>> is_number("1.33e-8"), is_number("8 GPUs")
+    (True, False)
+    """
+    return re.search(r"[^\W\d_]", _EXPONENT.sub("", bare_text(text))) is None

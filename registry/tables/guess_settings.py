@@ -217,7 +217,8 @@ def _names(text: str, catalogue: Catalogue) -> str | None:
         return None
     if names_cards(text, catalogue):
         return "gpu_id"
-    return "model_id" if catalogue.resolve_model(text) else None
+    is_model = any(map(catalogue.resolve_model, (text, split_remark(text)[0])))
+    return "model_id" if is_model else None
 
 
 def guess_pivots(

@@ -17,7 +17,7 @@ Bound = Literal["about", "at least", "at most"]
 _BEFORE: Final[dict[Bound, str]] = {
     "about": (
         r"[~\u223c\uff5e\u2248]|(?:about|around|approx\.?|approximately|circa|ca\.|roughly)\s"
-        r"|\u7ea6|\u5927\u7ea6"
+        r"|\u7ea6|\u5927\u7ea6|\u7d04|\u304a\u3088\u305d|\uc57d"
     ),
     "at least": r"[>\u2265\uff1e]=?|(?:at least|more than|over|min\.)\s",
     "at most": r"[<\u2264\uff1c]=?|(?:at most|less than|under|up to|max\.)\s",

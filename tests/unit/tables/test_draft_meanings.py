@@ -776,3 +776,16 @@ def test_what_is_measured_below_estimates_is_measured(tmp_path: Path, catalogue:
     heading = "# Memory estimation\n\n## Measured peaks"
     found = draft(tmp_path, catalogue, f"{heading}\n\n{rows}", ".md")
     assert found["columns"]["Memory (GB)"]["figure"]["metric"] == "peak_memory"
+
+
+@pytest.mark.parametrize("about", ["~", "\u7ea6", "\u7d04", "\uc57d "])
+def test_what_is_about_a_figure_is_one(about: str) -> None:
+    assert str(guess_column("VRAM", [f"{about}8GB", f"{about}11GB"])) == "peak_memory"
+
+
+def test_the_step_tells_apart_the_rows_of_one_run_not_its_learning_rate(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    text = "Step,LR,Tokens/s\n1,1.33e-8,67.4\n5,4.00e-8,153.5\n"
+    columns = draft(tmp_path, catalogue, text)["columns"]
+    assert (columns["Step"], "LR" in columns) == ("?", False)

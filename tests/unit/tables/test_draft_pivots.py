@@ -438,3 +438,18 @@ def test_a_link_in_a_heading_says_no_metric(tmp_path: Path, catalogue: Catalogue
     text = draft_text(tmp_path, catalogue, rows)
     assert "no column of any table looks measured" in text
     assert "title: Results" in text
+
+
+def test_models_below_a_heading_of_throughput_are_measured(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = table(
+        "| | Llama-3-8B (2048) | Llama-3-8B (4096) |", "| (lora) A100 | 4079.28 | 3682.15 |"
+    )
+    (pivot,) = draft_table(tmp_path, catalogue, f"# Throughput\n\n{rows}")["pivot"]
+    assert pivot["values"] == {
+        "Llama-3-8B (2048)": {"model_id": "llama-3-8b", "2048": "?"},
+        "Llama-3-8B (4096)": {"model_id": "llama-3-8b", "4096": "?"},
+    }
+    assert pivot["cell"] == {"figure": {"metric": "?"}}
+    assert "no column of any table looks measured" in draft_text(tmp_path, catalogue, rows)
