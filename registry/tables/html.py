@@ -26,6 +26,8 @@ _BLANKS = " \t\f"
 _LEADING_NUMBER = re.compile(r"\s*(\d{1,9})")
 _MAX_COLSPAN, _MAX_ROWSPAN = 1000, 65534  # HTML living standard, table model
 
+_MOST_PARAGRAPHS, _LONGEST_PARAGRAPH = 2, 600
+
 _MARKUP = re.compile(r"<[A-Za-z/!?]")
 
 #: What closes the markup that a text begins; all else that begins with `<` closes with `>`.
@@ -79,6 +81,7 @@ def _validate_markup_closes(text: str, first_line: int) -> None:
 class _OpenTable:
     line: int
     heading: tuple[str, ...]
+    prose: tuple[str, ...] = ()
     rows: list[DraftRow] = field(default_factory=list)
     n_thead_rows: int = 0
     caption: str = ""
@@ -145,7 +148,8 @@ class _OpenTable:
         self.end_row()
         heading = (*self.heading, self.caption) if self.caption else self.heading
         n_header = self.n_thead_rows or _count_header_rows(self.rows)
-        return DraftTable(heading, tuple(self.rows), self.line, n_header, pads=True)
+        rows = tuple(self.rows)
+        return DraftTable(heading, rows, self.line, n_header, pads=True, prose=self.prose)
 
 
 class _TableParser(HTMLParser):
@@ -160,6 +164,11 @@ class _TableParser(HTMLParser):
         self._tables: list[_OpenTable] = []
         self._open: list[_OpenTable] = []
         self._silent = ""
+        #: The paragraphs since the last heading or table, the open one among them or not.
+        self._prose: list[str] = []
+        self._paragraph: list[str] | None = None
+        #: How many tables there were where each ``<figure>`` began.
+        self._figures: list[int] = []
 
     def finish(self) -> list[DraftTable]:
         return [table.finish() for table in self._tables]
@@ -171,11 +180,17 @@ class _TableParser(HTMLParser):
             self._start_table()
         elif self._open:
             self._start_in_table(self._open[-1], tag, dict(attrs))
+        elif tag in ("p", "figcaption"):
+            self._end_paragraph()
+            self._paragraph = []
+        elif tag == "figure":
+            self._figures.append(len(self._tables))
         elif tag == "details":
             self._folded.append((self._above, self._headings))
             self._above, self._headings = self._path(), {}
         elif tag in _HEADINGS or tag == "summary":
-            self._heading_text = []
+            self._end_paragraph()
+            self._heading_text, self._prose = [], []
 
     def handle_endtag(self, tag: str) -> None:
         if tag == self._silent:
@@ -184,6 +199,12 @@ class _TableParser(HTMLParser):
             self._open.pop().end_row()
         elif self._open:
             self._end_in_table(self._open[-1], tag)
+        elif tag == "figcaption" and self._figures:
+            self._end_caption()
+        elif tag == "p":
+            self._end_paragraph()
+        elif tag == "figure" and self._figures:
+            self._figures.pop()
         elif tag == "details" and self._folded:
             self._above, self._headings = self._folded.pop()
         elif tag == "summary" and self._heading_text is not None:
@@ -200,9 +221,29 @@ class _TableParser(HTMLParser):
             self._open[-1].text.append(text)
         elif self._heading_text is not None:
             self._heading_text.append(text)
+        elif self._paragraph is not None:
+            self._paragraph.append(text)
+
+    def _end_paragraph(self) -> None:
+        """Keep the paragraph that is open as one of those right above the next table."""
+        text, self._paragraph = _clean(self._paragraph or []), None
+        if text:
+            self._prose = [*self._prose[1 - _MOST_PARAGRAPHS :], text[:_LONGEST_PARAGRAPH]]
+
+    def _end_caption(self) -> None:
+        """Give the caption of a figure to its tables, those above it or else those below."""
+        tables = self._tables[self._figures[-1] :]
+        if not tables:
+            self._end_paragraph()
+            return
+        text, self._paragraph = _clean(self._paragraph or []), None
+        for table in tables:
+            table.caption = table.caption or text
 
     def _start_table(self) -> None:
-        table = _OpenTable(self._line(), self._path())
+        self._end_paragraph()
+        table = _OpenTable(self._line(), self._path(), tuple(self._prose))
+        self._prose = []
         self._tables.append(table)
         self._open.append(table)
 

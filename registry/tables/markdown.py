@@ -305,7 +305,8 @@ class _Scanner:
         above = self._headings.path()
         prose = self._headings.paragraphs()
         found = read_html(text, first_line=self._at + 1, above=above)
-        self._place(self._tables, [replace(table, prose=prose) for table in found])
+        tables = [replace(table, prose=(*prose, *table.prose)) for table in found]
+        self._place(self._tables, tables)
         return end - self._at
 
     def _find_drawn_tables(self, end: int) -> None:

@@ -27,6 +27,7 @@ _MOST_UNKNOWN = 200
 _DIRECTIVE = re.compile(r"^\s*\.\. ([A-Za-z][\w:-]{0,40})::", re.MULTILINE)
 _ROLE = re.compile(r":([A-Za-z][\w:-]{0,40}):`")
 _FOOTNOTE = re.compile(r"\[#?([\w-]+)\]_")
+_MOST_PARAGRAPHS, _LONGEST_PARAGRAPH = 2, 600
 _SETTINGS = {
     "file_insertion_enabled": False,
     "raw_enabled": False,
@@ -35,6 +36,7 @@ _SETTINGS = {
     "_disable_config": True,
     "line_length_limit": 10_000,
     "smart_quotes": False,
+    "doctitle_xform": False,
 }
 
 
@@ -135,7 +137,8 @@ def _draft(table: nodes.table) -> DraftTable:
             cells = tuple(_cell(entry, is_header=isinstance(group, nodes.thead)) for entry in row)
             rows.append(DraftRow(_line_of(row, line), cells, group_number))
         n_header += len(group.children) if isinstance(group, nodes.thead) else 0
-    return DraftTable(tuple(_headings(table)), tuple(rows), line, n_header or 1, pads=True)
+    headings, prose = tuple(_headings(table)), tuple(_prose(table))
+    return DraftTable(headings, tuple(rows), line, n_header or 1, pads=True, prose=prose)
 
 
 def _is_row_group(node: Any) -> bool:
@@ -182,6 +185,18 @@ def _headings(table: nodes.table) -> Iterator[str]:
         node = node.parent
     yield from reversed(above)
     yield from (child.astext() for child in table.children if isinstance(child, nodes.title))
+
+
+def _prose(table: nodes.table) -> list[str]:
+    """Return the paragraphs right above a table, since the heading or the table before."""
+    from docutils import nodes  # noqa: PLC0415
+
+    found: list[str] = []
+    for node in table.parent.children[: table.parent.index(table)]:
+        is_prose = isinstance(node, nodes.paragraph)
+        is_end = isinstance(node, nodes.table | nodes.title | nodes.section)
+        found = [] if is_end else [*found, *([node.astext()] if is_prose else [])]
+    return [" ".join(text.split())[:_LONGEST_PARAGRAPH] for text in found[-_MOST_PARAGRAPHS:]]
 
 
 def _line_of(node: Any, default: int = 1) -> int:

@@ -789,3 +789,49 @@ def test_the_step_tells_apart_the_rows_of_one_run_not_its_learning_rate(
     text = "Step,LR,Tokens/s\n1,1.33e-8,67.4\n5,4.00e-8,153.5\n"
     columns = draft(tmp_path, catalogue, text)["columns"]
     assert (columns["Step"], "LR" in columns) == ("?", False)
+
+
+RST = """\
+Bench
+=====
+
+Estimated memory
+----------------
+
+All of it was computed.
+
++--------+---------+
+| Method | Memory  |
++========+=========+
+| LoRA   | 20 GiB  |
++--------+---------+
+"""
+
+PAGE = """\
+<html><p>Memory as estimated.</p>
+<table><tr><th>Method</th><th>Memory</th></tr><tr><td>LoRA</td><td>20 GiB</td></tr></table></html>
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "suffix"),
+    [
+        (RST, ".rst"),
+        (PAGE, ".html"),
+    ],
+)
+def test_estimates_are_asked_about_in_other_formats(
+    tmp_path: Path, catalogue: Catalogue, text: str, suffix: str
+) -> None:
+    found = draft(tmp_path, catalogue, text, suffix)
+    assert found["columns"]["Memory"]["figure"]["metric"] == "?"
+
+
+def test_a_section_that_is_alone_in_its_document_is_a_heading(tmp_path: Path) -> None:
+    path = tmp_path / "doc.rst"
+    path.write_text(RST, encoding="utf-8")
+    (table,) = read_tables(path).tables
+    assert (table.heading, table.prose) == (
+        ("Bench", "Estimated memory"),
+        ("All of it was computed.",),
+    )

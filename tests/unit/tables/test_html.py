@@ -234,3 +234,24 @@ def test_what_details_fold_away_has_headings_of_its_own() -> None:
         "html",
     )
     assert [found.heading for found in tables] == [("A", "On A100", "B"), ("A",), ("A", "C")]
+
+
+TABLE = "<table><tr><th>a</th></tr><tr><td>1</td></tr></table>"
+
+
+def test_the_caption_of_a_figure_is_its_tables_wherever_it_stands() -> None:
+    tables = parse_document(
+        f"<h1>A</h1><figure>{TABLE}<figcaption>On <b>A100</b></figcaption></figure>{TABLE}"
+        f"<figure><figcaption>On H100</figcaption>{TABLE}</figure>",
+        "html",
+    )
+    assert [table.heading for table in tables] == [("A", "On A100"), ("A",), ("A",)]
+    assert [table.prose for table in tables] == [(), (), ("On H100",)]
+
+
+def test_the_paragraphs_right_above_a_table_are_kept() -> None:
+    tables = parse_document(
+        f"<p>far<h1>A</h1><p>one</p><p>two</p><p>three <i>words</i></p>{TABLE}{TABLE}<p>last",
+        "html",
+    )
+    assert [table.prose for table in tables] == [("two", "three words"), ()]
