@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.catalogue.hf_config import is_hf_config
@@ -14,7 +15,7 @@ from registry.importers.shared.draft import (
     state_model,
 )
 from registry.importers.shared.efficiency import measure_efficiency
-from registry.importers.shared.shapes import count_of, entries_of, number_of
+from registry.importers.shared.shapes import count_of, entries_of, number_of, path_of
 from registry.importers.shared.totals import (
     Evaluations,
     is_total,
@@ -43,6 +44,9 @@ _STEPS: Final = ("global_step", "step")
 #: The log of a trainer state, and what each of its entries of a training holds.
 _LOG: Final = "log_history"
 _LOGGED: Final = frozenset({"loss", "learning_rate", "epoch", "step"})
+
+#: How names of weights end that bitsandbytes has quantized.
+_QUANTIZED: Final = re.compile(r"-bnb-(?P<bits>[48])bit$")
 
 #: Share of the epochs that steps may be off, for the last batch of an epoch may be a part.
 _SLACK: Final = 0.01
@@ -214,6 +218,7 @@ def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOption
             continue
         if "peft_type" in document:
             state_adapter(draft, document)
+            _state_quantized_weights(draft, document.get("base_model_name_or_path"))
             names.append(document.get("base_model_name_or_path"))
             draft.environment.setdefault("peft_version", document.get("peft_version"))
         elif "per_device_train_batch_size" in document:
@@ -229,6 +234,15 @@ def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOption
     state_model(draft, names, options)
     if "model_id" not in draft.configuration and described is not None:
         state_described_model(draft, described)
+
+
+def _state_quantized_weights(draft: Draft, name: Any) -> None:
+    """State the bits of weights that are called as quantized by bitsandbytes beforehand."""
+    found = _QUANTIZED.search(name) if isinstance(name, str) else None
+    if found:
+        reason = f"the weights are called {path_of(name).name}"
+        draft.state("quant_method", "bitsandbytes", reason)
+        draft.state("quant_bits", int(found["bits"]), reason)
 
 
 def _state_trl(draft: Draft, args: Mapping[str, Any]) -> None:

@@ -561,7 +561,11 @@ def test_a_document_without_tables_has_nothing_to_list(run: Run, write: Write) -
     write("doc.md", "prose\n")
     done = run("import", "doc.md")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: doc.md: found no table; expected a document with tables\n"
+    assert done.stderr == (
+        "error: doc.md: found no table; expected one in Markdown, HTML, reStructuredText, CSV, "
+        "JSON, YAML, a notebook or a workbook; save tables of another kind, such as LaTeX, as one "
+        "of these\n"
+    )
 
 
 def test_an_import_prints_its_submission_and_records_nothing(

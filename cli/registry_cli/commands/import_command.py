@@ -97,7 +97,9 @@ def _describe(document: Path, location: Location, *, draft: bool) -> None:
     found = read_tables(document)
     if not found.tables:
         raise SubmissionError(
-            "found no table; expected a document with tables", origin=str(document)
+            "found no table; expected one in Markdown, HTML, reStructuredText, CSV, JSON, YAML, a "
+            "notebook or a workbook; save tables of another kind, such as LaTeX, as one of these",
+            origin=str(document),
         )
     if draft:
         console.text(draft_mapping(document, found, load_catalogue(location)))

@@ -386,3 +386,13 @@ def test_an_epoch_of_two_decimals_is_not_held_against_a_rate(
     assert "flags" not in run
     (run,) = observe(write_run(tmp_path, results | {"train_samples": 200000}, state), **RUN)
     assert run["flags"] == ["figures_disagree"]
+
+
+def test_weights_that_are_called_as_quantized_are(tmp_path: Path, observe: Observe) -> None:
+    name = "unsloth/llama-3.2-1b-unsloth-bnb-4bit"
+    adapter = {"peft_type": "LORA", "r": 16, "base_model_name_or_path": name}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(adapter), encoding="utf-8")
+    (run,) = observe(write_run(tmp_path, {"train_runtime": 10.0, "train_loss": 1.0}), **RUN)
+    assert run["configuration"]["quant_bits"] == 4
+    reason = "the weights are called llama-3.2-1b-unsloth-bnb-4bit"
+    assert run["inferences"]["quant_bits"] == reason
