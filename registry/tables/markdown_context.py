@@ -117,7 +117,9 @@ class Headings:
             return clean_heading(_first_sentence(line.replace("**", ""))), False
         if _ITALIC.fullmatch(line) and len(line) <= _LONGEST_PARAGRAPH:
             return clean_heading(line), False
-        is_short = len(line) <= _MAX_CAPTION_CHARACTERS and not _NO_CAPTION.match(line)
+        # what ends with a colon is about what follows
+        is_caption = not _NO_CAPTION.match(line) and not line.endswith((":", "\uff1a"))
+        is_short = len(line) <= _MAX_CAPTION_CHARACTERS and is_caption
         return (clean_heading(line) if is_short and self.n_blocks == 1 else ""), True
 
     def caption(self) -> str:

@@ -197,6 +197,7 @@ def test_a_caption_belongs_to_the_table_right_below_it_only() -> None:
         ("On A100\n\n{0}\nOn H100\n\n{0}\nSee below\n", ["On A100", "On H100"]),
         ("{0}\nOn H100\n\n{0}", [None, "On H100"]),
         ("{0}\nSee the other page\n", [None]),
+        ("{0}\nOn A100:\n\n{0}\nOn H100:\n\n{0}\nNotes\n", [None, "On A100", "On H100"]),
         ("{0}\nA sentence.\n\nOn H100\n\n{0}\nMore.\n", [None, "On H100"]),
     ],
 )
