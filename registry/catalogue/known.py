@@ -121,8 +121,20 @@ class Catalogue:
     def _has_memory(self, gpu_id: str, memory: str) -> bool:
         """Return whether a card has the memory of its box, such as ``24gb``."""
         size = self.gpus[gpu_id].get("memory_bytes")
-        stated = int(memory.removesuffix("gb"))
-        return size is not None and abs(size / _GIGABYTE - stated) <= _SLACK * stated
+        return size is not None and _is_near(size, int(memory.removesuffix("gb")) * _GIGABYTE)
+
+    def kind_with(self, gpu_id: str, memory_bytes: int) -> str | None:
+        """Return the card itself, or of those with its name the one that has so much memory.
+
+        None where they have another. A card whose memory nobody knows is taken to have it.
+        """
+        name, _ = split_memory(gpu_key(gpu_id))
+        namesakes = (key for key in self.gpus if split_memory(gpu_key(key))[0] == name)
+        for key in dict.fromkeys((*self.kinds_of(gpu_id), *namesakes)):
+            size = self.gpus[key].get("memory_bytes")
+            if size is not None and _is_near(size, memory_bytes):
+                return key
+        return None if self.gpus[gpu_id].get("memory_bytes") else gpu_id
 
     def kinds_of(self, gpu_id: str) -> list[str]:
         """Return the ids of all cards that are a kind of one, itself first.
@@ -179,8 +191,6 @@ class Catalogue:
 _GIGABYTE = 10**9
 #: How far a card's memory may lie from the figure on its box, which may count in powers of two.
 _SLACK = 0.1
-
-
 #: Columns that describe a thing without telling it from others.
 _DESCRIPTIVE = (
     *("aliases", "device_names", "name", "family", "hf_id"),
@@ -220,6 +230,10 @@ def _only(keys: Mapping[Key, set[str]], key: Key) -> str | None:
 
 def _format_meant(nearest: str | None) -> str:
     return f"; did you mean {nearest!r}?" if nearest else ""
+
+
+def _is_near(size: int, stated: int) -> bool:
+    return abs(size - stated) <= _SLACK * stated
 
 
 def _format_unknown(kind: str, name: str, meant: str, of: str) -> str:

@@ -62,26 +62,41 @@ def _to_describe(
 
 
 def tell_apart(document: Row, catalogue: Catalogue) -> Row:
-    """Return the submission with another id for each model whose id the catalogue's has already.
+    """Return the submission with another id for each thing whose name is that of another.
 
     The id of a model without a name says its shape, and two models may share it that differ in what
-    it does not say, such as the width of a head. The new id follows from the description alone.
+    it does not say, such as the width of a head. The new id follows from the description alone. A
+    card with another memory than those of its name gets an id with its memory.
     """
-    renamed = {
+    models = {
         row["model_id"]: f"{row['model_id']}-{_digest(row)}"
         for row in document.get("models", ())
         if catalogue.contradiction("models", row) and not find_model(row, catalogue)
     }
-    if not renamed:
+    gpus = {
+        row["gpu_id"]: f"{row['gpu_id']}-{round(row['memory_bytes'] / 2**30)}gb"
+        for row in document.get("gpus", ())
+        if _resolve_gpu(row, catalogue) and not find_gpu(row, catalogue)
+    }
+    if not models and not gpus:
         return document
+    described = {
+        "models": [
+            {**row, "model_id": models.get(row["model_id"], row["model_id"])}
+            for row in document.get("models", ())
+        ],
+        "gpus": [
+            {**row, "gpu_id": gpus[row["gpu_id"]], "device_names": []}
+            if row["gpu_id"] in gpus
+            else row
+            for row in document.get("gpus", ())
+        ],
+    }
     return {
         **document,
-        "models": [
-            {**row, "model_id": renamed.get(row["model_id"], row["model_id"])}
-            for row in document["models"]
-        ],
+        **{part: rows for part, rows in described.items() if rows},
         "observations": [
-            {**each, "configuration": _renamed(each["configuration"], renamed, {})}
+            {**each, "configuration": _renamed(each["configuration"], models, gpus)}
             for each in document.get("observations", ())
         ],
     }
@@ -145,6 +160,18 @@ def find_model(row: Row, catalogue: Catalogue, prefer: str | None = None) -> str
 
 
 def find_gpu(row: Row, catalogue: Catalogue) -> str | None:
-    """Return the catalogue's id of a described GPU, or None."""
+    """Return the catalogue's id of a described GPU, or None.
+
+    Cards of different memory may have one name (an RTX 3080 has 10 or 12 GB): the one with the
+    memory that is described counts, and no other.
+    """
+    found, memory = _resolve_gpu(row, catalogue), row.get("memory_bytes")
+    if found in (None, row["gpu_id"]) or memory is None:
+        return found
+    return catalogue.kind_with(found, memory)
+
+
+def _resolve_gpu(row: Row, catalogue: Catalogue) -> str | None:
+    """Return the catalogue's id of the card that has a described one's name, or None."""
     names = [*row.get("device_names", ()), row["gpu_id"]]  # the driver's own words first
     return next((known for name in names if (known := catalogue.resolve_gpu(name))), None)

@@ -140,6 +140,49 @@ def test_two_models_of_one_name_are_told_apart() -> None:
     assert match_to_catalogue(found, again)["models"] == [described]
 
 
+NAMESAKES = Catalogue(
+    models=CATALOGUE.models,
+    gpus={
+        "rtx-3080-10gb": {
+            "gpu_id": "rtx-3080-10gb",
+            "memory_bytes": 10 * 2**30,
+            "device_names": ["NVIDIA GeForce RTX 3080"],
+        },
+        "rtx-3080-12gb": {"gpu_id": "rtx-3080-12gb", "memory_bytes": 12 * 2**30},
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("gib", "gpu_id"),
+    [
+        (9.78, "rtx-3080-10gb"),  # a driver sees a little less
+        (11.76, "rtx-3080-12gb"),
+        (19.7, "nvidia-geforce-rtx-3080-20gb"),
+    ],
+)
+def test_of_cards_of_one_name_the_memory_tells(gib: float, gpu_id: str) -> None:
+    found = document()
+    found["gpus"] = [
+        {
+            "gpu_id": "nvidia-geforce-rtx-3080",
+            "device_names": ["NVIDIA GeForce RTX 3080"],
+            "memory_bytes": int(gib * 2**30),
+        }
+    ]
+    found["observations"] = [
+        {"configuration": {"model_id": "base", "gpu_id": "nvidia-geforce-rtx-3080"}}
+    ]
+    matched = match_to_catalogue(found, NAMESAKES)
+    assert configuration(matched)["gpu_id"] == gpu_id
+    described = [] if gpu_id in NAMESAKES.gpus else [gpu_id]
+    assert [row["gpu_id"] for row in matched.get("gpus", ())] == described
+    # described once, it is known by its name and memory
+    again = NAMESAKES.extended((), matched.get("gpus", ()))
+    assert configuration(match_to_catalogue(found, again))["gpu_id"] == gpu_id
+    assert "gpus" not in match_to_catalogue(found, again)
+
+
 def test_what_is_known_and_only_described_otherwise_is_not_described_again() -> None:
     found = document(model_id="base", n_params=5, max_positions=9)
     found["observations"] = [{"configuration": {"model_id": "base", "gpu_id": "nvidia-x"}}]
