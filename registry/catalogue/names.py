@@ -110,9 +110,18 @@ def split_memory(key: Key) -> tuple[Key, str | None]:
 
 
 def suggest_model(name: str, known: Iterable[str]) -> str | None:
-    """Return the known id that is most like a name and of the same size, or None."""
-    sizes = _sizes(model_key(name))
-    return _most_alike(name, (other for other in known if _sizes(model_key(other)) == sizes))
+    """Return the known id that is most like a name and of the same size, or None.
+
+    A number at the end may be cut off, as where somebody is still typing.
+    """
+    sizes, begun = _sizes(model_key(name)), name.lower()
+    alike = (
+        other
+        for other in known
+        if _sizes(model_key(other)) == sizes
+        or (begun[-1:].isdigit() and other.lower().startswith(begun))
+    )
+    return _most_alike(name, alike)
 
 
 def suggest_gpu(name: str, known: Iterable[str]) -> str | None:

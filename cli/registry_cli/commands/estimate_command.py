@@ -131,7 +131,7 @@ def _lines(found: EstimateResult) -> list[str]:
         epoch = cost.seconds_per_epoch
         of = f" of {found.n_samples:,} samples"
         lines.append(f"time per epoch{of}: {_seconds(epoch.value, epoch.low, epoch.high)}")
-    for name, figure in (("GPU-hours", cost.gpu_hours), ("cost", cost.price)):
+    for name, figure in (("GPU-hours", cost.gpu_hours), ("cost in USD", cost.price)):
         if figure is not None:
             lines.append(f"{name}: {figure.value:.4g} ({figure.low:.3g} to {figure.high:.3g})")
     return lines

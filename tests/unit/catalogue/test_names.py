@@ -98,6 +98,8 @@ def test_a_card_that_is_suggested_has_the_number_and_the_memory(name: str, meant
     ("name", "meant"),
     [
         ("lama-3.1-8b", "; did you mean 'llama-3.1-8b'?"),
+        ("llama-3.1-8", "; did you mean 'llama-3.1-8b'?"),
+        ("llama", ""),
         ("llama-3.1-80b", ""),
         ("qwen2.4-72b", "; did you mean 'qwen2.5-72b'?"),
     ],
