@@ -26,24 +26,28 @@ class Batches:
     #: How often a micro-batch had so many samples, and a step so many micro-batches.
     sizes: Counter[int] = field(default_factory=Counter)
     per_step: Counter[int] = field(default_factory=Counter)
+    _has_several_rows: bool = False
     _waiting: list[tuple[int | None, int, Any]] = field(default_factory=list)
 
     def add(self, inputs: Any, n_samples: int | None = None) -> None:
         """Note a micro-batch as it enters the model; the device is not waited for.
 
         ``n_samples`` is how many samples it is meant to have: a batch of one row that holds them
-        all is flat, and one of twice as many rows holds pairs.
+        all is flat, and one of twice as many rows holds pairs. One row with a mask over it, or
+        after batches of several rows, is the one sample that was left at the end of the data.
         """
         ids, mask = find_ids(inputs)
         if ids is None:
             return
         n_rows, width = ids.shape[:_BATCH_DIMENSIONS]
         n_found, n_positions = n_rows, n_rows * width
-        if n_samples is not None and n_samples > 1 and n_rows == 1:
+        is_row_of_several = n_samples is not None and n_samples > 1 and n_rows == 1
+        if is_row_of_several and mask is None and not self._has_several_rows:
             n_found, self.is_flat = n_samples, True
             width //= n_samples
         elif n_samples is not None and n_rows == 2 * n_samples:
             n_found = n_samples
+        self._has_several_rows |= n_rows > 1
         visible = None if mask is None else mask.sum()
         if not self.has_samples_first:
             self._waiting.append((None, n_positions, visible))

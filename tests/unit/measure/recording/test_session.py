@@ -321,3 +321,20 @@ def test_flat_batches_have_the_length_that_the_job_allows() -> None:
         "seq_len": 64,
         "length_distribution": "variable",
     }
+
+
+@pytest.mark.parametrize("visible", [None, 16])
+def test_the_sample_that_is_left_at_the_end_of_the_data_is_one_sample(visible: int | None) -> None:
+    batches = Batches()
+    for _ in range(2):
+        batches.add(batch(4, 16), 4)
+    batches.add(batch(1, 16, visible), 4)
+    assert batches.take() == (144, 9)
+    assert batches.read_length() == {"seq_len": 16, "length_distribution": "full"}
+
+
+def test_a_row_with_a_mask_over_it_is_one_sample() -> None:
+    batches = Batches()
+    batches.add(batch(1, 16, 12), 4)
+    assert batches.take() == (12, 1)
+    assert batches.read_length() == {"seq_len": 16, "length_distribution": "variable"}
