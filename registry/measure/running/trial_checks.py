@@ -11,6 +11,14 @@ if TYPE_CHECKING:
 
     from registry.measure.trial_settings import Settings
 
+#: Methods of PEFT that have no number of virtual tokens unless they are given one.
+_NEED_VIRTUAL_TOKENS = (
+    "multitask_prompt_tuning",
+    "p_tuning",
+    "prefix_tuning",
+    "prompt_tuning",
+)
+
 
 def check_together(settings: Settings) -> Iterator[str]:
     """Yield what no job can do with these settings, whatever its model."""
@@ -26,6 +34,12 @@ def check_together(settings: Settings) -> Iterator[str]:
         )
     if settings.device == "cpu" and settings.attention == "flash2":
         yield "attention flash2 on device cpu: it needs a GPU; expected sdpa or eager"
+    if settings.method in _NEED_VIRTUAL_TOKENS and not settings.peft.get("num_virtual_tokens"):
+        yield (
+            f"method {settings.method} without a number of virtual tokens: PEFT has no default for "
+            "it; expected for example peft = { num_virtual_tokens = 8 }, beside other methods in "
+            "an [[include]]"
+        )
 
 
 def check_targets(settings: Settings, source: dict[str, Any]) -> Iterator[str]:

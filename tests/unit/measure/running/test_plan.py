@@ -210,6 +210,17 @@ def test_all_that_is_wrong_with_a_document_is_said_at_once() -> None:
     assert "did you mean 'fsdp'?" in problems[7]
 
 
+@pytest.mark.parametrize("method", ["prompt_tuning", "p_tuning", "prefix_tuning"])
+def test_a_prompt_without_a_number_of_tokens_is_refused_before_it_runs(method: str) -> None:
+    (problem,) = refusals_of(method=method)
+    assert problem == (
+        f"method {method} without a number of virtual tokens: PEFT has no default for it; expected "
+        "for example peft = { num_virtual_tokens = 8 }, beside other methods in an [[include]]"
+    )
+    (trial,) = plan(method=method, peft={"num_virtual_tokens": 8})
+    assert trial.settings.peft == {"num_virtual_tokens": 8}
+
+
 def test_all_that_is_wrong_with_the_trials_is_said_at_once() -> None:
     problems = refusals_of(
         matrix={"model": ["tiny", "llama-y"], "method": ["lora", "full"]},
