@@ -54,7 +54,7 @@ class Progress:
         flush.start()
 
     def add_step(self, step: Row, **known: Any) -> None:
-        """Add a step, and the ``peaks`` and ``configuration`` that are known by now."""
+        """Add a step, and the ``peaks``, ``configuration`` and ``seconds_apart`` known by now."""
         self._write({"step": step, **known})
 
     def change_last(self, steps: Sequence[Row]) -> None:
@@ -122,6 +122,8 @@ class Left:
     record: Record
     steps: list[Row] = field(default_factory=list)
     peaks: list[list[Any]] = field(default_factory=list)
+    #: Seconds until the last step that were no training, by their kind.
+    seconds_apart: Row = field(default_factory=dict)
     end: Row | None = None
 
     @property
@@ -161,6 +163,7 @@ def _take(left: Left, line: Row) -> None:
         left.end = dict(line["end"])
     said = line.get("end", line)
     left.peaks = said.get("peaks", left.peaks)
+    left.seconds_apart = said.get("seconds_apart", left.seconds_apart)
     left.record.configuration |= said.get("configuration", {})
 
 
@@ -178,6 +181,7 @@ def assemble(parts: Sequence[Left]) -> Row:
     if record.failure is not None:
         record.failed_step = len(record.steps) + 1
     took = {"train_time": sum(step["seconds"] for step in record.steps)} if record.steps else {}
+    took |= {f"{kind}_time": seconds for kind, seconds in first.seconds_apart.items()}
     end = first.end or {"seconds": took}
     record.seconds = {name: float(value) for name, value in end.get("seconds", {}).items()}
     record.counts |= end.get("counts", {})

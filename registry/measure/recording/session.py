@@ -273,7 +273,7 @@ class Session:
             "host_rss_bytes": self.peaks.observe_host(peak=is_time),
         }
         done = self.recording.end_step(step, memory)
-        known: dict[str, Any] = {}
+        known: dict[str, Any] = {"seconds_apart": self.recording.seconds_apart}
         if is_time and self.job is not None:
             self._known_at = time.monotonic()
             known["peaks"] = self.peaks.rows()

@@ -180,6 +180,8 @@ def test_a_training_without_an_end_is_on_the_disk(
     assert observation["outcome"] == "interrupted"
     assert len(observation["samples"]) == 6
     assert observation["configuration"]["seq_len"] == 16
+    assert total(observation, "eval_time") == session.recording.seconds_apart["eval"]
+    assert observation["flags"] == ["includes_evaluation", "short_run"]
     session.finish_rank()
     left = read_progress(path)
     assert left is not None
