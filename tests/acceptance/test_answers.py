@@ -182,9 +182,9 @@ def test_what_is_said_of_prices_and_names_is_not_dropped_in_silence(run: Run) ->
 
 
 def test_an_estimate_says_what_it_assumes(run: Run) -> None:
-    asked = ("estimate", "--model", "llama-2-7b", "--method", "qlora")
-    assert "no --quant-method is stated: bitsandbytes is assumed" in run(*asked).stderr
-    asked = (*asked, "--quant-method", "bitsandbytes")
+    bare = ("estimate", "--model", "llama-2-7b", "--method", "qlora")
+    assert "no --quant-method is stated: bitsandbytes is assumed" in run(*bare).stderr
+    asked = (*bare, "--quant-method", "bitsandbytes")
     assert "  not stated, so the answer covers:\n    checkpointing: on (" in run(*asked).stdout
     found = json.loads(run(*asked, "--json").stdout)
     assert "gradient_checkpointing" in {one["setting"] for one in found["assumptions"]}
