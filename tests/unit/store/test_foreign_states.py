@@ -407,6 +407,17 @@ def test_a_part_that_is_a_link_is_set_aside_and_never_read(
     assert {path.name: path.read_bytes() for path in part.path.iterdir()} == there
 
 
+def test_of_several_parts_that_are_links_each_is_set_aside(
+    tmp_path: Path, folded: Registry
+) -> None:
+    links = [folded.location.own.parts / (letter * 24) for letter in "0f"]
+    for link in links:
+        link.symlink_to(tmp_path)
+    assert len(repair(folded.location).notes) == len(links)
+    assert not any(link.is_symlink() for link in links)
+    assert count_runs(folded.location) == runs(0, 1, 2)
+
+
 @pytest.mark.parametrize("table", ["results", "submissions", "observations"])
 def test_a_folder_in_the_place_of_a_parts_file_is_set_aside(folded: Registry, table: str) -> None:
     (folded.location.own.parts / "a file").touch()
