@@ -243,3 +243,20 @@ def test_a_table_may_be_as_large_as_the_limit(out: Path, monkeypatch: pytest.Mon
     sizes = [exported_module._unpacked_size(path) or 0 for path in out.glob("*.parquet")]
     monkeypatch.setattr(exported_module, "LARGEST_UNPACKED", max(sizes))
     assert len(list(read_exported(out))) == 3
+
+
+def test_one_document_that_is_too_long_is_refused_however_short_the_others_are(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = pq.read_table(written / "submissions.parquet")["document"].to_pylist()
+    lengths = sorted(len(text.encode()) for text in texts)
+    assert lengths[0] < lengths[-1]
+    monkeypatch.setattr(exported_module, "LARGEST_EXPORTED", lengths[-1])
+    assert len(list(read_exported(written))) == len(texts)
+    monkeypatch.setattr(exported_module, "LARGEST_EXPORTED", lengths[-1] - 1)
+    with pytest.raises(SubmissionError) as caught:
+        list(read_exported(written))
+    assert str(caught.value) == (
+        f"{written}: submissions.parquet: holds a document of {lengths[-1]} bytes; expected at "
+        f"most {lengths[-1] - 1}"
+    )
