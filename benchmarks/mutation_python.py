@@ -3,11 +3,13 @@
 Run as ``python -m benchmarks.mutation_python [ROOM ...]`` from the root of a checkout; ``--help``
 names the options. A seeded sample of the faults that `benchmarks.python_mutants` finds in a
 room is tried in copies of the tracked files; only those of the room's own tests run that run its
-line in their process, those of the module first, and all where none does. What another process
-would have noticed, as the command does, is not counted. A fault that lets a test fail or hang is
-killed. Those that cannot change what the tests may ask for are in
-``mutation_python_equivalent.txt``, one a line with the reason on the line before. Exits with 1
-where fewer than 85 % of the others are killed.
+line in their process, those of the module first. Where none does, because the line runs at import
+alone, it is the 300 tests that run most of the module's lines. What another process or another
+test would have noticed, as the command does, is not counted. A fault that lets a test fail or
+hang is killed. Those that cannot change what the tests may ask for are in
+``mutation_python_equivalent.txt``, one a line with the reason on the line before. What became of
+each is printed at once, in the random order of the sample, so that a run that is cut off has
+tried a sample too. Exits with 1 where fewer than 85 % of the others are killed.
 
 An own script, because mutmut 3.8 has no seeded sample, and cosmic-ray 8.7 has neither that nor more
 than one test command for a configuration; a table of rooms is all that is needed here.
@@ -26,7 +28,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
-from collections import defaultdict
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +45,7 @@ ROOT = Path(__file__).parents[1]
 LEAST_SHARE = 0.85
 _EQUIVALENT = Path(__file__).with_name("mutation_python_equivalent.txt")
 _PROCESSES = 2
+_N_CONCERNED = 300  # tests of a line that only an import runs
 _TESTS_FAILED = (1, 2, 4)  # a failed test, a module or a conftest that no longer imports
 
 
@@ -143,9 +146,15 @@ class Tests:
 
     def select(self, placed: Placed, first: tuple[str, ...]) -> list[str]:
         """Return the tests that may notice a fault; those of the files ``first`` come first."""
-        on_line = self.on_line.get(placed.path, {}).get(placed.mutant.line, frozenset())
+        module = self.on_line.get(placed.path, {})
+        on_line = module.get(placed.mutant.line) or self._most_concerned(module)
         chosen = [name for name in self.seconds if name in on_line] or list(self.seconds)
         return sorted(chosen, key=lambda name: name.partition("::")[0] not in first)
+
+    @staticmethod
+    def _most_concerned(module: Mapping[int, frozenset[str]]) -> frozenset[str]:
+        n_lines = Counter(name for tests in module.values() for name in tests)
+        return frozenset(name for name, _ in n_lines.most_common(_N_CONCERNED))
 
     def limit(self, chosen: list[str]) -> float:
         """Return how many seconds a run of some tests may take."""
@@ -276,10 +285,7 @@ def collect_faults(room: Room) -> list[Placed]:
 
 
 def try_room(room: Room, chosen: list[Placed]) -> tuple[list[Placed], int]:
-    """Return the faults that the room's tests do not notice, and how many made them too slow.
-
-    Each fault that is not noticed is printed at once: a run takes long.
-    """
+    """Return the faults that the room's tests do not notice, and how many made them too slow."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         trees: queue.SimpleQueue[Tree] = queue.SimpleQueue()
         for number in range(_PROCESSES):
@@ -294,8 +300,8 @@ def try_room(room: Room, chosen: list[Placed]) -> tuple[list[Placed], int]:
                 is_noticed = tree.is_noticed(placed, room, tests)
             finally:
                 trees.put(tree)
-            if not is_noticed:
-                print(f"line {placed.mutant.line:4} {placed.name}", flush=True)
+            found = "killed" if is_noticed else "survived"
+            print(f"{found:8} line {placed.mutant.line:4} {placed.name}", flush=True)
             return is_noticed
 
         with ThreadPoolExecutor(_PROCESSES) as pool:
@@ -330,10 +336,7 @@ def _report(name: str, options: argparse.Namespace) -> float:
     faults = [placed for placed in collect_faults(ROOMS[name]) if options.only in placed.name]
     n_chosen = len(faults) if options.only else min(options.sample, len(faults))
     sample = random.Random(options.seed).sample(faults, n_chosen)  # noqa: S311 - a sample, no secret
-    chosen = sorted(
-        (placed for placed in sample if placed.name not in equivalent),
-        key=lambda placed: (placed.path, placed.mutant.line),
-    )
+    chosen = [placed for placed in sample if placed.name not in equivalent]
     survivors, n_late = try_room(ROOMS[name], chosen)
     killed = len(chosen) - len(survivors)
     print(
