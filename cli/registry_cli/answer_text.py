@@ -10,7 +10,12 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from registry.predict.answer.assumed import narrowest, plain_value
-from registry.predict.answer.plain import format_interval, format_question, format_signed
+from registry.predict.answer.plain import (
+    format_chance,
+    format_interval,
+    format_question,
+    format_signed,
+)
 from registry.predict.calibration.unstated import open_fields
 from registry.units import format_memory
 
@@ -85,7 +90,8 @@ def _remedies(found: Answer) -> Iterator[str]:
         if remedies:
             yield from ("", title)
         for remedy in remedies:
-            yield f"  {remedy.what}: {format_interval(remedy.peak)}"
+            chance = f"; chance {format_chance(remedy.chance)}" if verdict == "undecided" else ""
+            yield f"  {remedy.what}: {format_interval(remedy.peak)}{chance}"
 
 
 def _frontier(result: FitResult) -> Iterator[str]:
@@ -256,7 +262,10 @@ def _cards(result: FitResult, width: int) -> Iterator[str]:
     paid = result.spending.n_samples or 1000
     priced = any(result.cost(card) for card in shown)
     usd = f"; USD: for {paid:,.0f} samples" if priced else ""
-    yield from ("", f"cards (headroom: what the most likely peak leaves{usd}):")
+    yield from (
+        "",
+        f"cards (headroom: what the most likely peak leaves; chance: that it fits{usd}):",
+    )
     yield from format_columns(_HEAD, [_card_cells(result, card) for card in shown], width)
     if result.time_assumes and any(card.seconds_per_sample for card in shown):
         yield f"  s/sample: {', '.join(result.time_assumes)}"
@@ -266,7 +275,7 @@ def _cards(result: FitResult, width: int) -> Iterator[str]:
         yield f"  and {hidden} more common cards that could hold it (-f json has all)"
 
 
-_HEAD = ("card", "memory", "headroom", "verdict", "s/sample", "USD")
+_HEAD = ("card", "memory", "headroom", "verdict", "chance", "s/sample", "USD")
 
 
 def _card_cells(result: FitResult, card: CardVerdict) -> tuple[str, ...]:
@@ -276,6 +285,7 @@ def _card_cells(result: FitResult, card: CardVerdict) -> tuple[str, ...]:
         format_memory(card.gpu.memory_bytes),
         format_signed(card.headroom_bytes),
         card.verdict,
+        format_chance(card.chance),
         "" if seconds is None else f"{'' if card.is_timed else '~'}{seconds.value:.3g}",
         "" if cost is None else f"{cost.value:.3g}",
     )

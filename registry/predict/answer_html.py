@@ -5,7 +5,12 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from registry.predict.answer.plain import format_interval, format_question, format_signed
+from registry.predict.answer.plain import (
+    format_chance,
+    format_interval,
+    format_question,
+    format_signed,
+)
 from registry.units import format_duration, format_memory
 
 if TYPE_CHECKING:
@@ -32,13 +37,14 @@ def format_fit_html(found: FitResult) -> str:
     said = found.verdict_line or "on each card:"
     shown = found.shown[:_MOST_CARDS]
     cards = format_table(
-        ("card", "memory", "headroom", "verdict", "s/sample"),
+        ("card", "memory", "headroom", "verdict", "chance", "s/sample"),
         [
             (
                 card.gpu.gpu_id,
                 format_memory(card.gpu.memory_bytes),
                 format_signed(card.headroom_bytes),
                 card.verdict,
+                format_chance(card.chance),
                 "" if card.seconds_per_sample is None else f"{card.seconds_per_sample.value:.3g}",
             )
             for card in shown

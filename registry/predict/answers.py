@@ -14,6 +14,7 @@ from registry.predict.answer.frontier import find_frontier, parse_axes
 from registry.predict.answer.plain import (
     answer_data,
     assumptions_data,
+    format_chance,
     format_interval,
     format_why,
     interval_data,
@@ -99,6 +100,11 @@ class FitResult:
         return self.answer.verdict
 
     @property
+    def chance(self) -> float | None:
+        """How likely it fits, from 0 to 1; None unless one card is asked about."""
+        return self.answer.chance
+
+    @property
     def why(self) -> str | None:
         """The reason for the verdict."""
         return format_why(self.answer)
@@ -119,6 +125,8 @@ class FitResult:
 
         ``fits a100-80gb; undecided on a100-40gb``
         """
+        if self.verdict == UNDECIDED and self.chance is not None:
+            return f"{self.verdict}, fits with a chance of {format_chance(self.chance)}: {self.why}"
         if self.verdict is not None:
             return f"{self.verdict}: {self.why}"
         asked = self._asked
@@ -195,6 +203,7 @@ class FitResult:
                 "settings": dict(one.settings),
                 "peak_bytes": asdict(one.peak),
                 "verdict": one.verdict,
+                "chance": one.chance,
                 "command": self.command_with(one.settings),
             }
             for one in self.answer.remedies
@@ -205,6 +214,7 @@ class FitResult:
             "gpu_id": card.gpu.gpu_id,
             "memory_bytes": card.gpu.memory_bytes,
             "verdict": card.verdict,
+            "chance": card.chance,
             "peak_bytes": asdict(card.peak),
             "headroom_bytes": card.headroom_bytes,
             "seconds_per_sample": interval_data(card.seconds_per_sample),

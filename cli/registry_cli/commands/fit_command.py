@@ -58,8 +58,8 @@ def command(
     With several --gpu, or the name of a family (a100), each card gets its own verdict; without
     --gpu, so do the common cards of the catalogue that could hold it. The verdict is undecided if
     the memory that a process can use on the card lies within the 90 % interval of the peak, or if
-    more than 5 % of what the question leaves open needs more. An invalid question exits with
-    status 2.
+    more than 5 % of what the question leaves open needs more; the chance that it fits is shown
+    either way. An invalid question exits with status 2.
 
     \b
     Examples:

@@ -52,7 +52,9 @@ class Remedy:
     settings: tuple[tuple[str, Any], ...]
     peak: Interval
     #: fits, or undecided where only the most likely peak is below what the card has.
-    verdict: str = FITS
+    verdict: str
+    #: How likely it fits, from 0 to 1.
+    chance: float
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ class CardVerdict:
     gpu: Accelerator
     verdict: str
     peak: Interval
+    #: How likely it fits, from 0 to 1: 1 or 0 where a run on such a card decides.
+    chance: float
     #: Of all cards together; None where the card's speed is not known.
     seconds_per_sample: Interval | None = None
     #: Whether somebody timed a run on the card; else its time follows from its speed alone.
@@ -203,9 +207,11 @@ def _try(
     found = predict_memory(changed, calibration)
     decided = decide(changed, found, calibration.runs_of(changed.model))
     figure = decided.prediction.figure
-    if decided.verdict in (None, DOES_NOT_FIT) or figure.value > usable:
+    if decided.verdict is None or decided.chance is None:
         return None
-    return Remedy(what, tuple(settings.items()), figure, decided.verdict)
+    if decided.verdict == DOES_NOT_FIT or figure.value > usable:
+        return None
+    return Remedy(what, tuple(settings.items()), figure, decided.verdict, decided.chance)
 
 
 #: Times the card from which on the formula alone, with the leanest defaults, rules a change out.
@@ -345,9 +351,9 @@ def collect_cards(
 
 def _judge_card(
     question: Question, calibration: Calibration, found: Prediction
-) -> tuple[str, Interval]:
-    """Return the verdict on a question's card, and the peak that agrees with it."""
+) -> tuple[str, Interval, float]:
+    """Return the verdict on a question's card, the peak that agrees with it, and the chance."""
     decided = decide(question, found, calibration.runs_of(question.model))
-    if decided.verdict is None:
+    if decided.verdict is None or decided.chance is None:
         raise QuestionError("a card's verdict: found no card; expected one")
-    return decided.verdict, decided.prediction.figure
+    return decided.verdict, decided.prediction.figure, decided.chance

@@ -70,11 +70,26 @@ def format_why(found: Answer) -> str | None:
     return f"{side} {room} {card}"
 
 
+def format_chance(chance: float) -> str:
+    """Return how likely something is in whole percents, no more certain than it is.
+
+    >>> [format_chance(chance) for chance in (0.0, 0.004, 0.62, 0.999, 1.0)]
+    ['0 %', '<1 %', '62 %', '>99 %', '100 %']
+    """
+    if 0 < chance < _ONE_PERCENT / 2:
+        return "<1 %"
+    return ">99 %" if 1 - _ONE_PERCENT / 2 < chance < 1 else f"{100 * chance:.0f} %"
+
+
+_ONE_PERCENT = 0.01
+
+
 def answer_data(found: Answer) -> dict[str, Any]:
     """Return an answer as plain data, its cards and remedies aside."""
     return {
         "question": question_data(found.question),
         "verdict": found.verdict,
+        "chance": found.chance,
         "why": format_why(found),
         "peak_bytes": asdict(found.prediction.figure),
         "parts_bytes": dict(found.prediction.parts),

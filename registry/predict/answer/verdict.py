@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from registry.predict.answer.leaner import proves_enough, proves_too_much
 from registry.predict.answer.nearest import find_nearest_oom
-from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, judge, moved
+from registry.predict.answer.prediction import (
+    DOES_NOT_FIT,
+    FITS,
+    chance_of_fitting,
+    judge,
+    moved,
+)
 from registry.predict.calibration.fit_rows import USABLE
 from registry.units import format_memory
 
@@ -26,6 +32,8 @@ class Decided:
     verdict: str | None
     prediction: Prediction
     reasons: tuple[str, ...] = ()
+    #: How likely it fits, from 0 to 1; None without a card.
+    chance: float | None = None
 
 
 def decide(question: Question, found: Prediction, alike: Sequence[ObservedRun]) -> Decided:
@@ -44,7 +52,7 @@ def decide(question: Question, found: Prediction, alike: Sequence[ObservedRun]) 
             f"observation {run.observation_id} ({run.source_id}), which asked for no more, ran "
             f"out of memory {_format_room(run, 'on a card with at least as much')}"
         )
-        return Decided(DOES_NOT_FIT, moved(found, least=usable), (reason,))
+        return Decided(DOES_NOT_FIT, moved(found, least=usable), (reason,), 0.0)
     ran = next((one for one in alike if proves_enough(question, one)), None)
     if ran is not None:
         reason = (
@@ -52,8 +60,9 @@ def decide(question: Question, found: Prediction, alike: Sequence[ObservedRun]) 
             f"{_format_room(ran, 'on a card with no more memory')}"
         )
         took = moved(found, most=min(ran.peak_bytes or usable, usable), highest=usable)
-        return Decided(FITS, took, (reason,))
-    return Decided(judge(found, question.gpu.memory_bytes), found)
+        return Decided(FITS, took, (reason,), 1.0)
+    capacity = question.gpu.memory_bytes
+    return Decided(judge(found, capacity), found, chance=chance_of_fitting(found, capacity))
 
 
 def _format_room(run: ObservedRun, otherwise: str) -> str:

@@ -44,6 +44,8 @@ class Answer:
     prediction: Prediction
     #: fits, does not fit or undecided; None where no card is asked about.
     verdict: str | None
+    #: How likely it fits that card, from 0 to 1: 1 or 0 where a run decides; None without a card.
+    chance: float | None
     capacity_bytes: int | None
     #: Reasons for the verdict and for the width of the interval.
     reasons: tuple[str, ...]
@@ -85,6 +87,7 @@ def answer(
         warnings=tuple(check_question(question)),
         prediction=prediction,
         verdict=verdict,
+        chance=decided.chance,
         capacity_bytes=question.gpu.memory_bytes if question.gpu else None,
         reasons=(
             *decided.reasons,

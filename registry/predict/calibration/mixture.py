@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 #: Share of intervals that should hold the figure.
 COVERAGE = 0.90
 _SQRT2 = math.sqrt(2)
+#: Standard deviations from the middle to an end of an interval.
+_GAUSSIAN = 1.644854
 #: An answer is no surer than this.
 _LEAST = 1e-6
 #: A quantile is found to so much, of its share or its logarithm; and the most steps that takes.
@@ -26,6 +28,16 @@ class Interval:
     value: float
     low: float
     high: float
+
+    def below(self, value: float) -> float:
+        """Return the probability that the figure is below a value.
+
+        Formula: normal in the logarithm on either side of the figure, each side as wide as its end
+        of the interval says (the two-piece normal with half of its weight on each side).
+        """
+        end = self.high if value >= self.value else self.low
+        reach = max(abs(math.log(end / self.value)), _LEAST)
+        return math.erfc(-_GAUSSIAN * math.log(value / self.value) / reach / _SQRT2) / 2
 
 
 class Component(NamedTuple):

@@ -21,7 +21,7 @@ from registry.store.folder import curated_dir
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from registry.predict.evaluation.evaluate import Score
+    from registry.predict.evaluation.evaluate import Said, Score
 
 FILE_NAME = "accuracy.md"
 
@@ -34,16 +34,19 @@ _HEAD = (
 def format_evaluation(found: Evaluation) -> str:
     """Return the scores as Markdown tables, each below its heading."""
     sections = {
-        "Peak memory, each source held out, asked as it states its runs": found.stated,
-        "The same, asked with all that is known of the source's software": found.informed,
-        "Other formulas on the same rows": found.peers,
-        "Peak memory, one row held out, its source and stack known": found.near,
-        "Time per sample, each source held out": found.time,
+        "Peak memory, each source held out, asked as it states its runs": format_table(
+            found.stated
+        ),
+        "The same, asked with all that is known of the source's software": format_table(
+            found.informed
+        ),
+        "Chances of fitting, asked as the sources state their runs": _chances(found.chances),
+        "Other formulas on the same rows": format_table(found.peers),
+        "Peak memory, one row held out, its source and stack known": format_table(found.near),
+        "Time per sample, each source held out": format_table(found.time),
     }
     return "\n".join(
-        line
-        for title, scores in sections.items()
-        for line in (f"## {title}", "", *format_table(scores), "")
+        line for title, table in sections.items() for line in (f"## {title}", "", *table, "")
     )
 
 
@@ -51,6 +54,20 @@ def format_table(scores: Iterable[Score]) -> list[str]:
     """Return scores as the lines of a Markdown table."""
     line = ["---", *["--:"] * (len(_HEAD) - 1)]
     return [f"| {' | '.join(cells)} |" for cells in (_HEAD, line, *map(_cells, scores))]
+
+
+def _chances(found: Iterable[Said]) -> list[str]:
+    head = ("", "chance said", "of all verdicts", "mean chance", "it fits")
+    rows = [
+        (
+            one.name,
+            f"{one.low:.0%} to {one.high:.0%}",
+            *(f"{share:.1%}" for share in (one.share, one.mean_chance, one.fits)),
+        )
+        for one in found
+    ]
+    line = ["---", *["--:"] * (len(head) - 1)]
+    return [f"| {' | '.join(cells)} |" for cells in (head, line, *rows)]
 
 
 def _cells(score: Score) -> list[str]:

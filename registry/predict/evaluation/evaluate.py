@@ -10,14 +10,22 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from registry.contract.resources import parse_yaml
 from registry.errors import StoreError
 from registry.predict.answer.meant import find_meant
-from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, Prediction, bounded, judge
+from registry.predict.answer.prediction import (
+    DOES_NOT_FIT,
+    FITS,
+    Prediction,
+    bounded,
+    chance_of_fitting,
+    judge,
+)
 from registry.predict.calibration.fit_rows import (
     MEMORY,
     TIME,
@@ -42,7 +50,7 @@ from registry.predict.formula.published import PUBLISHED
 from registry.predict.formula.term import total
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from registry.predict.calibration.gaussian_process import Fit, Floats
     from registry.predict.calibration.intervals import HeldOpen
@@ -78,8 +86,29 @@ class Judged:
     @cached_property
     def verdicts(self) -> tuple[tuple[bool, str], ...]:
         """Whether it fits, and the verdict, on each of the near cards."""
-        found = Prediction(self.answer, {}, "source", meanings=self.meanings)
-        return tuple((share >= 1, judge(found, share * self.measured / USABLE)) for share in NEAR)
+        return tuple((one.fits, judge(self._found, one.capacity)) for one in self._near_cards)
+
+    @cached_property
+    def chances(self) -> tuple[tuple[bool, float], ...]:
+        """Whether it fits, and the chance that is said, on each of the near cards."""
+        return tuple(
+            (one.fits, chance_of_fitting(self._found, one.capacity)) for one in self._near_cards
+        )
+
+    @property
+    def _found(self) -> Prediction:
+        return Prediction(self.answer, {}, "source", meanings=self.meanings)
+
+    @property
+    def _near_cards(self) -> list[_NearCard]:
+        return [_NearCard(share >= 1, share * self.measured / USABLE) for share in NEAR]
+
+
+class _NearCard(NamedTuple):
+    """A card with about as much memory as a run takes: whether it fits, and its bytes."""
+
+    fits: bool
+    capacity: float
 
 
 @dataclass(frozen=True)
@@ -132,6 +161,39 @@ def _verdict_shares(judged: Sequence[Judged], weights: Floats) -> tuple[float, f
     return false_fits / whole, false_refusals / whole, max(1 - decided, 0.0)
 
 
+@dataclass(frozen=True)
+class Said:
+    """What became of the chances of fitting that were said within a band; shares are of 1."""
+
+    #: The sources that are judged, and the band: from so much on, below so much.
+    name: str
+    low: float
+    high: float
+    #: Share of all near cards that is in the band, the mean chance said, the share that fits.
+    share: float
+    mean_chance: float
+    fits: float
+
+
+#: Where the bands of `Said` end.
+BANDS = (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0)
+
+
+def held_against(name: str, judged: Sequence[Judged]) -> Iterator[Said]:
+    """Yield how many of the near cards it fits, by the chance that was said."""
+    weights = _equal_weights([one.source for one in judged]) / len(NEAR)
+    said = np.array([[chance for _, chance in one.chances] for one in judged])
+    fits = np.array([[it_fits for it_fits, _ in one.chances] for one in judged], dtype=float)
+    each = np.broadcast_to(weights[:, None], said.shape)
+    band = np.digitize(said, BANDS[1:-1])
+    for number, (low, high) in enumerate(pairwise(BANDS)):
+        inside = band == number
+        share = float(each[inside].sum())
+        if share:
+            means = (float(each[inside] @ values[inside]) / share for values in (said, fits))
+            yield Said(name, low, high, share, *means)
+
+
 def _equal_weights(sources: Sequence[str]) -> Floats:
     counts = {source: sources.count(source) for source in dict.fromkeys(sources)}
     return np.array([1 / counts[source] / len(counts) for source in sources])
@@ -158,6 +220,8 @@ class Evaluation:
 
     #: Peaks, asked as the sources state them: each source, then those seen and those kept back.
     stated: tuple[Score, ...]
+    #: What became of the chances said of the same rows.
+    chances: tuple[Said, ...]
     #: The same rows, asked with all settings that are known of the source's software.
     informed: tuple[Score, ...]
     #: Others' formulas on the same rows, and ours without any measured figure.
@@ -190,6 +254,9 @@ def evaluate(
     rows = [one for one in seen if one.source_id in wanted and one.measured_memory]
     return Evaluation(
         stated=_by_source(stated),
+        chances=tuple(
+            said for name, rows in _groups(stated).items() for said in held_against(name, rows)
+        ),
         informed=_pooled(informed),
         peers=_peers(rows),
         near=(_near(memory, "one row held out"),),
@@ -270,12 +337,16 @@ def _by_source(judged: Sequence[Judged]) -> tuple[Score, ...]:
 
 
 def _pooled(judged: Sequence[Judged]) -> tuple[Score, ...]:
+    return tuple(score(name, rows) for name, rows in _groups(judged).items())
+
+
+def _groups(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
     groups = {
         "all sources": list(judged),
         "seen while it was made": [one for one in judged if one.source not in held_back()],
         "kept back": [one for one in judged if one.source in held_back()],
     }
-    return tuple(score(name, rows) for name, rows in groups.items() if rows)
+    return {name: rows for name, rows in groups.items() if rows}
 
 
 def _peers(rows: Sequence[ObservedRun]) -> tuple[Score, ...]:

@@ -17,10 +17,12 @@ from registry.predict.calibration.runs import ObservedRun, read_observations
 from registry.predict.evaluation.accuracy import format_table
 from registry.predict.evaluation.dry_runs import score_dry_runs
 from registry.predict.evaluation.evaluate import (
+    BANDS,
     NEAR,
     Judged,
     Score,
     evaluate,
+    held_against,
     held_back,
     score,
 )
@@ -127,6 +129,31 @@ def test_verdicts_are_counted_on_near_cards_only() -> None:
     assert high.false_refusals == pytest.approx(sum(share > 1 for share in NEAR) / len(NEAR))
     wide = score("x", rows(("a", 10.0, 1.0, 100.0, 10.0)))
     assert wide.undecided == 1.0
+
+
+def test_chances_are_held_against_how_often_it_fits() -> None:
+    sure = ("a", 10.0, 9.9999, 10.0001, 10.0)
+    too_low = ("b", 5.0, 4.9, 5.1, 10.0)
+    found = {(one.low, one.high): one for one in held_against("x", rows(sure, too_low))}
+    (never, always) = (found[BANDS[0], BANDS[1]], found[BANDS[-2], BANDS[-1]])
+    n_fit = sum(share >= 1 for share in NEAR)
+    assert len(found) == 2
+    assert (never.fits, never.mean_chance) == pytest.approx((0.0, 0.0))
+    assert never.share == pytest.approx((len(NEAR) - n_fit) / len(NEAR) / 2)
+    assert always.mean_chance == pytest.approx(1.0)
+    assert always.fits == pytest.approx(2 * n_fit / (len(NEAR) + n_fit))
+
+
+def test_chances_say_how_unsure_an_answer_is() -> None:
+    (wide,) = held_against("x", rows(("a", 10.0, 0.1, 1000.0, 10.0)))
+    assert (wide.low, wide.high, wide.share) == (0.4, 0.6, 1.0)
+    assert wide.fits == pytest.approx(sum(share >= 1 for share in NEAR) / len(NEAR))
+
+
+def test_the_page_holds_chances_against_what_fits() -> None:
+    head = "| all sources | 80% to 95% |"
+    (line,) = [line for line in PAGE.splitlines() if line.startswith(head)]
+    assert len(line.strip("|").split("|")) == 5
 
 
 def test_a_predictor_without_intervals_has_no_coverage() -> None:

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from registry.predict.answer.leaner import (
@@ -29,6 +30,7 @@ from registry.predict.answer.plain import format_why
 from registry.predict.answer.prediction import (
     Prediction,
     bounded,
+    chance_of_fitting,
     estimate_cost,
     judge,
     predict_memory,
@@ -130,6 +132,7 @@ def test_a_run_of_no_less_decides_on_a_card_of_no_less(
         "card with no more memory"
     )
     assert answer(same.changed(micro_batch_size=2), calibration).verdict == "fits"
+    assert found.chance == 1.0
     smaller = next(card for card in cards if card.gpu_id == "rtx-4060-ti-16gb")
     for other in ({"micro_batch_size": 4}, {"gpu": smaller}, {"gradient_checkpointing": None}):
         reasons = answer(same.changed(**other), calibration).reasons
@@ -476,8 +479,26 @@ def test_nothing_is_said_to_fit_where_a_likely_meaning_does_not(
     assert found.chance_above(0.98 * between) > 0.05
     assert judge(found, between) == "undecided"
     assert judge(replace(found, meanings=None), between) == "fits"
+    assert 0.5 < chance_of_fitting(found, between) < 0.95
     everything = found.meanings.mixture.quantile(0.951) / 0.98
     assert judge(found, max(everything, found.figure.high / 0.98)) == "fits"
+
+
+@pytest.mark.parametrize("method", ["lora", "full"])
+@pytest.mark.parametrize("stated", [{}, {"gradient_checkpointing": True}, {"quant_bits": 4}])
+def test_a_verdict_and_its_chance_agree_on_any_card(
+    ask: Ask, calibration: Calibration, method: str, stated: dict[str, Any]
+) -> None:
+    if method == "full" and "quant_bits" in stated:
+        stated = {"sharding": "fsdp", "n_gpus": 4}
+    found = predict_memory(ask("llama-2-7b", "a100-80gb", method=method, **stated), calibration)
+    before = 0.0
+    for capacity in np.geomspace(found.figure.low / 2, 3 * found.figure.high, 200):
+        chance, verdict = chance_of_fitting(found, capacity), judge(found, capacity)
+        assert chance >= before
+        assert chance >= 0.95 - 1e-6 if verdict == "fits" else chance <= 0.95 + 1e-6
+        assert chance < 0.05 + 1e-6 if verdict == "does not fit" else chance > 0.05 - 1e-6
+        before = chance
 
 
 def test_a_verdict_says_how_likely_more_is_needed_than_its_interval_has(

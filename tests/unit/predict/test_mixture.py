@@ -64,3 +64,15 @@ def test_an_interval_is_widened_on_both_sides_and_never_loses_its_figure() -> No
     plain = Interval(10.0, 8.0, 12.0)
     assert widened(plain, math.log(2)) == Interval(10.0, 4.0, 24.0)
     assert widened(plain, -5.0) == Interval(10.0, 10.0, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(5.0, 0.05), (10.0, 0.5), (40.0, 0.95), (1e-9, 0.0), (1e12, 1.0)]
+)
+def test_an_interval_has_a_twentieth_beyond_each_end(value: float, expected: float) -> None:
+    assert Interval(10.0, 5.0, 40.0).below(value) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_figure_without_doubt_is_below_all_that_is_more() -> None:
+    sure = Interval(10.0, 10.0, 10.0)
+    assert (sure.below(9.9), sure.below(10.1)) == (0.0, 1.0)
