@@ -73,7 +73,8 @@ MEMORY = Prior(
     levels={
         "stack": Spread(0.04, 0.12),
         "setting": Spread(0.04, 0.12),
-        "series": Spread(0.03, 0.08),
+        # what stays: also how its memory was read, which differs from one series to another
+        "series": Spread(0.10, 0.08),
     },
     # of what grows alone: what stays does not depend on the size, and a bump in it would make more
     # tokens need less
