@@ -133,12 +133,17 @@ def terminal_width() -> int | None:
 
 
 def open_dataset(registry_path: Path | None, at: int | None = None) -> Dataset:
-    """Return what a query reads; warn of damaged journal entries, tell of pending erasures."""
+    """Return what a query reads, with the warnings of `open_snapshot`."""
+    return build_dataset(open_snapshot(registry_path, at))
+
+
+def open_snapshot(registry_path: Path | None, at: int | None = None) -> Snapshot:
+    """Return a registry's layers; warn of damaged journal entries, tell of pending erasures."""
     location = locate(registry_path)
     validate_version(location, at)
     snapshot = read_snapshot(location, at)
     warn_of(snapshot)
-    return build_dataset(snapshot)
+    return snapshot
 
 
 def warn_of(snapshot: Snapshot) -> None:

@@ -374,3 +374,11 @@ def test_a_version_of_the_curated_records_is_refused(run: Run, command: list[str
     done = run(*command, "--at", "99", "--registry", records)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"--at 99: {records} holds curated records, which have no versions" in done.stderr
+
+
+def test_an_answer_without_rows_says_which_word_no_row_can_hold(run: Run) -> None:
+    done = run("query", "select count(*) n from results where method = 'qlora'", "-f", "csv")
+    assert (done.returncode, done.stdout) == (0, "n\n0\n")
+    assert done.stderr == "method 'qlora': expected method = 'lora' and quant_bits = 4\n"
+    listed = "select observation_id from results where gpu_id in ('rtx-3090', 'RTX 4090')"
+    assert run("query", listed, "-f", "csv").stderr == ""

@@ -15,12 +15,15 @@ from registry.contract.descriptions import describe_column
 from registry.errors import QueryError, UnitError, did_you_mean
 from registry.query.model import Layout, Limits, default_memory_bytes
 from registry.query.params import parse_assignment
+from registry.query.unmatched import explain_unmatched
 from registry.reading.bounded_file import read_bytes, read_stream
+from registry.store.read import build_dataset
 from registry_cli import console
 from registry_cli.options import Seconds, registry_option
 from registry_cli.output import (
     at_option,
     open_dataset,
+    open_snapshot,
     output_options,
     parse_destination,
     read_query,
@@ -129,10 +132,14 @@ def command(
         _write_schema(open_dataset(registry_path, at), relation, destination)
         return
     statement, bound = _read_statement(sql, sql_file), _parse_params(params)
-    dataset = open_dataset(registry_path, at)
+    snapshot = open_snapshot(registry_path, at)
+    dataset = build_dataset(snapshot)
     summary = write_query(dataset, statement, bound, destination, limits, layout=_LAYOUT)
     if summary.is_empty and sys.stderr.isatty():
         console.hint("0 rows")
+    if summary.rows <= 1:  # a count of nothing is a row
+        for text in explain_unmatched(statement, bound, snapshot.catalogue):
+            console.hint(text)
 
 
 def _write_schema(dataset: Dataset, relation: str | None, destination: Destination) -> None:
