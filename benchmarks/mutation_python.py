@@ -3,9 +3,10 @@
 Run as ``python -m benchmarks.mutation_python [ROOM ...]`` from the root of a checkout; ``--help``
 names the options. A seeded sample of the faults that `benchmarks.python_mutants` finds in a
 room is tried in copies of the tracked files; only those of the room's own tests run that run its
-line in their process, those of the module first. Where none does, because the line runs at import
-alone, it is the 300 tests that run most of the module's lines. What another process or another
-test would have noticed, as the command does, is not counted. A fault that lets a test fail or
+line in their process, those of the module first; where a fixture runs it, which may serve a whole
+file, all tests of that file. Where none does, because the line runs at import alone, it is the 300
+tests that run most of the module's lines. What another process or another test would have noticed,
+as the command does, is not counted. A fault that lets a test fail or
 hang is killed. Those that cannot change what the tests may ask for are in
 ``mutation_python_equivalent.txt``, one a line with the reason on the line before. What became of
 each is printed at once, in the random order of the sample, so that a run that is cut off has
@@ -148,7 +149,10 @@ class Tests:
         """Return the tests that may notice a fault; those of the files ``first`` come first."""
         module = self.on_line.get(placed.path, {})
         on_line = module.get(placed.mutant.line) or self._most_concerned(module)
-        chosen = [name for name in self.seconds if name in on_line] or list(self.seconds)
+        served = {name.partition("::")[0] for name in on_line if name.endswith(_SETUP)}
+        chosen = [
+            name for name in self.seconds if name in on_line or name.partition("::")[0] in served
+        ] or list(self.seconds)
         return sorted(chosen, key=lambda name: name.partition("::")[0] not in first)
 
     @staticmethod
@@ -245,13 +249,23 @@ class Tree:
 
 
 def _tests_of(data: CoverageData, path: str) -> dict[int, frozenset[str]]:
-    """Return the tests that ran each line of a module; what an import ran has none."""
+    """Return the tests that ran each line of a module; what an import ran has none.
+
+    One whose fixtures ran it is in it twice, once with `_SETUP` at its end.
+    """
     return {
-        line: frozenset(context.rpartition("|")[0] for context in contexts if context)
+        line: frozenset(
+            name
+            for context in contexts
+            if context
+            for name in (context.rpartition("|")[0], *[context] * context.endswith(_SETUP))
+        )
         for line, contexts in data.contexts_by_lineno(path).items()
     }
 
 
+#: How the context of coverage ends in which a test's fixtures run.
+_SETUP = "|setup"
 _PYTEST = (
     *(sys.executable, "-P", "-m", "pytest", "-x", "-q"),
     *("-p", "no:cacheprovider", "--hypothesis-seed=0", "--hypothesis-profile=faults"),
