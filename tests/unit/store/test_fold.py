@@ -293,6 +293,27 @@ def test_prune_leaves_a_part_with_a_document_that_no_kept_part_holds(
     assert (folder.parts / part.name).is_dir()
 
 
+@pytest.mark.parametrize("is_pending", [True, False])
+def test_prune_removes_an_incomplete_part_only_where_its_documents_are_elsewhere(
+    tmp_path: Path, folded: Registry, *, is_pending: bool
+) -> None:
+    other = make_registry(tmp_path / "other")
+    add_numbers(other, 7)
+    other.fold()
+    (part,) = read_state(other.location.own).parts
+    (part.path / "part.json").unlink()
+    folder = folded.location.own
+    if is_pending:
+        add_numbers(folded, 7)
+    part.path.rename(folder.parts / part.name)
+    if is_pending:
+        prune(folder)
+    else:
+        with pytest.raises(StoreError, match="its documents are nowhere else"):
+            prune(folder)
+    assert (folder.parts / part.name).is_dir() != is_pending
+
+
 def test_prune_refuses_where_a_part_is_lost_to_its_manifest(
     tmp_path: Path, folded: Registry
 ) -> None:

@@ -141,6 +141,15 @@ def test_a_retraction_follows_from_one_layer_s_ids_to_the_other_s(
 
 
 @pytest.mark.parametrize("is_folded", [True, False])
+def test_an_erasure_is_no_retraction_that_leads_nowhere(own: Registry, *, is_folded: bool) -> None:
+    add_numbers(own, 5)
+    own.retract(find_id(own.location, "run-5"), reason="a customer asked", erase=True)
+    if is_folded:
+        own.fold()
+    assert [text for text in check_registry(own.location).hints if "retraction of" in text] == []
+
+
+@pytest.mark.parametrize("is_folded", [True, False])
 def test_a_retraction_that_leads_nowhere_is_a_hint_of_the_check(
     own: Registry, records: Folder, *, is_folded: bool
 ) -> None:

@@ -816,6 +816,8 @@ def test_keys_come_from_a_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     expected = {"access_key_id": "a", "secret_access_key": "b%c", "region": "eu-west-1"}
     assert read_profile() == expected
+    monkeypatch.setenv("AWS_PROFILE", "default")
+    assert read_profile() == expected
     monkeypatch.setenv("AWS_PROFILE", "sso")
     with pytest.raises(StoreError, match="aws configure export-credentials --profile sso"):
         read_profile()

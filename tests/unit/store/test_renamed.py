@@ -8,7 +8,14 @@ import pytest
 
 from registry.errors import StoreError
 from registry.store.folder import Folder, Location
-from registry.store.renamed import follow, mend_renamed, read_folder, read_renamed, write_renamed
+from registry.store.renamed import (
+    follow,
+    list_ids,
+    mend_renamed,
+    read_folder,
+    read_renamed,
+    write_renamed,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +26,20 @@ def test_an_id_that_was_renamed_twice_leads_to_the_last(folder: Folder) -> None:
     assert folder.storage.get("ids.csv") == b"old_id,new_id\na,a2\nb,b2\n"
     write_renamed(folder, {"a2": "a3"})
     assert read_folder(folder) == {"a": "a3", "a2": "a3", "b": "b2"}
+
+
+def test_an_observation_has_its_id_and_those_that_it_had_before(folder: Folder) -> None:
+    write_renamed(folder, {"a": "a2", "b": "b2"})
+    write_renamed(folder, {"a2": "a3"})
+    assert list_ids(Location(folder), "a3") == ["a3", "a", "a2"]
+    assert list_ids(Location(folder), "new") == ["new"]
+
+
+def test_ids_that_lead_in_a_circle_end(folder: Folder, tmp_path: Path) -> None:
+    below = Folder(tmp_path / "below")
+    write_renamed(below, {"a": "b"})
+    write_renamed(folder, {"b": "a"})
+    assert read_renamed(Location(folder, below)).keys() == {"a", "b"}
 
 
 def test_nothing_renamed_writes_nothing(folder: Folder) -> None:
