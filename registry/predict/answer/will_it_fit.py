@@ -132,7 +132,7 @@ def _explain_interval(prediction: Prediction, seen: list[Neighbour]) -> list[str
         reasons.append(
             "naming the software (--stack) would narrow it"
             if seen and seen[0].distance < NEAR
-            else "no observation is near, so the interval is that of software never measured"
+            else "no run near it was measured, so the interval is that of software never measured"
         )
     return reasons
 

@@ -431,7 +431,7 @@ def test_a_model_never_seen_gets_an_interval_and_reasons(
     assert figure.high / figure.value > 1.15
     assert found.verdict is None
     assert found.reasons[1] in (
-        "no observation is near, so the interval is that of software never measured",
+        "no run near it was measured, so the interval is that of software never measured",
         "naming the software (--stack) would narrow it",
     )
     assert found.assumptions
