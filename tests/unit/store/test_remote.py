@@ -805,6 +805,26 @@ def test_versions_are_listed_after_a_pull(place: Path) -> None:
     assert list_versions(late) == [1, 2]
 
 
+def test_versions_that_a_listing_does_not_have_yet_are_asked_for(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = open_shared(place)
+    for number in range(3):
+        add_numbers(db, number)
+        db.fold()
+    remote_module.remove_copies()
+    times = NetworkFolder.times
+
+    def list_late(objects: NetworkFolder, folder: str, *, deep: bool = False) -> dict[str, float]:
+        found = times(objects, folder, deep=deep)
+        return {name: at for name, at in found.items() if "manifest-00000" not in name}
+
+    monkeypatch.setattr(NetworkFolder, "times", list_late)
+    late = open_shared(place)
+    assert run_ids(late) == ["run-0", "run-1", "run-2"]
+    assert list_versions(late.location.own)[-1] == 3
+
+
 def test_keys_come_from_a_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
