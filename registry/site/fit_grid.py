@@ -7,6 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from multiprocessing import get_context
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from registry.predict.answer.prediction import predict_memory
@@ -99,7 +100,7 @@ def predict_grid(db: Registry, grid: Grid, tick: Callable[[], None]) -> dict[str
 
     ``values`` holds four figures of the peak of one card in MiB, in the order of models, settings,
     methods, cards, lengths, batches: the low end, the likeliest figure and the high end of the
-    90 % interval, and from how much on it fits.
+    90 % interval, and from how much on it fits. ``reaches`` turn these into chances of fitting.
     """
     catalogue = load_catalogue(db.location)
     values: list[int] = []
@@ -114,9 +115,21 @@ def predict_grid(db: Registry, grid: Grid, tick: Callable[[], None]) -> dict[str
         "lengths": LENGTHS,
         "batches": BATCHES,
         "usable": USABLE,
+        "reaches": list_reaches(),
         "cards": read_cards(catalogue.gpus.values()),
         "values": values,
     }
+
+
+def list_reaches() -> list[float]:
+    """Return where a value is that the figure is below with a chance of 0.5, 1.5, … 99.5 %.
+
+    It is so many times the logarithmic distance between the figure and the end of its interval on
+    that side away from the figure; the distance is negative below it. So the page can tell
+    `Interval.below` in whole percents.
+    """
+    normal = NormalDist()
+    return [round(normal.inv_cdf((n + 0.5) / 100) / normal.inv_cdf(0.95), 5) for n in range(100)]
 
 
 def _describe_model(row: dict[str, Any]) -> dict[str, Any]:

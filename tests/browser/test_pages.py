@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from registry.predict.answer.advice import collect_cards
+from registry.predict.answer.prediction import chance_of_fitting, predict_memory
 from registry.predict.architecture import architecture_of, gpu_of
 from registry.predict.calibration.calibration_file import read_calibration
 from registry.predict.question import Question
@@ -206,17 +207,18 @@ def test_the_verdicts_are_those_of_the_predictor(look: Look, site: Any) -> None:
         method="lora", seq_len=1024, micro_batch_size=2,
     )  # fmt: skip
     gpus = [gpu_of(row) for row in catalogue.gpus.values() if row.get("memory_bytes")]
-    expected = {
-        card.gpu.gpu_id: card.verdict for card in collect_cards(question, calibration, gpus)
-    }
+    cards = collect_cards(question, calibration, gpus)
+    expected = {card.gpu.gpu_id: card.verdict for card in cards}
     rows = page.locator("table", has_text="Verdict on each card").locator("tbody tr").all()
-    shown = {
-        row.locator("td").nth(0).inner_text().split(" (")[0]: row.locator("td")
-        .nth(2)
-        .inner_text()[2:]
-        for row in rows
+    cells = [[cell.inner_text() for cell in row.locator("td").all()] for row in rows]
+    assert {row[0].split(" (")[0]: row[2][2:] for row in cells} == expected
+    chances = {row[0].split(" (")[0]: int(row[3].strip("<>% ")) for row in cells}
+    found = predict_memory(question, calibration)  # whatever ran on the very card
+    wanted = {
+        gpu.gpu_id: min(max(100 * chance_of_fitting(found, gpu.memory_bytes), 1), 99)
+        for gpu in gpus
     }
-    assert shown == expected
+    assert chances == pytest.approx(wanted, abs=1)
     assert set(expected.values()) >= {"fits", "undecided"}
     page.select_option("#select-card", "a100-sxm4-80gb")
     verdict = page.locator(".verdict").inner_text()

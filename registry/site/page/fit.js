@@ -109,6 +109,12 @@ function isBehind(row, asked) {
   );
 }
 
+/** Return a chance in percents as text, no more certain than it is. */
+function formatChance(percents) {
+  if (percents < 1) return "<1 %";
+  return percents > 99 ? ">99 %" : `${percents} %`;
+}
+
 const MARKS = { fits: "\u2713", "does not fit": "\u2715", undecided: "?" };
 
 function buildVerdict(grid, asked, figure) {
@@ -122,7 +128,7 @@ function buildVerdict(grid, asked, figure) {
     lines.unshift(
       element("p", { class: `verdict ${verdict.replaceAll(" ", "-")}` },
         element("span", { "aria-hidden": "true" }, `${MARKS[verdict]} `), verdict,
-        ` on ${asked.nGpus === 1 ? "" : `${asked.nGpus} × `}${asked.card.id} (${formatGib(asked.card.memory)})`),
+        ` on ${asked.nGpus === 1 ? "" : `${asked.nGpus} × `}${asked.card.id} (${formatGib(asked.card.memory)}): the chance that it fits is ${formatChance(grid.chance(figure, asked.card.memory))}`),
     );
   }
   const warnings = [];
@@ -145,12 +151,14 @@ function buildCards(grid, asked, figure) {
   const rows = grid.cards.map((card) => ({
     ...card,
     verdict: grid.judge(figure, card.memory),
+    chance: grid.chance(figure, card.memory),
     likely: figure.value / card.memory,
   }));
   const columns = [
     { key: "id_of_card", title: "Card", of: (row) => row.id + (row.verified === false ? " (memory not verified)" : "") },
     { key: "memory", title: "Memory", of: (row) => formatGib(row.memory), number: true },
     { key: "verdict", title: "Verdict", of: (row) => element("span", { class: `mark ${row.verdict.replaceAll(" ", "-")}` }, `${MARKS[row.verdict]} ${row.verdict}`) },
+    { key: "chance", title: "Chance that it fits", of: (row) => formatChance(row.chance), number: true },
     { key: "likely", title: "Likely share of the memory", of: (row) => `${formatNumber(Math.round(100 * row.likely))} %`, number: true },
   ];
   for (const row of rows) row.id_of_card = row.id;

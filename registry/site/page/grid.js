@@ -31,6 +31,14 @@ class Grid {
     return { low, value, high, enough };
   }
 
+  /** Return how likely a card with so much memory is enough, in whole percents. */
+  chance(figure, memory) {
+    const usable = this.usable * memory;
+    const end = usable < figure.value ? figure.low : figure.enough;
+    const reach = Math.log(usable / figure.value) / Math.abs(Math.log(end / figure.value));
+    return this.reaches.filter((one) => one <= reach).length;
+  }
+
   /** Return the verdict on a card with so much memory. */
   judge(figure, memory) {
     if (figure.enough <= this.usable * memory) return "fits";
