@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from registry.catalogue import Catalogue
 from registry.errors import SourceError
 from registry.measure.child_process import Finished, format_exit, run_in_foreground
-from registry.measure.failure import Failure
+from registry.measure.failure import Failure, is_consequence
 from registry.measure.matching import tell_apart
 from registry.measure.record_files import read_json
 from registry.measure.recording.marks import Marks, read_marks
@@ -183,12 +183,18 @@ _ENDED_BY_OTHERS = {
 def _judge(observation: Row, finished: Finished, *, is_last: bool) -> Failure | None:
     """Return how a training ended, where the command's end says more than its own record.
 
-    A loop does not say when it is over: of several, the command's failure is the last one's.
+    A loop does not say when it is over: of several, the command's failure is the last one's. A
+    process that only says that another is gone is no reason beside a kernel that killed one.
     """
     how = format_exit(finished.returncode)
-    if observation["outcome"] == "interrupted" and finished.returncode:
-        if finished.kernel_oom_kills and _can_be_killed(observation, finished.returncode):
-            return Failure("oom", f"{how} while the kernel killed for want of memory")
+    is_interrupted = observation["outcome"] == "interrupted"
+    lost_another = observation["outcome"] == "error" and is_consequence(
+        str(observation.get("outcome_detail", ""))
+    )
+    was_killed = finished.kernel_oom_kills and _can_be_killed(observation, finished.returncode)
+    if was_killed and (is_interrupted or lost_another):
+        return Failure("oom", f"{how} while the kernel killed for want of memory")
+    if is_interrupted and finished.returncode:
         return Failure("interrupted", how)
     is_loop = observation.get("provenance", {}).get("trainer") == "loop"
     if is_loop and is_last and observation["outcome"] == "ok" and finished.returncode:

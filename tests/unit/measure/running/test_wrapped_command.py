@@ -415,3 +415,24 @@ def test_a_job_that_the_kernel_killed_is_out_of_memory(
     assert observation["outcome"] == outcome
     says_kernel = "while the kernel killed for want of memory" in observation["outcome_detail"]
     assert says_kernel == (outcome == "oom")
+
+
+@pytest.mark.parametrize(
+    ("detail", "n_kills", "outcome"),
+    [
+        ("RuntimeError: connection reset", 1, "oom"),
+        ("DistBackendError: nccl", 1, "oom"),
+        ("RuntimeError: connection reset", 0, "error"),
+        ("ValueError", 1, "error"),
+    ],
+)
+def test_a_process_that_lost_another_to_the_kernel_is_out_of_memory(
+    detail: str, n_kills: int, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kills = iter([3, 3 + n_kills])
+    monkeypatch.setattr(child_process, "count_oom_kills", lambda: next(kills))
+    configuration = {"model_id": "tiny", "method": "full", "gpus_per_node": 2}
+    left = changed(outcome="error", outcome_detail=detail, configuration=configuration)
+    observation = only(run_and_leave(tmp_path, "record-0-1-1.json", left, last="sys.exit(1)"))
+    assert observation["outcome"] == outcome
+    assert (observation["outcome_detail"] == detail) == (outcome == "error")
