@@ -262,10 +262,8 @@ def _cards(result: FitResult, width: int) -> Iterator[str]:
     paid = result.spending.n_samples or 1000
     priced = any(result.cost(card) for card in shown)
     usd = f"; USD: for {paid:,.0f} samples" if priced else ""
-    yield from (
-        "",
-        f"cards (headroom: what the most likely peak leaves; chance: that it fits{usd}):",
-    )
+    leaves = "headroom: what the most likely peak leaves"
+    yield from ("", f"cards ({leaves}{usd}; chance: that it fits):")
     yield from format_columns(_HEAD, [_card_cells(result, card) for card in shown], width)
     if result.time_assumes and any(card.seconds_per_sample for card in shown):
         yield f"  s/sample: {', '.join(result.time_assumes)}"
@@ -275,7 +273,7 @@ def _cards(result: FitResult, width: int) -> Iterator[str]:
         yield f"  and {hidden} more common cards that could hold it (-f json has all)"
 
 
-_HEAD = ("card", "memory", "headroom", "verdict", "chance", "s/sample", "USD")
+_HEAD = ("card", "memory", "headroom", "verdict", "s/sample", "USD", "chance")
 
 
 def _card_cells(result: FitResult, card: CardVerdict) -> tuple[str, ...]:
@@ -285,9 +283,9 @@ def _card_cells(result: FitResult, card: CardVerdict) -> tuple[str, ...]:
         format_memory(card.gpu.memory_bytes),
         format_signed(card.headroom_bytes),
         card.verdict,
-        format_chance(card.chance),
         "" if seconds is None else f"{'' if card.is_timed else '~'}{seconds.value:.3g}",
         "" if cost is None else f"{cost.value:.3g}",
+        format_chance(card.chance),
     )
 
 

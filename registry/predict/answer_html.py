@@ -37,15 +37,15 @@ def format_fit_html(found: FitResult) -> str:
     said = found.verdict_line or "on each card:"
     shown = found.shown[:_MOST_CARDS]
     cards = format_table(
-        ("card", "memory", "headroom", "verdict", "chance", "s/sample"),
+        ("card", "memory", "headroom", "verdict", "s/sample", "chance"),
         [
             (
                 card.gpu.gpu_id,
                 format_memory(card.gpu.memory_bytes),
                 format_signed(card.headroom_bytes),
                 card.verdict,
-                format_chance(card.chance),
                 "" if card.seconds_per_sample is None else f"{card.seconds_per_sample.value:.3g}",
+                format_chance(card.chance),
             )
             for card in shown
         ],

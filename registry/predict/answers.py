@@ -126,7 +126,8 @@ class FitResult:
         ``fits a100-80gb; undecided on a100-40gb``
         """
         if self.verdict == UNDECIDED and self.chance is not None:
-            return f"{self.verdict}, fits with a chance of {format_chance(self.chance)}: {self.why}"
+            chance = format_chance(self.chance)
+            return f"{self.verdict}: {self.why}; it fits with a chance of {chance}"
         if self.verdict is not None:
             return f"{self.verdict}: {self.why}"
         asked = self._asked

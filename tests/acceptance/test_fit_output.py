@@ -71,9 +71,13 @@ def test_cards_have_memory_headroom_verdict_time_and_cost(run: Run, work: Path) 
     assert cards["a100-sxm4-40gb"]["usd_per_gpu_hour"] == 1.8
     assert cards["h200"]["usd_per_gpu_hour"] == 3.5
     text = run("fit", *asked, "--price-file", "prices.csv").stdout
-    assert "cards (headroom: what the most likely peak leaves; USD: for 20,000 samples):\n" in text
+    assert "cards (headroom: what the most likely peak leaves; USD: for 20,000 samples; " in text
     (head,) = (line for line in text.splitlines() if line.startswith("  card "))
-    assert head.split() == ["card", "memory", "headroom", "verdict", "s/sample", "USD"]
+    assert head.split() == ["card", "memory", "headroom", "verdict", "s/sample", "USD", "chance"]
+    for card in cards.values():
+        assert (card["chance"] >= 0.95) == (card["verdict"] == "fits")
+        (line,) = (line for line in text.splitlines() if line.startswith(f"  {card['gpu_id']} "))
+        assert float(line.split()[-2].strip("<>")) == pytest.approx(100 * card["chance"], abs=1)
 
 
 def test_cards_with_a_price_come_first_among_those_that_nobody_named(run: Run, work: Path) -> None:
@@ -81,10 +85,10 @@ def test_cards_with_a_price_come_first_among_those_that_nobody_named(run: Run, w
     asked = ("--model", "llama-2-7b", "--method", "qlora", "--price-file", "prices.csv")
     lines = run("fit", *asked).stdout.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("  card "))
-    assert lines[start].split()[-1] == "USD"
+    assert lines[start].split()[-2:] == ["USD", "chance"]
     fits = [line.split() for line in lines[start + 1 :] if " fits " in line]
     assert [cells[0] for cells in fits[:2]] == ["a100-80gb", "h200"]
-    assert [len(cells) for cells in fits[:3]] == [8, 8, 7]
+    assert [len(cells) for cells in fits[:3]] == [10, 10, 9]
 
 
 def test_without_a_card_those_that_could_hold_it_are_named_smallest_first(run: Run) -> None:
@@ -97,7 +101,7 @@ def test_without_a_card_those_that_could_hold_it_are_named_smallest_first(run: R
     assert sizes[undecided:] == sorted(sizes[undecided:])
     assert len(sizes) > 8
     assert all("-" not in row[3] for row in rows)  # headroom
-    times = {row[0]: row[-1] for row in rows}
+    times = {row[0]: row[-3] for row in rows}
     assert times["t4"].startswith("~")  # nobody timed a run of full samples on it
     assert not times["rtx-3090"].startswith("~")
     assert "  ~: from the card's speed alone; no run of full samples was timed on it" in lines
@@ -168,7 +172,7 @@ def test_nothing_is_wider_than_the_terminal(environment: dict[str, str], columns
     assert max(map(len, lines)) <= columns
     assert any(line.startswith("  card ") and " verdict" in line for line in lines)
     hidden = [line for line in lines if line.startswith("  not shown at this width: ")]
-    assert hidden == (["  not shown at this width: USD"] if columns == 60 else [])
+    assert hidden == (["  not shown at this width: USD, chance"] if columns == 60 else [])
 
 
 @pytest.mark.parametrize(
