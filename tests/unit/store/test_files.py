@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from registry.errors import StoreError
-from registry.store.files import explained, explained_output, filled_folder, require_free
+from registry.store.files import (
+    explained,
+    explained_output,
+    filled_folder,
+    require_free,
+    require_regular,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +43,16 @@ def test_only_what_is_not_there_or_empty_is_filled(tmp_path: Path) -> None:
             f"{path}: found something there already; expected no such folder, or an empty one; "
             "name another, or remove it"
         )
+
+
+def test_a_pipe_a_link_and_a_folder_are_no_regular_files(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    require_regular(tmp_path / "file")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("file")
+    for path in (tmp_path, tmp_path / "pipe", tmp_path / "link"):
+        with pytest.raises(StoreError, match="found no regular file; expected one that the regist"):
+            require_regular(path)
 
 
 @pytest.mark.parametrize("is_there", [True, False])

@@ -46,7 +46,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (
             {"source_id": "open", "url": "https://example.org/open", "licence": "MIT"},
             {"source_id": "open", "url": "https://example.org/open", "licence": "MIT"},
-            {"source_id": "silent"},
+            {"source_id": "silent", "url": "http://example.org/silent"},
             {"source_id": "hostile", "url": "https://x.org/a) [b](c", "licence": HOSTILE},
         )
     ):
@@ -171,7 +171,7 @@ def test_the_licence_of_each_source_is_shown_and_nothing_is_taken_for_markup(
 ) -> None:
     lines = (out / "README.md").read_text(encoding="utf-8").splitlines()
     assert "| [open](https://example.org/open) | 2 | MIT |" in lines
-    assert "| silent | 1 | none stated |" in lines
+    assert "| [silent](http://example.org/silent) | 1 | none stated |" in lines
     (hostile,) = [line for line in lines if line.startswith("| hostile")]
     assert hostile == (
         r"| hostile https://x.org/a) \[b\](c | 1 | &lt;b&gt;MIT&lt;/b&gt; \| "
@@ -182,6 +182,7 @@ def test_the_licence_of_each_source_is_shown_and_nothing_is_taken_for_markup(
 
 def test_the_citation_has_version_day_and_address(out: Path) -> None:
     citation = parse_yaml((out / "CITATION.cff").read_bytes())
+    assert json.loads((out / "croissant.json").read_text("utf-8"))["url"] == URL
     assert citation["version"] == registry.__version__
     assert date.fromisoformat(citation["date-released"])
     assert citation["url"] == URL

@@ -54,6 +54,18 @@ def theirs(tmp_path: Path) -> Registry:
     return made
 
 
+def test_a_dry_run_needs_no_right_to_write(
+    mine: Registry, theirs: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(location: Any) -> None:
+        raise StoreError(f"{location.own.path}: read-only")
+
+    monkeypatch.setattr("registry.store.sync.ensure_writable", refuse)
+    assert [side.n_new for side in merge(mine, theirs, dry_run=True).sides] == [2, 1]
+    with pytest.raises(StoreError, match="read-only"):
+        merge(mine, theirs)
+
+
 def merge(*registries: Registry, dry_run: bool = False) -> Synced:
     first, second = (registry.location.own for registry in registries)
     return sync(first, second, dry_run=dry_run)
