@@ -42,6 +42,12 @@ _TRUE = ("yes", "true", "1", "\u2713", "\u2714", "\u2705", "x")
 _MARK_BEHIND_WORD = re.compile(
     r"(?<=[^\W_])(?:\*{1,3}|[\u2020\u2021\u00a7\u00b6])(?=[\s(\[\uff08,]|$)"
 )
+#: What nobody measured; "measured, not estimated" is no such text.
+_ESTIMATE = re.compile(
+    r"(?i)(?<!not )(?<!no )\b(?:est\.|(?:estimat(?:ed?|es|ion)|theoretical(?:ly)?|calculated|"
+    r"predict(?:ed|ion)|projected|extrapolated|simulated)\b)"
+    r"|估算|估计|預估|预估|理论|見積|推定|추정|gesch[aä]tzt|estim[eé]e?\b|estimad[oa]\b"
+)
 _IS = re.compile(r"(?i)^(?:is|was|has|had|did|hit) ")
 
 #: What an observation says that fits and has no figure.
@@ -209,6 +215,16 @@ def read_failure(column: str, cell: str) -> OutcomeWord | None:
     if word.outcome in ("oom", "error"):
         return replace(word, raw=text)
     return None if find_failure(text) is None else OutcomeWord("other", None, text)
+
+
+def find_estimate(cell: str) -> str | None:
+    """Return the words of a cell of any column by which nobody measured its row; None for none.
+
+    >>> find_estimate("calculated, see below"), find_estimate("measured, not estimated")
+    ('calculated', None)
+    """
+    found = _ESTIMATE.search(bare_text(cell))
+    return None if found is None else found[0]
 
 
 def read_outcome(

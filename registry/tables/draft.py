@@ -10,6 +10,7 @@ import yaml
 
 from registry.tables.cell_reader import (
     bare_text,
+    find_estimate,
     footnote_of,
     is_absent,
     marks_of_column,
@@ -77,6 +78,7 @@ _OF_CARDS: Final = re.compile(
 )
 _SAYS_CARDS: Final = "the cards of each row, or their number? its meaning, or {ignore: why}"
 _FAILS_AMONG_NUMBERS: Final = "numbers and failures of which runs? its meaning, or {ignore: why}"
+_MEASURED_OR_NOT: Final = "measured, or not? `evidence: estimated` or another, or {} for measured"
 _METRIC: Final = re.compile(
     r"(?i)metrics?|measure(?:ment)?s?|m[eé]tri(?:ca|que)s?|kennzahl(?:en)?|指标|指標|지표"
 )
@@ -410,6 +412,8 @@ class _Drafter:
                 yield name, [f"      {_yaml(name)}: {_yaml(OPEN)}  # {_SAYS_CARDS}"]
             elif name in untold:
                 yield name, [f"      {_yaml(name)}: {_yaml(OPEN)}  # {_TELLS_APART}"]
+            elif guess.to is None and any(map(find_estimate, look.texts_of(name))):
+                yield name, list(_draft_estimates(name, look))
             elif guess.to is not None and guess.to not in taken:
                 taken.add(guess.to)
                 texts = look.texts_of(name)
@@ -509,6 +513,20 @@ def _draft_failures(name: str, look: _Look) -> Iterator[str]:
         if word is not None:
             yield f"          {_yaml(text)}: {_yaml({'outcome': word.outcome or OPEN})}"
     if any(word is None and not is_absent(text, ()) for text, word in given.items()):
+        yield "        patterns: [{pattern: '(?s).*', set: {}}]  # other texts say nothing"
+
+
+def _draft_estimates(name: str, look: _Look) -> Iterator[str]:
+    """Yield what the texts of a column say by which nobody measured a row; the others say nothing.
+
+    Which kind of evidence the row is, is for whoever reads the document to say.
+    """
+    given = dict.fromkeys(map(plain_text, look.texts_of(name)))
+    yield f"      {_yaml(name)}:  # {_MEASURED_OR_NOT}"
+    yield "        values:"
+    for text in filter(find_estimate, given):
+        yield f"          {_yaml(text)}: {{evidence: {OPEN!r}}}"
+    if not all(find_estimate(text) or is_absent(text, ()) for text in given):
         yield "        patterns: [{pattern: '(?s).*', set: {}}]  # other texts say nothing"
 
 

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.contract import load_table, vocabulary
-from registry.tables.cell_reader import bare_text, is_absent
+from registry.tables.cell_reader import bare_text, find_estimate, is_absent
 from registry.tables.guess import Guess, count_parts, guess_columns, guess_metric, guess_setting
 from registry.tables.guess_apart import NO_SETTING
 from registry.tables.guess_words import OPEN, read_method, read_settings
@@ -102,6 +102,8 @@ def values_of(to: str, text: str, catalogue: Catalogue) -> Any:
         return _values_of_gpu(bare, catalogue)
     if to == "method":
         return read_method(bare).values()
+    if to == "outcome" and find_estimate(bare) is not None:
+        return {"evidence": OPEN}
     if to == "outcome":
         return {to: _OUTCOMES.get(bare.lower()) or parse_outcome_word(bare).outcome or OPEN}
     return _values_of_setting(to, bare)

@@ -33,6 +33,7 @@ class Notes:
     _scopes: dict[str, list[Place]] = field(default_factory=dict)
     _unknown: list[Place] = field(default_factory=list)
     _failures: dict[tuple[str, str], list[Place]] = field(default_factory=dict)
+    _estimates: dict[tuple[str, str], list[Place]] = field(default_factory=dict)
     _rows: list[str] = field(default_factory=list)
     _runs: list[str] = field(default_factory=list)
     _rules: list[str] = field(default_factory=list)
@@ -76,6 +77,10 @@ class Notes:
     def add_failure(self, column: str, text: str, place: Place) -> None:
         """Note a row whose run is not recorded as failed, as a column not read says."""
         self._failures.setdefault((column, text), []).append(place)
+
+    def add_estimate(self, column: str, text: str, place: Place) -> None:
+        """Note a row that is recorded as measured, although a column not read says otherwise."""
+        self._estimates.setdefault((column, text), []).append(place)
 
     def add_rule(self, mapping: SourceMapping, path: Path, when: Mapping[str, Any]) -> None:
         """Note a rule that matched no row: most likely its condition is misspelt."""
@@ -129,6 +134,13 @@ class Notes:
                 f"which is not read, says {excerpt(text)}; if this run failed, say so under "
                 "`values` of the column (`outcome: oom`); if another one did, such as one of a "
                 "larger batch, nothing is to be done"
+            )
+        for (column, text), places in self._estimates.items():
+            yield (
+                f"{format_places(places)}: recorded as measured, but {column!r}, which is not "
+                f"read, says {excerpt(text)}; if nobody measured these figures, say so under "
+                "`values` of the column (`evidence: estimated`); if it is about something else, "
+                "nothing is to be done"
             )
         if self._unknown:
             yield (

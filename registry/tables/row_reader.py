@@ -11,6 +11,7 @@ from registry.tables.cell_reader import (
     FITS,
     FigureCell,
     bare_text,
+    find_estimate,
     footnote_of,
     is_absent,
     marks_of_column,
@@ -171,6 +172,10 @@ class RowReader:
             for name, text in unread.items():
                 if read_failure(name, text):
                     self._notes.add_failure(name, text, report.place)
+        if draft.values.get("evidence", Stated("measured")).value == "measured":
+            for name, text in unread.items():
+                if find_estimate(text):
+                    self._notes.add_estimate(name, text, report.place)
         values = _drop_nulls(draft.values)
         number = report.found.number
         return Report(values, tuple(figures), report.citation, number, unread, named)

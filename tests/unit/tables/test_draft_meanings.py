@@ -32,6 +32,23 @@ def draft(folder: Path, catalogue: Catalogue, text: str, suffix: str = ".csv") -
     return dict(table)
 
 
+@pytest.mark.parametrize("header", ["Source", "Status", "validation_status"])
+def test_a_column_that_calls_some_rows_estimates_is_asked_about(
+    tmp_path: Path, catalogue: Catalogue, header: str
+) -> None:
+    document = f"Model,Peak memory (GB),{header}\nQwen-7B,20,measured\nLlama-2-7B,60,estimated\n"
+    column = draft(tmp_path, catalogue, document)["columns"][header]
+    assert column["values"]["estimated"] == {"evidence": "?"}
+
+
+def test_a_column_that_calls_no_row_an_estimate_is_not(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = 'Qwen-7B,20,measured\nLlama-2-7B,60,"measured, not estimated"\n'
+    document = f"Model,Peak memory (GB),Source\n{rows}"
+    assert "Source" not in draft(tmp_path, catalogue, document)["columns"]
+
+
 @pytest.mark.parametrize(
     ("text", "values"),
     [

@@ -137,6 +137,41 @@ def test_a_row_written_twice_is_one_observation(importer: Importer) -> None:
     assert importer(document, mapping(SEED_COLUMNS)).n_observations == 1
 
 
+# estimates where the mapping does not look
+
+
+@pytest.mark.parametrize("ignored", ["", "note: {ignore: free text}, "])
+@pytest.mark.parametrize("text", ["estimated", "theoretical", "est. from a formula", "估算"])
+def test_an_estimate_in_a_column_not_read_is_told_by_row(
+    importer: Importer, ignored: str, text: str
+) -> None:
+    columns = f"{{{ignored}mem: {{figure: {{metric: peak_memory}}}}}}"
+    document = table("|mem|note|", "|20GiB|measured, not estimated|", f"|60GiB|{text}|")
+    result = importer(document, mapping(columns, more="    ignore: rest\n"))
+    told = [note for note in result.notes if "recorded as measured" in note]
+    assert told == [
+        (
+            "table 1, row 2: recorded as measured, but 'note', which is not read, says "
+            f"{text!r}; if nobody measured these figures, say so under `values` of the column "
+            "(`evidence: estimated`); if it is about something else, nothing is to be done"
+        )
+    ]
+
+
+def test_an_estimate_that_the_mapping_reads_is_told_no_more(importer: Importer) -> None:
+    columns = (
+        "{mem: {figure: {metric: peak_memory}}, "
+        "note: {values: {estimated: {evidence: estimated}, computed: {}}}}"
+    )
+    document = table("|mem|note|", "|20GiB|estimated|", "|30GiB|computed|")
+    result = importer(document, mapping(columns))
+    assert [o.get("evidence", "measured") for o in result.submission["observations"]] == [
+        "estimated",
+        "measured",
+    ]
+    assert not any("recorded as measured" in note for note in result.notes)
+
+
 # failures where the mapping does not look
 
 
