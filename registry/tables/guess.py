@@ -122,7 +122,7 @@ _METRICS: Final[tuple[tuple[str, str], ...]] = (
     ("tokens_per_second", r"tok\w*\s*(?:per|/)|(?<![a-z])tps\b|词元"),
     ("samples_per_second", r"(?:samples?|seqs?|sequences?|examples?)\s*(?:per|/)"),
     ("flops_per_second", r"flops?\b"),
-    ("total_time", rf"\btime\b|duration|runtime|hours|{TIME_ABROAD}"),
+    ("total_time", rf"\btime\b|duration|runtime|hours|\belapsed\b|{TIME_ABROAD}"),
 )
 
 #: Names of cards that numbers below count; ``Hours/GPU`` and ``GPU util`` are others.
@@ -154,7 +154,7 @@ _BRACKETED: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _NUMBER: Final = re.compile(r"[0-9][0-9.,]*")
 _LABEL: Final = re.compile(rf"{NUMBER}(?:,[0-9]+)?\s*(?P<label>[^\W\d_][^\s(]*)?", re.IGNORECASE)
 
-_SHARE: Final = re.compile(rf"{NUMBER}(?:,[0-9]+)?\s*%")
+_SHARE: Final = re.compile(rf"[~\u2248\u223c<>]?\s*{NUMBER}(?:,[0-9]+)?\s*%")
 
 _CROSSES: Final = " \u2717\u2718\u274c\u2715\u2716\u00d7"
 

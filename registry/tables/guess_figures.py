@@ -177,5 +177,5 @@ def is_step_time(name: str) -> bool:
 
 def _without_unit(name: str) -> str:
     """Return a name without brackets, without what stands behind a comma, and without its unit."""
-    bare = _BRACKETS.sub(" ", name).split(",")[0].strip()
+    bare = _BRACKETS.sub(" ", name).replace("_", " ").split(",")[0].strip()
     return re.sub(r"(?i)(?<=\w)\s+(?:in\s+)?(?:ms|s|secs?|seconds?)$", "", bare)
