@@ -37,8 +37,10 @@ _IS_METHOD: Final = re.compile(
     r"(?:q-?lora|lora|dora|freez\w*|p-?tuning(?: v2)?|全量|"
     r"full(?:[ -]?(?:param\w*|fine[ -]?tun\w*|ft))*)(?: fine[ -]?tun\w*)?"
 )
+#: A number of cards and their name; the x of `RTX 5060` is none.
 _CARDS: Final = re.compile(
-    r"(?P<n>[0-9]{1,5})\s*[xX*\u00d7]\s*(?P<gpu>.+)|(?P<first>.+?)\s*[xX*\u00d7]\s*(?P<last>[0-9]{1,5})"
+    r"(?i)(?P<n>[0-9]{1,5})\s*[x*\u00d7]\s*(?P<gpu>.+)"
+    r"|(?P<first>.+?)\s*(?<!rt)(?<!gt)(?<!dg)(?<!hg)[x*\u00d7]\s*(?P<last>[0-9]{1,5})"
 )
 #: Headers of number formats, which say of bits how the base is quantized.
 _PRECISION: Final = re.compile(r"(?i)精度|precision|präzision|précision|precisi[oó]n|정밀도")
@@ -134,6 +136,8 @@ def _values_of_gpu(text: str, catalogue: Catalogue) -> dict[str, str | int]:
     if found is None or catalogue.resolve_gpu(text) is not None:
         return {"gpu_id": catalogue.resolve_gpu(text) or OPEN}
     gpu, n_gpus = found["gpu"] or found["first"], found["n"] or found["last"]
+    if gpu.isdigit():  # `4090 x 2` and `2 x 4090`
+        n_gpus, gpu = sorted((gpu, n_gpus), key=int)
     return {"gpu_id": catalogue.resolve_gpu(gpu) or OPEN, "n_gpus": int(n_gpus)}
 
 

@@ -10,7 +10,7 @@ import yaml
 from registry.errors import SourceError
 from registry.tables import draft_mapping, import_document, parse_mapping, read_tables
 from registry.tables.guess import guess_column
-from registry.tables.guess_settings import guess_table
+from registry.tables.guess_settings import guess_table, values_of
 from registry.tables.guess_words import read_method, read_settings
 
 if TYPE_CHECKING:
@@ -30,6 +30,30 @@ def draft_text(folder: Path, catalogue: Catalogue, text: str, suffix: str = ".cs
 def draft(folder: Path, catalogue: Catalogue, text: str, suffix: str = ".csv") -> dict[str, Any]:
     (table,) = yaml.safe_load(draft_text(folder, catalogue, text, suffix))["tables"]
     return dict(table)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("RTX 3090", {"gpu_id": "rtx-3090"}),
+        ("RTX 9999", {"gpu_id": "?"}),
+        ("GTX 9999", {"gpu_id": "?"}),
+        ("DGX 2", {"gpu_id": "?"}),
+        ("RTX 3090 x 2", {"gpu_id": "rtx-3090", "n_gpus": 2}),
+        ("RTX3090x2", {"gpu_id": "rtx-3090", "n_gpus": 2}),
+        ("9999 x 2", {"gpu_id": "?", "n_gpus": 2}),
+        ("2 x 9999", {"gpu_id": "?", "n_gpus": 2}),
+    ],
+)
+def test_the_name_of_a_card_is_no_number_of_cards(
+    catalogue: Catalogue, text: str, values: dict[str, Any]
+) -> None:
+    assert values_of("gpu_id", text, catalogue) == values
+
+
+def test_the_number_of_cards_called_rtx_is_asked_for(tmp_path: Path, catalogue: Catalogue) -> None:
+    document = "Model,GPU,Peak memory (GB)\nQwen-7B,RTX 3090,20\nQwen-7B,RTX 4090,21\n"
+    assert draft(tmp_path, catalogue, document)["defaults"]["n_gpus"] == "?"
 
 
 @pytest.mark.parametrize("header", ["Source", "Status", "validation_status"])
