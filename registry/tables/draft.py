@@ -20,14 +20,19 @@ from registry.tables.column_spec import SHARED_METRICS
 from registry.tables.decimal_marks import find_open_mark, has_decimal_comma
 from registry.tables.guess import guess_metric
 from registry.tables.guess_apart import find_untold, is_number
-from registry.tables.guess_figures import doubt_of_context, doubt_of_estimates
+from registry.tables.guess_figures import (
+    doubt_of_context,
+    doubt_of_estimates,
+    doubt_of_needs,
+    names_needed_cards,
+)
 from registry.tables.guess_settings import (
     guess_pivots,
     guess_table,
     names_number_of_cards,
     values_of,
 )
-from registry.tables.guess_words import OPEN
+from registry.tables.guess_words import OPEN, read_method
 from registry.tables.header import read_header
 from registry.tables.inline import plain_text
 from registry.tables.matching import TABLE_SUFFIXES
@@ -77,6 +82,8 @@ _OF_CARDS: Final = re.compile(
     r"卡|硬件|集群|设备|環境|ハードウェア|하드웨어|장비"
 )
 _SAYS_CARDS: Final = "the cards of each row, or their number? its meaning, or {ignore: why}"
+_NEEDS_CARDS: Final = "cards that are needed, or those of each row? its meaning, or {ignore: why}"
+_SAYS_METHOD: Final = "the method of each row? its meaning, or {ignore: why}"
 _FAILS_AMONG_NUMBERS: Final = "numbers and failures of which runs? its meaning, or {ignore: why}"
 _MEASURED_OR_NOT: Final = "measured, or not? `evidence: estimated` or another, or {} for measured"
 _METRIC: Final = re.compile(
@@ -257,6 +264,7 @@ def _look_upright(table: RawTable, catalogue: Catalogue) -> _Look:
     guesses = guess_table(table, catalogue)
     context = doubt_of_context((*table.heading[-1:], *table.prose))
     context = context or doubt_of_estimates((*reversed(table.prose), *reversed(table.heading)))
+    context = context or doubt_of_needs(table.columns)
     pivots = guess_pivots(table, guesses, catalogue)
     if context is not None:
         guesses = {name: _with_doubt(guess, context) for name, guess in guesses.items()}
@@ -399,6 +407,7 @@ class _Drafter:
         unread = _unread(look)
         untold = find_untold(look.table, self._meanings(look), unread)
         of_cards = [name for name in unread if _OF_CARDS.search(name) and _varies(name, look)]
+        of_methods = [name for name in unread if _is_of_methods(name, look)]
         for name, guess in look.guesses.items():
             if guess.metric is not None:
                 decimal = self._find_decimal(look.texts_of(name))
@@ -409,7 +418,10 @@ class _Drafter:
             elif guess.says_failures and guess.to is None:
                 yield name, [f"      {_yaml(name)}: {_yaml(OPEN)}  # {_FAILS_AMONG_NUMBERS}"]
             elif name in of_cards:
-                yield name, [f"      {_yaml(name)}: {_yaml(OPEN)}  # {_SAYS_CARDS}"]
+                hint = _NEEDS_CARDS if names_needed_cards(name) else _SAYS_CARDS
+                yield name, [f"      {_yaml(name)}: {_yaml(OPEN)}  # {hint}"]
+            elif name in of_methods:
+                yield name, [f"      {_yaml(name)}: {_yaml(OPEN)}  # {_SAYS_METHOD}"]
             elif name in untold:
                 yield name, [f"      {_yaml(name)}: {_yaml(OPEN)}  # {_TELLS_APART}"]
             elif guess.to is None and any(map(find_estimate, look.texts_of(name))):
@@ -491,6 +503,14 @@ def _without_usual_bits(said: Any, look: _Look) -> Any:
 
 def _varies(name: str, look: _Look) -> bool:
     return len({bare_text(text) for text in look.texts_of(name)}) > 1
+
+
+def _is_of_methods(name: str, look: _Look) -> bool:
+    """Return whether a column such as ``LoRA`` tells by its cells which rows are of that method."""
+    reading = read_method(name)
+    is_method = reading.said["method"] != OPEN and not reading.left_over
+    is_told = any(guess.to == "method" for guess in look.guesses.values())
+    return is_method and not is_told and _varies(name, look)
 
 
 def _patterns_of_failures(texts: list[str]) -> dict[str, Any]:

@@ -14,9 +14,11 @@ from registry.tables.guess_figures import (
     SHARES,
     TIME_ABROAD,
     Doubt,
+    find_evaluation,
     find_memory_doubt,
     find_time_doubt,
     is_step_time,
+    names_needed_cards,
 )
 from registry.tables.header import (
     Header,
@@ -56,7 +58,7 @@ _GLOBAL_BATCH: Final = (
 _NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("n_nodes", r"(?:#|num(?:ber)?\W*(?:of\W*)?|n_)?\W*nodes?\b|\bnodes?[_ ]?(?:num|count)"),
     ("gpus_per_node", r"(?:#\s*)?(?:gpus?|cards?|devices?)\s*(?:per|/)\s*node"),
-    ("n_gpus", r"(?:#|num(?:ber)?\W*(?:of\W*)?|n_?)\W*(?:gpus?|cards?|devices?|chips?|npus?)\b"),
+    ("n_gpus", r"(?:#|num(?:ber)?\W*(?:of\W*)?|\bn_?)\W*(?:gpus?|cards?|devices?|chips?|npus?)\b"),
     ("n_gpus", r"num(?:ber)?\W*of\W*\w+\W*gpus?\b|\bgpus?\b\W*(?:\w+\W*)?num(?:ber)?\b"),
     ("n_gpus", r"world\W?size|卡数|\b(?:gpus?|cards?|devices?|npus?)[_ ]?(?:num|count)"),
     ("micro_batch_size", r"per\W*(?:gpu|device|card)\W*(?:train\w*\W*)?(?:batch|bsz?\b)"),
@@ -330,6 +332,10 @@ def _find_doubt(name: str, metric: str, header: Header, figures: Sequence[str]) 
     changes = next((text for text in figures if split_change(text)), None)
     if changes is not None:
         return Doubt(f"{changes!r} is two figures: which of them is the row's (a `form` takes one)")
+    if metric == "peak_memory" or metric.endswith("_per_second"):
+        doubt = find_evaluation(name)
+        if doubt is not None:
+            return doubt
     if metric == "peak_memory":
         return find_memory_doubt(name, [found[0] for found in map(_NUMBER.match, figures) if found])
     if metric not in ("step_time", "total_time") or any(map(split_several, figures)):
@@ -426,4 +432,7 @@ def _target(name: str, said: list[str], *, is_figures: bool) -> str | None:
     target = guess_setting(name)
     if target == "gpu_id" and is_figures and all(text.isdigit() for text in said):
         return "n_gpus" if _COUNTED_CARDS.fullmatch(name) else None
-    return None if target == "gpu_id" and _PER_CARD.search(name) else target
+    is_of_cards = target in ("gpu_id", "n_gpus")
+    if is_of_cards and (names_needed_cards(name) or _PER_CARD.search(name)):
+        return None
+    return target

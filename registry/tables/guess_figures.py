@@ -60,6 +60,18 @@ _ESTIMATED: Final = re.compile(
 _MEASURED: Final = re.compile(
     r"(?i)\bmeasur(?:ed|ements?)\b|\bactual\b|\bobserved\b|实测|実測|실측|gemessen|mesur[eé]|medid[oa]"
 )
+#: Columns of the cards that somebody needs, which need not be those that anything ran on.
+_NEEDED_CARDS: Final = re.compile(
+    r"(?i)\b(?:min(?:imum|imal)?|recommend\w*|required|suggested|needed)\b.*"
+    r"\b(?:gpus?|cards?|hardware)\b"
+    r"|\b(?:gpus?|cards?|hardware)\W*(?:required|recommend\w*|needed|requirements?)\b"
+    r"|(?:推荐|建议|最低|所需).*(?:显卡|GPU|硬件)"
+)
+#: Figures of an evaluation; what else a model does has words of its own.
+_EVALUATION: Final = re.compile(
+    r"(?i)\beval\w*|\bvalid(?:ation)?\b|\bval\b|\bpredict(?:ion)?\b"
+    r"|\btest(?:ing)?(?= speed| samples)"
+)
 #: Memory of cards on sale, in GB or GiB.
 _SIZES_OF_CARDS: Final = frozenset(
     {6, 8, 12, 16, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 144, 180, 192, 288}
@@ -128,6 +140,33 @@ def doubt_of_estimates(texts: Sequence[str]) -> Doubt | None:
         if _MEASURED.search(text):
             return None
     return None
+
+
+def names_needed_cards(name: str) -> bool:
+    """Return whether a column is of cards that are needed, not of those that a run had.
+
+    >>> names_needed_cards("Recommended GPU"), names_needed_cards("GPU")
+    (True, False)
+    """
+    return _NEEDED_CARDS.search(name) is not None
+
+
+def doubt_of_needs(names: Sequence[str]) -> Doubt | None:
+    """Return why the figures beside some columns may say what is needed, measured by nobody."""
+    needed = next(filter(names_needed_cards, names), None)
+    if needed is None:
+        return None
+    return Doubt(f"{needed!r} beside it is about what is needed: measured, or not?")
+
+
+def find_evaluation(name: str) -> Doubt | None:
+    """Return why a column may be of an evaluation, not of the training.
+
+    >>> find_evaluation("eval samples per second").reason
+    "'eval': of an evaluation, not of the training?"
+    """
+    found = _EVALUATION.search(name)
+    return found and Doubt(f"{found[0]!r}: of an evaluation, not of the training?")
 
 
 def find_memory_doubt(name: str, numbers: Sequence[str]) -> Doubt | None:

@@ -11,6 +11,7 @@ from registry.contract import load_table, vocabulary
 from registry.tables.cell_reader import bare_text, find_estimate, is_absent
 from registry.tables.guess import Guess, count_parts, guess_columns, guess_metric, guess_setting
 from registry.tables.guess_apart import NO_SETTING
+from registry.tables.guess_figures import names_needed_cards
 from registry.tables.guess_words import OPEN, read_method, read_settings
 from registry.tables.inline import plain_text
 from registry.units import parse_outcome_word, split_remark, ways_to_split
@@ -171,7 +172,7 @@ def guess_table(table: RawTable, catalogue: Catalogue) -> dict[str, Guess]:
             guesses[name] = replace(guess, to=_precision(texts))
         elif guess.to in _BY_CELLS:
             guesses[name] = replace(guess, to=_more_likely(guess.to, texts, catalogue))
-        elif guess.to is None:
+        elif guess.to is None and not names_needed_cards(name):
             to = _named_by(texts, catalogue)
             if to is not None and to not in taken:
                 taken.add(to)

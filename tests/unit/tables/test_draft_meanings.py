@@ -51,6 +51,35 @@ def test_the_name_of_a_card_is_no_number_of_cards(
     assert values_of("gpu_id", text, catalogue) == values
 
 
+@pytest.mark.parametrize("header", ["Recommended GPU", "Min. GPU", "GPU required", "推荐显卡"])
+def test_cards_that_are_needed_are_not_those_of_a_run(
+    tmp_path: Path, catalogue: Catalogue, header: str
+) -> None:
+    document = f"Batch,GPU memory,{header}\n4,16 GB,RTX 3090\n8,40 GB,A100 40GB\n"
+    columns = draft(tmp_path, catalogue, document)["columns"]
+    assert columns[header] == "?"
+    assert columns["GPU memory"]["figure"]["metric"] == "?"
+
+
+def test_the_card_of_a_training_is_no_number_of_cards() -> None:
+    assert guess_column("Train GPU", ["A100"]).to == "gpu_id"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["eval_samples_per_second", "Eval memory (GB)", "Validation tokens/s", "Test speed (it/s)"],
+)
+def test_figures_of_an_evaluation_are_asked_about(name: str) -> None:
+    doubt = guess_column(name, ["6.1", "20.4"]).doubt
+    assert doubt is not None
+    assert doubt.reason.endswith("of an evaluation, not of the training?")
+
+
+def test_a_column_called_as_a_method_is_asked_about(tmp_path: Path, catalogue: Catalogue) -> None:
+    document = "Model,LoRA,Memory\nQwen-7B,off,60 GB\nLlama-2-7B,r=16,14 GB\n"
+    assert draft(tmp_path, catalogue, document)["columns"]["LoRA"] == "?"
+
+
 def test_the_number_of_cards_called_rtx_is_asked_for(tmp_path: Path, catalogue: Catalogue) -> None:
     document = "Model,GPU,Peak memory (GB)\nQwen-7B,RTX 3090,20\nQwen-7B,RTX 4090,21\n"
     assert draft(tmp_path, catalogue, document)["defaults"]["n_gpus"] == "?"
