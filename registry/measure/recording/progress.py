@@ -223,16 +223,21 @@ def assemble_files(paths: Iterable[Path]) -> list[Row]:
 def assemble_all(left: Iterable[Left]) -> list[Row]:
     """Return the submissions of all trainings that processes left, in the order they began.
 
-    The n-th training of each process is the n-th of the others; one whose first rank ran on another
-    machine is recorded there.
+    Among jobs of equally many processes, the n-th training of each process is the n-th of the
+    others; one whose first rank ran on another machine is recorded there.
     """
-    by_rank: dict[int, list[Left]] = {}
-    for one in sorted(left, key=lambda each: each.record.observed_at):
+    jobs: dict[tuple[Any, Any], dict[int, list[Left]]] = {}
+    for one in sorted(left, key=_began):
+        row = one.record.configuration
+        by_rank = jobs.setdefault((row.get("n_nodes"), row.get("gpus_per_node")), {})
         by_rank.setdefault(one.rank, []).append(one)
-    if 0 not in by_rank:
-        return []
     trainings = [
-        [ofrank[number] for ofrank in by_rank.values() if number < len(ofrank)]
-        for number in range(len(by_rank[0]))
+        [of_rank[number] for of_rank in by_rank.values() if number < len(of_rank)]
+        for by_rank in jobs.values()
+        for number in range(len(by_rank.get(0, ())))
     ]
-    return [assemble(training) for training in trainings]
+    return [assemble(training) for training in sorted(trainings, key=lambda each: _began(each[0]))]
+
+
+def _began(left: Left) -> str:
+    return left.record.observed_at

@@ -301,6 +301,20 @@ def test_the_processes_of_a_loop_are_one_observation(tmp_path: Path) -> None:
     assert "flags" not in observation or observation["flags"] == ["short_run"]
 
 
+def test_a_process_of_one_job_is_no_part_of_another(tmp_path: Path) -> None:
+    alone = {**LOOP["configuration"], "gpus_per_node": 1, "sharding": "none"}
+    content = lines(step(1), step(2), END, configuration=alone)
+    (tmp_path / "record-0-1-1.jsonl").write_text(content)
+    later = "2026-01-02T04:00:00.000+00:00"
+    for rank in (0, 1):
+        content = lines(step(1), END, rank=rank, observed_at=later)
+        (tmp_path / f"record-{rank}-{rank + 2}-1.jsonl").write_text(content)
+    found = [record["observations"][0] for record in read_folder(tmp_path)]
+    assert [each["configuration"]["gpus_per_node"] for each in found] == [1, 2]
+    assert [total(each, "n_samples") for each in found] == [4, 4]
+    assert [total(each, "peak_memory") for each in found] == [5_000_000, 10_000_000]
+
+
 def test_a_later_rank_alone_is_recorded_by_its_first_one(tmp_path: Path) -> None:
     (tmp_path / "record-3-1-1.jsonl").write_text(lines(step(1), END, rank=3))
     assert list(read_folder(tmp_path)) == []
