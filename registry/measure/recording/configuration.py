@@ -12,7 +12,7 @@ from registry.measure.recording.loaded import cuda, loaded
 from registry.measure.recording.own_lora import read_own_lora
 from registry.measure.recording.parameters import Parameters, is_packed
 from registry.measure.trial_settings import PEFT_TEXTS
-from registry.measure.words import ATTENTION, BITS, OPTIMIZERS, dtype_word
+from registry.measure.words import ATTENTION, BITS, OPTIMIZER_CLASSES, OPTIMIZERS, dtype_word
 
 Row = dict[str, Any]
 
@@ -33,7 +33,7 @@ def read_configuration(trainer: Any, model: Any, parameters: Parameters) -> Row:
         **read_model(model, parameters, mixed),
         **read_batch(trainer),
         **read_devices(trainer, model),
-        "optimizer": read_optimizer(args),
+        "optimizer": read_optimizer(trainer)[0],
         "packing": getattr(args, "packing", None),
         "padding_free": getattr(args, "padding_free", None),
         "torch_compile": bool(getattr(args, "torch_compile", False)),
@@ -314,9 +314,46 @@ def read_checkpointing(model: Any) -> bool | None:
     return any(switch is True for switch in switches)
 
 
-def read_optimizer(args: Any) -> str | None:
-    """Return the optimizer as the vocabulary calls it; ``other`` for one outside it."""
-    return OPTIMIZERS.get(str(getattr(args.optim, "value", args.optim)), "other")
+def read_optimizer(trainer: Any) -> tuple[str, str]:
+    """Return the contract's word for a trainer's optimizer, and its name.
+
+    The arguments name the one that the trainer makes, unless it was given another: this shows where
+    one of them is torch's own.
+    """
+    asked = str(getattr(trainer.args.optim, "value", trainer.args.optim))
+    optimizer = _unwrap_optimizer(getattr(trainer, "optimizer", None))
+    maker = _maker(optimizer)
+    is_given = maker == "torch" or asked.removesuffix("_fused") in _OF_TORCH
+    if optimizer is None or maker in _WRAPPING or not is_given:
+        return OPTIMIZERS.get(asked, "other"), asked
+    word = optimizer_word(optimizer)
+    return word, asked if OPTIMIZERS.get(asked) == word else type(optimizer).__name__
+
+
+#: Optimizers of the training arguments that are torch's own.
+_OF_TORCH = ("adamw_torch", "sgd", "rmsprop", "adagrad")
+
+#: Packages that wrap an optimizer in one of theirs, or have their own way to make it.
+_WRAPPING = ("accelerate", "deepspeed")
+
+
+def _maker(optimizer: Any) -> str:
+    return type(optimizer).__module__.partition(".")[0]
+
+
+def _unwrap_optimizer(optimizer: Any) -> Any:
+    while _maker(optimizer) in _WRAPPING and getattr(optimizer, "optimizer", None) is not None:
+        optimizer = optimizer.optimizer
+    return optimizer
+
+
+def optimizer_word(optimizer: Any) -> str:
+    """Return the contract's word for an optimizer by its class, ``other`` for an unknown one."""
+    settings = getattr(optimizer, "defaults", {})
+    name = type(optimizer).__name__
+    if name == "AdamW" and type(optimizer).__module__.startswith("torch."):
+        return "adamw_torch_fused" if settings.get("fused") else "adamw_torch"
+    return OPTIMIZER_CLASSES.get(name, "other")
 
 
 def read_objective(trainer: Any) -> str | None:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from registry.measure.recording.configuration import (
     find_adapters,
+    optimizer_word,
     read_model,
     read_rank,
     spread_processes,
 )
 from registry.measure.recording.loaded import cuda, loaded
 from registry.measure.recording.module_shape import read_module_shape
-from registry.measure.words import OPTIMIZER_CLASSES, dtype_word
+from registry.measure.words import dtype_word
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +72,7 @@ class LoopJob:
         row = read_model(self._bare if carrying is None else carrying, parameters, _read_mixed())
         row |= _read_devices(self._model)
         classes = [type(optimizer) for optimizer in self._optimizers]
-        row["optimizer"] = _optimizer_word(self._optimizers[0]) if classes else None
+        row["optimizer"] = optimizer_word(self._optimizers[0]) if classes else None
         row["torch_compile"] = hasattr(self._model, "_orig_mod")
         provenance: dict[str, Any] = {"model_class": type(self._bare).__name__}
         if classes:
@@ -150,12 +151,3 @@ def _read_sharding(model: Any) -> str | None:
             stage = int(module.zero_optimization_stage())
             return f"zero{stage}" if stage else "ddp"
     return "none" if read_rank()[1] == 1 else None
-
-
-def _optimizer_word(optimizer: Any) -> str:
-    """Return the contract's word for an optimizer by its class, ``other`` for an unknown one."""
-    settings = getattr(optimizer, "defaults", {})
-    name = type(optimizer).__name__
-    if name == "AdamW" and type(optimizer).__module__.startswith("torch."):
-        return "adamw_torch_fused" if settings.get("fused") else "adamw_torch"
-    return OPTIMIZER_CLASSES.get(name, "other")

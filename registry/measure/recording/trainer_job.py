@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from registry.measure.recording.configuration import read_configuration
+from registry.measure.recording.configuration import read_configuration, read_optimizer
 
 if TYPE_CHECKING:
     from registry.measure.recording.batches import Batches
@@ -36,8 +36,7 @@ class TrainerJob:
 
     def read_configuration(self, parameters: Parameters) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return a row of ``configurations``, and the words as they were found."""
-        args = self._trainer.args
-        optimizer = str(getattr(args.optim, "value", args.optim))
+        _, optimizer = read_optimizer(self._trainer)
         configuration = read_configuration(self._trainer, self.model, parameters)
         limit = self._read_limit()
         return configuration, {"optimizer": optimizer} | ({"length_limit": limit} if limit else {})

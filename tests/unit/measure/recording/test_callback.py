@@ -22,6 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 TrainerCallback: Any = transformers.TrainerCallback
 Dataset: Any = torch.utils.data.Dataset
+AdamW: Any = torch.optim.AdamW
 
 CATALOGUE = Catalogue(gpus={"cpu": {"gpu_id": "cpu"}})
 SEQ_LEN, VOCABULARY = 32, 128
@@ -196,6 +197,33 @@ def test_the_configuration_is_read_from_the_live_objects(tmp_path: Path) -> None
     assert callback.submission["models"][0]["n_params"] == sum(
         parameter.numel() for parameter in make_model().parameters()
     )
+
+
+class OwnOptimizer(AdamW):  # type: ignore[misc]
+    """An optimizer that no argument names."""
+
+
+@pytest.mark.parametrize(
+    ("optim", "given", "word", "name"),
+    [
+        ("adamw_torch", None, "adamw_torch", "adamw_torch"),
+        ("adamw_torch", torch.optim.SGD, "sgd", "SGD"),
+        ("adafactor", AdamW, "adamw_torch", "AdamW"),
+        ("adamw_torch", OwnOptimizer, "other", "OwnOptimizer"),
+        ("adafactor", None, "adafactor", "adafactor"),
+    ],
+)
+def test_an_optimizer_that_the_trainer_was_given_is_the_one_recorded(
+    optim: str, given: Any, word: str, name: str, tmp_path: Path
+) -> None:
+    callback = trainer_callback(out=tmp_path / "record.json")
+    trainer = make_trainer(tmp_path, callback, max_steps=2, optim=optim)
+    if given is not None:
+        trainer.optimizer = given(trainer.model.parameters(), lr=0.01)
+    trainer.train()
+    observation = observation_of(callback)
+    assert observation["configuration"]["optimizer"] == word
+    assert observation["provenance"]["optimizer"] == name
 
 
 def test_an_exception_in_the_training_is_recorded_and_raised(tmp_path: Path) -> None:
