@@ -501,6 +501,67 @@ def test_of_two_loops_the_last_is_the_one_that_failed(tmp_path: Path) -> None:
     assert [total(one, "n_steps") for one in found] == [6, 4]
 
 
+#: Loops in processes that do not end as others do; the word says which.
+ENDINGS = """
+import multiprocessing, os, sys
+import torch
+
+torch.set_num_threads(1)
+how = sys.argv[1]
+model = torch.nn.Sequential(torch.nn.Embedding(64, 32), torch.nn.Linear(32, 64))
+optimizer = torch.optim.AdamW(model.parameters())
+
+def train(n_steps, fails=False):
+    for _ in range(n_steps):
+        ids = torch.randint(0, 64, (4, 16))
+        torch.nn.functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    if fails:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+def in_child(rank, *arguments):
+    train(*arguments)
+
+if __name__ == "__main__":
+    if how == "exit":
+        train(6)
+        os._exit(0)
+    if how == "exec":
+        train(6 + len(sys.argv))
+        if len(sys.argv) < 3:
+            os.execv(sys.executable, [sys.executable, *sys.argv, "again"])
+    if how == "fork":
+        train(3)
+        child = multiprocessing.get_context("fork").Process(target=train, args=(9,))
+        child.start()
+        train(4)
+        child.join()
+    if how.startswith("oom"):
+        torch.multiprocessing.start_processes(in_child, (5, True), start_method=how[4:])
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "n_steps", "outcome"),
+    [
+        ("exit", [6], "ok"),
+        ("exec", [8, 9], "ok"),
+        ("fork", [7, 9], "ok"),
+        ("oom-fork", [5], "oom"),
+        ("oom-spawn", [5], "oom"),
+    ],
+)
+def test_a_loop_is_recorded_whole_however_its_process_ends(
+    how: str, n_steps: list[int], outcome: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "endings.py"
+    script.write_text(ENDINGS)
+    found = observations_of(run_command([sys.executable, str(script), how]))
+    assert [total(one, "n_steps") for one in found] == n_steps
+    assert {one["outcome"] for one in found} == {outcome}
+
+
 def test_batches_with_time_first_state_neither_length_nor_size(tmp_path: Path) -> None:
     (found,) = run_odd_loop(tmp_path, "time_first")
     assert total(found, "n_steps") == 12

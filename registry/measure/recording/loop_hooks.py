@@ -70,6 +70,21 @@ class LoopRecorder:
             self._largest = None
             self._n_steps = 0
         self._optimizers.append(weakref.ref(optimizer))
+        self._look()
+
+    def begin_in_child(self) -> None:
+        """Leave the training to the process that was forked, and look for one of the child's own.
+
+        The child may train with the optimizer that its parent made.
+        """
+        self._drop_hooks()
+        self.session.leave()
+        self.session = Session(self.session.options)
+        self._n_steps = 0
+        if self._alive():
+            self._look()
+
+    def _look(self) -> None:
         if self._global is None:
             modules = sys.modules["torch.nn.modules.module"]
             self._global = modules.register_module_forward_pre_hook(self._before_any)
@@ -205,11 +220,14 @@ class LoopRecorder:
 
     def finish(self, failure: Failure | None = None) -> None:
         """Complete the record of the training that goes on, if there is one."""
+        self._drop_hooks()
+        if self.session.is_training:
+            self.session.finish_rank(failure)
+
+    def _drop_hooks(self) -> None:
         for hook in self._own:
             hook.remove()
         self._own = []
-        if self.session.is_training:
-            self.session.finish_rank(failure)
 
 
 def _find_inner(module: Any) -> list[Any]:

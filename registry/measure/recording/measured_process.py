@@ -19,11 +19,12 @@ from registry.measure.recording.marks import leave_trouble
 from registry.measure.trial_settings import RECORD_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import ModuleType, TracebackType
 
 _TRAINER_MODULE = "transformers.trainer"
 _OPTIMIZER_MODULE = "torch.optim.optimizer"
+_PROCESS_MODULE = "multiprocessing.process"
 
 #: The modules of this package while they are out of the job's sight.
 _hidden: dict[str, ModuleType] = {}
@@ -74,13 +75,39 @@ class LoopWatch:
     def __init__(self) -> None:
         self._recorder: Any = None
         self._failure: Any = None
-        self._owner = os.getpid()
         self._excepthook = sys.excepthook
 
     def start(self) -> None:
-        """Have exceptions noted, and the record completed at the process's end."""
+        """Have exceptions noted, and the record completed at the process's end.
+
+        A child that multiprocessing forked ends by ``os._exit``, and a process that becomes another
+        program by ``os.execve``.
+        """
         sys.excepthook = self._note_exception
         atexit.register(self.finish)
+        os._exit = self._before(os._exit, is_end=lambda status: status == 0)
+        for name in ("execv", "execve"):
+            setattr(os, name, self._before(getattr(os, name), is_end=lambda *_: True))
+        os.register_at_fork(after_in_child=self._begin_in_child)
+
+    def watch_children(self, process_module: Any) -> None:
+        """Have the exception noted that ends a child of ``multiprocessing``, which catches it."""
+        process_class = process_module.BaseProcess
+        original = process_class.run
+
+        @functools.wraps(original)
+        def run(process: Any) -> None:
+            try:
+                original(process)
+            except BaseException as error:
+                cause: BaseException | None = error
+                if isinstance(error, SystemExit):  # which torch makes of another exception
+                    cause = error.__context__ if error.code else None
+                if cause is not None and process_module.parent_process() is not None:
+                    self._note(cause)
+                raise
+
+        process_class.run = run
 
     def watch(self, optimizer_module: Any) -> None:
         """Call the recorder with every optimizer that is made; it is loaded for the first one."""
@@ -110,13 +137,35 @@ class LoopWatch:
     def _note_exception(
         self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
-        with suppress(Exception, KeyboardInterrupt):  # the job's own report comes first
-            self._failure = classify_failure(error, training=True, quoted=False)
+        self._note(error)
         self._excepthook(kind, error, traceback)
 
+    def _note(self, error: BaseException) -> None:
+        with suppress(Exception, KeyboardInterrupt):  # the job's own report comes first
+            self._failure = classify_failure(error, training=True, quoted=False)
+
+    def _before(self, original: Any, *, is_end: Callable[..., bool]) -> Any:
+        """Return a function that ends the process with its record complete, where it ends well."""
+
+        @functools.wraps(original)
+        def end(*arguments: Any, **named: Any) -> Any:
+            with suppress(Exception):
+                if self._failure is not None or is_end(*arguments, **named):
+                    self.finish()
+            return original(*arguments, **named)
+
+        return end
+
+    def _begin_in_child(self) -> None:
+        """Leave the record to the process that was forked; the child's own trainings are others."""
+        self._failure = None
+        with suppress(Exception):  # the job has forked, and goes on
+            if self._recorder is not None:
+                self._recorder.begin_in_child()
+
     def finish(self) -> None:
-        """Complete the record of a loop; a forked child of the process has none."""
-        if self._recorder is not None and os.getpid() == self._owner:
+        """Complete the record of a loop."""
+        if self._recorder is not None:
             with suppress(Exception):  # the job is over, and ended as it did
                 self._recorder.finish(self._failure)
 
@@ -128,4 +177,5 @@ def activate() -> None:
     loops = LoopWatch()
     after_import(_TRAINER_MODULE, add_recorder)
     after_import(_OPTIMIZER_MODULE, loops.watch)
+    after_import(_PROCESS_MODULE, loops.watch_children)
     loops.start()

@@ -69,6 +69,10 @@ class Progress:
     def close(self) -> None:
         """Write nothing further."""
         self._stop.set()
+        self.leave()
+
+    def leave(self) -> None:
+        """Leave the file to the process that was forked; the child has no thread to stop."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

@@ -61,6 +61,9 @@ R = TypeVar("R")
 #: host's peak, and the lengths and sizes of the batches.
 _KNOWN_SECONDS = 0.5
 
+#: Tells this program from another one that the same process becomes.
+_loaded = secrets.token_hex(4)
+
 #: Numbers the trainings of this process, whatever records them.
 _numbers = itertools.count(1)
 
@@ -337,6 +340,11 @@ class Session:
                 failure=asdict(failure) if failure else None,
             )
 
+    def leave(self) -> None:
+        """Write nothing further of a training that another process goes on with."""
+        if self.progress is not None:
+            self.progress.leave()
+
     @_guarded
     def fail(self, error: BaseException) -> None:
         """Complete the record of a training that ended with an exception."""
@@ -434,7 +442,7 @@ class Session:
             return rank_path(Path(self.options.out), rank)
         folder = os.environ.get(RECORD_FOLDER)
         if folder:
-            return Path(folder) / f"record-{rank}-{os.getpid()}-{self.number}.json"
+            return Path(folder) / f"record-{rank}-{os.getpid()}-{_loaded}-{self.number}.json"
         is_handed_on = self.options.on_record is not None or self.options.add
         return None if is_handed_on or rank else self._own_path()
 
