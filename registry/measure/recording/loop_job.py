@@ -39,7 +39,7 @@ class LoopJob:
 
     def __init__(self, model: Any, optimizers: list[Any]) -> None:
         self._model = model
-        self._optimizers = optimizers
+        self.optimizers = optimizers
         self._bare = unwrap(model)
 
     @property
@@ -71,8 +71,8 @@ class LoopJob:
         carrying = find_adapters(self._bare)
         row = read_model(self._bare if carrying is None else carrying, parameters, _read_mixed())
         row |= _read_devices(self._model)
-        classes = [type(optimizer) for optimizer in self._optimizers]
-        row["optimizer"] = optimizer_word(self._optimizers[0]) if classes else None
+        classes = [type(optimizer) for optimizer in self.optimizers]
+        row["optimizer"] = optimizer_word(self.optimizers[0]) if classes else None
         row["torch_compile"] = hasattr(self._model, "_orig_mod")
         provenance: dict[str, Any] = {"model_class": type(self._bare).__name__}
         if classes:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from registry.measure.recording.own_lora import is_own_lora
 from registry.measure.words import dtype_word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 #: Parts of parameter names that PEFT adds beside the base model's own; AdaLoRA keeps its ranks so.
 _ADDED = ("modules_to_save.", "prompt_encoder.", "trainable_tokens_", ".ranknum.")
@@ -26,9 +29,23 @@ class Parameters:
     trains_embeddings: bool
 
 
-def count_parameters(model: Any) -> Parameters:
-    """Count a model's parameters; one that is packed to a few bits counts as what it holds."""
+def count_parameters(model: Any, optimizers: Iterable[Any] = ()) -> Parameters:
+    """Count a model's parameters; one that is packed to a few bits counts as what it holds.
+
+    Where all that the optimizers hold is the model's own, nothing else of it is trained, gradients
+    or not; else they hold copies, or parameters of another model too.
+    """
     embeddings = _embedding_parameters(model)
+    trained = {id(each) for _, each in model.named_parameters() if each.requires_grad}
+    stepped = {
+        id(parameter)
+        for optimizer in optimizers
+        for group in getattr(optimizer, "param_groups", ())
+        for parameter in group["params"]
+        if parameter.requires_grad
+    }
+    if stepped and stepped <= trained:
+        trained = stepped
     prefix = adapter_prefix(model)
     totals: Counter[str] = Counter()
     dtypes: Counter[str] = Counter()
@@ -38,11 +55,12 @@ def count_parameters(model: Any) -> Parameters:
         is_base = not is_added(name, prefix)
         totals["all"] += count
         totals["base"] += count * is_base
-        totals["trainable"] += count * parameter.requires_grad
-        totals["trainable_base"] += count * (parameter.requires_grad and is_base)
+        is_trained = id(parameter) in trained
+        totals["trainable"] += count * is_trained
+        totals["trainable_base"] += count * (is_trained and is_base)
         if is_base and not is_packed(parameter):
             dtypes[str(parameter.dtype)] += count
-        if parameter.requires_grad:
+        if is_trained:
             trains_embeddings |= id(parameter) in embeddings or _is_saved_embedding(name)
     common = dtypes.most_common(1)
     return Parameters(

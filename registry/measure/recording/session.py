@@ -87,6 +87,11 @@ class RecordedJob(Protocol):
         ...
 
     @property
+    def optimizers(self) -> Sequence[Any]:
+        """The optimizers, as far as they are made."""
+        ...
+
+    @property
     def device(self) -> str:
         """Kind of the device that it trains on, such as ``cuda``."""
         ...
@@ -174,7 +179,7 @@ class Session:
         guard_resets(self.peaks)
         if job.model is not None:
             self._part_from_earlier(job.model)
-            self.parameters = count_parameters(job.model)
+            self.parameters = count_parameters(job.model, job.optimizers)
 
     def _part_from_earlier(self, model: Any) -> None:
         """Give each training its own peak, or flag that memory of an earlier one is in it."""
@@ -214,7 +219,7 @@ class Session:
         self.recording.begin_train()
 
     def _describe(self, job: RecordedJob) -> Record:
-        parameters = self.parameters or count_parameters(job.model)
+        parameters = self.parameters or count_parameters(job.model, job.optimizers)
         configuration, provenance = job.read_configuration(parameters)
         configuration["interconnect"] = collect_interconnect(configuration["gpus_per_node"])
         if self.options.weights:

@@ -30,6 +30,11 @@ class TrainerJob:
         return self.model.config
 
     @property
+    def optimizers(self) -> list[Any]:
+        """The optimizer that the trainer was given; its own is made when it begins."""
+        return [self._trainer.optimizer]
+
+    @property
     def device(self) -> str:
         """Kind of the device."""
         return str(self._trainer.args.device.type)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from registry.measure.recording.parameters import count_parameters, is_added
@@ -57,3 +59,18 @@ def test_a_model_has_as_many_parameters_under_each_method(method: str) -> None:
         ),
     )
     assert count_parameters(adapted).n_base_params == n_params
+
+
+def test_what_no_optimizer_steps_is_not_trained() -> None:
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Sequential(torch.nn.Embedding(8, 4), torch.nn.Linear(4, 2))
+    embedding, head = (list(part.parameters()) for part in model)
+
+    def n_trainable(*held: list[Any]) -> int:
+        optimizers = [torch.optim.SGD(parameters, lr=0.1) for parameters in held]
+        return count_parameters(model, optimizers).n_trainable
+
+    assert n_trainable(head) == 10
+    assert n_trainable(head, embedding) == 42
+    copies = [parameter.detach().clone().requires_grad_() for parameter in head]
+    assert n_trainable() == n_trainable(copies) == n_trainable(head, copies) == 42

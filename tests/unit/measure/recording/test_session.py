@@ -74,6 +74,7 @@ class Job:
     config: Any = field(default_factory=lambda: {"model_type": "llama", "hidden_size": 8})
     name: str = "fake"
     device: str = "cpu"
+    optimizers: tuple[Any, ...] = ()
     model: Any = field(default_factory=Model)
 
     def read_configuration(self, parameters: Parameters) -> tuple[dict[str, Any], dict[str, Any]]:
