@@ -332,15 +332,13 @@ def _find_doubt(name: str, metric: str, header: Header, figures: Sequence[str]) 
     changes = next((text for text in figures if split_change(text)), None)
     if changes is not None:
         return Doubt(f"{changes!r} is two figures: which of them is the row's (a `form` takes one)")
-    if metric == "peak_memory" or metric.endswith("_per_second"):
-        doubt = find_evaluation(name)
-        if doubt is not None:
-            return doubt
     if metric == "peak_memory":
-        return find_memory_doubt(name, [found[0] for found in map(_NUMBER.match, figures) if found])
-    if metric not in ("step_time", "total_time") or any(map(split_several, figures)):
-        return None
-    if metric == "step_time" and header.dimension == "rate":
+        numbers = [found[0] for found in map(_NUMBER.match, figures) if found]
+        return find_evaluation(name) or find_memory_doubt(name, numbers)
+    if metric.endswith("_per_second"):
+        return find_evaluation(name)
+    is_rate = metric == "step_time" and header.dimension == "rate"
+    if metric not in ("step_time", "total_time") or is_rate or any(map(split_several, figures)):
         return None
     label = next((label for label in map(_figure_label, figures) if label), None)
     if label and parse_rate_unit(label):
