@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 #: Cards that a figure of all cards is taken to be of at most, where nobody says how many there are.
 _MOST_UNSTATED_CARDS = 256
+
+#: What every run takes some of; a speed of 0 is none that its reader knows.
+_NEVER_ZERO = ("peak_memory", "total_time", "step_time", "sample_time")
 _LEAST_THOUSANDS = 1000
 _SEVERAL = re.compile(r"[0-9]\S*\s+[/|;+]\s+[0-9]")
 _TOTAL = re.compile(r"(?P<after>.+?)(?:\s+in\s+|\s*)total|total:?\s*(?P<before>.+)", re.IGNORECASE)
@@ -185,6 +188,7 @@ def _read_quantity(text: str, part: FigureText, scope: str, hardware: Hardware) 
     except UnitError as error:
         said = f" (the cell says {part.written!r})" if part.written else ""
         raise UnitError(f"{error}{said}{_way_out(part)}") from None
+    _check_some(quantity, part)
     _check_plausible(quantity, part, scope, hardware)
     return quantity
 
@@ -213,6 +217,15 @@ def _way_out(part: FigureText) -> str:
             "`separator` between them, in the place of `figure`"
         )
     return ""
+
+
+def _check_some(quantity: AnyQuantity, part: FigureText) -> None:
+    """Refuse none of what every run takes: programs write 0 where nothing was measured."""
+    if quantity.value == 0 and part.figure.metric in _NEVER_ZERO:
+        raise UnitError(
+            f"{part.where}: found {part.text!r}, expected more than none of {part.figure.metric}; "
+            f"a 0 where nothing was measured is stated as `absent: [{part.text!r}]` of the column"
+        )
 
 
 def _check_plausible(

@@ -137,6 +137,31 @@ def test_a_row_written_twice_is_one_observation(importer: Importer) -> None:
     assert importer(document, mapping(SEED_COLUMNS)).n_observations == 1
 
 
+# figures of nothing
+
+
+@pytest.mark.parametrize("text", ["0", "0.0"])
+@pytest.mark.parametrize(
+    ("metric", "unit"), [("peak_memory", "MB"), ("total_time", "s"), ("step_time", "ms")]
+)
+def test_none_of_what_every_run_takes_is_no_figure(
+    importer: Importer, metric: str, unit: str, text: str
+) -> None:
+    columns = f"{{it: {{figure: {{metric: {metric}, unit: {unit}}}}}}}"
+    (problem,) = importer(table("|it|", f"|{text}|"), mapping(columns)).problems
+    assert f"found '{text}', expected more than none of {metric}" in problem
+    assert f"`absent: ['{text}']`" in problem
+
+
+def test_a_nought_that_the_mapping_calls_absent_is_no_figure(importer: Importer) -> None:
+    columns = (
+        "{mem: {figure: {metric: peak_memory, unit: MB}, absent: ['0.0']}, "
+        "time: {figure: {metric: total_time, unit: s}}}"
+    )
+    found = one(importer(table("|mem|time|", "|0.0|567.2|"), mapping(columns)))
+    assert [figure["metric"] for figure in found["measurements"]] == ["total_time"]
+
+
 # estimates where the mapping does not look
 
 
