@@ -46,7 +46,7 @@ _MARK_BEHIND_WORD = re.compile(
 _ESTIMATE = re.compile(
     r"(?i)(?<!not )(?<!no )\b(?:est\.|(?:estimat(?:ed?|es|ion)|theoretical(?:ly)?|calculated|"
     r"predict(?:ed|ion)|projected|extrapolated|simulated)\b)"
-    r"|估算|估计|預估|预估|理论|見積|推定|추정|gesch[aä]tzt|estim[eé]e?\b|estimad[oa]\b"
+    r"|估算|估计|預估|预估|预计|预期|理论|見積|推定|추정|gesch[aä]tzt|estim[eé]e?\b|estimad[oa]\b"
 )
 _IS = re.compile(r"(?i)^(?:is|was|has|had|did|hit) ")
 

@@ -114,7 +114,7 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
 
 #: What metrics' names look like, where neither the header nor the cells give a unit.
 _METRICS: Final[tuple[tuple[str, str], ...]] = (
-    ("trainable_params", r"trainable(?!.*(?:%|percent|ratio|share))"),
+    ("trainable_params", r"(?:trainable|可训练参数)(?!.*(?:%|percent|ratio|share|比))"),
     ("peak_memory", rf"\bmem\b|memory(?!\W*bandw)|vram|{MEMORY_ABROAD}"),
     (
         "step_time",
@@ -155,6 +155,11 @@ _STATISTICS: Final = {"average": "mean", "avg": "mean", "mean": "mean", "median"
 _BRACKETED: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _NUMBER: Final = re.compile(r"[0-9][0-9.,]*")
 _LABEL: Final = re.compile(rf"{NUMBER}(?:,[0-9]+)?\s*(?P<label>[^\W\d_][^\s(]*)?", re.IGNORECASE)
+
+#: Lengths of a part of the sequence, or of something else.
+_OTHER_LENGTH: Final = re.compile(
+    r"(?i)\b(?:queue|prompt|response|output|completion|generat\w*|answer|reasoning)\W*len"
+)
 
 _SHARE: Final = re.compile(rf"[~\u2248\u223c<>]?\s*{NUMBER}(?:,[0-9]+)?\s*%")
 
@@ -430,6 +435,8 @@ def _target(name: str, said: list[str], *, is_figures: bool) -> str | None:
     target = guess_setting(name)
     if target == "gpu_id" and is_figures and all(text.isdigit() for text in said):
         return "n_gpus" if _COUNTED_CARDS.fullmatch(name) else None
+    if target == "seq_len" and _OTHER_LENGTH.search(name):
+        return None
     is_of_cards = target in ("gpu_id", "n_gpus")
     if is_of_cards and (names_needed_cards(name) or _PER_CARD.search(name)):
         return None

@@ -41,7 +41,7 @@ _NO_PEAK: Final = re.compile(
     r"\boptimi[sz]er|\bstates?\b|\bweights?\b|\bparam|\bmodel\b|\badapter|\best(?:imat\w*)?\b|"
     r"\bpredict|\btheor|\bexpected\b|\brequire|\brecommend|\bmin(?:imum|imal)?\b|\bneed|\bfree\b|"
     r"\bavailable\b|\bcapacity\b|\bcards?\b(?<!per card)|\bbudget\b|\blimit\b|\bspec|"
-    r"\bfragment|\bload(?:ing|ed)?\b|\bbandwidth\b|节省|估计|预计|最低|需要|内存(?!.*显存)|"
+    r"\bfragment|\bload(?:ing|ed)?\b|\bbandwidth\b|节省|估计|预计|预期|最低|需要|内存(?!.*显存)|"
     r"arbeitsspeicher|m[eé]moire vive"
 )
 #: What is no amount of memory and no time, unless a unit of memory says so: shares, watts, degrees.
@@ -53,7 +53,8 @@ _IN_USE: Final = re.compile(r"(?i)peak|max|us(?:e|ed|age)\b|alloc|reserved|activ
 _ESTIMATED: Final = re.compile(
     r"(?i)\best(?:\.|imat\w*)|\btheor(?:y|etical\w*)|\bpredict(?:ed|ions?)\b|\bexpected\b|"
     r"\bprojected\b|\bcalculat(?:ed|ions?|or)\b|\brequire(?:d|ments?)\b|\brecommend(?:ed|ations?)\b|"
-    r"\brule of thumb\b|预估|估算|估计|预计|理论|推荐配置|見積|推定|目安|必要|예상|추정|권장|"
+    r"\brule of thumb\b|预估|估算|估计|预计|预期|理论|推荐配置|"
+    r"(?:显存|硬件|资源|配置)(?:需求|要求)|見積|推定|目安|必要|예상|추정|권장|"
     r"gesch[aä]tzt|sch[aä]tzung|theoretisch|\bestim[eé]|\bestimad|th[eé]ori|te[oó]ric|"
     r"оцен(?:к|оч)|теоретич|расч[её]т"
 )
@@ -88,7 +89,7 @@ _OTHER_TIME: Final = re.compile(
     r"\bstart|\binit|\bwarm|\bforward|\bbackward|\bfwd|\bbwd|latency|ttft|\bgpu\W*(?:h|day|time|min)"
     r"|\b(?:gpu|card|device)s?\b|\bcpu\b|\bdata|download|preproc|tokeni[sz]|\bcomm|optimi[sz]|"
     r"speed\W?up|reduc|Δ|\bdelta\b|\best(?:imat\w*)?\b|\beta\b|predict|expected|remaining|"
-    r"\bmicro|first|\blayer|\btoken|generat|queue|\bwait|overhead|idle|推理|轮|评估"
+    r"\bmicro|first|\blayer|\btoken|generat|queue|\bwait|overhead|idle|推理|轮|评估|估计|估算|预估|预计|预期"
 )
 _WHOLE_TIME: Final = re.compile(
     r"(?i)\b(?:train\w*|total|wall|elapsed|overall|fine\W?tun\w*|run)\b.*(?:\btime\b|clock|duration|"
