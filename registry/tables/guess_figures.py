@@ -49,6 +49,10 @@ SHARE_OR_POWER: Final = re.compile(
     r"(?i)utili[sz]ation|\butil\b|\bwatts?\b|\bpower\b|\btemp(?:erature)?\b|利用率|功耗|温度"
 )
 _IN_USE: Final = re.compile(r"(?i)peak|max|us(?:e|ed|age)\b|alloc|reserved|active|occup|占用|峰值")
+#: Memory of all cards together, or all of a card's.
+_TOTAL: Final = re.compile(
+    r"(?i)\btotal\W*(?:gpu\W*)?(?:memory|mem|vram)\b|\b(?:memory|mem|vram)[ _.]total\b"
+)
 #: What nobody measured: what headings and prose call figures of a formula, or of advice.
 _ESTIMATED: Final = re.compile(
     r"(?i)\best(?:\.|imat\w*)|\btheor(?:y|etical\w*)|\bpredict(?:ed|ions?)\b|\bexpected\b|"
@@ -179,6 +183,9 @@ def find_memory_doubt(name: str, numbers: Sequence[str]) -> Doubt | None:
     found = _NO_PEAK.search(name)
     if found is not None:
         return Doubt(f"{found[0]!r} is not the peak of a training")
+    total = _TOTAL.search(name)
+    if total is not None and _IN_USE.search(name) is None:
+        return Doubt(f"{total[0]!r}: what the card has, or what all cards used?")
     if _IN_USE.search(name) is None and numbers and all(map(_is_size_of_card, numbers)):
         return Doubt("these may be the sizes of the cards", is_by_name=False)
     return None if _MEMORY.search(name) else _ONLY_UNIT

@@ -113,6 +113,9 @@ _GROUP: Final = re.compile(
     re.IGNORECASE,
 )
 _COUNTED: Final = ("token", "tok", "sample", "step", "seq", "iter", "it")
+#: What has a time of its own, where no word of speed says otherwise.
+_ONE: Final = ("token", "sample", "step", "iter")
+_SPEEDS: Final = ("speed", "throughput", "rate")
 
 
 def spoken(name: str) -> str:
@@ -120,6 +123,8 @@ def spoken(name: str) -> str:
 
     >>> spoken("peak_memory_gb"), spoken("tokens_per_s"), spoken("throughput_tokens_s")
     ('peak memory gb', 'tokens per s', 'throughput tokens/s')
+    >>> spoken("step_s"), spoken("steps_s")
+    ('step s', 'steps/s')
     >>> spoken("train/peak_memory_gb"), spoken("metrics.tokens_per_s"), spoken("eval.loss_mean")
     ('peak memory gb', 'tokens per s', 'eval.loss_mean')
     """
@@ -130,9 +135,12 @@ def spoken(name: str) -> str:
         return name
     words = name.split("_")
     said = words[0]
+    is_speed = any(word.lower() in _SPEEDS for word in words)
     for before, word in pairwise(words):
         counted = before.lower().removesuffix("s")
-        is_rate = word in ("s", "sec") and (counted in _COUNTED or counted[1:] in _COUNTED)
+        is_of_one = before.lower() in _ONE and not is_speed  # `step_s` is the time of a step
+        is_counted = not is_of_one and (counted in _COUNTED or counted[1:] in _COUNTED)
+        is_rate = word in ("s", "sec") and is_counted
         said += f"{'/' if is_rate else ' '}{word}"
     return said
 
