@@ -79,7 +79,7 @@ _TELLS_APART: Final = "rows that are otherwise alike differ here: its meaning, o
 #: Headers of columns that may say which cards, and how many, a row ran on.
 _OF_CARDS: Final = re.compile(
     r"(?i)gpu|npu|\bcards?\b|hardware|cluster|\bnodes?\b|machine|devices?\b|accelerator|"
-    r"卡|硬件|集群|设备|環境|ハードウェア|하드웨어|장비"
+    r"卡|硬件|机器|机型|集群|设备|環境|ハードウェア|하드웨어|장비"
 )
 _SAYS_CARDS: Final = "the cards of each row, or their number? its meaning, or {ignore: why}"
 _NEEDS_CARDS: Final = "cards that are needed, or those of each row? its meaning, or {ignore: why}"

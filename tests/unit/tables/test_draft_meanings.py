@@ -61,6 +61,11 @@ def test_cards_that_are_needed_are_not_those_of_a_run(
     assert columns["GPU memory"]["figure"]["metric"] == "?"
 
 
+def test_a_column_of_chinese_machines_is_asked_about(tmp_path: Path, catalogue: Catalogue) -> None:
+    document = "Model,机器型号,Memory (GB)\nQwen-7B,Atlas 900,20\nLlama-2-7B,Atlas 950,21\n"
+    assert draft(tmp_path, catalogue, document)["columns"]["机器型号"] == "?"
+
+
 def test_the_card_of_a_training_is_no_number_of_cards() -> None:
     assert guess_column("Train GPU", ["A100"]).to == "gpu_id"
 
