@@ -34,6 +34,7 @@ class Notes:
     _unknown: list[Place] = field(default_factory=list)
     _failures: dict[tuple[str, str], list[Place]] = field(default_factory=dict)
     _estimates: dict[tuple[str, str], list[Place]] = field(default_factory=dict)
+    _blanks: dict[tuple[str, str], list[Place]] = field(default_factory=dict)
     _rows: list[str] = field(default_factory=list)
     _runs: list[str] = field(default_factory=list)
     _rules: list[str] = field(default_factory=list)
@@ -81,6 +82,10 @@ class Notes:
     def add_estimate(self, column: str, text: str, place: Place) -> None:
         """Note a row that is recorded as measured, although a column not read says otherwise."""
         self._estimates.setdefault((column, text), []).append(place)
+
+    def add_blank(self, column: str, above: str, place: Place) -> None:
+        """Note a row whose cards are not stated, as its cell is empty below one that names them."""
+        self._blanks.setdefault((column, above), []).append(place)
 
     def add_rule(self, mapping: SourceMapping, path: Path, when: Mapping[str, Any]) -> None:
         """Note a rule that matched no row: most likely its condition is misspelt."""
@@ -134,6 +139,11 @@ class Notes:
                 f"which is not read, says {excerpt(text)}; if this run failed, say so under "
                 "`values` of the column (`outcome: oom`); if another one did, such as one of a "
                 "larger batch, nothing is to be done"
+            )
+        for (column, above), places in self._blanks.items():
+            yield (
+                f"{format_places(places)}: without a card, as {column!r} is empty there; if "
+                f"{excerpt(above)} above holds for it too, write it into the cell"
             )
         for (column, text), places in self._estimates.items():
             yield (

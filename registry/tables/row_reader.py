@@ -72,6 +72,8 @@ class RowReader:
         self._notes = notes
         self._rules = Rules(mapping)
         self._comma: str | None = None
+        #: The last cell that named cards, by table and column.
+        self._cards: dict[tuple[int, str], str] = {}
 
     def look_over(self, tables: Iterable[FoundTable]) -> None:
         """Take in what holds for all tables: whether figures have decimal commas."""
@@ -209,8 +211,20 @@ class RowReader:
             said |= stated
             if "model_id" in stated:
                 names.append(bare_text(cell))
+        self._note_cards(report, by.get("gpu_id"))
         if "model_reported" not in said:
             draft.values |= self._read_model_name(report, names)
+
+    def _note_cards(self, report: ReportCells, said_by: str | None) -> None:
+        """Note a row without cards below one that has them, where its own cell is empty."""
+        number = report.found.number
+        if said_by is not None:
+            self._cards[number, said_by] = bare_text(report.cells[said_by])
+            return
+        for name, cell in report.cells.items():
+            above = self._cards.get((number, name))
+            if above is not None and not cell.strip():
+                self._notes.add_blank(name, above, report.place)
 
     def _add_contradiction(
         self,

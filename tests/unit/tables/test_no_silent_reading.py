@@ -162,6 +162,25 @@ def test_a_nought_that_the_mapping_calls_absent_is_no_figure(importer: Importer)
     assert [figure["metric"] for figure in found["measurements"]] == ["total_time"]
 
 
+# cells that are empty below the card that holds for them
+
+
+def test_a_row_without_a_card_below_one_that_names_it_is_told(importer: Importer) -> None:
+    columns = (
+        "{gpu: {values: {A: {gpu_id: rtx-3090}, B: {gpu_id: rtx-4090}}}, how: {to: lora_rank}, "
+        "mem: {figure: {metric: peak_memory}}}"
+    )
+    defaults = "defaults: {model_id: qwen-7b, method: lora, n_gpus: 1}\n"
+    document = table("|gpu|how|mem|", "|A|8|20GiB|", "||16|21GiB|", "|B|8|20GiB|", "|-|16|21GiB|")
+    result = importer(document, mapping(columns, defaults=defaults))
+    assert [note for note in result.notes if "without a card" in note] == [
+        (
+            "table 1, row 2: without a card, as 'gpu' is empty there; if 'A' above holds for it "
+            "too, write it into the cell"
+        )
+    ]
+
+
 # estimates where the mapping does not look
 
 
