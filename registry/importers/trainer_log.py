@@ -150,8 +150,13 @@ def _explain_memory(lines: Sequence[str]) -> str:
     return f"no memory: {found[0]!r} is not read; state it as a figure of a submission or a table"
 
 
-#: A figure of memory as callbacks print it.
-_MEMORY: Final = re.compile(r"\b\w{0,40}mem(?:ory)?_\w{1,40}\b['\")]{0,2} ?[:=] ?\d", re.IGNORECASE)
+#: A figure of memory as callbacks print it, as the Trainer's own metrics do, or as scripts say it.
+_MEMORY: Final = re.compile(
+    r"\b(?!\w{0,40}cpu)\w{0,40}mem(?:ory)?_\w{1,40}\b['\")]{0,2}\s{0,20}[:=]\s{0,20}\d+(?:\.\d+)?"
+    r"|\b(?:peak|max(?:imum)?)\b[\w \t]{0,30}\b(?:mem(?:ory)?|vram)\b[\w \t]{0,30}"
+    r"[:=]\s{0,20}\d+(?:\.\d+)?\s?[KMG]i?B\b",
+    re.IGNORECASE,
+)
 
 
 def _measure(draft: Draft, progress: Progress, steps: int | None, lines: Sequence[str]) -> None:

@@ -293,11 +293,28 @@ def test_totals_that_the_script_prints_again_are_those_of_one_training(
     assert len(observe(plain, **SAID)) == 1
 
 
-def test_memory_that_is_not_read_is_named(plain: Path, read: Callable[..., Imported]) -> None:
-    line = "{'loss': 1.2, 'gpu_memory_used': 47172.0, 'epoch': 0.2}\n"
-    plain.write_text(line + PLAIN, encoding="utf-8")
-    missing = " ".join(read(plain, **SAID).missing)
-    assert 'no memory: "gpu_memory_used\': 4" is not read' in missing
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("{'loss': 1.2, 'gpu_memory_used': 47172.0, 'epoch': 0.2}", '"gpu_memory_used\': 47172.0"'),
+        ("  train_mem_gpu_peaked_delta =    477MB", "'train_mem_gpu_peaked_delta =    477'"),
+        ("Peak GPU memory: 18.42 GB", "'Peak GPU memory: 18.42 GB'"),
+        ("max memory allocated = 17.1 GiB", "'max memory allocated = 17.1 GiB'"),
+    ],
+)
+def test_memory_that_is_not_read_is_named(
+    plain: Path, read: Callable[..., Imported], line: str, named: str
+) -> None:
+    plain.write_text(f"{line}\n{PLAIN}", encoding="utf-8")
+    assert f"no memory: {named} is not read" in " ".join(read(plain, **SAID).missing)
+
+
+@pytest.mark.parametrize("line", ["  train_mem_cpu_peaked_delta =    3MB", "Peak loss: 18.42"])
+def test_memory_of_the_host_is_no_memory_of_a_card(
+    plain: Path, read: Callable[..., Imported], line: str
+) -> None:
+    plain.write_text(f"{line}\n{PLAIN}", encoding="utf-8")
+    assert "train.log: no memory" in read(plain, **SAID).missing
 
 
 #: Lines of Liger-Kernel's examples/huggingface with the totals of the run.
