@@ -29,6 +29,7 @@ _SWITCH: Final = dict.fromkeys(("on", "enabled", "true", "yes", "1", "y"), True)
 #: What words say below a header that names the setting.
 _WORDS: Final[dict[str, dict[str, Any]]] = {
     "quant_bits": {**_NO, **{str(bits): bits for bits in (2, 3, 4, 5, 6, 8)}},
+    "compute_dtype": {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"},
     "sharding": {**dict.fromkeys(_NO, "none"), **{n: f"zero{n}" for n in "123"}},
     "offload": {**dict.fromkeys(_NO, "none"), "cpu": "stated", "yes": "stated", "on": "stated"},
     "gradient_checkpointing": {**dict.fromkeys(_NO, False), **_SWITCH},

@@ -66,6 +66,13 @@ def test_a_column_of_chinese_machines_is_asked_about(tmp_path: Path, catalogue: 
     assert draft(tmp_path, catalogue, document)["columns"]["机器型号"] == "?"
 
 
+@pytest.mark.parametrize(("text", "dtype"), [("bfloat16", "bf16"), ("float16", "fp16")])
+def test_number_formats_are_read_by_their_long_names(
+    catalogue: Catalogue, text: str, dtype: str
+) -> None:
+    assert values_of("compute_dtype", text, catalogue) == {"compute_dtype": dtype}
+
+
 def test_the_card_of_a_training_is_no_number_of_cards() -> None:
     assert guess_column("Train GPU", ["A100"]).to == "gpu_id"
 
