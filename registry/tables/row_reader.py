@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import UnitError
@@ -216,14 +217,17 @@ class RowReader:
             draft.values |= self._read_model_name(report, names)
 
     def _note_cards(self, report: ReportCells, said_by: str | None) -> None:
-        """Note a row without cards below one that has them, where its own cell is empty."""
+        """Note a row without cards below one that has them, where it begins with empty cells.
+
+        So rows are grouped by eye; an empty cell further to the right says that nobody knows.
+        """
         number = report.found.number
         if said_by is not None:
             self._cards[number, said_by] = bare_text(report.cells[said_by])
             return
-        for name, cell in report.cells.items():
+        for name in takewhile(lambda name: not report.cells[name].strip(), report.cells):
             above = self._cards.get((number, name))
-            if above is not None and not cell.strip():
+            if above is not None:
                 self._notes.add_blank(name, above, report.place)
 
     def _add_contradiction(

@@ -181,6 +181,17 @@ def test_a_row_without_a_card_below_one_that_names_it_is_told(importer: Importer
     ]
 
 
+def test_a_row_whose_card_nobody_knows_is_not(importer: Importer) -> None:
+    columns = (
+        "{how: {to: lora_rank}, gpu: {values: {A: {gpu_id: rtx-3090}}}, "
+        "mem: {figure: {metric: peak_memory}}}"
+    )
+    defaults = "defaults: {model_id: qwen-7b, method: lora, n_gpus: 1}\n"
+    document = table("|how|gpu|mem|", "|8|A|20GiB|", "|16||21GiB|")
+    result = importer(document, mapping(columns, defaults=defaults))
+    assert not any("without a card" in note for note in result.notes)
+
+
 # estimates where the mapping does not look
 
 
