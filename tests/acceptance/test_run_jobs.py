@@ -501,6 +501,62 @@ def test_of_two_loops_the_last_is_the_one_that_failed(tmp_path: Path) -> None:
     assert [total(one, "n_steps") for one in found] == [6, 4]
 
 
+#: Loops whose optimizers hold more than one model's parameters, or a part of it.
+SHARES = """
+import sys
+import torch
+
+torch.set_num_threads(1)
+
+def make(width):
+    return torch.nn.Sequential(torch.nn.Embedding(64, width), torch.nn.Linear(width, 64))
+
+how = sys.argv[1]
+large, small, loss_scale = make(32), make(8), torch.nn.Parameter(torch.ones(1))
+first = torch.optim.AdamW([*small.parameters()] if how == "two" else [loss_scale])
+held = {"two": [*large.parameters()], "head": [*large[1].parameters()],
+        "both": [*large.parameters(), *small.parameters()],
+        "loss": [*large.parameters(), loss_scale]}[how]
+optimizers = [first, torch.optim.SGD(held, lr=0.1)]
+for _ in range(6):
+    ids = torch.randint(0, 64, (4, 16))
+    logits = large(ids) + small(ids)
+    torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids.flatten()).backward()
+    for optimizer in optimizers:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+#: Of the larger model: 64 words of 32, and back.
+_WORDS, _HEAD = 64 * 32, 32 * 64 + 64
+
+
+@pytest.mark.parametrize(
+    ("how", "method", "trained", "others"),
+    [
+        ("two", "full", _WORDS + _HEAD, None),
+        ("loss", "full", _WORDS + _HEAD, None),
+        ("head", "freeze", _HEAD, None),
+        ("both", "full", _WORDS + _HEAD, 64 * 8 + 8 * 64 + 64),
+    ],
+)
+def test_a_loop_trains_what_its_optimizer_steps(
+    how: str, method: str, trained: int, others: int | None, tmp_path: Path
+) -> None:
+    script = tmp_path / "shares.py"
+    script.write_text(SHARES)
+    (found,) = observations_of(run_command([sys.executable, str(script), how]))
+    configuration = found["configuration"]
+    assert (configuration["method"], configuration["optimizer"]) == (method, "sgd")
+    assert configuration["trainable_params"] == total(found, "trainable_params") == trained
+    contradictions = [
+        f"trained parameters: {trained} in the model, {trained + more} in the optimizer"
+        for more in [others]
+        if more
+    ]
+    assert found["provenance"].get("contradictions", []) == contradictions
+
+
 #: Loops in processes that do not end as others do; the word says which.
 ENDINGS = """
 import multiprocessing, os, sys

@@ -12,11 +12,15 @@ if TYPE_CHECKING:
 _SLACK = 0.05
 
 
+#: Share of a model's parameters that a loss may have beside it, such as a temperature.
+_FEW = 0.01
+
+
 def cross_check(record: Record) -> None:
     """Flag what does not fit, and say in the provenance what was found and what was expected."""
     found = [
         text
-        for check in (_check_batch, _check_samples, _check_capacity)
+        for check in (_check_batch, _check_trained, _check_samples, _check_capacity)
         if (text := check(record)) is not None
     ]
     if found:
@@ -37,6 +41,16 @@ def _check_batch(record: Record) -> str | None:
         return None
     record.flags.append("figures_disagree")
     return f"samples per step: {typical} counted, {expected} by the configuration"
+
+
+def _check_trained(record: Record) -> str | None:
+    """What a loop's optimizer steps is in the model that the loop calls."""
+    held = record.provenance.get("optimizer_params")
+    trained = record.counts.get("trainable_params")
+    if not held or not trained or abs(held / trained - 1) <= _FEW:
+        return None
+    record.flags.append("figures_disagree")
+    return f"trained parameters: {trained:.0f} in the model, {held:.0f} in the optimizer"
 
 
 def _processes(record: Record) -> int | None:

@@ -13,6 +13,7 @@ from registry.measure.recording.configuration import (
 )
 from registry.measure.recording.loaded import cuda, loaded
 from registry.measure.recording.module_shape import read_module_shape
+from registry.measure.recording.parameters import count_elements, stepped_by
 from registry.measure.words import dtype_word
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ class LoopJob:
 
     def __init__(self, model: Any, optimizers: list[Any]) -> None:
         self._model = model
-        self.optimizers = optimizers
         self._bare = unwrap(model)
+        self.optimizers = _sort_optimizers(self._bare, optimizers)
 
     @property
     def model(self) -> Any:
@@ -77,6 +78,10 @@ class LoopJob:
         provenance: dict[str, Any] = {"model_class": type(self._bare).__name__}
         if classes:
             provenance["optimizer"] = classes[0].__name__
+            stepped = stepped_by(self.optimizers)
+            if any(id(parameter) in stepped for parameter in self._bare.parameters()):
+                held = sum(map(count_elements, stepped.values()))
+                provenance["optimizer_params"] = held
         return row, provenance
 
     def read_length(self, batches: Batches) -> dict[str, Any]:
@@ -92,6 +97,22 @@ class LoopJob:
     def output_folder(self) -> Path | None:
         """Return None: a loop does not say where it writes."""
         return None
+
+
+def _sort_optimizers(model: Any, optimizers: list[Any]) -> list[Any]:
+    """Return the optimizers of a model's parameters, that of the most first.
+
+    A loop may train several models. All of them where they hold copies alone.
+    """
+    if len(optimizers) <= 1:
+        return optimizers
+    own = {id(parameter) for parameter in model.parameters()}
+    shares = [
+        sum(count_elements(held) for each, held in stepped_by([optimizer]).items() if each in own)
+        for optimizer in optimizers
+    ]
+    order = sorted(range(len(optimizers)), key=lambda place: -shares[place])
+    return [optimizers[place] for place in order if shares[place] or not any(shares)]
 
 
 def unwrap(model: Any) -> Any:

@@ -37,13 +37,7 @@ def count_parameters(model: Any, optimizers: Iterable[Any] = ()) -> Parameters:
     """
     embeddings = _embedding_parameters(model)
     trained = {id(each) for _, each in model.named_parameters() if each.requires_grad}
-    stepped = {
-        id(parameter)
-        for optimizer in optimizers
-        for group in getattr(optimizer, "param_groups", ())
-        for parameter in group["params"]
-        if parameter.requires_grad
-    }
+    stepped = set(stepped_by(optimizers))
     if stepped and stepped <= trained:
         trained = stepped
     prefix = adapter_prefix(model)
@@ -71,6 +65,17 @@ def count_parameters(model: Any, optimizers: Iterable[Any] = ()) -> Parameters:
         param_dtype=dtype_word(common[0][0]) if common else None,
         trains_embeddings=trains_embeddings,
     )
+
+
+def stepped_by(optimizers: Iterable[Any]) -> dict[int, Any]:
+    """Return the trained parameters that optimizers hold, by their identity."""
+    return {
+        id(parameter): parameter
+        for optimizer in optimizers
+        for group in getattr(optimizer, "param_groups", ())
+        for parameter in group["params"]
+        if parameter.requires_grad
+    }
 
 
 def count_elements(parameter: Any) -> int:
@@ -116,6 +121,19 @@ def _is_saved_embedding(name: str) -> bool:
 
 
 def _embedding_parameters(model: Any) -> set[int]:
+    """Return the parameters of embeddings and output layer, as the model or one in it names them.
+
+    Where none does, those of all its embeddings.
+    """
+    modules = list(model.modules()) if hasattr(model, "modules") else []
+    for module in (model, *modules):
+        if found := _named_embeddings(module):
+            return found
+    embeddings = (module for module in modules if type(module).__name__ == "Embedding")
+    return {id(parameter) for module in embeddings for parameter in module.parameters()}
+
+
+def _named_embeddings(model: Any) -> set[int]:
     found: set[int] = set()
     for getter in ("get_input_embeddings", "get_output_embeddings"):
         try:

@@ -74,3 +74,32 @@ def test_what_no_optimizer_steps_is_not_trained() -> None:
     assert n_trainable(head, embedding) == 42
     copies = [parameter.detach().clone().requires_grad_() for parameter in head]
     assert n_trainable() == n_trainable(copies) == n_trainable(head, copies) == 42
+
+
+def test_the_embeddings_of_a_model_that_names_none_are_found() -> None:
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Sequential(torch.nn.Embedding(8, 4), torch.nn.Linear(4, 2))
+    assert count_parameters(model).trains_embeddings
+    assert count_parameters(torch.nn.ModuleList([model])).trains_embeddings
+    model[0].requires_grad_(requires_grad=False)
+    assert not count_parameters(model).trains_embeddings
+
+
+def test_the_embeddings_that_a_model_within_names_are_those_that_count() -> None:
+    torch = pytest.importorskip("torch")
+
+    base: Any = torch.nn.Module
+
+    class Inner(base):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.places = torch.nn.Embedding(8, 4), torch.nn.Embedding(16, 4)
+
+        def get_input_embeddings(self) -> Any:
+            return self.words
+
+    inner = Inner()
+    outer = torch.nn.Sequential(inner)
+    assert count_parameters(outer).trains_embeddings
+    inner.words.requires_grad_(requires_grad=False)
+    assert not count_parameters(outer).trains_embeddings
