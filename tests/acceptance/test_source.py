@@ -77,7 +77,9 @@ def draft(run: Run, clone: Path, name: str, *, small: str = "16.5", large: str =
     assert done.returncode == 0, done.stderr
     mapping = clone / "records" / "sources" / name / "mapping.yaml"
     text = mapping.read_text(encoding="utf-8")
-    filled = text.replace("scope: '?'", "scope: total").replace("n_gpus: '?'", "n_gpus: 1")
+    # the page does not say how many cards there were
+    n_gpus = "    defaults:\n      n_gpus: '?'  # delete the line if the document does not say\n"
+    filled = text.replace("scope: '?'", "scope: total").replace(n_gpus, "")
     assert ": '?'" not in filled
     mapping.write_text(filled, encoding="utf-8")
     return mapping
