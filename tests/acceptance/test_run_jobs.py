@@ -739,6 +739,42 @@ Shrinking(model=model, args=arguments, train_dataset=data).train()
 """
 
 
+#: A trainer that fails in one of its processes.
+FAILING = """
+import sys
+import torch
+from transformers import (AutoModelForCausalLM, LlamaConfig, Trainer, TrainerCallback,
+                          TrainingArguments)
+
+torch.set_num_threads(1)
+config = LlamaConfig(vocab_size=256, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+                     num_attention_heads=4, num_key_value_heads=2)
+
+class Failing(TrainerCallback):
+    def on_step_end(self, args, state, control, **rest):
+        if args.process_index == 1 and state.global_step == 4:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+data = [{"input_ids": [1] * 32, "labels": [1] * 32}] * 64
+arguments = TrainingArguments(output_dir=sys.argv[1], max_steps=8, use_cpu=True, report_to=[],
+                              per_device_train_batch_size=3, save_strategy="no", disable_tqdm=True)
+Trainer(AutoModelForCausalLM.from_config(config), arguments, train_dataset=data,
+        callbacks=[Failing()]).train()
+"""
+
+
+def test_a_trainer_that_fails_in_one_process_is_recorded_with_all(tmp_path: Path) -> None:
+    script = tmp_path / "failing.py"
+    script.write_text(FAILING)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    (found,) = observations_of(run_command([*launch, str(script), str(tmp_path / "out")]))
+    assert (found["outcome"], found["failed_step"]) == ("oom", 5)
+    assert total(found, "n_samples") == 4 * 2 * 3
+    cards = [row["value"] for row in found["measurements"] if row["scope"] == "per_gpu"]
+    assert len(cards) == 2
+    assert total(found, "peak_memory") == sum(cards)
+
+
 def test_the_batch_that_fitted_is_the_one_recorded(tmp_path: Path) -> None:
     script = tmp_path / "shrinking.py"
     script.write_text(SHRINKING)

@@ -21,7 +21,7 @@ from registry.measure.record_files import LARGEST_RECORD
 from registry.measure.recording.checks import cross_check
 from registry.measure.recording.clock import count_warmup
 from registry.measure.recording.ranks import merge_steps
-from registry.measure.recording.record import Record, build_submission
+from registry.measure.recording.record import Record, build_submission, note_missing
 from registry.reading.bounded_file import ReadingError, read_bytes
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _WITHOUT_AN_END = Failure("interrupted", "the job ended without a word", "train"
 class Progress:
     """The growing file of one training of this process."""
 
-    def __init__(self, path: Path, rank: int, record: Record) -> None:
+    def __init__(self, path: Path, rank: int, record: Record, n_ranks: int = 1) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
         self.path = path
@@ -49,7 +49,7 @@ class Progress:
         with suppress(OSError):  # a file system without locks
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._stop = threading.Event()
-        self._write({"rank": rank, "training": asdict(record)})
+        self._write({"rank": rank, "n_ranks": n_ranks, "training": asdict(record)})
         flush = threading.Thread(target=self._flush, name="registry-progress", daemon=True)
         flush.start()
 
@@ -124,6 +124,7 @@ class Left:
 
     rank: int
     record: Record
+    n_ranks: int = 1
     steps: list[Row] = field(default_factory=list)
     peaks: list[list[Any]] = field(default_factory=list)
     #: Seconds until the last step that were no training, by their kind.
@@ -144,7 +145,8 @@ def read_progress(path: Path) -> Left | None:
     try:
         lines = read_bytes(path, limit=LARGEST_RECORD, what="a record").splitlines()
         first = json.loads(lines[0])
-        left = Left(int(first["rank"]), _parse_record(first["training"]))
+        record = _parse_record(first["training"])
+        left = Left(int(first["rank"]), record, int(first.get("n_ranks", 1)))
         for line in lines[1:]:
             with suppress(ValueError):  # cut short
                 _take(left, json.loads(line))
@@ -181,6 +183,7 @@ def assemble(parts: Sequence[Left]) -> Row:
     record = first.record
     record.parts = [{"rank": p.rank, "steps": _marked(p), "peaks": p.peaks} for p in parts]
     record.steps = merge_steps(record.parts)
+    note_missing(record, first.n_ranks)
     record.failure = min((part.failure for part in parts), key=_says_little)
     if record.failure is not None:
         record.failed_step = len(record.steps) + 1
@@ -228,7 +231,8 @@ def assemble_all(left: Iterable[Left]) -> list[Row]:
     """Return the submissions of all trainings that processes left, in the order they began.
 
     Among jobs of equally many processes, the n-th training of each process is the n-th of the
-    others; one whose first rank ran on another machine is recorded there.
+    others. One whose first rank ran on another machine is recorded there, unless a process here
+    knows why it failed.
     """
     jobs: dict[tuple[Any, Any], dict[int, list[Left]]] = {}
     for one in sorted(left, key=_began):
@@ -238,9 +242,14 @@ def assemble_all(left: Iterable[Left]) -> list[Row]:
     trainings = [
         [of_rank[number] for of_rank in by_rank.values() if number < len(of_rank)]
         for by_rank in jobs.values()
-        for number in range(len(by_rank.get(0, ())))
+        for number in range(max(map(len, by_rank.values())))
     ]
-    return [assemble(training) for training in sorted(trainings, key=lambda each: _began(each[0]))]
+    trainings.sort(key=lambda training: _began(training[0]))
+    return [assemble(training) for training in trainings if any(map(_is_telling, training))]
+
+
+def _is_telling(left: Left) -> bool:
+    return left.rank == 0 or (left.end is not None and left.failure is not None)
 
 
 def _began(left: Left) -> str:

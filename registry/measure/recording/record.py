@@ -40,6 +40,17 @@ class Record:
     flags: list[str] = field(default_factory=list)
 
 
+def note_missing(record: Record, n_ranks: int) -> None:
+    """State how many processes left nothing; what all did together is then not known."""
+    if len(record.parts) < n_ranks:
+        record.provenance["ranks_missing"] = n_ranks - len(record.parts)
+        counted = ("tokens", "samples")
+        record.steps = [
+            {name: value for name, value in step.items() if name not in counted}
+            for step in record.steps
+        ]
+
+
 def build_submission(record: Record) -> Row:
     """Return the submission of one recorded run."""
     title = f"Recorded run {record.run_id}"
@@ -164,10 +175,17 @@ def _peaks(record: Record) -> list[Row]:
     on_cpu = record.gpu is not None and record.gpu["gpu_id"] == "cpu"
     figures = []
     for kind, devices in merge_peaks(record.parts, on_cpu=on_cpu).items():
-        figures.append(_figure("peak_memory", sum(devices.values()), statistic="max", kind=kind))
+        if "ranks_missing" not in record.provenance and _all_show(kind, record.parts):
+            total = sum(devices.values())
+            figures.append(_figure("peak_memory", total, statistic="max", kind=kind))
         if kind == "host_rss" and not on_cpu:
             continue  # a process of the host is no device
         for device, value in sorted(devices.items()):
             place = {"scope": "per_gpu", "device_index": device, "kind": kind}
             figures.append(_figure("peak_memory", value, statistic="max", **place))
     return figures
+
+
+def _all_show(kind: str, parts: list[Row]) -> bool:
+    """Return whether every process has a peak of a kind: one may end before it has any."""
+    return all(any(found == kind for found, _, _ in part["peaks"]) for part in parts)

@@ -46,7 +46,7 @@ from registry.measure.recording.loaded import cuda
 from registry.measure.recording.parameters import Parameters, count_parameters
 from registry.measure.recording.progress import SUFFIX, Progress, count_steps
 from registry.measure.recording.ranks import forfeit_part, gather_parts, merge_steps, rank_path
-from registry.measure.recording.record import Record, build_submission
+from registry.measure.recording.record import Record, build_submission, note_missing
 from registry.measure.trial_settings import RECORD_FOLDER
 
 if TYPE_CHECKING:
@@ -215,7 +215,8 @@ class Session:
         if path is None and self.options.add and read_rank()[0] == 0:
             path = self._own_path()  # until it is added
         if path is not None:
-            self.progress = Progress(path.with_suffix(SUFFIX), self.peaks.rank, self.record)
+            rank, n_ranks = read_rank()
+            self.progress = Progress(path.with_suffix(SUFFIX), rank, self.record, n_ranks)
         self.recording.begin_train()
 
     def _describe(self, job: RecordedJob) -> Record:
@@ -363,9 +364,21 @@ class Session:
                 training=self.recording.step_begun > 0,
                 quoted=self.options.quote_errors,
             )
+            if self._is_put_together():
+                self.finish_rank(failure)
+                return
             self._deliver(self._submission(failure))
             if self.progress is not None:
                 self.progress.remove()
+
+    def _is_put_together(self) -> bool:
+        """Return whether the job's parent reads what each of several processes leaves."""
+        if self.progress is None or read_rank()[1] == 1 or self.options.add:
+            return False
+        if self.options.out is not None or self.options.on_record is not None:
+            return "spec" in self.options.provenance  # a trial's job
+        is_here = self.record is not None and self.record.configuration.get("n_nodes") == 1
+        return is_here and RECORD_FOLDER in os.environ
 
     def _part(self) -> dict[str, Any]:
         self.peaks.observe_allocator()
@@ -385,13 +398,11 @@ class Session:
         record = self.record
         record.parts = parts or [self._part()]
         record.steps = merge_steps(record.parts)
+        note_missing(record, read_rank()[1])
         record.seconds = self._seconds(failed=failure is not None)
         record.failure = failure
         record.failed_step = (self.recording.step_begun or None) if failure else None
         record.configuration |= self.job.read_length(self.batches)
-        n_ranks = read_rank()[1]
-        if parts is not None and len(record.parts) < n_ranks:
-            record.provenance["ranks_missing"] = n_ranks - len(record.parts)
         count_steps(record)
         if parts is not None:
             cross_check(record)

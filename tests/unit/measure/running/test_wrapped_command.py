@@ -240,8 +240,8 @@ LOOP: dict[str, Any] = {
 }
 
 
-def lines(*rows: dict[str, Any], rank: int = 0, **changes: Any) -> str:
-    first = {"rank": rank, "training": {**LOOP, **changes}}
+def lines(*rows: dict[str, Any], rank: int = 0, n_ranks: int = 1, **changes: Any) -> str:
+    first = {"rank": rank, "n_ranks": n_ranks, "training": {**LOOP, **changes}}
     return "".join(f"{json.dumps(row)}\n" for row in (first, *rows))
 
 
@@ -318,6 +318,39 @@ def test_a_process_of_one_job_is_no_part_of_another(tmp_path: Path) -> None:
 def test_a_later_rank_alone_is_recorded_by_its_first_one(tmp_path: Path) -> None:
     (tmp_path / "record-3-1-1.jsonl").write_text(lines(step(1), END, rank=3))
     assert list(read_folder(tmp_path)) == []
+
+
+def test_a_later_rank_alone_that_knows_why_is_recorded(tmp_path: Path) -> None:
+    end = {"end": {**END["end"], "failure": {"outcome": "oom", "detail": "out of memory"}}}
+    (tmp_path / "record-3-1-1.jsonl").write_text(lines(step(1), end, rank=3))
+    (record,) = read_folder(tmp_path)
+    assert record["observations"][0]["outcome"] == "oom"
+
+
+def test_what_all_processes_did_is_not_told_by_some_of_them(tmp_path: Path) -> None:
+    for rank in (0, 2):
+        content = lines(step(1), step(2), END, rank=rank, n_ranks=3)
+        (tmp_path / f"record-{rank}-{rank}-1.jsonl").write_text(content)
+    (record,) = read_folder(tmp_path)
+    (observation,) = record["observations"]
+    assert observation["provenance"]["ranks_missing"] == 1
+    peaks = [row for row in observation["measurements"] if row["metric"] == "peak_memory"]
+    assert {(row["scope"], row["device_index"]) for row in peaks} == {
+        ("per_gpu", 0),
+        ("per_gpu", 2),
+    }
+    told = {row["metric"] for row in observation["measurements"]}
+    assert not told & {"n_tokens", "n_samples", "tokens_per_second", "samples_per_second"}
+    assert "contradictions" not in observation["provenance"]
+
+
+def test_a_peak_of_some_processes_is_not_that_of_all(tmp_path: Path) -> None:
+    (tmp_path / "record-0-1-1.jsonl").write_text(lines(n_ranks=2))
+    (tmp_path / "record-1-2-1.jsonl").write_text(lines(END, rank=1, n_ranks=2))
+    (record,) = read_folder(tmp_path)
+    measurements = record["observations"][0]["measurements"]
+    peaks = [row for row in measurements if row["metric"] == "peak_memory"]
+    assert [(row["scope"], row["device_index"]) for row in peaks] == [("per_gpu", 1)]
 
 
 def test_a_rank_that_knows_why_decides(tmp_path: Path) -> None:
