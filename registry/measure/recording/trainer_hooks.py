@@ -83,7 +83,7 @@ def wrap_trainer(trainer_class: Any) -> None:
     setattr(trainer_class, _MARK, True)
     trainer_class.train = _wrap_train(trainer_class.train)
     trainer_class.training_step = _wrap_step(trainer_class.training_step)
-    for kind, name in (("eval", "evaluate"), ("save", "_save_checkpoint")):
+    for kind, name in (("eval", "evaluate"), ("eval", "predict"), ("save", "_save_checkpoint")):
         if hasattr(trainer_class, name):
             setattr(trainer_class, name, _wrap_apart(kind, getattr(trainer_class, name)))
 

@@ -178,6 +178,23 @@ def test_evaluation_and_checkpoints_are_kept_apart(tmp_path: Path) -> None:
     assert observation["flags"] == ["includes_evaluation"]
 
 
+def test_predictions_in_between_are_no_part_of_a_step(tmp_path: Path) -> None:
+    class Predicts(TrainerCallback):  # type: ignore[misc]
+        seconds = 0.0
+
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            began = time.perf_counter()
+            trainer.predict(Tokens())
+            self.seconds += time.perf_counter() - began
+
+    predicts, recorder = Predicts(), trainer_callback(out=tmp_path / "r.json")
+    trainer = make_trainer(tmp_path, recorder, predicts, max_steps=4)
+    trainer.train()
+    observation = observation_of(recorder)
+    assert figure(observation, "eval_time") > 0.9 * predicts.seconds
+    assert observation["flags"] == ["includes_evaluation", "short_run"]
+
+
 def test_the_configuration_is_read_from_the_live_objects(tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
     config = peft.LoraConfig(r=4, lora_alpha=6, target_modules="all-linear", use_rslora=True)
