@@ -17,6 +17,7 @@ from registry.measure.failure import classify_failure
 from registry.measure.memory_meter import read_host_memory
 from registry.measure.record_files import read_json, write_json
 from registry.measure.recording.configuration import read_rank
+from registry.measure.recording.progress import SUFFIX
 from registry.measure.recording.ranks import rank_path
 from registry.measure.running.model_builder import build_model
 from registry.measure.running.training_data import build_dataset, collate
@@ -38,7 +39,8 @@ def main(arguments: list[str]) -> int:
         run_job(settings, spec, Path(result_path))
     except BaseException as error:
         own = rank_path(Path(result_path), read_rank()[0])
-        if read_json(own) is None:  # it ended before the recorder began
+        is_recorded = own.with_suffix(SUFFIX).exists() or read_json(own) is not None
+        if not is_recorded:  # it ended before the recorder began
             failure = classify_failure(error, training=False)
             write_json(own, describe_unfinished(spec, failure))
         raise

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from registry.measure.environment import collect_environment, collect_provenance
 from registry.measure.memory_meter import Peaks
 from registry.measure.recording.catalogue_rows import describe_gpu, describe_model
-from registry.measure.recording.configuration import describe_bitsandbytes
+from registry.measure.recording.configuration import describe_bitsandbytes, read_rank
 from registry.measure.recording.loaded import cuda
-from registry.measure.recording.record import Record, build_submission
+from registry.measure.recording.record import Record, build_submission, note_missing
 from registry.measure.words import OPTIMIZERS
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def describe_unfinished(spec: Row, failure: Failure, environment: Row | None = N
     ``environment`` is the one of its interpreter, where that is not this process's.
     """
     settings = spec["settings"]
+    rank, n_ranks = read_rank()
     peaks = Peaks()
     if "torch" in sys.modules:  # called in the job itself, whose memory this is
         peaks.observe_allocator()
@@ -38,11 +39,12 @@ def describe_unfinished(spec: Row, failure: Failure, environment: Row | None = N
         environment=environment or collect_environment(installed="torch" not in sys.modules),
         model=model_of(spec["model"]),
         gpu=_gpu(settings),
-        parts=[{"rank": 0, "steps": [], "peaks": peaks.rows()}],
+        parts=[{"rank": rank, "steps": [], "peaks": peaks.rows()}],
         provenance={**collect_provenance(), "configuration_from": "spec", "spec": spec},
         model_reported=settings["model"].rsplit("/", 1)[-1],
         failure=failure,
     )
+    note_missing(record, n_ranks)
     return build_submission(record)
 
 

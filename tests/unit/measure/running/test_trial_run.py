@@ -10,6 +10,7 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +21,7 @@ from registry.errors import SubmissionError
 from registry.measure import child_process
 from registry.measure.child_process import Finished, format_exit, job_environment
 from registry.measure.failure import Failure
+from registry.measure.memory_meter import Peaks
 from registry.measure.record_files import read_json, write_json
 from registry.measure.running import job
 from registry.measure.running.backends.local import Local
@@ -522,3 +524,37 @@ def test_a_process_that_recorded_its_failure_keeps_that_record(
     with pytest.raises(MemoryError):
         job.main(arguments)
     assert read_json(own)["observations"][0]["outcome"] == "oom"
+
+
+def test_a_process_whose_parent_puts_its_failure_together_says_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (trial,) = make_trials("tiny")
+    write_json(tmp_path / "spec.json", trial.as_spec())
+
+    def record_and_fail(*_: Any) -> None:
+        (tmp_path / "result.rank1.jsonl").write_text("{}")
+        raise MemoryError
+
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr(job, "run_job", record_and_fail)
+    with pytest.raises(MemoryError):
+        job.main([str(tmp_path / "spec.json"), str(tmp_path / "result.json")])
+    assert not (tmp_path / "result.rank1.json").exists()
+
+
+def test_a_process_of_several_that_began_no_training_tells_no_peak_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    monkeypatch.setattr("registry.measure.running.unfinished.cuda", lambda: None)
+    monkeypatch.setattr(Peaks, "observe_allocator", lambda _: {})
+    (trial,) = make_trials("x", n_gpus=2, device="cpu")
+    failure = Failure("oom", "MemoryError", "load")
+    document = describe_unfinished(trial.as_spec(), failure, {"torch_version": "2.13.0"})
+    (observation,) = document["observations"]
+    assert observation["provenance"]["ranks_missing"] == 1
+    rows = observation["measurements"]
+    assert {(row["scope"], row["device_index"]) for row in rows} == {("per_gpu", 1)}
