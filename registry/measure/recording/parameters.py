@@ -36,7 +36,8 @@ def count_parameters(model: Any, optimizers: Iterable[Any] = ()) -> Parameters:
     or not; else they hold copies, or parameters of another model too.
     """
     embeddings = _embedding_parameters(model)
-    trained = {id(each) for _, each in model.named_parameters() if each.requires_grad}
+    named = list(model.named_parameters())  # held, so that no two have one identity
+    trained = {id(each) for _, each in named if each.requires_grad}
     stepped = set(stepped_by(optimizers))
     if stepped and stepped <= trained:
         trained = stepped
@@ -44,7 +45,7 @@ def count_parameters(model: Any, optimizers: Iterable[Any] = ()) -> Parameters:
     totals: Counter[str] = Counter()
     dtypes: Counter[str] = Counter()
     trains_embeddings = False
-    for name, parameter in model.named_parameters():
+    for name, parameter in named:
         count = count_elements(parameter)
         is_base = not is_added(name, prefix)
         totals["all"] += count
