@@ -6,8 +6,8 @@ room is tried in copies of the tracked files; only those of the room's own tests
 line in their process, those of the module first; where a fixture runs it, which may serve a whole
 file, all tests of that file. Where none does, because the line runs at import alone, it is the 300
 tests that run most of the module's lines. What another process or another test would have noticed,
-as the command does, is not counted. A fault that lets a test fail or
-hang is killed. Those that cannot change what the tests may ask for are in
+as the command does, is not counted. A fault that lets a test fail or hang is killed. Those that
+cannot change what the tests may ask for are in
 ``mutation_python_equivalent.txt``, one a line with the reason on the line before. What became of
 each is printed at once, in the random order of the sample, so that a run that is cut off has
 tried a sample too. Exits with 1 where fewer than 85 % of the others are killed.

@@ -11,7 +11,7 @@ from registry.contract.methods import QUANTIZED
 from registry.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from registry.catalogue import Catalogue
 
@@ -43,8 +43,7 @@ def _explain(column: str, word: str, catalogue: Catalogue) -> str | None:
             return _explain_gpu(word, catalogue)
         case "model_id":
             known = catalogue.resolve_model(word)
-            near = catalogue.nearest_model(word)
-            return None if known == word else _explain_id(known, near, "registry models")
+            return _explain_id(word, known, catalogue.nearest_model, "registry models")
     described = describe_column("results", column)
     if described is None or described.vocabulary is None:
         return None
@@ -63,12 +62,12 @@ def _explain_gpu(word: str, catalogue: Catalogue) -> str | None:
     if kinds:
         ids = ", ".join(f"'{kind}'" for kind in kinds)
         return f"a family of cards, whose ids are in ({ids})"
-    if known == word:
-        return None
-    return _explain_id(known, catalogue.nearest_gpu(word), "registry gpus")
+    return _explain_id(word, known, catalogue.nearest_gpu, "registry gpus")
 
 
-def _explain_id(known: str | None, near: str, command: str) -> str:
+def _explain_id(
+    word: str, known: str | None, nearest: Callable[[str], str], command: str
+) -> str | None:
     if known is not None:
-        return f"its id is '{known}'"
-    return f"not known{near}; `{command}` lists those that are"
+        return None if known == word else f"its id is '{known}'"
+    return f"not known{nearest(word)}; `{command}` lists those that are"

@@ -42,11 +42,13 @@ _TRUE = ("yes", "true", "1", "\u2713", "\u2714", "\u2705", "x")
 _MARK_BEHIND_WORD = re.compile(
     r"(?<=[^\W_])(?:\*{1,3}|[\u2020\u2021\u00a7\u00b6])(?=[\s(\[\uff08,]|$)"
 )
+#: Words of other languages for what is estimated or expected.
+ESTIMATED_ABROAD = "估算|估计|预估|预计|预期|理论|見積|推定|추정|gesch[aä]tzt"
 #: What nobody measured; "measured, not estimated" is no such text.
 _ESTIMATE = re.compile(
     r"(?i)(?<!not )(?<!no )\b(?:est\.|(?:estimat(?:ed?|es|ion)|theoretical(?:ly)?|calculated|"
     r"predict(?:ed|ion)|projected|extrapolated|simulated)\b)"
-    r"|估算|估计|預估|预估|预计|预期|理论|見積|推定|추정|gesch[aä]tzt|estim[eé]e?\b|estimad[oa]\b"
+    rf"|{ESTIMATED_ABROAD}|預估|estim[eé]e?\b|estimad[oa]\b"
 )
 _IS = re.compile(r"(?i)^(?:is|was|has|had|did|hit) ")
 

@@ -527,13 +527,11 @@ def _patterns_of_failures(texts: list[str]) -> dict[str, Any]:
 def _draft_failures(name: str, look: _Look) -> Iterator[str]:
     """Yield what the texts of a column say that speak of failures; the others say nothing."""
     given = _read_failures(name, look)
-    yield f"      {_yaml(name)}:"
-    yield "        values:"
-    for text, word in given.items():
-        if word is not None:
-            yield f"          {_yaml(text)}: {_yaml({'outcome': word.outcome or OPEN})}"
-    if any(word is None and not is_absent(text, ()) for text, word in given.items()):
-        yield "        patterns: [{pattern: '(?s).*', set: {}}]  # other texts say nothing"
+    said = {
+        text: None if word is None else {"outcome": str(word.outcome or OPEN)}
+        for text, word in given.items()
+    }
+    yield from _draft_texts(name, said)
 
 
 def _draft_estimates(name: str, look: _Look) -> Iterator[str]:
@@ -542,11 +540,20 @@ def _draft_estimates(name: str, look: _Look) -> Iterator[str]:
     Which kind of evidence the row is, is for whoever reads the document to say.
     """
     given = dict.fromkeys(map(plain_text, look.texts_of(name)))
-    yield f"      {_yaml(name)}:  # {_MEASURED_OR_NOT}"
+    said = {text: {"evidence": OPEN} if find_estimate(text) else None for text in given}
+    yield from _draft_texts(name, said, f"  # {_MEASURED_OR_NOT}")
+
+
+def _draft_texts(
+    name: str, said: Mapping[str, dict[str, str] | None], hint: str = ""
+) -> Iterator[str]:
+    """Yield what each text of a column says, and that those say nothing which have None."""
+    yield f"      {_yaml(name)}:{hint}"
     yield "        values:"
-    for text in filter(find_estimate, given):
-        yield f"          {_yaml(text)}: {{evidence: {OPEN!r}}}"
-    if not all(find_estimate(text) or is_absent(text, ()) for text in given):
+    for text, values in said.items():
+        if values is not None:
+            yield f"          {_yaml(text)}: {_yaml(values)}"
+    if any(values is None and not is_absent(text, ()) for text, values in said.items()):
         yield "        patterns: [{pattern: '(?s).*', set: {}}]  # other texts say nothing"
 
 

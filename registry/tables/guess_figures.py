@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from registry.tables.cell_reader import ESTIMATED_ABROAD
 from registry.tables.header import count_steps
 
 if TYPE_CHECKING:
@@ -57,9 +58,9 @@ _TOTAL: Final = re.compile(
 _ESTIMATED: Final = re.compile(
     r"(?i)\best(?:\.|imat\w*)|\btheor(?:y|etical\w*)|\bpredict(?:ed|ions?)\b|\bexpected\b|"
     r"\bprojected\b|\bcalculat(?:ed|ions?|or)\b|\brequire(?:d|ments?)\b|\brecommend(?:ed|ations?)\b|"
-    r"\brule of thumb\b|预估|估算|估计|预计|预期|理论|推荐配置|"
-    r"(?:显存|硬件|资源|配置)(?:需求|要求)|見積|推定|目安|必要|예상|추정|권장|"
-    r"gesch[aä]tzt|sch[aä]tzung|theoretisch|\bestim[eé]|\bestimad|th[eé]ori|te[oó]ric|"
+    rf"\brule of thumb\b|{ESTIMATED_ABROAD}|推荐配置|"
+    r"(?:显存|硬件|资源|配置)(?:需求|要求)|目安|必要|예상|권장|"
+    r"sch[aä]tzung|theoretisch|\bestim[eé]|\bestimad|th[eé]ori|te[oó]ric|"
     r"оцен(?:к|оч)|теоретич|расч[её]т"
 )
 _MEASURED: Final = re.compile(

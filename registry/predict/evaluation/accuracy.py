@@ -52,8 +52,12 @@ def format_evaluation(found: Evaluation) -> str:
 
 def format_table(scores: Iterable[Score]) -> list[str]:
     """Return scores as the lines of a Markdown table."""
-    line = ["---", *["--:"] * (len(_HEAD) - 1)]
-    return [f"| {' | '.join(cells)} |" for cells in (_HEAD, line, *map(_cells, scores))]
+    return _table(_HEAD, map(_cells, scores))
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    line = ["---", *["--:"] * (len(head) - 1)]
+    return [f"| {' | '.join(cells)} |" for cells in (head, line, *rows)]
 
 
 def _chances(found: Iterable[Said]) -> list[str]:
@@ -66,8 +70,7 @@ def _chances(found: Iterable[Said]) -> list[str]:
         )
         for one in found
     ]
-    line = ["---", *["--:"] * (len(head) - 1)]
-    return [f"| {' | '.join(cells)} |" for cells in (head, line, *rows)]
+    return _table(head, rows)
 
 
 def _cells(score: Score) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -86,29 +86,22 @@ class Judged:
     @cached_property
     def verdicts(self) -> tuple[tuple[bool, str], ...]:
         """Whether it fits, and the verdict, on each of the near cards."""
-        return tuple((one.fits, judge(self._found, one.capacity)) for one in self._near_cards)
+        return tuple((share >= 1, judge(self._found, self._near(share))) for share in NEAR)
 
     @cached_property
     def chances(self) -> tuple[tuple[bool, float], ...]:
         """Whether it fits, and the chance that is said, on each of the near cards."""
         return tuple(
-            (one.fits, chance_of_fitting(self._found, one.capacity)) for one in self._near_cards
+            (share >= 1, chance_of_fitting(self._found, self._near(share))) for share in NEAR
         )
 
-    @property
+    @cached_property
     def _found(self) -> Prediction:
         return Prediction(self.answer, {}, "source", meanings=self.meanings)
 
-    @property
-    def _near_cards(self) -> list[_NearCard]:
-        return [_NearCard(share >= 1, share * self.measured / USABLE) for share in NEAR]
-
-
-class _NearCard(NamedTuple):
-    """A card with about as much memory as a run takes: whether it fits, and its bytes."""
-
-    fits: bool
-    capacity: float
+    def _near(self, share: float) -> float:
+        """Return the bytes of a card of which so many times the measured peak can be used."""
+        return share * self.measured / USABLE
 
 
 @dataclass(frozen=True)
