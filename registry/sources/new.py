@@ -21,10 +21,10 @@ from registry.tables.curated import MAPPING_NAME
 from registry.tables.draft import (
     draft_mapping,
     format_source,
-    measured_tables,
     slug_of,
     title_of,
 )
+from registry.tables.look import measured_tables
 from registry.tables.matching import read_tables
 
 if TYPE_CHECKING:
