@@ -76,9 +76,17 @@ def reset_host_peak() -> bool:
 
 
 def return_freed_memory() -> None:
-    """Have the C library give what was freed back to the system, where it can (malloc_trim(3))."""
+    """Have the C library (malloc_trim(3)) and CUDA's allocator give back what was freed."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
+    module = cuda()
+    if module is not None and module.is_initialized():
+        module.empty_cache()
+
+
+#: Kinds of memory that hold what an allocator keeps for later, and all kinds on devices.
+_WITH_CACHE = ("reserved", "device")
+_ON_DEVICES = ("allocated", *_WITH_CACHE)
 
 
 class Peaks:
@@ -91,12 +99,38 @@ class Peaks:
         self.bytes: dict[tuple[str, int], int] = {}
         self._lock = threading.Lock()
         self.rank = 0
+        #: How often the allocators have run out of memory since the process began.
+        self.n_ooms = 0
+        self._of_steps: dict[tuple[str, int], int] = {}
+        self._is_cached = False
 
     def observe(self, kind: str, device: int, value: int) -> None:
         """Raise a maximum."""
         with self._lock:
+            if self._is_cached and kind in _WITH_CACHE:
+                return
             key = (kind, device)
             self.bytes[key] = max(self.bytes.get(key, 0), value)
+
+    def keep(self) -> None:
+        """Keep the maxima as those of the steps until now, for :meth:`leave_out_attempt`."""
+        self._of_steps = dict(self.bytes)
+
+    def leave_out_attempt(self) -> None:
+        """Go back to what was kept: a step since then ran out of memory and was given up.
+
+        What it held stays in the allocator's cache, so that from now on only what is handed out
+        says anything of other steps.
+        """
+        self._is_cached = True
+        module = cuda()
+        if module is not None:
+            for device in range(module.device_count()):
+                module.reset_peak_memory_stats(device)
+        with self._lock:
+            for key in [key for key in self.bytes if key[0] in _ON_DEVICES]:
+                del self.bytes[key]
+            self.bytes = self._of_steps | self.bytes
 
     def observe_allocator(self) -> dict[str, int]:
         """Read the allocator's peaks of all devices; return what the fullest holds now."""
@@ -104,14 +138,17 @@ class Peaks:
         if module is None or not module.is_initialized():
             return {}
         now: dict[str, int] = {}
+        n_ooms = 0
         for device in range(module.device_count()):
             stats = module.memory_stats(device)
+            n_ooms += stats.get("num_ooms", 0)
             for kind in ("allocated", "reserved"):
                 peak = stats.get(f"{kind}_bytes.all.peak", 0)
                 if peak:
                     self.observe(kind, device, peak)
                 current = stats.get(f"{kind}_bytes.all.current", 0)
                 now[kind] = max(now.get(kind, 0), current)
+        self.n_ooms = n_ooms
         return now
 
     def observe_host(self, *, peak: bool = True) -> int | None:
@@ -133,6 +170,7 @@ class Peaks:
                 module.reset_peak_memory_stats(device)
         with self._lock:
             self.bytes.clear()
+            self._of_steps.clear()
 
     def rows(self) -> list[list[Any]]:
         """Return the maxima as rows of kind, device and bytes.

@@ -119,6 +119,11 @@ class Recording:
         if self.seconds_apart[kind] < _ROUNDING:
             del self.seconds_apart[kind]
 
+    @property
+    def is_in_step(self) -> bool:
+        """Whether a step has begun that has not ended."""
+        return self.step_begun > (self.steps[-1].step if self.steps else 0)
+
     def total_seconds(self) -> float | None:
         """Return the seconds from the begin of the training to its end, or to now."""
         if self.train_began is None:
@@ -134,8 +139,7 @@ class Recording:
         if self.train_began is None or not (self.steps or failed):
             return None
         seconds = sum(step.seconds for step in self.steps)
-        last = self.steps[-1].step if self.steps else 0
-        if failed and (not self.steps or self.step_begun > last):
+        if failed and (not self.steps or self.is_in_step):
             seconds += max(self._now() - self._border - self._apart_in_step, 0.0)
         return seconds
 

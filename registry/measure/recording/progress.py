@@ -54,7 +54,7 @@ class Progress:
         flush.start()
 
     def add_step(self, step: Row, **known: Any) -> None:
-        """Add a step, and the ``peaks``, ``configuration`` and ``seconds_apart`` known by now."""
+        """Add a step, and the ``peaks``, ``configuration``, ``flags`` and so on known by now."""
         self._write({"step": step, **known})
 
     def change_last(self, steps: Sequence[Row]) -> None:
@@ -171,6 +171,7 @@ def _take(left: Left, line: Row) -> None:
     left.peaks = said.get("peaks", left.peaks)
     left.seconds_apart = said.get("seconds_apart", left.seconds_apart)
     left.record.configuration |= said.get("configuration", {})
+    left.record.flags = said.get("flags", left.record.flags)
 
 
 def assemble(parts: Sequence[Left]) -> Row:

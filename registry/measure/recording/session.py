@@ -148,6 +148,8 @@ class Session:
         self.parameters: Parameters | None = None
         self.flags: list[str] = []
         self._known_at = 0.0
+        self._n_ooms = 0
+        self._regained_in: int | None = None
 
     @property
     def is_training(self) -> bool:
@@ -207,6 +209,8 @@ class Session:
         self.batches = Batches()
         self._known_at = 0.0
         self.sampler.start()
+        self.peaks.observe_allocator()
+        self._n_ooms = self.peaks.n_ooms
         if self.options.memory_from == "train" or is_retry:
             self.peaks.restart()
         if n_done:
@@ -273,6 +277,7 @@ class Session:
         if module is not None and module.is_initialized():
             module.synchronize()
             now = self.peaks.observe_allocator()
+            self._look_for_lost_attempts(step)
         self.recording.count_batch(*self.batches.take())
         is_time = time.monotonic() - self._known_at >= _KNOWN_SECONDS
         memory = {
@@ -287,8 +292,19 @@ class Session:
             self._known_at = time.monotonic()
             known["peaks"] = self.peaks.rows()
             known["configuration"] = self.job.read_length(self.batches)
+        if self.record is not None and self._regained_in == step:
+            known["flags"] = self.record.flags
         if self.progress is not None:
             self.progress.add_step(done.as_sample(), **known)
+
+    def _look_for_lost_attempts(self, step: int) -> None:
+        """Leave out what a step held that ran out of memory, after which the program went on."""
+        if self.peaks.n_ooms > self._n_ooms:
+            self._n_ooms, self._regained_in = self.peaks.n_ooms, step
+            self.peaks.leave_out_attempt()
+            if self.record is not None and "recovered_from_oom" not in self.record.flags:
+                self.record.flags.append("recovered_from_oom")
+        self.peaks.keep()
 
     @_guarded
     def note_logs(self, step: int, logs: dict[str, Any]) -> None:
@@ -334,11 +350,17 @@ class Session:
 
     @_guarded
     def finish_rank(self, failure: Failure | None = None) -> None:
-        """Leave this process's part where it is: the parent of the job puts the parts together."""
+        """Leave this process's part where it is: the parent of the job puts the parts together.
+
+        One that ran out of memory in its last step failed so, even if its program caught the error.
+        """
         self.recording.end_train()
         self.sampler.stop()
         if self.progress is not None and self.job is not None:
             part = self._part()
+            is_lost = self.peaks.n_ooms > self._n_ooms and self.recording.is_in_step
+            if failure is None and is_lost:
+                failure = Failure("oom", "the allocator ran out of memory", "train")
             self.progress.end(
                 seconds=self._seconds(failed=failure is not None),
                 peaks=part["peaks"],
@@ -381,7 +403,8 @@ class Session:
         return is_here and RECORD_FOLDER in os.environ
 
     def _part(self) -> dict[str, Any]:
-        self.peaks.observe_allocator()
+        if self._regained_in is None or self._regained_in != self.recording.step_begun:
+            self.peaks.observe_allocator()  # else nothing but what is held after that attempt
         self.peaks.observe_host()
         steps = mark_warmup(self.recording.steps, self.options.warmup_steps)
         return {

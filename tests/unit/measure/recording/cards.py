@@ -21,6 +21,7 @@ class Card:
     used: int = 0
     peak_allocated: int = 0
     peak_reserved: int = 0
+    n_ooms: int = 0
 
     def allocate(self, size: int) -> None:
         """Hand out memory; what is given back stays reserved."""
@@ -28,6 +29,15 @@ class Card:
         self.reserved = max(self.reserved, self.allocated)
         self.used = self.reserved + GIB // 2  # the context
         self.reach()
+
+    def run_out(self, size: int) -> None:
+        """Hand out memory until there is no more, and take all of it back, as a caught error does.
+
+        What was given back stays reserved.
+        """
+        self.allocate(size)
+        self.allocate(-size)
+        self.n_ooms += 1
 
     def reach(self) -> None:
         """Raise the peaks to what is held now."""
@@ -66,6 +76,12 @@ class Cuda:
         """Wait for the card."""
         self.n_synchronized += 1
 
+    def empty_cache(self) -> None:
+        """Give back what the allocators hold for later."""
+        for card in self.cards:
+            card.reserved = card.allocated
+            card.used = card.reserved + GIB // 2
+
     def get_device_properties(self, device: int) -> Any:
         """Return what a card is."""
         card = self.cards[device]
@@ -80,6 +96,7 @@ class Cuda:
             "allocated_bytes.all.peak": card.peak_allocated,
             "reserved_bytes.all.current": card.reserved,
             "reserved_bytes.all.peak": card.peak_reserved,
+            "num_ooms": card.n_ooms,
         }
 
     def reset_peak_memory_stats(self, device: int | None = None) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from registry.measure.environment import collect_environment, collect_interconnect
+from registry.measure.recording.progress import assemble_files
 from registry.measure.recording.session import Session
 from registry.measure.trial_settings import RECORD_FOLDER, Options
 from tests.unit.measure.recording.cards import GIB, Card, Cuda, Nvml
@@ -250,6 +251,86 @@ def test_want_of_memory_keeps_what_was_reached(tmp_path: Path, install: Install)
     found = observation(session)
     assert (found["outcome"], found["failed_step"]) == ("oom", 2)
     assert peaks(session)["allocated", 0] == 23
+
+
+def test_a_step_that_ran_out_of_memory_and_was_caught_is_the_end(
+    tmp_path: Path, install: Install
+) -> None:
+    card = Card(total=24 * GIB)
+    install(card, is_there=False)
+    session = begin(tmp_path)
+    card.allocate(20 * GIB)
+    step(session, 1)
+    session.begin_step(2)
+    card.run_out(3 * GIB)
+    session.finish_rank()
+    found = assemble_files(tmp_path.glob("*.jsonl"))[0]["observations"][0]
+    assert (found["outcome"], found["failed_step"], found["phase"]) == ("oom", 2, "train")
+
+
+def test_running_out_of_memory_after_the_last_step_is_no_failure_of_the_training(
+    tmp_path: Path, install: Install
+) -> None:
+    card = Card()
+    install(card, is_there=False)
+    session = begin(tmp_path)
+    step(session, 1)
+    card.run_out(40 * GIB)  # an evaluation, say
+    session.finish_rank()
+    found = assemble_files(tmp_path.glob("*.jsonl"))[0]["observations"][0]
+    assert found["outcome"] == "ok"
+
+
+@pytest.mark.parametrize("n_before", [0, 2])
+@pytest.mark.parametrize("n_after", [1, 2])
+def test_an_attempt_that_was_given_up_is_not_in_the_peak(
+    tmp_path: Path, install: Install, n_before: int, n_after: int
+) -> None:
+    card = Card()
+    install(card, is_there=False)
+    session = begin(tmp_path)
+
+    def train(first: int, last: int) -> None:
+        for number in range(first, last + 1):
+            session.begin_step(number)
+            card.allocate(8 * GIB)
+            card.allocate(-8 * GIB)
+            session.end_step(number)
+
+    train(1, n_before)
+    session.begin_step(n_before + 1)
+    card.run_out(79 * GIB)
+    train(n_before + 1, n_before + n_after)
+    session.finish_rank()
+    found = assemble_files(tmp_path.glob("*.jsonl"))[0]["observations"][0]
+    assert found["outcome"] == "ok"
+    assert "recovered_from_oom" in found["flags"]
+    peak = {
+        row["kind"]: row["value"] / GIB
+        for row in found["measurements"]
+        if row["metric"] == "peak_memory" and row.get("device_index") == 0
+    }
+    expected = {"allocated": 8.0} if n_before or n_after > 1 else {}
+    expected |= {"reserved": 8.0} if n_before else {}
+    assert {kind: peak[kind] for kind in ("allocated", "reserved") if kind in peak} == expected
+
+
+def test_what_an_earlier_training_left_in_the_cache_is_not_in_the_next_ones_peak(
+    tmp_path: Path, install: Install
+) -> None:
+    card = Card()
+    install(card, is_there=False)
+    session = begin(tmp_path)
+    card.allocate(40 * GIB)
+    step(session, 1)
+    session.finish()
+    card.allocate(-40 * GIB)
+    session.attach(Job(tmp_path, device="cuda"))
+    session.begin_train()
+    card.allocate(2 * GIB)
+    step(session, 1)
+    session.finish()
+    assert peaks(session)["reserved", 0] == 2
 
 
 def test_the_environment_names_what_drives_the_card(install: Install) -> None:
