@@ -90,6 +90,8 @@ class FitResult:
     #: Ids of the cards that are asked about, with the members of families.
     named: tuple[str, ...]
     spending: Spending
+    #: What is odd about the question, or was said for nothing.
+    warnings: tuple[str, ...] = ()
     explanation: Explanation | None = None
     #: The largest sizes that fit, by the axes of a sweep; None without a sweep.
     frontier: tuple[FrontierPoint, ...] | None = None
@@ -185,6 +187,7 @@ class FitResult:
         """Return the result as plain data: what ``registry fit -f json`` prints."""
         return {
             **answer_data(self.answer),
+            "warnings": list(self.warnings),
             "command": self.asked.command(),
             "remedies": self._remedies(),
             "cards": [self._card(card) for card in self._asked_first()],
@@ -384,20 +387,19 @@ def answer_fit(asked: Asked, registry: Registry, wanted: Wanted | None = None) -
         frontier=frontier,
     )
     more = (*warn_of_name(asked, question), *_idle_spending(result, wanted))
-    warnings = (*result.answer.warnings, *more)
-    return replace(result, answer=replace(result.answer, warnings=warnings))
+    return replace(result, warnings=(*result.answer.warnings, *more))
 
 
 def _idle_spending(result: FitResult, wanted: Wanted) -> list[str]:
     """Return why no cost is shown where something was said of it."""
+    if wanted.price is None and wanted.price_file is None and wanted.n_samples is None:
+        return []
     if any(result.cost(card) is not None for card in result.shown):
         return []
     if wanted.price is not None or wanted.price_file is not None:
         cards = ", ".join(card.gpu.gpu_id for card in result.shown) or "none"
         return [f"no cost is shown: price or speed of the cards shown ({cards}) is not known"]
-    if wanted.n_samples is not None:
-        return ["no cost of the samples is shown: give --price or --price-file"]
-    return []
+    return ["no cost of the samples is shown: give --price or --price-file"]
 
 
 def _packed_alone(question: Question) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import doctest
 import json
+import pickle
 import re
 import subprocess
 from collections.abc import Callable
@@ -172,8 +173,15 @@ def test_a_calibration_is_read_again_where_the_registry_has_changed(tmp_path: Pa
 def test_several_cards_in_one_word_and_decimal_sizes_are_told_apart() -> None:
     with pytest.raises(registry.QuestionError, match="say --gpu a100 --gpus 2; or give"):
         registry.fit("llama-2-7b", gpu="2xa100")
-    (told,) = registry.fit("llama-2-7b", vram="24GB").answer.warnings
+    (told,) = registry.fit("llama-2-7b", vram="24GB").warnings
     assert told == (
         "24 GB are 22.35 GiB; a card that is sold with 24 GB has about 24 GiB: say --vram 24GiB"
     )
-    assert registry.fit("llama-2-7b", vram="24GiB").answer.warnings == ()
+    assert registry.fit("llama-2-7b", vram="24GiB").warnings == ()
+
+
+def test_an_answer_that_was_sent_to_another_process_says_the_same() -> None:
+    found = registry.fit("llama-3.1-8b", gpu="rtx-4090", method="qlora", seq_len=4096)
+    sent = pickle.dumps(found)
+    assert len(sent) < 1_000_000
+    assert pickle.loads(sent).to_dict() == found.to_dict()  # noqa: S301 - written above

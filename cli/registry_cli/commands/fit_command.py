@@ -79,7 +79,7 @@ def command(
         tell=console.hint,
     )
     found = answer_fit(Asked(**options), Registry(locate(registry_path)), wanted)
-    console.warn_all(found.answer.warnings)
+    console.warn_all(found.warnings)
     if as_json or format_name == "json":
         console.data(found.to_dict())
     else:

@@ -58,7 +58,7 @@ def format_why(found: Answer) -> str | None:
         return None
     figure = found.prediction.figure
     if judge(found.prediction, found.capacity_bytes) != found.verdict:
-        return found.reasons[0]  # a run that failed decides
+        return found.decided.reasons[0]  # a run that failed decides
     span = f"{format_memory(int(figure.low))} to {format_memory(int(figure.high))}"
     usable = USABLE * found.capacity_bytes
     side = _SIDES[found.verdict].format(range=span)
@@ -96,7 +96,6 @@ def answer_data(found: Answer) -> dict[str, Any]:
         "predictor": found.prediction.predictor,
         "capacity_bytes": found.capacity_bytes,
         "reasons": list(found.reasons),
-        "warnings": list(found.warnings),
         "nearest": [_neighbour_data(near) for near in found.nearest],
         "nearest_oom": _neighbour_data(found.nearest_oom) if found.nearest_oom else None,
         "assumptions": assumptions_data(found.assumptions),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from registry.predict.answer.advice import (
     CardVerdict,
@@ -19,14 +20,14 @@ from registry.predict.answer.assumed import Answering, Assumption, collect_assum
 from registry.predict.answer.meant import Meant
 from registry.predict.answer.nearest import Neighbour, collect_nearest, find_nearest_oom
 from registry.predict.answer.prediction import FITS, Prediction, bounded, mix_of, predict_memory
-from registry.predict.answer.verdict import decide
+from registry.predict.answer.verdict import Decided, decide
 from registry.predict.calibration.fit_rows import memory_row
 from registry.predict.formula.peak_memory import memory_terms, total
 from registry.predict.question import check_question
 from registry.units import format_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from registry.predict.architecture import Accelerator
     from registry.predict.calibration.intervals import Calibration
@@ -35,39 +36,121 @@ if TYPE_CHECKING:
     from registry.predict.question import Question
 
 
+#: Most measured runs that are shown beside an answer.
+_MOST_NEAREST = 3
+
+
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one question. Bytes are those of one device."""
+    """The answer to one question; what goes beyond its verdict is computed when it is asked for.
+
+    Bytes are those of one device.
+    """
 
     question: Question
-    warnings: tuple[str, ...]
-    prediction: Prediction
-    #: fits, does not fit or undecided; None where no card is asked about.
-    verdict: str | None
-    #: How likely it fits that card, from 0 to 1: 1 or 0 where a run decides; None without a card.
-    chance: float | None
-    capacity_bytes: int | None
-    #: Reasons for the verdict and for the width of the interval.
-    reasons: tuple[str, ...]
-    nearest: tuple[Neighbour, ...]
-    nearest_oom: Neighbour | None
-    #: What the question leaves open, and how far each moves the answer.
-    assumptions: tuple[Assumption, ...]
-    #: The measured runs that the figure rests on, with the share of each.
-    rests_on: tuple[tuple[str, float], ...]
-    #: The largest whose entire interval fits, all else as asked; None if none does.
-    longest_seq_len: int | None = None
-    biggest_batch: int | None = None
-    remedies: tuple[Remedy, ...] = ()
-    cards: tuple[CardVerdict, ...] = ()
+    calibration: Calibration = field(repr=False)
+    decided: Decided = field(repr=False)
+    #: Cards each of which gets its verdict.
+    gpus: tuple[Accelerator, ...] = field(repr=False)
+
+    @property
+    def verdict(self) -> str | None:
+        """``fits``, ``does not fit`` or ``undecided``; None where no card is asked about."""
+        return self.decided.verdict
+
+    @property
+    def chance(self) -> float | None:
+        """How likely it fits, from 0 to 1: 1 or 0 where a run decides; None without a card."""
+        return self.decided.chance
+
+    @property
+    def prediction(self) -> Prediction:
+        """The peak of one device."""
+        return self.decided.prediction
+
+    @property
+    def capacity_bytes(self) -> int | None:
+        """Memory of the card that is asked about."""
+        return self.question.gpu.memory_bytes if self.question.gpu else None
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What is odd about the question."""
+        return tuple(check_question(self.question))
+
+    @cached_property
+    def reasons(self) -> tuple[str, ...]:
+        """Reasons for the verdict and for the width of the interval."""
+        executed = self.calibration.executed
+        return (
+            *self.decided.reasons,
+            *_explain_interval(self.prediction, self.nearest),
+            *_explain_accumulation(self.question, self.prediction),
+            *([executed.reason] if executed else []),
+            *_explain_new(self.calibration),
+        )
+
+    @cached_property
+    def nearest(self) -> tuple[Neighbour, ...]:
+        """The measured runs that are nearest to the question, the nearest first."""
+        return tuple(collect_nearest(self.question, self.calibration.observations, _MOST_NEAREST))
+
+    @cached_property
+    def nearest_oom(self) -> Neighbour | None:
+        """The nearest run out of memory."""
+        return find_nearest_oom(self.question, self.calibration.observations)
+
+    @cached_property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What the question leaves open, and how far each moves the answer."""
+        return assumptions_of(self.question, self.prediction, self.calibration)
+
+    @cached_property
+    def rests_on(self) -> tuple[tuple[str, float], ...]:
+        """The measured runs that the figure rests on, with the share of each."""
+        return _rests_on(self.question, self.prediction, self.calibration)
+
+    @property
+    def _room(self) -> float:
+        return room_of(self.question, self.prediction.figure, self.verdict)
+
+    @cached_property
+    def longest_seq_len(self) -> int | None:
+        """The longest sequence whose entire interval fits, all else as asked; None if none does."""
+        known = self.question.gpu is not None
+        return find_longest_seq_len(self.question, self.calibration, self._room) if known else None
+
+    @cached_property
+    def biggest_batch(self) -> int | None:
+        """The biggest micro-batch whose entire interval fits; None if none does."""
+        known = self.question.gpu is not None
+        return find_biggest_batch(self.question, self.calibration, self._room) if known else None
+
+    @cached_property
+    def remedies(self) -> tuple[Remedy, ...]:
+        """What would make it fit, where it is not certain to; nothing if no cards are judged."""
+        if not self.gpus or self.verdict in (None, FITS):
+            return ()
+        peak = self.prediction.figure.value
+        return tuple(collect_remedies(self.question, self.calibration, peak))
+
+    @cached_property
+    def cards(self) -> tuple[CardVerdict, ...]:
+        """The verdict on each card, the smallest first."""
+        return tuple(collect_cards(self.question, self.calibration, self.gpus))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all that it says, without what it was computed from: that is large."""
+        said = {
+            name: getattr(self, name)
+            for name, kind in vars(Answer).items()
+            if isinstance(kind, cached_property)
+        }
+        return {**self.__dict__, **said, "calibration": None}
 
 
 def answer(
-    question: Question,
-    calibration: Calibration,
-    gpus: Iterable[Accelerator] = (),
-    *,
-    nearest: int = 3,
+    question: Question, calibration: Calibration, gpus: Iterable[Accelerator] = ()
 ) -> Answer:
     """Return the answer to a question.
 
@@ -75,41 +158,10 @@ def answer(
     """
     found = predict_memory(question, calibration)
     decided = decide(question, found, calibration.runs_of(question.model))
-    prediction, verdict = decided.prediction, decided.verdict
-    seen = collect_nearest(question, calibration.observations, nearest)
-    failed = find_nearest_oom(question, calibration.observations)
-    cards = tuple(collect_cards(question, calibration, gpus))
-    advised = bool(cards) and verdict not in (None, FITS)
-    known = question.gpu is not None
-    room = room_of(question, prediction.figure, verdict)
-    return Answer(
-        question=question,
-        warnings=tuple(check_question(question)),
-        prediction=prediction,
-        verdict=verdict,
-        chance=decided.chance,
-        capacity_bytes=question.gpu.memory_bytes if question.gpu else None,
-        reasons=(
-            *decided.reasons,
-            *_explain_interval(prediction, seen),
-            *_explain_accumulation(question, prediction),
-            *([calibration.executed.reason] if calibration.executed else []),
-            *_explain_new(calibration),
-        ),
-        nearest=tuple(seen),
-        nearest_oom=failed,
-        assumptions=assumptions_of(question, prediction, calibration),
-        rests_on=_rests_on(question, prediction, calibration),
-        longest_seq_len=find_longest_seq_len(question, calibration, room) if known else None,
-        biggest_batch=find_biggest_batch(question, calibration, room) if known else None,
-        remedies=tuple(collect_remedies(question, calibration, prediction.figure.value))
-        if advised
-        else (),
-        cards=cards,
-    )
+    return Answer(question, calibration, decided, tuple(gpus))
 
 
-def _explain_interval(prediction: Prediction, seen: list[Neighbour]) -> list[str]:
+def _explain_interval(prediction: Prediction, seen: Sequence[Neighbour]) -> list[str]:
     width = prediction.figure.high / prediction.figure.value - 1
     reasons = [f"90 % interval up to {width:+.0%}: {prediction.predictor}"]
     if prediction.floor is not None:
