@@ -44,8 +44,10 @@ OPTIMIZERS: Final = {
     "rmsprop": "rmsprop",
 }
 
-#: Classes of optimizers outside torch, and the contract's word.
+#: Classes of optimizers but for torch's AdamW, and the contract's word.
 OPTIMIZER_CLASSES: Final[dict[str, str]] = {
+    "Adam": "adam",
+    "Adam8bit": "adam_8bit",
     "AdamW": "adamw",
     "AdamW8bit": "adamw_8bit",
     "PagedAdamW": "paged_adamw_32bit",

@@ -191,8 +191,8 @@ def _compare(registry: Registry, source_id: str) -> Iterator[str]:
         )
     else:
         yield (
-            "nothing to compare: no measured peak with a length, a batch and a model whose shape "
-            "the catalogue knows"
+            "nothing to compare: no measured peak with a length, a batch, a model whose shape the "
+            "catalogue knows, and a method and an optimizer that are computed"
         )
     yield from (_format_far(run, figure) for run, figure in far)
 

@@ -77,6 +77,7 @@ _SETTINGS: Final = (
     _word(_EIGHT_BIT_ADAM, {"optimizer": "adamw_8bit"}),
     _word(r"\b(?:8|4|32)[ -]?bit[ -]?(?:paged[ -]?)?optim\w*", {"optimizer": OPEN}),
     _word(r"\badamw\b", {"optimizer": "adamw"}),
+    _word(r"\badam\b", {"optimizer": "adam"}),
     _word(r"\badafactor\b", {"optimizer": "adafactor"}),
     _word(r"\b(?:lora[ _-]?)?(?:rank|r)(?:\s*[=:]\s*|\s+|(?=[0-9]))([0-9]+)\b", {"lora_rank": 1}),
     _word(r"(?:\b(?:lora[ _-]?)?alpha|\u03b1)\s*[=:]?\s*([0-9]+)\b", {"lora_alpha": 1}),

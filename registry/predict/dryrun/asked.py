@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 #: Words of a question in those of a trial. What is not here is the same word, or refused.
 _QUANTIZATION = {None: "none", 4: "nf4", 8: "int8"}
 _ATTENTION = {"eager": "eager", "sdpa": "sdpa", "not_flash": "sdpa"}
-_OPTIMIZERS = {"adamw": "adamw_torch", "adamw_hf": "adamw_torch"}
+_OPTIMIZERS = {  # they keep the same
+    "adam": "adamw_torch",
+    "adam_8bit": "adamw_8bit",
+    "adamw": "adamw_torch",
+    "adamw_hf": "adamw_torch",
+}
 _NOT_RUN = frozenset({"adamw_apex_fused", "lion", "paged_lion_32bit"})
 _DTYPES = {"bf16": "bf16", "fp16": "fp16", "fp32": "fp32", "tf32": "fp32"}
 _OF_PROMPTS = frozenset({"prompt_tuning", "p_tuning", "prefix_tuning"})

@@ -32,18 +32,22 @@ class Optimizer:
 _ADAMW = Optimizer(values=2, in_place=False)
 #: Two or one state of 8 bits, and their fp32 scales, one for 256 values (Dettmers et al. 2021).
 _SCALE = 4 / 256
-#: By name. AdamW keeps two moments; Adafactor a row and a column of its factored second moment
-#: (Shazeer and Stern 2018), about a thousandth of the parameter; Lion and Muon one momentum; SGD
-#: none. Paged states (bitsandbytes) are managed memory: runs of torchtune that train 7B and 70B in
-#: full held none of them on the card. A step of transformers' Adafactor holds the gradient, the
-#: parameter, the update and its square in fp32, of one parameter at a time (`Adafactor.step`).
+_ADAMW_8BIT = Optimizer(fixed_bytes=2 + 2 * _SCALE, wide_states=2)
+#: By name. AdamW keeps two moments, and so does Adam, of which it is a subclass in torch. Adafactor
+#: keeps a row and a column of its factored second moment (Shazeer and Stern 2018), about a
+#: thousandth of the parameter; Lion and Muon one momentum; SGD none. Paged states (bitsandbytes)
+#: are managed memory: runs of torchtune that train 7B and 70B in full held none of them on the
+#: card. A step of transformers' Adafactor holds the gradient, the parameter, the update and its
+#: square in fp32, of one parameter at a time (`Adafactor.step`).
 OPTIMIZERS: dict[str, Optimizer] = {
+    "adam": _ADAMW,
+    "adam_8bit": _ADAMW_8BIT,
     "adamw": _ADAMW,
     "adamw_torch": _ADAMW,
     "adamw_torch_fused": Optimizer(values=2),
     "adamw_hf": _ADAMW,
     "adamw_apex_fused": Optimizer(fixed_bytes=8),
-    "adamw_8bit": Optimizer(fixed_bytes=2 + 2 * _SCALE, wide_states=2),
+    "adamw_8bit": _ADAMW_8BIT,
     "paged_adamw_32bit": Optimizer(fixed_bytes=8, paged=True),
     "paged_adamw_8bit": Optimizer(fixed_bytes=2 + 2 * _SCALE, paged=True),
     "adafactor": Optimizer(values=0.001, copies=4),

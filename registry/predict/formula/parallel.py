@@ -97,7 +97,7 @@ def _of_one_stage(question: Question) -> Question:
     (fused); so does DeepSpeed's.
     """
     tensor, stages = question.tensor_parallel or 1, question.pipeline_parallel or 1
-    plain = question.optimizer in (None, "adamw", "adamw_torch", "adamw_hf")
+    plain = question.optimizer in (None, "adam", "adamw", "adamw_torch", "adamw_hf")
     return question.changed(
         model=_share(question.model, tensor, stages),
         n_gpus=question.n_gpus // (tensor * stages) if question.deepspeed else 1,

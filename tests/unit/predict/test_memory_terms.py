@@ -315,6 +315,7 @@ def test_buckets_hold_what_is_trained_within_their_bounds(trained: int, held: fl
 @pytest.mark.parametrize(
     ("optimizer", "bytes_each"),
     [
+        ("adam", 8), ("adam_8bit", 2 + 8 / 256),
         ("adamw", 8), ("adamw_torch_fused", 8), ("adamw_apex_fused", 8), ("lion", 4),
         ("adamw_8bit", 2 + 8 / 256), ("lion_8bit", 1 + 4 / 256), ("adafactor", 0.004),
     ],

@@ -130,6 +130,7 @@ def test_a_column_that_calls_no_row_an_estimate_is_not(
         ("LoRA (nf4)", {"method": "lora", "quant_bits": 4, "quant_type": "nf4"}),
         ("GPTQ LoRA int4", {"method": "lora", "quant_bits": 4, "quant_method": "gptq"}),
         ("LoRA 8-bit AdamW", {"method": "lora", "optimizer": "adamw_8bit"}),
+        ("LoRA, Adam", {"method": "lora", "optimizer": "adam"}),
         ("LoRA (8-bit optimizer)", {"method": "lora", "optimizer": "?"}),
         ("16-bit LoRA", {"method": "lora", "16-bit": "?"}),
         ("Full ZeRO-3 offload", {"method": "full", "sharding": "zero3", "offload": "stated"}),

@@ -225,6 +225,7 @@ class OwnOptimizer(AdamW):  # type: ignore[misc]
     [
         ("adamw_torch", None, "adamw_torch", "adamw_torch"),
         ("adamw_torch", torch.optim.SGD, "sgd", "SGD"),
+        ("adamw_torch", torch.optim.Adam, "adam", "Adam"),
         ("adafactor", AdamW, "adamw_torch", "AdamW"),
         ("adamw_torch", OwnOptimizer, "other", "OwnOptimizer"),
         ("adafactor", None, "adafactor", "adafactor"),
