@@ -18,7 +18,10 @@ _FILLERS: Final = re.compile(
     r"(?i)(?:fine[ -]?tun(?:e|ed|ing)|tuning|tune|ft|training|method|and|with|using|w/|adapters?|"
     r"peft|weights?|stage|deepspeed|ds|rank|微调|训练)"
 )
-_NO: Final = r"(?P<no>\b(?:no|not|without|non|w/o)[ -]+)?"
+_DENIAL: Final = r"\b(?:no|not|without|non|w/o)"
+_NO: Final = rf"(?P<no>{_DENIAL}[ -]+)?"
+#: What denies, or may deny, a word farther on in the same clause.
+_DENIED_BEFORE: Final = re.compile(rf"(?i){_DENIAL}\b[^\0()\[\],;+|]*\Z")
 
 #: Methods whose adapters have a rank and whose base may be quantized.
 _WITH_RANK: Final = ("lora", "dora", "adalora", "galore", "longlora", "lorafa", "randlora")
@@ -76,7 +79,7 @@ _SETTINGS: Final = (
     _word(rf"\bpaged[ _-]?(?:{_EIGHT_BIT_ADAM})", {"optimizer": "paged_adamw_8bit"}),
     _word(_EIGHT_BIT_ADAM, {"optimizer": "adamw_8bit"}),
     _word(r"\b(?:8|4|32)[ -]?bit[ -]?(?:paged[ -]?)?optim\w*", {"optimizer": OPEN}),
-    _word(r"\badamw\b", {"optimizer": "adamw"}),
+    _word(r"\badam(?:w\b|\(w\))", {"optimizer": "adamw"}),
     _word(r"\badam\b", {"optimizer": "adam"}),
     _word(r"\badafactor\b", {"optimizer": "adafactor"}),
     _word(r"\b(?:lora[ _-]?)?(?:rank|r)(?:\s*[=:]\s*|\s+|(?=[0-9]))([0-9]+)\b", {"lora_rank": 1}),
@@ -163,6 +166,8 @@ def _read(text: str, words: tuple[Word, ...]) -> Reading:
         values = None if found is None else _values(word, found)
         if found is None or values is None or not _fits(values, said):
             continue
+        if "method" not in values and _DENIED_BEFORE.search(rest, 0, found.start()):
+            values = dict.fromkeys(values, OPEN)
         said |= values
         rest = f"{rest[: found.start()]}\0{rest[found.end() :]}"
     return Reading(said, tuple(_left_over(rest)))
