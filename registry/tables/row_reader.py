@@ -31,7 +31,7 @@ from registry.tables.problems import Place, Problems
 from registry.tables.report import Report, ReportedFigure
 from registry.tables.rows import ReportCells, TableRows
 from registry.tables.rules import Rules
-from registry.tables.values import Stated, Values, split_parts
+from registry.tables.values import Stated, Values, contradict, lay_over, split_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -202,14 +202,13 @@ class RowReader:
                 self._add_cell_error(error, where, report, name)
                 continue
             for column, value in stated.items():
-                if column not in _NAMES and said.get(column, value).value != value.value:
+                if column not in _NAMES and contradict(said.get(column, value).value, value.value):
                     self._add_contradiction(
                         column, (by[column], name), (said[column], value), report
                     )
                 by[column] = name
-            draft.values.update(stated)
-            draft.stated.update(stated)
-            said |= stated
+            for known in (draft.values, draft.stated, said):
+                lay_over(known, stated)
             if "model_id" in stated:
                 names.append(bare_text(cell))
         self._note_cards(report, by.get("gpu_id"))
@@ -329,7 +328,7 @@ class RowReader:
             return
         for named in (report.found.spec.footnotes, self._mapping.footnotes):
             if mark in named:
-                values.update(named[mark])
+                lay_over(values, named[mark])
                 return
         self._notes.add_mark(mark, report.place, column)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from registry.tables.rows import is_one_of
-from registry.tables.values import Stated, target_columns
+from registry.tables.values import Stated, lay_over, target_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,7 +36,7 @@ class Rules:
             if all(_holds(report, known, name, value) for name, value in rule.when.items()):
                 if rule not in self._matched:
                     self._matched.append(rule)
-                values.update(rule.set)
+                lay_over(values, rule.set)
                 _add_reasons(values, rule.because)
 
     def unmatched(self) -> Iterator[tuple[Path, RuleSpec]]:

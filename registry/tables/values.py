@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -60,6 +60,21 @@ class Stated:
 
 
 Values = dict[str, Stated]
+
+
+def lay_over(values: Values, more: Values) -> None:
+    """Put more values in place of others; entries of one column, such as provenance, one by one."""
+    for column, stated in more.items():
+        before = values.get(column, Stated(None)).value
+        both = isinstance(before, dict) and isinstance(stated.value, dict)
+        values[column] = replace(stated, value=before | stated.value) if both else stated
+
+
+def contradict(one: Any, other: Any) -> bool:
+    """Return whether two cells that state a column's value cannot both be right."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return any(one[name] != other[name] for name in one.keys() & other.keys())
+    return bool(one != other)
 
 
 @lru_cache(maxsize=1)

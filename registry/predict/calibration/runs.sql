@@ -49,6 +49,10 @@ where
     and r.outcome in ('ok', 'oom')
     and r.gpu_id is distinct from 'cpu'
     and r.memory_kind is distinct from 'host_rss'
+    -- the memory of further models, and of pairs of samples, is not computed
+    and coalesce(r.objective not in (
+        'dpo', 'orpo', 'kto', 'cpo', 'simpo', 'ppo', 'grpo', 'gkd', 'reward'
+    ), true)
     -- what is split within a layer or by layers is another computation
     and coalesce(greatest(
         c.tensor_parallel, c.pipeline_parallel, c.context_parallel, c.expert_parallel

@@ -514,3 +514,37 @@ def test_minutes_before_the_word_total_are_kept_as_written(importer: Importer) -
     (row,) = importer(document, mapping).submission["observations"]
     total = next(f for f in row["measurements"] if f["metric"] == "total_time")
     assert (total["raw"], total["unit_reported"], total["value"]) == ("3h20min", "h min", 12000.0)
+
+
+PROVENANCE = """
+source: {source_id: example}
+defaults:
+  model_id: qwen-7b
+  method: lora
+  gpu_id: a100-80gb
+  n_gpus: 1
+  provenance: {run: first}
+tables:
+  - match: {}
+    columns:
+      tuner: {values: {A: {provenance: {tuner: Q-GaLore}}, B: {provenance: {limit: '1'}}}}
+      limit: {patterns: [{pattern: '([0-9]+)', set: {provenance: {limit: '\\1'}}}]}
+      memory: {figure: {metric: peak_memory}}
+    rules:
+      - {when: {limit: '2048'}, set: {provenance: {note: cut}}}
+"""
+
+
+PROVENANCE_TABLE = "| tuner | limit | memory |\n|-|-|-|\n| {tuner} | 2048 | 17 GiB |\n"
+
+
+def test_entries_of_provenance_come_from_several_columns(importer: Importer) -> None:
+    result = importer(PROVENANCE_TABLE.format(tuner="A"), PROVENANCE)
+    (observation,) = result.submission["observations"]
+    expected = {"run": "first", "tuner": "Q-GaLore", "limit": "2048", "note": "cut"}
+    assert expected.items() <= observation["provenance"].items()
+
+
+def test_two_columns_that_state_one_entry_of_provenance_are_refused(importer: Importer) -> None:
+    (problem,) = importer(PROVENANCE_TABLE.format(tuner="B"), PROVENANCE).problems
+    assert "found provenance = {'limit': '1'} in column 'tuner' and {'limit': '2048'}" in problem
