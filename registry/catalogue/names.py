@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 Key = tuple[str, ...]
 
-_WORDS: Final = re.compile(r"[a-z0-9.]+")
+#: Letters of other scripts are words of their own: `昇腾910B` is two.
+_WORDS: Final = re.compile(r"[a-z0-9.]+|[^\W_a-z0-9]+")
 _SIZE: Final = re.compile(r"(?:\d+x)?\d+(?:\.\d+)?[mbt]")
 _MEMORY: Final = re.compile(r"\d+gb")
 _NUMBER: Final = re.compile(r"\d+")
@@ -28,6 +29,7 @@ _MAKERS: Final = frozenset(
         *("nvidia", "amd", "intel", "google", "apple", "aws", "amazon", "huawei", "habana", "labs"),
         *("geforce", "tesla", "instinct", "radeon", "rtx", "gtx", "ascend", "generation", "oam"),
         *("gpu", "gpus", "card", "accelerator", "hbm2", "hbm2e", "hbm3", "hbm3e"),
+        *("英伟达", "昇腾", "华为", "华为昇腾", "显卡"),
     )
 )
 #: Words before a card's number, which some write apart from it.

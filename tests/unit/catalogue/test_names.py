@@ -35,6 +35,8 @@ CATALOGUE = load_curated_catalogue(curated_dir())
         ("RTX 6000 Ada Generation", "rtx-6000-ada"),
         ("910B", "ascend-910b"),
         ("Ascend 910B", "ascend-910b"),
+        ("华为昇腾 910B", "ascend-910b"),
+        ("昇腾910B", "ascend-910b"),
         ("TPU v5e", "tpu-v5e"),
         ("TPU v5 lite", "tpu-v5e"),
         ("Gaudi 2", "gaudi2"),
@@ -70,12 +72,21 @@ def test_a_model_is_found_by_what_people_call_it(name: str, model_id: str) -> No
     assert CATALOGUE.resolve_model(name) == model_id
 
 
-@pytest.mark.parametrize("name", ["RTX 4090 48GB", "A1000", "H100 40GB", "RTX 3090 Max", "GPU", ""])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("RTX 4090 48GB", "A1000", "H100 40GB", "RTX 3090 Max", "GPU", ""),
+        *("双卡4090", "kein A100", "без A100", "отношение GPU/CPU"),
+    ],
+)
 def test_a_card_that_is_not_known_is_no_other(name: str) -> None:
     assert CATALOGUE.resolve_gpu(name) is None
 
 
-@pytest.mark.parametrize("name", ["Llama 3.1 9B", "llama", "Mistral 12B v0.1", "", "7B"])
+@pytest.mark.parametrize(
+    "name",
+    ["Llama 3.1 9B", "llama", "Mistral 12B v0.1", "", "7B", "Qwen-7B（量化）", "LLaMA-7B 中文版"],
+)
 def test_a_model_that_is_not_known_is_no_other(name: str) -> None:
     assert CATALOGUE.resolve_model(name) is None
 
