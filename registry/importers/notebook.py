@@ -1,7 +1,7 @@
 """Notebooks that fine-tune with Unsloth, TRL or PEFT: what their cells state and print.
 
-Reads ``.ipynb`` files and notebooks saved as text. "GB" in Unsloth's last cell is 2^30, and its
-time includes the compilation in the first step.
+Reads ``.ipynb`` files and notebooks saved as text. The time in Unsloth's last cell includes the
+compilation in the first step.
 """
 
 from __future__ import annotations
@@ -13,15 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from registry.errors import SubmissionError
 from registry.importers.notebook_settings import STEPS, first_count, state_notebook
 from registry.importers.shared.draft import Draft, import_drafts
-from registry.importers.shared.readings import measure_peak
 from registry.importers.shared.shapes import entries_of, number_of
-from registry.importers.shared.totals import (
-    Evaluations,
-    half_width,
-    measure_totals,
-    rate_of,
-    state_epochs,
-)
+from registry.importers.shared.totals import Evaluations, measure_totals, rate_of, state_epochs
+from registry.importers.shared.unsloth import measure_reserved
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,11 +24,6 @@ if TYPE_CHECKING:
 
 _NUMBER: Final = r"(?P<value>\d+(?:\.\d+)?)"
 _SECONDS: Final = re.compile(rf"^{_NUMBER} seconds used for training", re.MULTILINE)
-_PEAK: Final = re.compile(rf"^Peak reserved memory = {_NUMBER} GB", re.MULTILINE)
-_SHARE: Final = re.compile(rf"^Peak reserved memory % of max memory = {_NUMBER} %", re.MULTILINE)
-_CAPACITY: Final = re.compile(rf"Max memory[ =:]+{_NUMBER} GB")
-#: How far the peak may lie from its share of the card, which is rounded.
-_SLACK: Final = 0.01
 _OUTPUT: Final = re.compile(
     r"TrainOutput\(global_step=(?P<steps>\d+).*?metrics=(?P<metrics>\{[^{}]*\})"
 )
@@ -133,7 +122,7 @@ def _read_metrics(text: str) -> dict[str, Any]:
 
 
 def _measure(draft: Draft, text: str, printed: Mapping[str, Any]) -> None:
-    seconds, peak, output = _SECONDS.search(text), _PEAK.search(text), _OUTPUT.search(text)
+    seconds, output = _SECONDS.search(text), _OUTPUT.search(text)
     metrics = _read_metrics(output["metrics"]) if output else dict(printed)
     steps = int(output["steps"]) if output else first_count(STEPS, text)
     steps = steps or _steps_of_rate(draft, metrics)
@@ -141,15 +130,9 @@ def _measure(draft: Draft, text: str, printed: Mapping[str, Any]) -> None:
         metrics = {**metrics, "train_runtime": seconds["value"]}
     state_epochs(draft, metrics)
     measure_totals(draft, metrics, steps, Evaluations())
-    if peak:
-        reason = "torch's max_memory_reserved / 2^30, of the first process; the loading included"
-        half = half_width(peak["value"])
-        said = {"raw": f"{peak['value']} GB", "kind": "reserved", "reason": reason}
-        process = {"scope": "per_gpu", "device_index": 0}
-        measure_peak(draft, float(peak["value"]), half, **said, **process)
-    else:
+    measure_reserved(draft, text)
+    if not draft.has("peak_memory"):
         draft.missing.append("no memory")
-    _check_card(draft, text)
     draft.measure("trainable_params", first_count(_PARAMS, text))
     draft.measure("n_params", first_count(_ALL, text))
 
@@ -161,14 +144,3 @@ def _steps_of_rate(draft: Draft, metrics: Mapping[str, Any]) -> int | None:
     seconds = number_of(metrics.get("train_runtime"))
     agrees = planned and rate is not None and seconds and rate.agrees(planned / seconds)
     return planned if agrees else None
-
-
-def _check_card(draft: Draft, text: str) -> None:
-    """Flag a peak that is another share of the card than the notebook says: of another run."""
-    peak, share, card = _PEAK.search(text), _SHARE.search(text), _CAPACITY.search(text)
-    if not peak or not share or not card:
-        return
-    expected = float(share["value"]) / 100 * float(card["value"])
-    if abs(expected - float(peak["value"])) > _SLACK * expected:
-        draft.flags.add("figures_disagree")
-        draft.missing.append("its peak is not the share of the card that it prints: another run's?")

@@ -23,7 +23,10 @@ _MODEL: Final = re.compile(
 )
 #: A repository of the hub, not a folder of a machine.
 _HUB_NAME: Final = re.compile(r"[\w-][\w.-]*/[\w.-]+")
-_CARD: Final = re.compile(r"GPU[ =:]+(?P<name>[^.,\n]+?)\. (?:Num GPUs = \d+\. )?Max memory[ =:]")
+#: Versions of 2025 and later name the card without "GPU", beside the picture of the banner.
+_CARD: Final = re.compile(
+    r"(?:GPU[ =:]+|/\| +)(?P<name>[^.,=|\n]{1,80}?)\. (?:Num GPUs = \d+\. )?Max memory[ =:]"
+)
 _EXAMPLES: Final = re.compile(r"Num examples = (?P<n>[\d,]+)")
 _BATCH: Final = re.compile(
     r"Batch size per device = (?P<n>\d+) \| Gradient [Aa]ccumulation steps = (?P<accum>\d+)"
@@ -38,7 +41,7 @@ _VERSIONS: Final = (
     ("framework_version", re.compile(r"(?:patching release|Unsloth) (?P<v>20\d\d\.\d+(?:\.\d+)?)")),
     ("torch_version", re.compile(r"(?:Pytorch|Torch): (?P<v>\d[\w.+]*\w)")),
     ("cuda_version", re.compile(r"CUDA Toolkit[ =:]+(?P<v>\d+\.\d+)")),
-    ("transformers_version", re.compile(r"Transformers[ =:]+(?P<v>\d+\.\d+[\w.]*)")),
+    ("transformers_version", re.compile(r"Transformers[ =:]+(?P<v>\d+\.\d+[\w.]*\w)")),
 )
 _TRAINERS: Final = (
     ("GRPOTrainer", "grpo"),

@@ -18,6 +18,7 @@ from registry.importers.shared.logs import STOPPED, import_logs
 from registry.importers.shared.segments import parse_clock
 from registry.importers.shared.shapes import count_of, number_of
 from registry.importers.shared.totals import Evaluations, measure_totals, rate_of, state_epochs
+from registry.importers.shared.unsloth import measure_reserved
 from registry.importers.trainer_log_progress import (
     LISTED,
     STAMP,
@@ -144,12 +145,14 @@ def _steps_written(progress: Progress) -> int | None:
 
 def _explain_memory(lines: Sequence[str]) -> str:
     """Return that there is no memory, or which figure of it nobody here reads."""
-    found = next(filter(None, map(_MEMORY.search, lines)), None)
+    found = next(filter(None, (_MEMORY.search(line) for line in lines if _CARD not in line)), None)
     if found is None:
         return "no memory"
     return f"no memory: {found[0]!r} is not read; state it as a figure of a submission or a table"
 
 
+#: What stands beside the memory that the card has, in Unsloth's banner.
+_CARD: Final = "Num GPUs"
 #: A figure of memory as callbacks print it, as the Trainer's own metrics do, or as scripts say it.
 _MEMORY: Final = re.compile(
     r"\b(?!\w{0,40}cpu)\w{0,40}mem(?:ory)?_\w{1,40}\b['\")]{0,2}\s{0,20}[:=]\s{0,20}\d+(?:\.\d+)?"
@@ -185,6 +188,7 @@ def _measure(draft: Draft, progress: Progress, steps: int | None, lines: Sequenc
         draft.measure("train_loss", progress.losses[-1][1], statistic="last")
     if not draft.has("tokens_per_second"):
         draft.measure("tokens_per_second", progress.tokens_per_second, statistic="mean")
+    measure_reserved(draft, "\n".join(lines))
     if not draft.has("peak_memory"):
         draft.missing.append(_explain_memory(lines))
     draft.lacks["gpu_id"] = "no card"

@@ -48,8 +48,9 @@ _WORDS: Final = {
         "quantizer": r"Quantizing model to \d bit with (\w+)",
         "dtype": r"compute dtype: torch\.(\w+)",
         "transformers": r'^ *"transformers_version": "(\d[\w.]*)"',
-        "trained": r"trainable params: ([\d,]+) \|\|",
-        "params": r"all params: ([\d,]+)",
+        "trained": r"(?:trainable params:|Trainable parameters =) ([\d,]+)(?= \|\||/| of )",
+        # Unsloth's older `N/M` counts two quantized parameters as one
+        "params": r"(?:all params:|Trainable parameters = [\d,]+ of) ([\d,]+)",
     }.items()
 }
 #: Training arguments that a script prints as JSON, without those that hold others.

@@ -568,6 +568,47 @@ O^O/ \\_/ \\    Batch size per device = 2 | Gradient Accumulation steps = 4
 """
 
 
+CARD = """\
+==((====))==  Unsloth 2025.3.1: Fast Qwen3 patching. Transformers: 4.51.3.
+   \\\\   /|    NVIDIA L4. Num GPUs = 1. Max memory: 22.161 GB. Platform: Linux.
+"""
+MEMORY = """\
+Peak reserved memory = 5.541 GB.
+Peak reserved memory for training = 1.2 GB.
+Peak reserved memory % of max memory = {share} %.
+"""
+
+
+@pytest.mark.parametrize(("share", "flags"), [("25.003", []), ("60.1", ["figures_disagree"])])
+def test_unsloths_console_tells_card_and_peak(
+    tmp_path: Path,
+    observe: Observe,
+    figure: Callable[..., dict[str, Any]],
+    share: str,
+    flags: list[str],
+) -> None:
+    path = tmp_path / "train.log"
+    parameters = '"-____-"     Trainable parameters = 1,024/4,096 (25.00% trained)\n'
+    path.write_text(CARD + BANNER + parameters + MEMORY.format(share=share), encoding="utf-8")
+    (run,) = observe(path, model_id="qwen-7b", method="lora")
+    assert run["configuration"]["gpu_id"] == "l4"
+    assert run["environment"]["transformers_version"] == "4.51.3"
+    peak = figure(run, "peak_memory")
+    assert (peak["value"], peak["kind"]) == (5.541 * 2**30, "reserved")
+    assert figure(run, "trainable_params")["value"] == 1024
+    assert all(one["metric"] != "n_params" for one in run["measurements"])
+    assert run.get("flags", []) == flags
+
+
+def test_the_memory_that_the_card_has_is_none_of_the_run(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(CARD + BANNER, encoding="utf-8")
+    missing = read(path, model_id="qwen-7b", method="lora").missing
+    assert [text for text in missing if "memory" in text] == ["train.log: no memory"]
+
+
 def test_unsloths_banner_tells_batch_and_steps(
     tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
 ) -> None:
