@@ -117,17 +117,25 @@ def _merge_equal(
 def _find_same(
     alike: Iterable[Group], new: Group, unite: Mapping[str, str], apart: list[Apart]
 ) -> Group | None:
-    """Return the group that a report joins; note one that it does not join for its cells alone."""
+    """Return the group that a report joins; note one that it does not join for its cells alone.
+
+    A report that shares no figure with any joins the only one there is: whose of several runs its
+    figures are, nobody can tell.
+    """
     (report,) = new.reports
+    without_shared: list[Group] = []
     for group in alike:
         if not _agree(group, new):
             continue
         differing = _differing(group, report, unite)
-        if differing is None:
+        shares = bool(group.figures.keys() & new.figures.keys()) or not new.figures
+        if differing is None and shares:
             return group
-        if group.figures.keys() & new.figures.keys() or not new.figures:
+        if differing is None:
+            without_shared.append(group)
+        elif shares:
             apart.append(differing)
-    return None
+    return without_shared[0] if len(without_shared) == 1 else None
 
 
 def _differing(

@@ -51,6 +51,15 @@ def test_reports_of_one_run_unite_their_figures(importer: Importer) -> None:
     assert "run_id" not in found
 
 
+def test_figures_that_may_be_of_several_runs_join_none(importer: Importer) -> None:
+    rows = [
+        *("| qwen-7b | 1 | 17GiB | - |", "| qwen-7b | 1 | 18GiB | - |"),
+        *("| qwen-7b | 1 | - | 2s/it |", "| qwen-7b | 1 | - | 3s/it |"),
+    ]
+    found = observations(importer, rows, MAPPING)
+    assert [len(entry["measurements"]) for entry in found] == [1, 1, 1, 1]
+
+
 UNITE = MAPPING + "unite: {micro_batch_size: the same figures}\n"
 
 
