@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from registry.tables.column_spec import ColumnSpec, FigureSpec
     from registry.tables.matching import FoundTable
 
-_TOKEN: Final = re.compile(r"[0-9]+(?:[.,'\u00a0\u202f][0-9]+)*")
-_WITH_COMMA: Final = re.compile(r"(?:[0-9]{1,3}(?:[.'\u00a0\u202f][0-9]{3})+|[0-9]+)(?:,[0-9]+)?")
+_TOKEN: Final = re.compile(r"[0-9]+(?:(?:[.,'\u00a0\u202f]| (?=[0-9]{3}(?![0-9])))[0-9]+)*")
+_WITH_COMMA: Final = re.compile(r"(?:[0-9]{1,3}(?:[.' \u00a0\u202f][0-9]{3})+|[0-9]+)(?:,[0-9]+)?")
 _DECIMAL_COMMA: Final = re.compile(
     r"(?<![0-9.,])(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+),[0-9]{1,2}(?![0-9.,])"
     r"|(?<![0-9.,])0,[0-9]+(?![0-9.,])"
@@ -46,8 +46,8 @@ def find_open_mark(text: str) -> str | None:
 def read_decimal_commas(text: str, *, where: str) -> str:
     """Return a text whose decimal mark is the comma with points and without marks of thousands.
 
-    >>> read_decimal_commas("1.024,5 GB", where="row 1")
-    '1024.5 GB'
+    >>> read_decimal_commas("1.024,5 GB", where="row 1"), read_decimal_commas("4 653,2", where="")
+    ('1024.5 GB', '4653.2')
 
     Raises:
         UnitError: a number has a point where no thousands end.
@@ -59,7 +59,7 @@ def read_decimal_commas(text: str, *, where: str) -> str:
                 f"{where}: found {found[0]!r}, expected a number such as '22,5' or '1.024,5', as "
                 "the mapping states `decimal: ','`"
             )
-        return re.sub(r"[.'\u00a0\u202f]", "", found[0]).replace(",", ".")
+        return re.sub(r"[.' \u00a0\u202f]", "", found[0]).replace(",", ".")
 
     return _TOKEN.sub(convert, text)
 

@@ -16,6 +16,7 @@ from registry.tables.guess_figures import (
     Doubt,
     find_evaluation,
     find_memory_doubt,
+    find_rate_doubt,
     find_time_doubt,
     is_step_time,
     names_needed_cards,
@@ -148,6 +149,10 @@ _RATES: Final = {
     "ms/sample": "sample_time",
     "sample/min": "samples_per_second",
 }
+#: Letters behind a number that are more often millions, sizes or names than times.
+_NO_TIMES: Final = ("m", "d", "S", "H")
+#: Times of two units, such as ``2m 3s``.
+_OF_TWO_UNITS: Final = re.compile(r"[0-9]+\s?[hm]\s?[0-9]+(?:\.[0-9]+)?\s?[ms]\b")
 #: Metrics of which a number alone says nothing.
 _WITH_UNIT: Final = ("peak_memory", "total_time", "step_time", "sample_time", "flops_per_second")
 _KINDS: Final = {"reserved": "reserved", "alloc": "allocated", "active": "active"}
@@ -341,7 +346,10 @@ def _find_doubt(name: str, metric: str, header: Header, figures: Sequence[str]) 
         numbers = [found[0] for found in map(_NUMBER.match, figures) if found]
         return find_evaluation(name) or find_memory_doubt(name, numbers)
     if metric.endswith("_per_second"):
-        return find_evaluation(name)
+        is_rate = header.dimension == "rate" or any(
+            _rate_of_label(_figure_label(text) or "") for text in figures
+        )
+        return find_evaluation(name) or (None if is_rate else find_rate_doubt(name))
     is_rate = metric == "step_time" and header.dimension == "rate"
     if metric not in ("step_time", "total_time") or is_rate or any(map(split_several, figures)):
         return None
@@ -407,13 +415,18 @@ def _metric(name: str, header: Header, figures: list[str]) -> tuple[str | None, 
 
 
 def _are_clocks(figures: Sequence[str]) -> bool:
-    clocks = [text for text in figures if clock_readings(split_remark(text)[0])]
+    bare = [split_remark(text)[0] for text in figures]
+    clocks = [text for text in bare if clock_readings(text) or _OF_TWO_UNITS.match(text)]
     return len(clocks) > _MOST * len(figures)
 
 
-def _metric_of_label(name: str, label: str) -> str | None:
+def _rate_of_label(label: str) -> str | None:
     known = rate_units_by_spelling().get(label)
-    rate = known.symbol if known else parse_rate_unit(label)
+    return known.symbol if known else parse_rate_unit(label)
+
+
+def _metric_of_label(name: str, label: str) -> str | None:
+    rate = _rate_of_label(label)
     if rate is not None:
         return _RATES[rate]
     memory = units_by_spelling("memory").get(without_share(label))
@@ -421,10 +434,11 @@ def _metric_of_label(name: str, label: str) -> str | None:
         return "peak_memory"
     if label == "G" and re.search(rf"mem|vram|{MEMORY_ABROAD}", name.lower()):
         return "peak_memory"
-    if label in units_by_spelling("duration") and len(label) > 1:
+    if label in units_by_spelling("duration") and label not in _NO_TIMES:
         # "time of 100 iterations" is no step time
         of_steps = next(pattern for metric, pattern in _METRICS if metric == "step_time")
-        return "step_time" if re.search(of_steps, name.lower()) else "total_time"
+        is_of_step = _RATES.get(read_header(name).unit or "") == "step_time"
+        return "step_time" if is_of_step or re.search(of_steps, name.lower()) else "total_time"
     return None
 
 

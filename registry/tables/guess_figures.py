@@ -83,6 +83,13 @@ _SIZES_OF_CARDS: Final = frozenset(
     {6, 8, 12, 16, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 144, 180, 192, 288}
 )
 
+#: What is counted, and of what; of a time, it is a rate.
+_COUNT_OF: Final = re.compile(
+    r"(?i)\b(?:tok\w*|samples?|seqs?|sequences?|examples?)\s*(?:per\b|/)\s*(?P<what>.*)"
+)
+_OF_TIME: Final = re.compile(
+    r"(?i)\b(?:s|secs?|seconds?|ms|mins?|minutes?|h|hrs?|hours?|d|days?)\b|[秒分时時초]|сек|\u0441\b"
+)
 _STEP: Final = r"(?:steps?|its?|iters?|iterations?)"
 _STEP_TIME: Final = re.compile(
     r"(?i)(?:(?:avg\.?|average|mean|median|max|min|p[0-9]+|global|train(?:ing)?|time|secs?|seconds?|"
@@ -95,6 +102,7 @@ _OTHER_TIME: Final = re.compile(
     r"|\b(?:gpu|card|device)s?\b|\bcpu\b|\bdata|download|preproc|tokeni[sz]|\bcomm|optimi[sz]|"
     r"speed\W?up|reduc|Δ|\bdelta\b|\best(?:imat\w*)?\b|\beta\b|predict|expected|remaining|"
     r"\bmicro|first|\blayer|\btoken|generat|queue|\bwait|overhead|idle|推理|轮|评估|估计|估算|预估|预计|预期"
+    r"|[eé]poca|[eé]poque|эпох"
 )
 _WHOLE_TIME: Final = re.compile(
     r"(?i)\b(?:train\w*|total|wall|elapsed|overall|fine\W?tun\w*|run)\b.*(?:\btime\b|clock|duration|"
@@ -187,9 +195,23 @@ def find_memory_doubt(name: str, numbers: Sequence[str]) -> Doubt | None:
     total = _TOTAL.search(name)
     if total is not None and _IN_USE.search(name) is None:
         return Doubt(f"{total[0]!r}: what the card has, or what all cards used?")
+    if name == "mb":
+        return Doubt("'mb': micro-batches, or megabytes?")
     if _IN_USE.search(name) is None and numbers and all(map(_is_size_of_card, numbers)):
         return Doubt("these may be the sizes of the cards", is_by_name=False)
     return None if _MEMORY.search(name) else _ONLY_UNIT
+
+
+def find_rate_doubt(name: str) -> Doubt | None:
+    """Return why a column of counts may be no rate: what it counts is of no time.
+
+    >>> find_rate_doubt("tok/step").reason, find_rate_doubt("tok/GPU/s")
+    ("'tok/step' is of no time", None)
+    """
+    found = _COUNT_OF.search(name)
+    if found is None or not found["what"] or _OF_TIME.search(found["what"]):
+        return None
+    return Doubt(f"{found[0]!r} is of no time")
 
 
 def _is_size_of_card(number: str) -> bool:

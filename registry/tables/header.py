@@ -14,11 +14,13 @@ from registry.units.known import Unit, rate_units_by_spelling, units_by_spelling
 #: What people write for one device, one item and one second; compared in lower case.
 _DEVICE: Final = "gpu|gpus|card|cards|device|accelerator|chip|npu|p|卡"
 _ITEMS: Final = {
-    "token": "tokens?|toks?|tkn|词元数?",
-    "sample": "samples?|examples?|ex|seqs?|sequences?|sentences?|images?|样本",
-    "step": "steps?|its?|iters?|iterations?|步",
+    "token": "tokens?|toks?|tkn|词元数?|токен(?:ов)?",
+    "sample": "samples?|examples?|ex|seqs?|sequences?|sentences?|images?|样本|サンプル|샘플|"
+    "amostras?|muestras?|[eé]chantillons?|выбор(?:ок|ки)|примеров",
+    "step": "steps?|its?|iters?|iterations?|步|ステップ|스텝|schritte?n?|pass[oi]|passos|pasos?|"
+    "[eé]tapes?|шаг",
 }
-_SECOND: Final = "s|sec|secs|second|seconds|秒"
+_SECOND: Final = "s|sec|secs|second|seconds|秒|\u0441|сек"
 
 _BRACKETED: Final = re.compile(
     r"[(\[{\uff08\u3010]([^()\[\]{}\uff08\uff09\u3010\u3011]{1,60})[)\]}\uff09\u3011]"

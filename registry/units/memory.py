@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _EXPECTED = "an amount of memory such as '36.6G', '20822MiB' or '144 GB+'"
 _SHOWN_BY = "the source or its producer"
-_MEMORY = re.compile(rf"(?P<number>{NUMBER})(?P<early>\+)?\s*(?P<label>[A-Za-z]+)?\s*(?P<more>\+)?")
+_MEMORY = re.compile(rf"(?P<number>{NUMBER})(?P<early>\+)?\s*(?P<label>[^\W\d_]+)?\s*(?P<more>\+)?")
 
 
 class UnitOptions(TypedDict, total=False):

@@ -85,7 +85,15 @@ def test_a_card_that_is_not_known_is_no_other(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["Llama 3.1 9B", "llama", "Mistral 12B v0.1", "", "7B", "Qwen-7B（量化）", "LLaMA-7B 中文版"],
+    [
+        "Llama 3.1 9B",
+        "llama",
+        "Mistral 12B v0.1",
+        "",
+        "7B",
+        "Qwen-7B\uff08量化\uff09",
+        "LLaMA-7B 中文版",
+    ],
 )
 def test_a_model_that_is_not_known_is_no_other(name: str) -> None:
     assert CATALOGUE.resolve_model(name) is None

@@ -29,6 +29,7 @@ PLACE = "table 3, row 2, column 'GPU Memory'"
         ("OOM", "oom", "oom"),
         ("**OOM**", "oom", "oom"),
         ("OOM ❌", "oom", "oom"),
+        ("🔴 OOM", "oom", "oom"),
         ("out of memory", "oom", "oom"),
         ("CUDA out of memory. Tried to allocate 2 GiB", "oom", "oom"),
         ("No OOM", "no_oom", "ok"),
