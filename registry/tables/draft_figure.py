@@ -91,9 +91,26 @@ def _scopes(guess: Guess) -> str:
     return shares if guess.header.per_gpu else f"total, {shares}"
 
 
+class _OneLine(yaml.SafeDumper):
+    """Writes texts of several lines, such as the names of columns, on one."""
+
+
+_OneLine.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style='"' if "\n" in text else None
+    ),
+)
+
+
 def as_yaml(value: Any) -> str:
     """Return a value as YAML on one line."""
-    text = yaml.safe_dump(
-        value, default_flow_style=True, allow_unicode=True, width=10**9, sort_keys=False
+    text = yaml.dump(
+        value,
+        Dumper=_OneLine,
+        default_flow_style=True,
+        allow_unicode=True,
+        width=10**9,
+        sort_keys=False,
     )
     return text.removesuffix("\n").removesuffix("\n...").strip()

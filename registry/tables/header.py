@@ -52,7 +52,7 @@ _TIME: Final = ("時間", "시간")
 _OF_TIME: Final = re.compile(r"(?i)time|duration|zeit|dauer|dur[eé]e|时|時|시간")
 #: What makes a figure one of another figure, not an amount.
 _RELATIVE: Final = re.compile(
-    r"%|percent|\brelative\b|\bnormali[sz]ed\b|\b(?:vs\.?|versus|over|of) baseline\b"
+    r"%|percent|\bpct\b|\brelative\b|\bnormali[sz]ed\b|\b(?:vs\.?|versus|over|of) baseline\b"
     r"|\bspeed-?up\b|相对|占比|百分",
     re.IGNORECASE,
 )

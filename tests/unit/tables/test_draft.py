@@ -82,6 +82,7 @@ def test_a_header_says_its_unit(name: str, unit: str | None, *, per_gpu: bool) -
         ("tok per GPU per second", ["950"], "tokens_per_second, unit token/s/gpu, per GPU"),
         ("mb", ["1", "2"], "peak_memory?, unit MB"),
         ("GPU mem", ["~24%", "~46%"], "?"),
+        ("vram_change_pct", ["-2.9"], "?"),
         ("Queue Length", ["5"], "?"),
         ("step_s", ["366.526"], "step_time, unit s"),
         ("time_per_step_s", ["366.526"], "step_time, unit s"),
@@ -241,3 +242,15 @@ def test_bits_that_a_method_states_go_before_what_it_usually_has(text: str, bits
     assert values_of("method", text, Catalogue()) == {"method": "lora", "quant_bits": bits}
     usual = values_of("method", "QLoRA, rank 8", Catalogue())
     assert usual["quant_bits"] == {"value": 4, "because": "QLoRA is 4-bit LoRA"}
+
+
+def test_names_of_several_lines_are_drafted_on_one(tmp_path: Path, catalogue: Catalogue) -> None:
+    path = tmp_path / "doc.md"
+    path.write_text(
+        "| Model | num<br>gpus | tok/s<br>plain | tok/s<br>packed |\n|---|---|---|---|\n"
+        "| Qwen-7B | 2 | 950 | 1200 |\n",
+        encoding="utf-8",
+    )
+    (table,) = yaml.safe_load(draft_mapping(path, read_tables(path), catalogue))["tables"]
+    assert table["columns"]["num\ngpus"] == {"to": "n_gpus"}
+    assert table["pivot"][0]["columns"] == "tok/s\n(.+)"
