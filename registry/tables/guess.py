@@ -24,6 +24,7 @@ from registry.tables.guess_figures import (
 from registry.tables.header import (
     Header,
     count_steps,
+    counted_by,
     is_memory_unit,
     parse_rate_unit,
     read_header,
@@ -153,6 +154,10 @@ _RATES: Final = {
 _NO_TIMES: Final = ("m", "d", "S", "H")
 #: Times of two units, such as ``2m 3s``.
 _OF_TWO_UNITS: Final = re.compile(r"[0-9]+\s?[hm]\s?[0-9]+(?:\.[0-9]+)?\s?[ms]\b")
+#: Settings that a mark such as ``✅`` may say of a run.
+_BY_MARKS: Final = (
+    *("gradient_checkpointing", "packing", "quant_bits", "offload", "sharding", "attention"),
+)
 #: Metrics of which a number alone says nothing.
 _WITH_UNIT: Final = ("peak_memory", "total_time", "step_time", "sample_time", "flops_per_second")
 _KINDS: Final = {"reserved": "reserved", "alloc": "allocated", "active": "active"}
@@ -345,11 +350,9 @@ def _find_doubt(name: str, metric: str, header: Header, figures: Sequence[str]) 
     if metric == "peak_memory":
         numbers = [found[0] for found in map(_NUMBER.match, figures) if found]
         return find_evaluation(name) or find_memory_doubt(name, numbers)
-    if metric.endswith("_per_second"):
-        is_rate = header.dimension == "rate" or any(
-            _rate_of_label(_figure_label(text) or "") for text in figures
-        )
-        return find_evaluation(name) or (None if is_rate else find_rate_doubt(name))
+    counts = _doubt_of_counts(name, metric, header, figures)
+    if counts is not None or metric.endswith("_per_second"):
+        return counts
     is_rate = metric == "step_time" and header.dimension == "rate"
     if metric not in ("step_time", "total_time") or is_rate or any(map(split_several, figures)):
         return None
@@ -358,6 +361,21 @@ def _find_doubt(name: str, metric: str, header: Header, figures: Sequence[str]) 
         return None
     spelled = units_by_spelling("duration").get(label or "")
     return find_time_doubt(name, metric, header.unit or (spelled.symbol if spelled else None))
+
+
+def _doubt_of_counts(
+    name: str, metric: str, header: Header, figures: Sequence[str]
+) -> Doubt | None:
+    """Return why it is not sure what a speed counts, or whether it is one."""
+    labels = (_rate_of_label(_figure_label(text) or "") for text in figures)
+    in_cells = next(filter(None, labels), None)
+    said, counted = counted_by(header.unit), counted_by(in_cells)
+    if said and counted and said != counted:
+        return Doubt(f"the name says {said}s, the cells say {counted}s")
+    if not metric.endswith("_per_second"):
+        return None
+    is_rate = in_cells is not None or header.dimension == "rate"
+    return find_evaluation(name) or (None if is_rate else find_rate_doubt(name))
 
 
 def _is_bare(text: str) -> bool:
@@ -444,9 +462,10 @@ def _metric_of_label(name: str, label: str) -> str | None:
 
 def _target(name: str, said: list[str], *, is_figures: bool) -> str | None:
     """Return the column of the contract that a name looks like."""
-    if said and not any(character.isalnum() for text in said for character in text):
-        return None
     target = guess_setting(name)
+    is_marked = bool(said) and not any(char.isalnum() for text in said for char in text)
+    if is_marked and target not in _BY_MARKS:
+        return None
     if target == "gpu_id" and is_figures and all(text.isdigit() for text in said):
         return "n_gpus" if _COUNTED_CARDS.fullmatch(name) else None
     if target == "seq_len" and _OTHER_LENGTH.search(name):

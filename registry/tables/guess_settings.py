@@ -24,14 +24,15 @@ if TYPE_CHECKING:
 
 #: What a column of outcomes says of a run that ended; words of failures are the contract's.
 _OUTCOMES: Final = dict.fromkeys(("ok", "success", "succeeded", "completed", "done", "pass"), "ok")
-_NO: Final = dict.fromkeys(("no", "none", "off", "false", "0"))
-_SWITCH: Final = dict.fromkeys(("on", "enabled", "true", "yes", "1", "y"), True)
+_NO: Final = dict.fromkeys(("no", "none", "off", "false", "0", "❌", "✗", "✘"))
+_YES: Final = ("on", "yes", "✅", "✓", "✔", "✔️", "☑️")
+_SWITCH: Final = dict.fromkeys((*_YES, "enabled", "true", "1", "y"), True)
 #: What words say below a header that names the setting.
 _WORDS: Final[dict[str, dict[str, Any]]] = {
     "quant_bits": {**_NO, **{str(bits): bits for bits in (2, 3, 4, 5, 6, 8)}},
     "compute_dtype": {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"},
     "sharding": {**dict.fromkeys(_NO, "none"), **{n: f"zero{n}" for n in "123"}},
-    "offload": {**dict.fromkeys(_NO, "none"), "cpu": "stated", "yes": "stated", "on": "stated"},
+    "offload": {**dict.fromkeys(_NO, "none"), "cpu": "stated", **dict.fromkeys(_YES, "stated")},
     "gradient_checkpointing": {**dict.fromkeys(_NO, False), **_SWITCH},
     "packing": {**dict.fromkeys(_NO, False), **_SWITCH},
 }

@@ -367,6 +367,16 @@ def same_unit(stated: str, header: Header) -> bool:
     return stated in spelled and spelled[stated].symbol == header.unit
 
 
+def counted_by(symbol: str | None) -> str | None:
+    """Return what a unit of speed counts, None for another unit.
+
+    >>> counted_by("ms/step"), counted_by("token/s/gpu"), counted_by("GiB")
+    ('step', 'token', None)
+    """
+    parts = (symbol or "").split("/")
+    return next((what for what in _ITEMS if what in parts), None)
+
+
 def is_memory_unit(symbol: str | None) -> bool:
     """Return whether a symbol is a unit of memory."""
     return symbol in units_by_symbol("memory")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from registry.errors import UnitError
-from registry.tables.header import Header, read_header, same_unit
+from registry.tables.header import Header, counted_by, read_header, same_unit
 from registry.units.duration import READ_UNASKED, clock_readings
 
 if TYPE_CHECKING:
@@ -21,6 +21,13 @@ _DIMENSIONS = {
     "token/second": "rate",
     "step/second": "rate",
 }
+_COUNTED = {
+    "tokens_per_second": "token",
+    "samples_per_second": "sample",
+    "sample_time": "sample",
+    "steps_per_second": "step",
+    "step_time": "step",
+}
 _IN_WORDS = {"h": "hours", "day": "days"}
 _WAY_OUT = "correct the mapping, or say under `despite_header` why the header is wrong"
 
@@ -31,6 +38,7 @@ def check_header(column: str, figure: FigureSpec) -> Iterator[str]:
         return
     header = read_header(column)
     yield from _check_unit(header, figure)
+    yield from _check_counted(header, figure)
     if header.clock not in (None, *READ_UNASKED, figure.read_as):
         yield (
             f"found the clock {header.clock} in the header and no `read_as: {header.clock}`, "
@@ -54,6 +62,17 @@ def _check_unit(header: Header, figure: FigureSpec) -> Iterator[str]:
         yield (
             f"found unit {stated!r} in the mapping and {header.unit!r} in the header, expected the "
             f"same; {_WAY_OUT}"
+        )
+
+
+def _check_counted(header: Header, figure: FigureSpec) -> Iterator[str]:
+    """Yield what a header counts where the figure counts others, and no factor leads there."""
+    said, counted = counted_by(header.unit), _COUNTED.get(figure.metric)
+    has_factor = figure.multiply_by is not None or figure.divide_by is not None
+    if said and counted and said != counted and not has_factor:
+        yield (
+            f"found {figure.metric} in the mapping and {header.unit!r} in the header, expected "
+            f"both of {said}s; {_WAY_OUT}"
         )
 
 

@@ -444,6 +444,12 @@ def test_a_total_time_in_a_remark_is_a_figure(importer: Importer) -> None:
             "a rate per day in the header and no `divide_by` (86400 seconds)",
         ),
         ("Time (min)", "metric: total_time, unit: h", "20", "unit 'h' in the mapping and 'min'"),
+        (
+            "Tokens/s (T4)",
+            "metric: steps_per_second",
+            "0.5 it/s",
+            "steps_per_second in the mapping and 'token/s' in the header",
+        ),
         *[
             (header, "metric: step_time, unit: s", "1500", f"unit 's' in the mapping and {unit}")
             for header, unit in [
