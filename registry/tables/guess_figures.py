@@ -35,8 +35,8 @@ _MEMORY: Final = re.compile(
 )
 #: What is held elsewhere, at another time, in part, or by nobody yet: no peak of a training.
 _NO_PEAK: Final = re.compile(
-    r"(?i)\bcpu\b|\bhost\b|\bsystem\b|\bsys\b|(?<!gpu )\bram\b|\bdisk\b|\bfile|\bdata\W?set|"
-    r"\bcheckpoints?\b|\bckpts?\b|\bsav(?:ed|ing|ings)\b|\breduc|Δ|\bdelta\b|\bdiff|\bextra\b|"
+    r"(?i)\bcpu\b|\brss\b|\bhost\b|\bsystem\b|\bsys\b|(?<!gpu )\bram\b|\bdisk\b|\bfile|"
+    r"\bdata\W?set|\bcheckpoints?\b|\bckpts?\b|\bsav(?:ed|ing|ings)\b|\breduc|Δ|\bdelta\b|\bdiff|\bextra\b|"
     r"\boverhead\b|\bidle\b|\bbaseline\b|\bbefore\b|\bafter\b|\bkv\b|\bcached?\b|"
     r"\bactivations?\b(?!\W*(?:ckpt|check|recomp))|\bgradients?\b(?!\W*(?:ckpt|check|acc))|"
     r"\boptimi[sz]er|\bstates?\b|\bweights?\b|\bparam|\bmodel\b|\badapter|\best(?:imat\w*)?\b|"
@@ -61,10 +61,12 @@ _ESTIMATED: Final = re.compile(
     rf"\brule of thumb\b|{ESTIMATED_ABROAD}|推荐配置|"
     r"(?:显存|硬件|资源|配置)(?:需求|要求)|目安|必要|예상|권장|"
     r"sch[aä]tzung|theoretisch|\bestim[eé]|\bestimad|th[eé]ori|te[oó]ric|"
-    r"оцен(?:к|оч)|теоретич|расч[её]т"
+    r"\bespera[dn]|\bprevist[oa]|\battendu|erwartet|期待される|想定|अपेक्षित|"
+    r"\brecomend|\brecommandé|empfohlen|推奨|\brequisit[oi]s?\b|\bexigences?\b|anforderung|要件|"
+    r"요구 ?사항|оцен(?:к|оч)|теоретич|расч[её]т|ожида|рекоменд|требован"
 )
 _MEASURED: Final = re.compile(
-    r"(?i)\bmeasur(?:ed|ements?)\b|\bactual\b|\bobserved\b|实测|実測|실측|gemessen|mesur[eé]|medid[oa]"
+    r"(?i)\bmeasur(?:ed|ements?)\b|\bactual\b|\bobserved\b|实测|実測|測定|실측|측정|измер|gemessen|mesur[eé]|medid[oa]"
 )
 #: Columns of the cards that somebody needs, which need not be those that anything ran on.
 _NEEDED_CARDS: Final = re.compile(

@@ -60,7 +60,7 @@ _RELATIVE: Final = re.compile(
 _KINDS: Final = {
     "allocated": re.compile(r"\ballocated\b", re.IGNORECASE),
     "reserved": re.compile(r"\breserved\b", re.IGNORECASE),
-    "host": re.compile(r"\b(?:cpu|host|system)[ _](?:mem\w*|ram)\b", re.IGNORECASE),
+    "host": re.compile(r"\b(?:cpu|host|system)[ _](?:mem\w*|ram)\b|\brss\b", re.IGNORECASE),
 }
 #: What headers may count in: the unit of counts, how many ones it is, its words and its numbers.
 _POWERS: Final = (

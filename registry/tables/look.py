@@ -10,7 +10,7 @@ from registry.tables.cell_reader import bare_text, is_absent, read_failure
 from registry.tables.guess import guess_metric
 from registry.tables.guess_apart import is_number
 from registry.tables.guess_figures import doubt_of_context, doubt_of_estimates, doubt_of_needs
-from registry.tables.guess_settings import guess_pivots, guess_table
+from registry.tables.guess_settings import guess_pivots, guess_table, names_cards
 from registry.tables.guess_words import OPEN
 from registry.tables.header import read_header
 from registry.tables.inline import plain_text
@@ -18,6 +18,8 @@ from registry.tables.transposed import transpose
 from registry.units import parse_outcome_word
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from registry.catalogue import Catalogue
     from registry.tables.guess import Guess
     from registry.tables.guess_figures import Doubt
@@ -179,18 +181,19 @@ def _look_upright(table: RawTable, catalogue: Catalogue) -> Look:
     pivoted = {name for pivot in pivots for name in pivot.names}
     others = {name: guess for name, guess in guesses.items() if name not in pivoted}
     look = Look(table, others, pivots)
-    return replace(look, guesses=_with_failures(look))
+    of_cards = [name for name in others if names_cards(name, catalogue)]
+    return replace(look, guesses=_with_failures(look, of_cards if len(of_cards) > 1 else []))
 
 
 def _with_doubt(guess: Guess, doubt: Doubt) -> Guess:
     return replace(guess, doubt=doubt) if guess.metric not in (None, OPEN, *_OF_MODELS) else guess
 
 
-def _with_failures(look: Look) -> dict[str, Guess]:
+def _with_failures(look: Look, of_cards: Collection[str]) -> dict[str, Guess]:
     """Return what columns look like: one like nothing else that speaks of failures is an outcome's.
 
-    Only one can be; of others that say the same, an import tells. Failures among numbers are of
-    the setting that the column is, not of the row's run.
+    Only one can be; of others that say the same, an import tells. Failures among numbers, and those
+    of several columns ``of_cards``, are of the setting that the column is, not of the row's run.
     """
     guesses = dict(look.guesses)
     if any(guess.to == "outcome" for guess in guesses.values()):
@@ -200,7 +203,8 @@ def _with_failures(look: Look) -> dict[str, Guess]:
         said = read_failures(name, look) if is_free else {}
         if any(word is not None for word in said.values()):
             guesses[name] = replace(guess, says_failures=True)
-            if not any(word is None and _is_given_number(text) for text, word in said.items()):
+            has_numbers = any(word is None and _is_given_number(t) for t, word in said.items())
+            if not has_numbers and name not in of_cards:
                 guesses[name] = replace(guesses[name], to="outcome")
                 return guesses
     if any(guess.says_failures for guess in guesses.values()):

@@ -745,7 +745,8 @@ def test_headers_in_other_languages_are_read(name: str, cell: str, meaning: str)
 
 
 @pytest.mark.parametrize(
-    "name", ["Est. train time (h)", "Est. memory (GB)", "Arbeitsspeicher (GB)"]
+    "name",
+    ["Est. train time (h)", "Est. memory (GB)", "Arbeitsspeicher (GB)", "Peak process RSS (GB)"],
 )
 def test_an_estimate_and_the_hosts_memory_are_asked_for(name: str) -> None:
     doubt = guess_column(name, ["4.5", "5.5"]).doubt
@@ -840,6 +841,7 @@ def test_percentages_are_no_amounts_of_memory(
         "# \u9884\u4f30\u663e\u5b58",
         "# Memory\n\nThese are estimates of the memory.",
         "# Memory requirements",
+        *("# Resultados esperados", "# ハードウェア要件", "# Ожидаемая память", "# Requisitos"),
     ],
 )
 def test_estimates_are_not_drafted_as_measurements(
@@ -849,6 +851,14 @@ def test_estimates_are_not_drafted_as_measurements(
     text = draft_text(tmp_path, catalogue, f"{heading}\n\n{rows}", ".md")
     assert "Memory (GB): {figure: {metric: '?'" in text
     assert "measured, or not?; else {ignore: why}" in text
+
+
+def test_failures_below_the_names_of_several_cards_are_of_each(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = "Precision,H100,L40S\nbf16,OOM,OOM\nfp16,unsupported,OOM\n"
+    columns = draft(tmp_path, catalogue, rows)["columns"]
+    assert (columns["H100"], columns["L40S"]) == ("?", "?")
 
 
 def test_estimated_settings_are_asked_for_in_pivots(tmp_path: Path, catalogue: Catalogue) -> None:
