@@ -17,7 +17,7 @@ from registry.tables.draft_figure import as_yaml, draft_figure
 from registry.tables.guess_apart import find_untold
 from registry.tables.guess_figures import names_needed_cards
 from registry.tables.guess_settings import names_number_of_cards, values_of
-from registry.tables.guess_words import OPEN, read_method
+from registry.tables.guess_words import OPEN, read_method, read_settings
 from registry.tables.inline import plain_text
 from registry.tables.look import LISTED, look_at, measured_tables, read_failures
 from registry.tables.matching import TABLE_SUFFIXES
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from registry.tables.matching import TableDocument
     from registry.tables.raw_table import RawTable
 
+#: What each text of a column says, None where it says nothing.
+_Texts = dict[str, dict[str, Any] | None]
+
 #: Most distinct texts of a column that are listed with their meanings.
 _MOST_TEXTS = 60
 
@@ -43,7 +46,7 @@ _YES_OR_NO: Final = ("yes", "no", "true", "false")
 _TELLS_APART: Final = "rows that are otherwise alike differ here: its meaning, or {ignore: why}"
 #: Headers of columns that may say which cards, and how many, a row ran on.
 _OF_CARDS: Final = re.compile(
-    r"(?i)gpu|npu|\bcards?\b|hardware|cluster|\bnodes?\b|machine|devices?\b|accelerator|"
+    r"(?i)gpu|npu|\bgcds?\b|\bcards?\b|hardware|cluster|\bnodes?\b|machine|devices?\b|accelerator|"
     r"卡|硬件|机器|机型|集群|设备|環境|ハードウェア|하드웨어|장비"
 )
 _SAYS_CARDS: Final = "the cards of each row, or their number? its meaning, or {ignore: why}"
@@ -179,10 +182,7 @@ class _Drafter:
     def _draft_columns(self, look: Look) -> Iterator[tuple[str, list[str]]]:
         """Yield the columns that look like something, each with its lines."""
         taken: set[str] = set()
-        unread = _unread(look)
-        untold = find_untold(look.table, self._meanings(look), unread)
-        of_cards = [name for name in unread if _OF_CARDS.search(name) and _varies(name, look)]
-        of_methods = [name for name in unread if _is_of_methods(name, look)]
+        hints = self._find_hints(look)
         for name, guess in look.guesses.items():
             if guess.metric is not None:
                 decimal = self._find_decimal(look.texts_of(name))
@@ -190,15 +190,10 @@ class _Drafter:
                 yield name, [f"      {as_yaml(name)}: {figure}"]
             elif guess.doubt is not None:
                 yield name, [f"      {as_yaml(name)}: {as_yaml({'ignore': guess.doubt.reason})}"]
-            elif guess.says_failures and guess.to is None:
-                yield name, [f"      {as_yaml(name)}: {as_yaml(OPEN)}  # {_FAILS_AMONG_NUMBERS}"]
-            elif name in of_cards:
-                hint = _NEEDS_CARDS if names_needed_cards(name) else _SAYS_CARDS
-                yield name, [f"      {as_yaml(name)}: {as_yaml(OPEN)}  # {hint}"]
-            elif name in of_methods:
-                yield name, [f"      {as_yaml(name)}: {as_yaml(OPEN)}  # {_SAYS_METHOD}"]
-            elif name in untold:
-                yield name, [f"      {as_yaml(name)}: {as_yaml(OPEN)}  # {_TELLS_APART}"]
+            elif isinstance(setups := hints.get(name), dict):
+                yield name, list(_draft_texts(name, setups))
+            elif name in hints:
+                yield name, [f"      {as_yaml(name)}: {as_yaml(OPEN)}  # {hints[name]}"]
             elif guess.to is None and any(map(find_estimate, look.texts_of(name))):
                 yield name, list(_draft_estimates(name, look))
             elif guess.to is not None and guess.to not in taken:
@@ -210,6 +205,20 @@ class _Drafter:
                     else self._draft_values(name, guess.to, texts, look)
                 )
                 yield name, list(drafted)
+
+    def _find_hints(self, look: Look) -> dict[str, str | _Texts]:
+        """Return the columns whose meaning is asked for: what it may be, or what each text says."""
+        unread = _unread(look)
+        hints: dict[str, str | _Texts] = {}
+        hints |= dict.fromkeys(find_untold(look.table, self._meanings(look), unread), _TELLS_APART)
+        hints |= {name: said for name in unread if (said := _read_setups(name, look))}
+        for name in unread:
+            if _OF_CARDS.search(name) and _varies(name, look):
+                hints[name] = _NEEDS_CARDS if names_needed_cards(name) else _SAYS_CARDS
+            elif _is_of_methods(name, look):
+                hints[name] = _SAYS_METHOD
+        failing = (n for n, guess in look.guesses.items() if guess.says_failures and not guess.to)
+        return hints | dict.fromkeys(failing, _FAILS_AMONG_NUMBERS)
 
     def _meanings(self, look: Look) -> dict[str, dict[str, str]]:
         """Return what each text of a column that is read says, by column."""
@@ -288,6 +297,18 @@ def _is_of_methods(name: str, look: Look) -> bool:
     return is_method and not is_told and _varies(name, look)
 
 
+def _read_setups(name: str, look: Look) -> _Texts:
+    """Return what each text of a column such as ``TP2, PP8, mbs=4`` says; nothing unless all do.
+
+    A column that says what another says already is none.
+    """
+    given = [plain_text(text) for text in look.texts_of(name) if not is_absent(text, ())]
+    readings = {text: read_settings(bare_text(text)) for text in given}
+    known = {guess.to for guess in look.guesses.values()}
+    is_read = all(reading.said and not known & reading.said.keys() for reading in readings.values())
+    return {text: reading.values() for text, reading in readings.items()} if is_read else {}
+
+
 def _patterns_of_failures(texts: list[str]) -> dict[str, Any]:
     """Return the key that tells a run's end where cells of a setting say nothing but it."""
     words = {bare_text(text): parse_outcome_word(text).outcome for text in texts}
@@ -320,7 +341,7 @@ def _draft_estimates(name: str, look: Look) -> Iterator[str]:
 
 
 def _draft_texts(
-    name: str, said: Mapping[str, dict[str, str] | None], hint: str = ""
+    name: str, said: Mapping[str, dict[str, Any] | None], hint: str = ""
 ) -> Iterator[str]:
     """Yield what each text of a column says, and that those say nothing which have None."""
     yield f"      {as_yaml(name)}:{hint}"

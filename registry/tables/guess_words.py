@@ -113,6 +113,16 @@ _SETTINGS: Final = (
         {"sharding": "zero\\1"},
     ),
     _word(r"\bz([123])\b", {"sharding": "zero\\1"}),
+    # `ep` may be epochs, `cp` a checkpoint
+    *(
+        _word(rf"(?<![a-z]){short}\s*[=:]?\s*([0-9]+)(?![0-9.])", {column: 1})
+        for short, column in (
+            ("tp", "tensor_parallel"),
+            ("pp", "pipeline_parallel"),
+            ("mbs", "micro_batch_size"),
+            ("gbs", "global_batch_size"),
+        )
+    ),
     _word(r"\b(fsdp|ddp)\b", {"sharding": "\\1"}),
     _word(r"\bflash[ _-]?att\w*[ _-]?(?:v)?([23])\b|\bfa-?([23])\b", {"attention": "flash\\1"}),
     _word(r"\bflash[ _-]?att(?:n|ention)\b", {"attention": "flash"}, {"attention": "not_flash"}),

@@ -278,8 +278,17 @@ def _find_unit(name: str) -> tuple[str | None, str | None]:
     return _unit_below(without)
 
 
+_MEMORY_IN: Final = re.compile(
+    r"(?:.*(?:mem|ram|usage|peak)\w*|.*[显内]存\w*)/(?P<unit>\w+)", re.IGNORECASE
+)
+
+
 def _unit_below(name: str) -> tuple[str | None, str | None]:
-    """Return the unit that a second row of a header gives: ``Speed / it/s``, ``Time / min``."""
+    """Return the unit below a line: ``Speed / it/s``, ``Time / min``, ``Mem usage/GB``."""
+    tight = _MEMORY_IN.fullmatch(name)
+    memory = _PARSERS["memory"](tight["unit"]) if tight else None
+    if memory is not None:
+        return memory, "memory"
     above, slash, below = name.rpartition(" / ")
     dimensions = ["rate", "memory", *(["duration"] if _OF_TIME.search(above) else [])]
     for dimension in dimensions if slash else ():

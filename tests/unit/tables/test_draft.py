@@ -81,6 +81,8 @@ def test_a_header_says_its_unit(name: str, unit: str | None, *, per_gpu: bool) -
         ("tokens per parameter", ["20"], "tokens_per_second?"),
         ("tok per GPU per second", ["950"], "tokens_per_second, unit token/s/gpu, per GPU"),
         ("mb", ["1", "2"], "peak_memory?, unit MB"),
+        ("Mem usage/GB", ["15", "128"], "peak_memory, unit GB"),
+        ("tokens/GB", ["15", "128"], "tokens_per_second?"),
         ("Tokens/s (T4)", ["0.06 it/s"], "steps_per_second?"),
         ("Tokens/s (T4)", ["950 tok/s"], "tokens_per_second"),
         ("Grad. Ckpt", ["✅", "❌"], "gradient_checkpointing"),

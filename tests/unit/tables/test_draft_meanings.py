@@ -861,6 +861,21 @@ def test_failures_below_the_names_of_several_cards_are_of_each(
     assert (columns["H100"], columns["L40S"]) == ("?", "?")
 
 
+def test_a_column_of_setups_is_drafted_with_what_its_texts_say(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = 'Run,Seq len,Step time (s)\n"tp2, pp8, mbs=4, x=1",4096,1.5\n"TP4PP2",8192,2.5\n'
+    assert draft(tmp_path, catalogue, rows)["columns"]["Run"]["values"] == {
+        "tp2, pp8, mbs=4, x=1": {
+            "tensor_parallel": 2,
+            "pipeline_parallel": 8,
+            "micro_batch_size": 4,
+            "x=1": "?",
+        },
+        "TP4PP2": {"tensor_parallel": 4, "pipeline_parallel": 2},
+    }
+
+
 def test_estimated_settings_are_asked_for_in_pivots(tmp_path: Path, catalogue: Catalogue) -> None:
     rows = "| Model | LoRA | full |\n|---|---|---|\n| Qwen-7B | 20 | 60 |\n"
     found = draft(tmp_path, catalogue, f"# Estimated memory (GB)\n\n{rows}", ".md")
