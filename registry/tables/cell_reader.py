@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import UnitError, did_you_mean, excerpt
@@ -22,7 +23,8 @@ from registry.units import (
     split_remark,
     strip_markup,
 )
-from registry.units.known import units_by_spelling
+from registry.units.known import rate_units_by_spelling, units_by_spelling
+from registry.units.number import NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -52,6 +54,15 @@ _ESTIMATE = re.compile(
 )
 _IS = re.compile(r"(?i)^(?:is|was|has|had|did|hit) ")
 
+#: Words behind an amount that only say that it is of a card's memory.
+_OF_A_CARD = re.compile(
+    r"(?i)(?<=[^\W\d_])(\+?)\s+(?:of\s+)?(?:vram|gpu (?:ram|mem(?:ory)?)|显存|видеопамяти)$"
+)
+#: A figure with its unit, and the words behind it.
+_WORDS_BEHIND = re.compile(
+    rf"(?P<text>[^\w\s]?\s*{NUMBER}\s*(?P<unit>[^\W\d_]+(?:/[^\W\d_]+)*)),?\s+"
+    r"(?P<remark>(?!per\b)[^\W\d_][^\d()/]*)"
+)
 #: What an observation says that fits and has no figure.
 FITS = {
     "outcome": Stated("ok"),
@@ -373,7 +384,7 @@ def _take_apart(  # noqa: PLR0913 - the text, what it means, and where it stands
     """Return a figure's text without what stands around it; that goes into ``found``."""
     text, remark = _apply_form(text, figure, found, where)
     if remark is None:
-        text, remark = _split_unit_or_remark(text)
+        text, remark = _split_unit_or_remark(text, figure)
     if remark is not None:
         said = match_pattern(remark, spec.remarks, where=where, k_is=spec.k_is)
         for name, stated in (said or {}).items():
@@ -383,14 +394,31 @@ def _take_apart(  # noqa: PLR0913 - the text, what it means, and where it stands
     return FigureText(figure, text, column, where, remark, device)
 
 
-def _split_unit_or_remark(text: str) -> tuple[str, str | None]:
-    """Split a remark off a figure; a unit in parentheses is the figure's own."""
+def _split_unit_or_remark(text: str, figure: FigureSpec) -> tuple[str, str | None]:
+    """Split a remark off a figure; a unit in parentheses is the figure's own.
+
+    Words behind a unit are a remark too, but those that only call memory the card's.
+    """
     bare, remark = split_remark(text)
     if remark is not None and any(
         remark in units_by_spelling(dimension) for dimension in ("memory", "duration")
     ):
         return f"{bare} {remark}", None
-    return bare, remark
+    if figure.canonical_unit == "byte":
+        bare = _OF_A_CARD.sub(r"\1", bare)
+    words = _WORDS_BEHIND.fullmatch(bare) if remark is None else None
+    if words is None or is_cut(bare, 0, words.end("text")):
+        return bare, remark
+    is_known = words["unit"] in _units_of(figure.canonical_unit)
+    return (words["text"], words["remark"]) if is_known else (bare, remark)
+
+
+@lru_cache(maxsize=16)
+def _units_of(canonical: str) -> frozenset[str]:
+    if canonical == "byte":
+        return frozenset(units_by_spelling("memory"))
+    times = units_by_spelling("duration") if canonical == "second" else ()
+    return frozenset((*times, *rate_units_by_spelling()))
 
 
 def _apply_form(

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from registry.units.number import MAX_TEXT
+from registry.units.number import MAX_TEXT, NUMBER
 
 if TYPE_CHECKING:
     from registry.units.quantity import Quantity
@@ -17,12 +17,18 @@ Bound = Literal["about", "at least", "at most"]
 _BEFORE: Final[dict[Bound, str]] = {
     "about": (
         r"[~\u223c\uff5e\u2248]|(?:about|around|approx\.?|approximately|circa|ca\.|roughly)\s"
+        r"|(?:etwa|ungef\u00e4hr|environ|aproximadamente|aprox\.?|cerca de|около|примерно)\s"
         r"|\u7ea6|\u5927\u7ea6|\u7d04|\u304a\u3088\u305d|\uc57d"
     ),
     "at least": r"[>\u2265\uff1e]=?|(?:at least|more than|over|min\.)\s",
     "at most": r"[<\u2264\uff1c]=?|(?:at most|less than|under|up to|max\.)\s",
 }
 _AFTER: Final[dict[Bound, str]] = {"about": r"\u5de6\u53f3|approx\.?", "at least": r"or more"}
+
+#: A plus behind the number or behind the unit: ``8+ it/s``.
+_PLUS: Final = re.compile(
+    rf"(?P<number>{NUMBER})(?:\+(?P<unit>\s*[^\d+]+)?|(?P<last>\s*[^\d+]+)\+)"
+)
 
 _REASONS: Final[dict[Bound, str]] = {
     "about": "approximate in the source",
@@ -34,8 +40,8 @@ _REASONS: Final[dict[Bound, str]] = {
 def split_bound(text: str) -> tuple[str, Bound | None]:
     """Split a figure from what says how exact it is; None where nothing does.
 
-    >>> split_bound("~20 GB"), split_bound("about 3h"), split_bound("20 GB")
-    (('20 GB', 'about'), ('3h', 'about'), ('20 GB', None))
+    >>> split_bound("~20 GB"), split_bound("8+ it/s"), split_bound("20 GB")
+    (('20 GB', 'about'), ('8 it/s', 'at least'), ('20 GB', None))
     """
     bare = text.strip()
     if len(bare) > MAX_TEXT:
@@ -48,6 +54,9 @@ def split_bound(text: str) -> tuple[str, Bound | None]:
         found = re.search(rf"(?<=\w)\s*(?:{pattern})$", bare, re.IGNORECASE)
         if found:
             return bare[: found.start()], bound
+    plus = _PLUS.fullmatch(bare)
+    if plus:
+        return f"{plus['number']}{plus['unit'] or plus['last'] or ''}", "at least"
     return text, None
 
 

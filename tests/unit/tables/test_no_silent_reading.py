@@ -922,3 +922,36 @@ def test_labels_of_a_pivot_with_one_meaning_are_told(importer: Importer) -> None
     result = importer(document, mapping("{model: {ignore: one}}", defaults=defaults, more=pivot))
     assert result.problems == ()
     assert any("'LoRA', 'PiSSA' have the same meaning" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("metric", "cell", "remark"),
+    [
+        ("peak_memory", "20GB total", "total"),
+        ("peak_memory", "20 GB RAM", "RAM"),
+        ("total_time", "5 h each", "each"),
+        ("tokens_per_second", "950 tok/s steady", "steady"),
+    ],
+)
+def test_words_behind_a_unit_are_a_remark_with_a_way_out_which_works(
+    importer: Importer, metric: str, cell: str, remark: str
+) -> None:
+    figure = f"figure: {{metric: {metric}}}"
+    (problem,) = importer(table("|x|", f"|{cell}|"), mapping(f"{{x: {{{figure}}}}}")).problems
+    assert f"found the remark {remark!r} behind a figure" in problem
+    said = f"{{x: {{{figure}, remarks: [{{pattern: {remark}, set: {{}}}}]}}}}"
+    assert len(one(importer(table("|x|", f"|{cell}|"), mapping(said)))["measurements"]) == 1
+
+
+@pytest.mark.parametrize("cell", ["20 GB VRAM", "20GB GPU memory", "20 ГБ видеопамяти"])
+def test_words_that_call_memory_the_cards_say_nothing_else(importer: Importer, cell: str) -> None:
+    columns = mapping("{mem: {figure: {metric: peak_memory}}}")
+    (figure,) = one(importer(table("|mem|", f"|{cell}|"), columns))["measurements"]
+    assert figure["value"] == 20_000_000_000
+
+
+@pytest.mark.parametrize("cell", ["8+ it/s", "8 it/s+"])
+def test_a_rate_with_a_plus_is_a_lower_bound(importer: Importer, cell: str) -> None:
+    columns = mapping("{speed: {figure: {metric: steps_per_second}}}")
+    (figure,) = one(importer(table("|speed|", f"|{cell}|"), columns))["measurements"]
+    assert (figure["value"], figure["reason"]) == (8, "a lower bound")
