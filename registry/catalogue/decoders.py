@@ -128,6 +128,7 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "chatglm": Decoder(query_bias="add_qkv_bias"),
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": _DEEPSEEK,
+    "kimi_k2": _DEEPSEEK,
     "youtu": _LATENT,
     "minicpm": replace(_LLAMA, tied_embeddings=True),
     "minicpm3": replace(_LATENT, tied_embeddings=True),

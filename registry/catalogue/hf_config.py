@@ -17,6 +17,7 @@ from registry.catalogue.counting import count_active_parameters, count_parameter
 from registry.catalogue.decoders import DECODERS, has_bias
 from registry.catalogue.encoders import OTHERS, count_decoder_layers
 from registry.catalogue.towers import TEXT_TYPES, TOWER_TYPES, TOWERS
+from registry.errors import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -111,7 +112,7 @@ def is_hf_config(document: Any) -> bool:
     if not isinstance(document, dict) or not isinstance(document.get("model_type"), str):
         return False
     part = _text_part(document)
-    stated = "n_layers" in _stated_sizes(partial(_field, part))
+    stated = "n_layers" in read_sizes(partial(_field, part))
     return stated or (part is not document and document["model_type"] in TEXT_TYPES)
 
 
@@ -123,10 +124,12 @@ def check_hf_config(config: Any) -> list[str]:
     return [
         *(f"model_type: found {kind!r}; expected the name of a family" for kind in wrong[:1]),
         *(
-            f"{name}: found {get(name)!r}; expected a whole number above 0"
+            f"{name}: found {excerpt(value)}; expected a whole number above 0"
             for names in SPELLINGS.values()
             for name in names
-            if get(name) is not None and not _is_size(get(name)) and name not in _MAY_BE_ZERO
+            if (value := _of_all_layers(get(name))) is not None
+            and not _is_size(value)
+            and name not in _MAY_BE_ZERO
         ),
     ]
 
@@ -134,8 +137,8 @@ def check_hf_config(config: Any) -> list[str]:
 def list_unstated(config: Any) -> list[str]:
     """Return the columns of sizes that a configuration leaves to its family's class."""
     part = _text_part(config)
-    stated = _stated_sizes(partial(_field, part))
-    filled = _stated_sizes(_lookup(part, _text_type(config, part)))
+    stated = read_sizes(partial(_field, part))
+    filled = read_sizes(_lookup(part, _text_type(config, part)))
     return [column for column in filled if column not in stated]
 
 
@@ -207,7 +210,7 @@ def _field(config: Any, name: str) -> Any:
 
 def _text_part(config: Any) -> Any:
     parts = (_field(config, name) for name in _TEXT_PARTS)
-    return next((part for part in parts if part and _stated_sizes(partial(_field, part))), config)
+    return next((part for part in parts if part and read_sizes(partial(_field, part))), config)
 
 
 def _text_type(config: Any, part: Any) -> str:
@@ -233,7 +236,7 @@ def _lookup(part: Any, model_type: str) -> Lookup:
     stated = partial(_field, part)
     defaults = _family_defaults().get(model_type, {})
     named = {name for names in SPELLINGS.values() if any(map(stated, names)) for name in names}
-    if not _stated_sizes(stated):
+    if not read_sizes(stated):
         defaults = {}
 
     def get(name: str) -> Any:
@@ -246,14 +249,22 @@ def _lookup(part: Any, model_type: str) -> Lookup:
     return get
 
 
-def _stated_sizes(get: Lookup) -> Row:
-    """Return the sizes that are there."""
+def read_sizes(get: Lookup) -> Row:
+    """Return the columns of sizes that are there."""
     row = {}
     for column, names in SPELLINGS.items():
-        found = next((value for name in names if _is_size(value := get(name))), None)
+        found = next(
+            (value for name in names if _is_size(value := _of_all_layers(get(name)))), None
+        )
         if found is not None:
             row[column] = found
     return row
+
+
+def _of_all_layers(value: Any) -> Any:
+    """Return the one value of a list that has it for each layer (Hunyuan, Gemma 3n)."""
+    is_one = isinstance(value, list) and value and all(each == value[0] for each in value)
+    return value[0] if is_one else value
 
 
 def _is_size(value: Any) -> bool:
@@ -262,7 +273,7 @@ def _is_size(value: Any) -> bool:
 
 def _sizes(get: Lookup) -> Row:
     """Return the sizes that are there, and those that follow from them."""
-    row = _stated_sizes(get)
+    row = read_sizes(get)
     if "hidden_size" in row:
         row |= _mlp_width(row, get) | _heads(row, get)
     if "n_layers" in row and get("model_type") in OTHERS:  # an encoder and a decoder
@@ -271,8 +282,8 @@ def _sizes(get: Lookup) -> Row:
 
 
 def _mlp_width(row: Row, get: Lookup) -> Row:
-    if _is_size(get("moe_intermediate_size")):
-        return {"intermediate_size": get("moe_intermediate_size")}
+    if _is_size(of_experts := _of_all_layers(get("moe_intermediate_size"))):
+        return {"intermediate_size": of_experts}
     kind, width = get("model_type"), row.get("intermediate_size")
     if kind == _FUSED_GATE and width:
         return {"intermediate_size": width // 2}
@@ -326,7 +337,7 @@ def _layout(config: Any, get: Lookup) -> Row:
 
 def _gated_by_activation(get: Lookup) -> bool | None:
     """Return what the activation suggests of a family that is not listed; None for no guess."""
-    names = (get(name) for name in ("hidden_act", "hidden_activation", "activation_function"))
+    names = map(get, ("hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act"))
     activation = next((name for name in names if isinstance(name, str)), "")
     if activation in ("silu", "swish") or "glu" in activation:
         return True

@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.catalogue.hf_config import SPELLINGS
+from registry.catalogue.hf_config import read_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +26,7 @@ LOADS: Final = re.compile(
 _HEADS: Final = (
     "AutoModelForCausalLM",
     "AutoModelForImageTextToText",
+    "AutoModelForMultimodalLM",
     "AutoModelForMaskedLM",
 )
 _HEADS_OF_TWO: Final = ("AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq")
@@ -56,10 +57,8 @@ def count_modules(model: Any) -> dict[str, int]:
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
     counts = {"n_params": sum(sizes.values())}
     text = model.config.get_text_config()
-    experts, active = (
-        next((found for name in SPELLINGS[column] if (found := getattr(text, name, None))), None)
-        for column in ("n_experts", "n_experts_active")
-    )
+    sizes_of = read_sizes(lambda name: getattr(text, name, None))
+    experts, active = sizes_of.get("n_experts"), sizes_of.get("n_experts_active")
     if experts and active:
         inside = sum(size for name, size in sizes.items() if ".experts." in name)
         counts["n_active_params"] = counts["n_params"] - inside * (experts - active) // experts
@@ -75,7 +74,8 @@ def build_on_meta(config: Mapping[str, Any]) -> Any:
     auto = next(
         found
         for name in heads
-        if type(live) in (found := getattr(transformers, name))._model_mapping  # noqa: SLF001
+        if (found := getattr(transformers, name, None))  # of its release, and not of all
+        and type(live) in found._model_mapping  # noqa: SLF001
     )
     with torch.device("meta"):
         model = auto.from_config(live)

@@ -304,6 +304,15 @@ PUBLISHED: dict[str, Published] = {
         15_706_484_224,
         {"n_experts_active": 6, "intermediate_size": 1408},
     ),
+    "Kimi-K2-Instruct": Published(  # DeepSeek-V3's layout under a name of its own
+        _llama("kimi_k2", (7168, 61, 64, 18432, 163840), num_key_value_heads=64,
+               first_k_dense_replace=1, moe_intermediate_size=2048, n_routed_experts=384,
+               num_experts_per_tok=8, n_shared_experts=1, q_lora_rank=1536, kv_lora_rank=512,
+               qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128,
+               tie_word_embeddings=False),
+        1_026_408_209_408,
+        {"n_active_params": 32_861_477_888},
+    ),
     "gpt-oss-20b": Published(
         _llama("gpt_oss", (2880, 24, 64, 2880, 201088), num_key_value_heads=8, head_dim=64,
                num_local_experts=32, num_experts_per_tok=4),
@@ -381,6 +390,19 @@ PUBLISHED: dict[str, Published] = {
          "decoder_attention_heads": 20, "num_mel_bins": 128, "vocab_size": 51866},
         1_543_490_560,
         {"n_layers": 64},
+    ),
+    "Hunyuan-A13B-Instruct": Published(  # a value for each layer; not counted
+        _llama("hunyuan_v1_moe", (4096, 32, 32, 3072, 128167), num_key_value_heads=8,
+               moe_intermediate_size=[3072] * 32, moe_topk=[8] * 32, num_experts=64),
+        None,
+        {"intermediate_size": 3072, "n_experts_active": 8},
+    ),
+    "Nemotron-H-8B-Base-8K": Published(  # the activation of the MLP says that it has no gate
+        {"model_type": "nemotron_h", "hidden_size": 4096, "num_hidden_layers": 52,
+         "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 21504,
+         "mlp_hidden_act": "relu2", "vocab_size": 131072},
+        None,
+        {"gated_mlp": False},
     ),
     "a family that is not listed": Published(
         _llama("newcomer", (1024, 8, 8, 2048, 32000), num_key_value_heads=2),

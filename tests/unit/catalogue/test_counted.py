@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from registry.catalogue.decoders import DECODERS
 from registry.catalogue.encoders import OTHERS
 from registry.catalogue.hf_config import parse_hf_config
-from registry.catalogue.meta_model import can_build, count_on_meta
+from registry.catalogue.meta_model import can_build, count_modules, count_on_meta
 from registry.catalogue.towers import TEXT_TYPES, TOWERS
 
 COUNTED: Final[list[dict[str, Any]]] = json.loads(
@@ -23,7 +24,7 @@ COUNTED: Final[list[dict[str, Any]]] = json.loads(
 KINDS: Final = sorted({row["model_type"] for row in COUNTED})
 
 #: Families whose code is not part of transformers: tests of published configurations hold them.
-REMOTE: Final = {"qwen", "baichuan", "internlm", "internlm2", "chatglm", "minicpm"}
+REMOTE: Final = {"qwen", "baichuan", "internlm", "internlm2", "chatglm", "minicpm", "kimi_k2"}
 
 
 @pytest.mark.parametrize("row", COUNTED, ids=lambda row: row["model_type"])
@@ -51,3 +52,18 @@ def test_the_counts_that_ship_are_those_of_the_modules_here(kind: str) -> None:
 
 def test_what_transformers_does_not_know_is_not_counted() -> None:
     assert count_on_meta({"model_type": "newcomer", "hidden_size": 8}) == {}
+
+
+@pytest.mark.parametrize(("chosen", "active"), [(2, 30), ([2, 2], 30), ([2, 1], None)])
+def test_a_token_passes_through_as_many_experts_as_every_layer_chooses(
+    chosen: Any, active: int | None
+) -> None:
+    text = SimpleNamespace(num_experts=4, moe_topk=chosen)
+    sizes = {"mlp.experts.up_proj": 40, "embed_tokens.weight": 10}
+    model = SimpleNamespace(
+        config=SimpleNamespace(get_text_config=lambda: text),
+        named_parameters=lambda: [
+            (name, SimpleNamespace(numel=lambda size=size: size)) for name, size in sizes.items()
+        ],
+    )
+    assert count_modules(model).get("n_active_params") == active

@@ -94,6 +94,12 @@ def test_figures_that_are_no_sizes_are_left_out_and_named() -> None:
     ]
 
 
+def test_a_size_of_each_layer_is_one_where_all_are_alike() -> None:
+    assert check_hf_config({"intermediate_size": [8192] * 30}) == []
+    (problem,) = check_hf_config({"intermediate_size": [8192, 4096] * 30})
+    assert problem.endswith("…; expected a whole number above 0"), problem
+
+
 @pytest.mark.parametrize("part", ["text_config", None])
 def test_a_type_that_is_no_name_is_told(part: str | None) -> None:
     config = {"model_type": ["llama"], "hidden_size": 4096, "num_hidden_layers": 2}
