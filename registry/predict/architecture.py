@@ -17,6 +17,7 @@ from registry.catalogue.hf_config import (
 )
 from registry.catalogue.meta_model import can_build, count_on_meta
 from registry.errors import QuestionError
+from registry.predict.layouts import describe_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -234,7 +235,8 @@ _ATTENDS_TO_IMAGES = frozenset({"mllama", "mllama_text_model"})
 
 
 def _list_taken(config: Mapping[str, Any], found: Architecture) -> Iterator[str]:
-    """Yield what a config.json leaves to its family's class."""
+    """Yield what a config.json leaves to its family's class, and what is taken for its head."""
+    yield from describe_head(config)
     unstated = list_unstated(config)
     if unstated:
         values = ", ".join(

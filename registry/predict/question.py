@@ -14,6 +14,7 @@ from registry.predict.formula.methods import METHODS, check_method, method_param
 from registry.predict.formula.optimizers import check_optimizer
 from registry.predict.formula.parallel import check_split
 from registry.predict.formula.peak_memory import memory_terms, total
+from registry.predict.layouts import describe_layout
 from registry.predict.sharding import FSDP, SHARDS_OPTIMIZER
 
 if TYPE_CHECKING:
@@ -356,6 +357,7 @@ def check_question(question: Question) -> list[str]:
     if question.is_split:
         warnings.append("with tensor or pipeline parallelism the time is not computed")
     warnings += [f"{question.model.model_id}: {taken}" for taken in question.model.taken]
+    warnings += describe_layout(question)
     warnings += _check_stored(question)
     warnings += _check_targets(question)
     warnings += _check_card(question)

@@ -29,7 +29,8 @@ _LARGEST_CONFIG = 2**20
 #: Largest number in a configuration.
 _LARGEST_NUMBER = 10**15
 
-_WORD = re.compile(r"[\w.+-]{1,64}")
+#: A word of a configuration; Nemotron-H has one with a letter or sign for each of its layers.
+_WORD = re.compile(r"[\w.+*-]{1,128}")
 
 #: Names of repositories of the hub.
 _HUB_NAME = re.compile(r"[\w][\w.-]{0,95}/[\w][\w.-]{0,95}")

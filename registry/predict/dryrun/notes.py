@@ -5,13 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from registry.measure.trial_settings import Settings
     from registry.predict.dryrun.result import Recipe
 
 
-def collect_notes(settings: Settings, recipe: Recipe) -> tuple[str, ...]:
-    """Return one sentence for each place where the dry run replaces an operation by another."""
+#: Parameters that only recurrent layers have: of Mamba and gated delta networks, and of Griffin.
+_RECURRENT = ("A_log", "recurrent_param")
+
+
+def collect_notes(
+    settings: Settings, recipe: Recipe, parameters: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Return one sentence for each place where the dry run replaces an operation by another.
+
+    ``parameters`` are the names of the model's.
+    """
     notes = []
+    if any(name.endswith(_RECURRENT) for name in parameters):
+        notes.append(
+            "recurrent layers executed in PyTorch's own operations: fused kernels (mamba-ssm, "
+            "flash-linear-attention) keep less"
+        )
     if settings.attention == "flash2":
         notes.append("flash2 executed as sdpa without a mask, which keeps the same tensors")
     if settings.attention != "eager" and recipe.device == "cuda":

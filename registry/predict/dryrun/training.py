@@ -159,5 +159,7 @@ class _Training:
             phase=self._tracker.peak_phase,
             trainable_params=sum(item.numel() for item in self._trainable),
             seconds_taken=seconds,
-            notes=collect_notes(self._settings, self._recipe),
+            notes=collect_notes(
+                self._settings, self._recipe, (name for name, _ in self._model.named_parameters())
+            ),
         )

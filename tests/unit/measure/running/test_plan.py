@@ -13,6 +13,7 @@ import pytest
 
 from registry.catalogue import Catalogue
 from registry.errors import SourceError
+from registry.measure.running.model_sources import check_config
 from registry.measure.running.plan import parse_plan, read_plan
 from registry.measure.running.plan_model import PlanError, parse_settings
 from registry.measure.running.trials import Trial, expand_trials
@@ -473,3 +474,10 @@ def test_the_published_plan_holds_what_it_says() -> None:
     assert len(trials) == 13
     assert sum(trial.settings.memory_limit_bytes is not None for trial in trials) == 1
     assert {trial.settings.device for trial in trials} == {"cpu"}
+
+
+def test_a_word_of_a_configuration_may_have_a_sign_for_each_layer() -> None:
+    config = {"model_type": "nemotron_h", "hybrid_override_pattern": "M-M*" * 30}
+    assert check_config(config, "config.json") == config
+    with pytest.raises(SourceError, match="may not name code or files"):
+        check_config(config | {"hybrid_override_pattern": "../M*"}, "config.json")

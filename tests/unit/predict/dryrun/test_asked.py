@@ -8,6 +8,7 @@ import pytest
 from registry.errors import QuestionError
 from registry.predict.dryrun import Recipe
 from registry.predict.dryrun.asked import job_of
+from registry.predict.dryrun.notes import collect_notes
 from registry.predict.question import Question
 from tests.unit.predict.tiny import TINY
 
@@ -71,3 +72,11 @@ def test_what_is_not_executed_is_refused_by_name(stated: dict[str, Any], named: 
         job_of(Question(**{"model": TINY, **stated}), "tiny")
     expected = f"dry run: {named} is not executed; ask without it to use the formula"
     assert str(caught.value) == expected
+
+
+def test_layers_that_fused_kernels_run_leaner_are_told_by_their_parameters() -> None:
+    names = ("layers.0.mamba.A_log", "layers.1.self_attn.q_proj.weight")
+    (note,) = set(collect_notes(*job_of(Question(TINY), "tiny"), names)) - set(
+        collect_notes(*job_of(Question(TINY), "tiny"))
+    )
+    assert "fused kernels" in note

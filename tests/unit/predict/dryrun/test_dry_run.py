@@ -256,3 +256,13 @@ def test_adapters_go_where_the_family_has_its_projections() -> None:
     settings = Settings("small", seq_len=64, **asked)
     found = dry_run(settings, source, recipe=Recipe(family_targets=True))
     assert found.trainable_params == LAYERS * 8 * (HIDDEN + 3 * HIDDEN)
+
+
+def test_recurrent_layers_without_fused_kernels_are_told() -> None:
+    delta = {
+        "full_attention_interval": 2, "num_experts": 0, "linear_num_key_heads": 2,
+        "linear_num_value_heads": 2, "linear_key_head_dim": 64, "linear_value_head_dim": 64,
+    }  # fmt: skip
+    found = run_of("qwen3_next", delta, lora_target_modules=("q_proj",))
+    assert any("recurrent layers" in note for note in found.notes)
+    assert not any("recurrent layers" in note for note in run().notes)
