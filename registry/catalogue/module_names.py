@@ -43,9 +43,28 @@ MODULE_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "mpt": ("Wqkv", "out_proj", "up_proj", "down_proj"),
 }
 
-#: Of families whose code comes with their weights. Qwen's first generation: the source
-#: qwen-finetune-profile.
-_REMOTE: Final = {"qwen": ("c_attn", "c_proj", "w1", "w2")}
+#: Of latent attention, of whose queries the configuration narrows some (`q_lora_rank`), and of
+#: Qwen's first generation, whose code comes with its weights: the source qwen-finetune-profile.
+_OTHERS: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(
+        ("deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe_lite", "minicpm3", "youtu"),
+        (
+            *("q_proj", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"),
+            *("gate_proj", "up_proj", "down_proj"),
+        ),
+    ),
+    "qwen": ("c_attn", "c_proj", "w1", "w2"),
+}
+
+#: Mixtures whose experts PEFT adapts though transformers 5 holds those of a layer in one tensor
+#: (`peft.utils.transformers_weight_conversion`).
+FUSED_AND_ADAPTED: Final = frozenset(
+    {
+        *("afmoe", "deepseek_v2", "deepseek_v3", "ernie4_5_moe", "exaone_moe", "flex_olmo"),
+        *("glm4_moe", "glm4_moe_lite", "hunyuan_v1_moe", "kimi_k2", "minimax", "minimax_m2"),
+        *("mixtral", "olmoe", "qwen2_moe", "qwen3_moe", "qwen3_next", "solar_open"),
+    }
+)
 
 #: Embeddings and output layers, as the decoders above call them.
 ENDS: Final = (
@@ -66,8 +85,8 @@ def check_modules(model_type: str | None, targets: Iterable[str]) -> Iterator[st
         others = ", ".join(target for target in given if target != ALL_LINEAR)
         yield f"lora_target_modules: found {ALL_LINEAR} beside {others}; expected it alone"
         return
-    names = MODULE_NAMES.get(str(model_type)) or _REMOTE.get(str(model_type))
-    if names is None:
+    names = known_modules(model_type)
+    if not names:
         return
     for target in given:
         if last_name(target) not in (*names, *ENDS):
@@ -76,6 +95,11 @@ def check_modules(model_type: str | None, targets: Iterable[str]) -> Iterator[st
                 f"lora_target_modules: found {target!r}{near}; expected "
                 f"all-linear, or modules of {model_type}: {', '.join(names)}"
             )
+
+
+def known_modules(model_type: str | None) -> tuple[str, ...]:
+    """Return the names of a family's matrices; none where they are not known."""
+    return MODULE_NAMES.get(model_type or "") or _OTHERS.get(model_type or "", ())
 
 
 def last_name(target: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from registry.catalogue.module_names import ALL_LINEAR
+from registry.catalogue.module_names import ALL_LINEAR, FUSED_AND_ADAPTED, known_modules
 from registry.errors import QuestionError
 from registry.predict.architecture import Accelerator, Architecture, architecture_of, gpu_of
 from registry.predict.formula.adapters import MLP, counted_as_square, targeted
@@ -454,7 +454,7 @@ def _check_expert_adapters(question: Question) -> Iterator[str]:
     """Yield a warning where adapters on experts are counted that PEFT may not add.
 
     PEFT adapts modules. transformers 5 holds the experts of a layer in one tensor, as all versions
-    do of gpt-oss and Llama 4.
+    do of gpt-oss and Llama 4; of some families, PEFT 0.21 adapts such a tensor.
     """
     model = question.model
     if question.full or not model.n_experts or question.quantized_experts is False:
@@ -467,11 +467,16 @@ def _check_expert_adapters(question: Question) -> Iterator[str]:
         total(memory_terms(question.changed(lora_target_modules=names, trainable_params=None)))
         for names in (targets, others)
     ]
+    added = "adds none"
+    if model.model_type in FUSED_AND_ADAPTED:
+        added = "0.21 adds them (gate and up as one, at twice the rank) and older PEFT may not"
+    names = known_modules(model.model_type) if targets == (ALL_LINEAR,) else ()
+    asked = sorted({*names} - MLP) or others
     if (more := peaks[0] - peaks[1]) > 0:
         yield (
             f"with {','.join(targets)}, adapters on each expert of {model.model_id} are counted, "
             f"{more / 2**30:.1f} GiB; transformers 5 holds the experts of a layer in one tensor, "
-            f"to which PEFT adds none: for that case, ask with --targets {','.join(others)}"
+            f"to which PEFT {added}: for the case of none, ask with --targets {','.join(asked)}"
         )
 
 

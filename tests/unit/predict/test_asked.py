@@ -167,6 +167,10 @@ def test_what_figures_by_hand_leave_open_is_told(catalogue: Catalogue) -> None:
             "lora_target_modules: found 'q_proj'; did you mean 'c_proj'?; expected all-linear, or ",
         ),
         (
+            {"model": "deepseek-v3", "targets": "o_proj,v_proj"},
+            "lora_target_modules: found 'v_proj'; did you mean 'q_proj'?; expected all-linear, or ",
+        ),
+        (
             {"model": "mixtral-8x7b", "targets": "lm_head,all-linear"},
             "lora_target_modules: found all-linear beside lm_head; expected it alone",
         ),

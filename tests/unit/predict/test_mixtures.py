@@ -77,3 +77,23 @@ def test_adapters_on_experts_are_told_with_what_they_take(
 def test_where_no_expert_gets_an_adapter_none_is_told(ask: Ask, settings: dict[str, Any]) -> None:
     warnings = check_question(ask("qwen3-30b-a3b", **settings))
     assert not any("adapters on each expert" in one for one in warnings)
+
+
+@pytest.mark.parametrize(
+    ("model", "said", "names"),
+    [
+        ("gpt-oss-20b", "PEFT adds none:", "k_proj,o_proj,q_proj,v_proj"),
+        ("qwen3-30b-a3b", "PEFT 0.21 adds them", "k_proj,o_proj,q_proj,v_proj"),
+        (
+            "deepseek-v2-lite",
+            "PEFT 0.21 adds them",
+            "kv_a_proj_with_mqa,kv_b_proj,o_proj,q_a_proj,q_b_proj,q_proj",
+        ),
+    ],
+)
+def test_whether_peft_adapts_fused_experts_depends_on_the_family(
+    ask: Ask, model: str, said: str, names: str
+) -> None:
+    (warning,) = (one for one in check_question(ask(model)) if "adapters on each expert" in one)
+    assert said in warning
+    assert warning.endswith(f"--targets {names}")

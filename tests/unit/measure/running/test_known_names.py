@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from registry.catalogue.module_names import ENDS, MODULE_NAMES
+from registry.catalogue.module_names import (
+    ENDS,
+    FUSED_AND_ADAPTED,
+    MODULE_NAMES,
+    known_modules,
+)
 from registry.contract import vocabulary
 from registry.measure.running.methods import installed_methods, known_methods
 
@@ -35,6 +40,29 @@ def test_a_decoders_matrices_have_the_names_that_transformers_gives_them(kind: s
         if getattr(module, "weight", None) is not None and module.weight.dim() == 2
     }
     assert found - set(ENDS) == set(MODULE_NAMES[kind])
+
+
+def test_peft_adapts_the_fused_experts_of_the_families_that_it_converts() -> None:
+    pytest.importorskip("peft", minversion="0.21")
+    conversion = importlib.import_module("peft.utils.transformers_weight_conversion")
+    converted: dict[str, str] = conversion._MODEL_TO_CONVERSION_PATTERN
+    for kind in FUSED_AND_ADAPTED - {"kimi_k2"}:  # DeepSeek-V3's layout, of no class of its own
+        assert converted.get(kind, kind) in conversion._MOE_FUSED_TARGETS
+
+
+@pytest.mark.parametrize("rank", [None, 8])
+@pytest.mark.parametrize("kind", ["deepseek_v2", "deepseek_v3", "glm4_moe_lite", "minicpm3"])
+def test_latent_attention_has_the_names_that_transformers_gives_it(
+    kind: str, rank: int | None
+) -> None:
+    torch: Any = pytest.importorskip("torch")
+    transformers: Any = pytest.importorskip("transformers")
+    config = transformers.AutoConfig.for_model(kind, **SHAPE, q_lora_rank=rank)
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    linear = torch.nn.Linear
+    found = {name for name, module in model.named_modules() if isinstance(module, linear)}
+    assert {name.rpartition(".")[2] for name in found} - set(ENDS) <= {*known_modules(kind)}
 
 
 def test_the_methods_of_the_installed_peft_are_read_without_loading_it() -> None:
