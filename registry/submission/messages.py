@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic_core import ValidationError
 
@@ -14,7 +15,7 @@ from registry.submission.schema import column_validator
 from registry.submission.spec import part_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pydantic_core import ErrorDetails
 
@@ -39,10 +40,13 @@ _UNQUOTED = ("an integer", "a number", "true or false")
 
 Location = tuple[int | str, ...]
 
+#: What is wrong, or what writes it: of thousands a few are shown, and a hint takes a while.
+Problem: TypeAlias = "str | Callable[[], str]"
 
-def format_problems(error: ValidationError) -> list[str]:
+
+def format_problems(error: ValidationError) -> list[Problem]:
     """Return one message for each place of a submission that is not valid."""
-    return [_format_problem(detail) for detail in error.errors()]
+    return [partial(_format_problem, detail) for detail in error.errors()]
 
 
 def check_value(column: Column, value: Any) -> str | None:

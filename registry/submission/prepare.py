@@ -26,9 +26,10 @@ from registry.submission.schema import RECORDED, submission_validator
 from registry.submission.spec import PartSpec, part_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from registry.contract import CrossFieldRule
+    from registry.submission.messages import Problem
 
 #: Most problems that are reported for one document.
 _MOST_PROBLEMS = 20
@@ -70,7 +71,7 @@ def prepare_submission(
         document = document.model_dump(exclude_none=True)
     plain = _stated(part_spec(), _parse(document, origin, is_new=is_new))
     known = (catalogue or Catalogue()).extended(plain.get("models", ()), plain.get("gpus", ()))
-    problems = [*_check_source(plain), *_read_figures(plain)]
+    problems: list[Problem] = [*_check_source(plain), *_read_figures(plain)]
     if catalogue is not None:
         problems += _resolve_references(plain, known)
     if catalogue is not None and is_new:
@@ -81,13 +82,13 @@ def prepare_submission(
     return Prepared(document_id(text), text, plain)
 
 
-def raise_problems(problems: list[str], origin: str) -> None:
+def raise_problems(problems: Sequence[Problem], origin: str) -> None:
     """Raise SubmissionError with the first of many problems; do nothing where there is none."""
+    found = [each if isinstance(each, str) else each() for each in problems[:_MOST_PROBLEMS]]
     if len(problems) > _MOST_PROBLEMS:
-        more = len(problems) - _MOST_PROBLEMS
-        problems = [*problems[:_MOST_PROBLEMS], f"and {more} more problems in this document"]
-    if problems:
-        raise SubmissionError(problems, origin=origin)
+        found.append(f"and {len(problems) - _MOST_PROBLEMS} more problems in this document")
+    if found:
+        raise SubmissionError(found, origin=origin)
 
 
 def _parse(document: Any, origin: str, *, is_new: bool) -> Plain:
@@ -210,7 +211,7 @@ def _check_descriptions(plain: Plain, catalogue: Catalogue) -> Iterator[str]:
                 yield f"{part}[{index}]: {problem}"
 
 
-def _resolve_references(plain: Plain, known: Catalogue) -> Iterator[str]:
+def _resolve_references(plain: Plain, known: Catalogue) -> Iterator[Problem]:
     """Replace aliases of models and GPUs by ids; yield those that nothing describes."""
     for index, observation in enumerate(plain.get("observations", ())):
         configuration = observation["configuration"]
@@ -227,13 +228,13 @@ def _resolve(
     path: str,
     resolve: Callable[[str], str | None],
     unknown: Callable[[str], str],
-) -> Iterator[str]:
+) -> Iterator[Problem]:
     name = configuration.get(column)
     if name is None:
         return
     resolved = resolve(name)
     if resolved is None:
-        yield f"{path}.{column}: {unknown(name)}"
+        yield lambda: f"{path}.{column}: {unknown(name)}"
     else:
         configuration[column] = resolved
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -350,6 +351,23 @@ def test_twenty_problems_are_told_and_the_others_counted(n_problems: int, last: 
     problems = _problems({**SOURCE, "observations": [_observation(samples=samples)]})
     assert len(problems) == min(n_problems, 21)
     assert problems[-1] == last
+
+
+@pytest.mark.parametrize(
+    ("column", "place"),
+    [
+        ({"model_id": "tiney"}, "registry.catalogue.known.suggest_model"),
+        ({"lora_rnak": 8}, "registry.submission.messages.did_you_mean"),
+    ],
+)
+def test_hints_are_sought_for_the_problems_that_are_shown(
+    monkeypatch: pytest.MonkeyPatch, column: dict[str, Any], place: str
+) -> None:
+    seek = Mock(return_value="")
+    monkeypatch.setattr(place, seek)
+    wrong = _observation(configuration=column, measurements=STEP_TIME)
+    assert len(_problems({**SOURCE, "observations": [wrong] * 50})) == 21
+    assert seek.call_count == 20
 
 
 @pytest.mark.parametrize(
