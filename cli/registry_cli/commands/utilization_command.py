@@ -22,7 +22,7 @@ from registry.predict.formula.rules_of_thumb import (
     throughput_utilization,
     tokens_per_second_per_gpu,
 )
-from registry.predict.profiles import parse_flops_profile, parse_tensor_core_share
+from registry.predict.profiles import read_flops_profile, read_tensor_core_share
 from registry.predict.utilization import Utilization, read_utilization, utilize
 from registry.store.snapshot import load_catalogue
 from registry_cli import console
@@ -124,8 +124,7 @@ def _figures(observation_id: str | None, asked: dict[str, Any]) -> dict[str, Any
         return _of_observation(asked["registry_path"], observation_id)
     figures: dict[str, Any] = {}
     if asked["trace"] is not None:
-        text = asked["trace"].read_text(encoding="utf-8")
-        figures["tensor_core_share"] = parse_tensor_core_share(text)
+        figures["tensor_core_share"] = read_tensor_core_share(asked["trace"])
     measured = _measured_flops(asked)
     if measured is not None:
         figures |= _of_flops(measured, asked)
@@ -193,8 +192,7 @@ def _figures_of(found: Utilization) -> dict[str, Any]:
 
 def _measured_flops(asked: dict[str, Any]) -> float | None:
     if asked["flops_profile"] is not None:
-        text = asked["flops_profile"].read_text(encoding="utf-8")
-        return parse_flops_profile(text).flops_per_second
+        return read_flops_profile(asked["flops_profile"]).flops_per_second
     return None if asked["flops"] is None else parse_number(asked["flops"], "flops")
 
 
