@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from registry.store.files import explained_output
+from registry.store.folder import SETTINGS, Folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,7 @@ def validate_output(path: Path, location: Location) -> None:
     layers = (location.own, location.curated)
     in_use = [folder.path for folder in layers if folder and folder.path.exists()]
     for parent in filter(Path.exists, _resolve(path).parents):
-        if _holds_manifest(parent) or any(map(parent.samefile, in_use)):
+        if _is_registry(parent) or any(map(parent.samefile, in_use)):
             _refuse(path, f"lies in the registry {parent}")
     if path.is_file() and path.stat().st_nlink > 1:
         for own in (file for folder in in_use for file in folder.rglob("*")):
@@ -37,9 +38,12 @@ def _resolve(path: Path) -> Path:
     return Path(os.path.realpath(path))  # `Path.resolve` raises where links go in a circle
 
 
-def _holds_manifest(folder: Path) -> bool:
-    tables = folder / "tables"
-    return (tables / "parts").is_dir() or any(tables.glob("manifest*.json"))
+def _is_registry(folder: Path) -> bool:
+    """Return whether a folder is a registry, folded or not: `tables` alone may be anybody's."""
+    found = Folder(folder)
+    is_folded = found.parts.is_dir() or any(found.tables.glob("manifest*.json"))
+    has_folders = found.journal.is_dir() or found.tables.is_dir()
+    return is_folded or (has_folders and (folder / SETTINGS).is_file())
 
 
 def _refuse(path: Path, reason: str) -> None:

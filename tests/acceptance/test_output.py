@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
+EXAMPLE = Path(__file__).parents[1] / "examples/valid/minimal.json"
+
 PAIRS = "select * from (values (1, 'x'), (2, null)) as t (n, word)"
 
 AS_TEXT = {
@@ -242,6 +244,27 @@ def test_an_output_in_a_registry_is_refused(
         REFUSED.format(path=path, reason=f"lies in the registry {registry}")
     )
     assert snapshot(registry) == before
+
+
+def test_a_registry_that_is_not_in_use_and_not_folded_is_not_written_over(
+    run: Run, registry: Path, work: Path, snapshot: Callable[[Path], Any]
+) -> None:
+    assert run("init", "other").returncode == 0
+    assert run("add", str(EXAMPLE), "--registry", "other").returncode == 0
+    (entry,) = (work / "other/journal").iterdir()
+    before = snapshot(work / "other")
+    for path in (entry.relative_to(work), Path("other/registry.json"), Path("other/new.csv")):
+        done = run("query", "select 1", "-f", "csv", "-o", str(path), "--registry", registry.name)
+        assert done.returncode == 2
+        assert done.stderr.endswith(
+            REFUSED.format(path=path, reason=f"lies in the registry {work / 'other'}")
+        )
+    assert snapshot(work / "other") == before
+
+
+def test_a_folder_with_a_file_called_registry_json_is_no_registry(run: Run, work: Path) -> None:
+    (work / "registry.json").write_text("[]")
+    assert run("query", "select 1", "-o", "x.csv").returncode == 0
 
 
 @pytest.mark.parametrize("command_name", [["ls"], ["query", "select 1"]])
