@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from registry.contract import FORMAT_VERSION, TABLES
 from registry.errors import StoreError, SubmissionError
+from registry.reading import ReadingError, read_bytes
 from registry.reading.json_reader import check_values, parse_json
 from registry.store.compose import compose_submissions
 from registry.store.export import EXPORT_MANIFEST
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 #: Largest document of an export, in bytes.
 LARGEST_EXPORTED = 32 * 2**20
+
+#: Largest manifest of an export, in bytes; it has a few thousand.
+_LARGEST_MANIFEST = 16 * 2**20
 
 #: Largest Parquet file of an export that is read, unpacked: a small file can hold far more.
 LARGEST_UNPACKED = 8 * 2**30
@@ -117,7 +121,7 @@ def _read_rows(path: Path, tables: dict[str, Any], name: str) -> list[dict[str, 
 def _read_manifest(path: Path) -> dict[str, Any]:
     manifest = path / EXPORT_MANIFEST
     try:
-        document = json.loads(manifest.read_text(encoding="utf-8"))
+        document = json.loads(read_bytes(manifest, limit=_LARGEST_MANIFEST, what="a manifest"))
         if document["format"] > FORMAT_VERSION:
             raise StoreError(
                 f"{manifest}: found format {document['format']}; expected at most "
@@ -128,7 +132,9 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         names = [entry["file"] for entry in tables.values() if entry["sha256"]]
         if "submissions" not in tables or any(name != name.rpartition("/")[2] for name in names):
             raise ValueError("no submissions, or a file that is not a plain name")  # noqa: TRY301
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except ReadingError as error:
+        raise StoreError(str(error)) from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoreError(
             f"{manifest}: cannot be read ({error!r}); expected the manifest of `registry export`: "
             "for each table its file, rows and sha256; export it again"

@@ -14,6 +14,7 @@ from registry.predict.calibration.runs import PURPOSES, ObservedRun, read_observ
 from registry.predict.calibration.stored_fit import PEAK, STEP, pack_fit, unpack_fit
 from registry.predict.calibration.unstated import pack_usual, settle, unpack_usual
 from registry.predict.question import Question
+from registry.reading import ReadingError, read_bytes
 from registry.store.folder import Location, curated_dir, ensure_writable
 from registry.store.storage import LocalStorage
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 #: Version of the file's form.
 STATE_VERSION = 4
 FILE_NAME = "calibration.json"
+
+#: Largest file that is read, in bytes: a hundred times that of the curated records.
+_LARGEST = 256 * 2**20
 
 
 def format_calibration(calibration: Calibration) -> str:
@@ -80,11 +84,18 @@ def read_calibration(registry: Registry | None = None) -> Calibration:
     folders = [curated_dir()] if registry is None else [registry.path, curated_dir()]
     for folder in folders:
         path = folder / FILE_NAME
-        if path.is_file():
-            return parse_calibration(path.read_bytes(), str(path), _own_runs(registry))
+        if path.exists():
+            return parse_calibration(_read(path), str(path), _own_runs(registry))
     raise QuestionError(
         f"{folders[0] / FILE_NAME}: found no calibration; write one with `registry calibrate`"
     )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_bytes(path, limit=_LARGEST, what="a calibration")
+    except ReadingError as error:
+        raise QuestionError(str(error)) from None
 
 
 def _own_runs(registry: Registry | None) -> list[ObservedRun]:

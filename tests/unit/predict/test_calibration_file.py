@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,10 +24,10 @@ from registry.predict.calibration.calibration_file import (
     write_calibration,
 )
 from registry.predict.calibration.intervals import calibrate
-from registry.store.folder import Folder, Location, curated_dir
+from registry.store.folder import Folder, Location, create_registry, curated_dir
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from registry.predict.calibration.intervals import Calibration
     from tests.unit.predict.conftest import Ask
@@ -122,6 +124,23 @@ def test_another_version_is_refused() -> None:
 def test_what_is_no_calibration_is_refused(text: str | bytes) -> None:
     with pytest.raises(QuestionError, match=r"x\.json: found no calibration .*registry calibrate"):
         parse_calibration(text, "x.json")
+
+
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        (os.mkfifo, "found a pipe"),
+        (lambda path: path.symlink_to("/dev/zero"), "found a device"),
+        (Path.mkdir, "cannot be read: Is a directory"),
+    ],
+)
+def test_a_calibration_that_is_no_file_is_refused(
+    make: Callable[[Path], object], found: str, tmp_path: Path
+) -> None:
+    create_registry(tmp_path / "mine")
+    make(tmp_path / "mine" / "calibration.json")
+    with pytest.raises(QuestionError, match=found):
+        read_calibration(registry.open(tmp_path / "mine"))
 
 
 def test_a_registry_is_calibrated_in_its_own_folder(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -152,7 +153,13 @@ def test_a_manifest_of_another_form_is_refused(out: Path, edit: Any, reason: str
 
 def test_an_export_without_a_manifest_is_refused(out: Path) -> None:
     (out / "manifest.json").unlink()
-    assert refusal(out).startswith(f"{out / 'manifest.json'}: cannot be read (FileNotFoundError(")
+    assert refusal(out).startswith(f"{out / 'manifest.json'}: cannot be read: No such file")
+
+
+def test_a_manifest_that_never_ends_is_refused(out: Path) -> None:
+    (out / "manifest.json").unlink()
+    os.mkfifo(out / "manifest.json")
+    assert refusal(out).startswith(f"{out / 'manifest.json'}: found a pipe, expected a manifest")
 
 
 def test_an_export_of_a_newer_release_says_to_upgrade(out: Path) -> None:
