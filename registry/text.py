@@ -34,6 +34,15 @@ def format_count(n: int, noun: str) -> str:
     return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
+def lower_first(text: str) -> str:
+    """Return a sentence as it stands inside another: not in capitals, unless it begins with some.
+
+    >>> lower_first("Hash of all."), lower_first("SHA-256 of all.")
+    ('hash of all.', 'SHA-256 of all.')
+    """
+    return text if text[:2].isupper() else text[:1].lower() + text[1:]
+
+
 def format_slug(text: str, otherwise: str = "unknown") -> str:
     """Return a text as a lower-case slug; ``otherwise`` where none of it can stand in one.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from registry.text import lower_first
+
 _KIND = re.compile(r"^[A-Za-z ]*Error: ")
 _CANDIDATES = re.compile(r"\n(?:Did you mean|Candidate bindings:|Candidate tables:) *([^\n]*)")
 _PLACE = re.compile(r"\n+(LINE \d+:.*)\Z", re.DOTALL)
@@ -65,10 +67,6 @@ def format_crash(reason: str, memory_bytes: int) -> str:
     )
 
 
-def _lower_first(text: str) -> str:
-    return text[:1].lower() + text[1:] if not text[:2].isupper() else text
-
-
 def _format_reach(text: str) -> str | None:
     """Return a message where the statement reached for a file or an extension."""
     if extension := _EXTENSION.search(text):
@@ -118,7 +116,7 @@ def _format_body(body: str) -> str:
         body = body.rstrip("!. ")
         body += "" if _BUILT_IN.match(names) else f"; did you mean {names}?"
     body = _SETTING.sub(" Simplify the statement.", body)  # which cannot set anything
-    return _lower_first(re.sub(r"\s*\n\s*", " ", body))
+    return lower_first(re.sub(r"\s*\n\s*", " ", body))
 
 
 def is_unknown_name(engine: Any, error: Exception) -> bool:

@@ -13,6 +13,7 @@ from registry.contract.tables import LARGEST_INTEGER
 from registry.errors import did_you_mean, excerpt
 from registry.submission.schema import column_validator
 from registry.submission.spec import part_spec
+from registry.text import lower_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -97,7 +98,7 @@ def _expected(detail: ErrorDetails, column: Column | None) -> str:
         case "literal_error" if column is not None and column.vocabulary:
             return _expected_word(detail["input"], column.vocabulary)
         case "string_pattern_mismatch" if column is not None and column.pattern:
-            meaning = column.meaning[:1].lower() + column.meaning[1:].rstrip(".")
+            meaning = lower_first(column.meaning).rstrip(".")
             return f"expected text that matches {column.pattern} ({meaning})"
         case "string_pattern_mismatch":
             return f"expected {_PLAIN_TEXT}"

@@ -32,6 +32,15 @@ def _check(value: Any, kind: str, **rest: Any) -> str | None:
 
 
 @pytest.mark.parametrize(
+    ("meaning", "told"),
+    [("Hash of all.", "hash of all"), ("SHA-256 of all.", "SHA-256 of all")],
+)
+def test_a_meaning_keeps_its_capitals(meaning: str, told: str) -> None:
+    column = Column("c", "string", meaning, pattern="[0-9]+")
+    assert check_value(column, "x") == f"expected text that matches [0-9]+ ({told})"
+
+
+@pytest.mark.parametrize(
     ("value", "bounds", "problem"),
     [
         (2**63 - 1, {}, None),
