@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from registry.catalogue import Catalogue
     from registry.tables.guess_settings import PivotGuess
-    from registry.tables.look import Look
+    from registry.tables.look import TableLook
     from registry.tables.matching import TableDocument
     from registry.tables.raw_table import RawTable
 
@@ -179,7 +179,7 @@ class _Drafter:
             yield from self._draft_pivot(pivot, look)
         yield "    ignore: rest" + (f"  # {', '.join(map(repr, rest))}" if rest else "")
 
-    def _draft_columns(self, look: Look) -> Iterator[tuple[str, list[str]]]:
+    def _draft_columns(self, look: TableLook) -> Iterator[tuple[str, list[str]]]:
         """Yield the columns that look like something, each with its lines."""
         taken: set[str] = set()
         hints = self._find_hints(look)
@@ -206,7 +206,7 @@ class _Drafter:
                 )
                 yield name, list(drafted)
 
-    def _find_hints(self, look: Look) -> dict[str, str | _Texts]:
+    def _find_hints(self, look: TableLook) -> dict[str, str | _Texts]:
         """Return the columns whose meaning is asked for: what it may be, or what each text says."""
         unread = _unread(look)
         hints: dict[str, str | _Texts] = {}
@@ -220,7 +220,7 @@ class _Drafter:
         failing = (n for n, guess in look.guesses.items() if guess.says_failures and not guess.to)
         return hints | dict.fromkeys(failing, _FAILS_AMONG_NUMBERS)
 
-    def _meanings(self, look: Look) -> dict[str, dict[str, str]]:
+    def _meanings(self, look: TableLook) -> dict[str, dict[str, str]]:
         """Return what each text of a column that is read says, by column."""
         read = {name: guess.to for name, guess in look.guesses.items() if guess.to is not None}
         return {
@@ -232,7 +232,7 @@ class _Drafter:
             if name not in _unread(look)
         }
 
-    def _draft_pivot(self, pivot: PivotGuess, look: Look) -> Iterator[str]:
+    def _draft_pivot(self, pivot: PivotGuess, look: TableLook) -> Iterator[str]:
         """Yield the lines of columns of which each makes an observation."""
         yield "      # each of these columns is an observation of its own; else map them above"
         yield f"      - columns: {as_yaml(pivot.pattern)}"
@@ -250,7 +250,7 @@ class _Drafter:
         cell = draft_figure(pivot.cell, pivot.beside, in_pivot=True, decimal=decimal)
         yield f"        cell: {cell}"
 
-    def _draft_defaults(self, look: Look) -> Iterator[str]:
+    def _draft_defaults(self, look: TableLook) -> Iterator[str]:
         """Yield what the rows do not state: what every observation needs, and its cards."""
         stated = {guess.to for guess in look.guesses.values()} | {p.to for p in look.pivots}
         if _names_numbers(look):
@@ -263,7 +263,7 @@ class _Drafter:
             hint = "  # delete the line if the document does not say" if optional else ""
             yield f"      {name}: {OPEN!r}{hint}"
 
-    def _draft_values(self, name: str, to: str, texts: list[str], look: Look) -> Iterator[str]:
+    def _draft_values(self, name: str, to: str, texts: list[str], look: TableLook) -> Iterator[str]:
         given = [text for text in texts if not is_absent(text, ())]
         is_long = any(map(_is_in_thousands, given))
         if to == "seq_len" and is_long:
@@ -278,18 +278,18 @@ class _Drafter:
                 yield f"          {as_yaml(text)}: {as_yaml(said)}"
 
 
-def _without_usual_bits(said: Any, look: Look) -> Any:
+def _without_usual_bits(said: Any, look: TableLook) -> Any:
     """Return what a text says without the bits that QLoRA usually has, if a column tells them."""
     if not isinstance(said, dict) or not any(g.to == "quant_bits" for g in look.guesses.values()):
         return said
     return {k: v for k, v in said.items() if not (k == "quant_bits" and isinstance(v, dict))}
 
 
-def _varies(name: str, look: Look) -> bool:
+def _varies(name: str, look: TableLook) -> bool:
     return len({bare_text(text) for text in look.texts_of(name)}) > 1
 
 
-def _is_of_methods(name: str, look: Look) -> bool:
+def _is_of_methods(name: str, look: TableLook) -> bool:
     """Return whether a column such as ``LoRA`` tells by its cells which rows are of that method."""
     reading = read_method(name)
     is_method = reading.said["method"] != OPEN and not reading.left_over
@@ -297,7 +297,7 @@ def _is_of_methods(name: str, look: Look) -> bool:
     return is_method and not is_told and _varies(name, look)
 
 
-def _read_setups(name: str, look: Look) -> _Texts:
+def _read_setups(name: str, look: TableLook) -> _Texts:
     """Return what each text of a column such as ``TP2, PP8, mbs=4`` says; nothing unless all do.
 
     A column that says what another says already is none.
@@ -320,7 +320,7 @@ def _patterns_of_failures(texts: list[str]) -> dict[str, Any]:
     return {"patterns": patterns} if patterns else {}
 
 
-def _draft_failures(name: str, look: Look) -> Iterator[str]:
+def _draft_failures(name: str, look: TableLook) -> Iterator[str]:
     """Yield what the texts of a column say that speak of failures; the others say nothing."""
     given = read_failures(name, look)
     said = {
@@ -330,7 +330,7 @@ def _draft_failures(name: str, look: Look) -> Iterator[str]:
     yield from _draft_texts(name, said)
 
 
-def _draft_estimates(name: str, look: Look) -> Iterator[str]:
+def _draft_estimates(name: str, look: TableLook) -> Iterator[str]:
     """Yield what the texts of a column say by which nobody measured a row; the others say nothing.
 
     Which kind of evidence the row is, is for whoever reads the document to say.
@@ -353,7 +353,7 @@ def _draft_texts(
         yield "        patterns: [{pattern: '(?s).*', set: {}}]  # other texts say nothing"
 
 
-def _unread(look: Look) -> list[str]:
+def _unread(look: TableLook) -> list[str]:
     """Return the columns that look like nothing, or like what another says already."""
     known: dict[str, str] = {}
     for name, guess in look.guesses.items():
@@ -372,7 +372,7 @@ def _is_listed(to: str, texts: list[str]) -> bool:
     return to in LISTED or (to in _SWITCHES and not is_plain)
 
 
-def _names_numbers(look: Look) -> bool:
+def _names_numbers(look: TableLook) -> bool:
     """Return whether what names the cards says each time how many there are."""
     texts = [t for name, g in look.guesses.items() if g.to == "gpu_id" for t in look.texts_of(name)]
     texts += [label for pivot in look.pivots if pivot.to == "gpu_id" for label in pivot.labels]

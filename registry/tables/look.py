@@ -66,7 +66,7 @@ def _is_measured(table: RawTable, catalogue: Catalogue) -> bool:
 
 
 @dataclass(frozen=True)
-class Look:
+class TableLook:
     """What the columns of a table look like: those of pivots, and all others.
 
     Where ``is_transposed``, the table is the document's on its side.
@@ -138,7 +138,7 @@ class Look:
         return is_empty or any(is_absent(t, ()) for name in pivoted for t in self.texts_of(name))
 
 
-def look_at(table: RawTable, catalogue: Catalogue) -> Look:
+def look_at(table: RawTable, catalogue: Catalogue) -> TableLook:
     """Return what a table looks like; on its side where its rows, not its columns, are measured.
 
     They are where the first column says that it names metrics, or all of its cells do.
@@ -169,7 +169,7 @@ def _are_metrics(texts: list[str]) -> bool:
     )
 
 
-def _look_upright(table: RawTable, catalogue: Catalogue) -> Look:
+def _look_upright(table: RawTable, catalogue: Catalogue) -> TableLook:
     guesses = guess_table(table, catalogue)
     context = doubt_of_context((*table.heading[-1:], *table.prose))
     context = context or doubt_of_estimates((*reversed(table.prose), *reversed(table.heading)))
@@ -180,7 +180,7 @@ def _look_upright(table: RawTable, catalogue: Catalogue) -> Look:
         pivots = [replace(pivot, cell=_with_doubt(pivot.cell, context)) for pivot in pivots]
     pivoted = {name for pivot in pivots for name in pivot.names}
     others = {name: guess for name, guess in guesses.items() if name not in pivoted}
-    look = Look(table, others, pivots)
+    look = TableLook(table, others, pivots)
     of_cards = [name for name in others if names_cards(name, catalogue)]
     return replace(look, guesses=_with_failures(look, of_cards if len(of_cards) > 1 else []))
 
@@ -189,7 +189,7 @@ def _with_doubt(guess: Guess, doubt: Doubt) -> Guess:
     return replace(guess, doubt=doubt) if guess.metric not in (None, OPEN, *_OF_MODELS) else guess
 
 
-def _with_failures(look: Look, of_cards: Collection[str]) -> dict[str, Guess]:
+def _with_failures(look: TableLook, of_cards: Collection[str]) -> dict[str, Guess]:
     """Return what columns look like: one like nothing else that speaks of failures is an outcome's.
 
     Only one can be; of others that say the same, an import tells. Failures among numbers, and those
@@ -223,7 +223,7 @@ def _is_given_number(text: str) -> bool:
     return is_number(text) and not is_absent(text, ())
 
 
-def read_failures(name: str, look: Look) -> dict[str, OutcomeWord | None]:
+def read_failures(name: str, look: TableLook) -> dict[str, OutcomeWord | None]:
     """Return what the different texts of a column say of runs that failed, None for nothing.
 
     A longer text beside figures is a remark on another run: these are of one that came to its end.
