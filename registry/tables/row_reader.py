@@ -196,8 +196,8 @@ class RowReader:
             absent = (*self._mapping.absent, *spec.absent)
             try:
                 stated = read_values(cell, spec, absent, where=where)
-                if cell.strip() not in spec.values:
-                    self._note_mark(footnote_of(cell), report, name, draft.values)
+                own = () if cell.strip() in spec.values else (footnote_of(cell),)
+                self._note_marks(name, own, report, draft.values, is_said=bool(stated))
             except UnitError as error:
                 self._add_cell_error(error, where, report, name)
                 continue
@@ -265,8 +265,11 @@ class RowReader:
                 continue
             if outcome is None:
                 draft.cells[name] = FigureCell()
-            else:
-                draft.outcomes[name] = outcome
+                continue
+            draft.outcomes[name] = outcome
+            cell = report.cells[name]
+            own = () if cell.strip() in spec.words else (footnote_of(cell),)
+            self._note_marks(name, own, report, draft.values, is_said=bool(outcome))
         stated = {
             n: said["outcome"].value for n, said in draft.outcomes.items() if "outcome" in said
         }
@@ -291,8 +294,7 @@ class RowReader:
                 self._add_cell_error(error, where, report, name)
                 continue
             draft.cells[name] = cell
-            for mark in (*marks_of_column(name), *cell.footnotes):
-                self._note_mark(mark, report, name, said)
+            self._note_marks(name, cell.footnotes, report, said)
             for column, value in cell.values.items():
                 self._state_beside({**draft.stated, **said}, column, value, report, name)
                 said.setdefault(column, value)
@@ -319,6 +321,19 @@ class RowReader:
                 column=name,
                 path=report.found.path_of(name),
             )
+
+    def _note_marks(
+        self,
+        column: str,
+        own: Iterable[str | None],
+        report: ReportCells,
+        values: Values,
+        *,
+        is_said: bool = True,
+    ) -> None:
+        """Take over what a cell's own marks mean, and where it says something, its column's."""
+        for mark in (*(marks_of_column(column) if is_said else ()), *own):
+            self._note_mark(mark, report, column, values)
 
     def _note_mark(
         self, mark: str | None, report: ReportCells, column: str, values: Values

@@ -327,6 +327,50 @@ def test_a_footnote_mark_says_what_the_mapping_says(importer: Importer, mark: st
     assert (evidence, result.notes, result.problems) == (["extrapolated", None], (), ())
 
 
+@pytest.mark.parametrize("mark", ["*", "<sup>1</sup>"])
+@pytest.mark.parametrize(("word", "time"), [("OOM", ""), ("-", "2h"), ("no OOM", "2h")])
+def test_a_mark_behind_a_word_is_one_too(
+    importer: Importer, word: str, time: str, mark: str
+) -> None:
+    document = table("|mem|time|", f"|{word}{mark}|{time}|")
+    columns = "{mem: {figure: {metric: peak_memory}}, time: {figure: {metric: total_time}}}"
+    told = importer(document, mapping(columns)).notes
+    assert any("column 'mem': the mapping gives the footnote mark" in note for note in told)
+    plain = mark.replace("<sup>1</sup>", "[^1]")
+    top = f"footnotes: {{'{plain}': {{offload: optimizer}}}}\n"
+    result = importer(document, mapping(columns, top=top))
+    (observation,) = result.submission["observations"]
+    assert (observation["configuration"]["offload"], result.notes) == ("optimizer", ())
+
+
+def test_a_mark_in_a_header_holds_for_words_below_it_and_not_for_empty_cells(
+    importer: Importer,
+) -> None:
+    document = table("|a*|b|", "|OOM||", "|-|20GiB|")
+    columns = "{a*: {figure: {metric: peak_memory}}, b: {figure: {metric: peak_memory}}}"
+    top = "footnotes: {'*': {offload: optimizer}}\n"
+    result = importer(document, mapping(columns, top=top))
+    found = [o["configuration"].get("offload") for o in result.submission["observations"]]
+    assert (found, result.problems) == (["optimizer", None], ())
+
+
+def test_a_mark_in_the_header_of_settings_is_one_too(importer: Importer) -> None:
+    document = table("|bs†|mem|", "|4|20GiB|", "|-|21GiB|")
+    columns = "{bs†: {to: micro_batch_size}, mem: {figure: {metric: peak_memory}}}"
+    (note,) = importer(document, mapping(columns)).notes
+    assert "row 1, column 'bs†': the mapping gives the footnote mark '†' no meaning" in note
+    top = "footnotes: {'†': {offload: optimizer}}\n"
+    result = importer(document, mapping(columns, top=top))
+    found = [o["configuration"].get("offload") for o in result.submission["observations"]]
+    assert (found, result.notes) == (["optimizer", None], ())
+
+
+def test_a_word_that_is_named_with_its_mark_has_none(importer: Importer) -> None:
+    columns = "{mem: {figure: {metric: peak_memory}, words: {'OOM*': {outcome: error}}}}"
+    result = importer(table("|mem|", "|OOM*|"), mapping(columns))
+    assert (result.submission["observations"][0]["outcome"], result.notes) == ("error", ())
+
+
 def test_a_rule_matches_a_cell_with_its_mark(importer: Importer) -> None:
     rules = "    rules: [{when: {mem: '20GiB*'}, set: {evidence: estimated}}]\n"
     result = importer(MARKS, mapping(MEMORY, more=rules))
