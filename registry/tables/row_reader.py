@@ -98,12 +98,23 @@ class RowReader:
                 where = f"{rows.where}, row {number}"
                 self._problems.add_error(error, where, place, column=None, path=None)
                 continue
+            if said:
+                said = self._with_mark_of_section(said, rows, place)
             section = section if said is None else said
             for report in reports:
                 draft = self._read_report(report, rows)
                 if draft is not None:
                     yield draft
         self._notes.add_rows(rows)
+
+    def _with_mark_of_section(self, said: Values, rows: TableRows, place: Place) -> Values:
+        """Return what a section says, and what the footnote mark behind its text means."""
+        spec, text = rows.found.spec.sections, rows.section_text(place.row or 0)
+        values = dict(said)
+        if spec is not None and text is not None and text.strip() not in spec.values:
+            column = rows.found.table.columns[0]
+            self._note_mark(footnote_of(text), rows.found, place, column, values)
+        return values
 
     def read_claims(self) -> Iterator[Report]:
         """Yield the observations that only the prose reports."""
@@ -333,19 +344,19 @@ class RowReader:
     ) -> None:
         """Take over what a cell's own marks mean, and where it says something, its column's."""
         for mark in (*(marks_of_column(column) if is_said else ()), *own):
-            self._note_mark(mark, report, column, values)
+            self._note_mark(mark, report.found, report.place, column, values)
 
     def _note_mark(
-        self, mark: str | None, report: ReportCells, column: str, values: Values
+        self, mark: str | None, found: FoundTable, place: Place, column: str, values: Values
     ) -> None:
         """Take over what a footnote mark means; say which mark has no meaning."""
         if mark is None:
             return
-        for named in (report.found.spec.footnotes, self._mapping.footnotes):
+        for named in (found.spec.footnotes, self._mapping.footnotes):
             if mark in named:
                 lay_over(values, named[mark])
                 return
-        self._notes.add_mark(mark, report.place, column)
+        self._notes.add_mark(mark, place, column)
 
     def _read_figures(self, report: ReportCells, draft: _Draft) -> list[ReportedFigure]:
         figures: list[ReportedFigure] = []

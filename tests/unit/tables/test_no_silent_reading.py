@@ -365,6 +365,18 @@ def test_a_mark_in_the_header_of_settings_is_one_too(importer: Importer) -> None
     assert (found, result.notes) == (["optimizer", None], ())
 
 
+def test_a_mark_of_a_section_holds_for_the_rows_below_it(importer: Importer) -> None:
+    document = table("|x|mem|", "|QLoRA*||", "|1|20GiB|", "|full||", "|1|21GiB|")
+    columns = "{x: {to: micro_batch_size}, mem: {figure: {metric: peak_memory}}}"
+    more = "    sections: {values: {QLoRA: {method: lora, quant_bits: 4}, full: {method: full}}}\n"
+    (note,) = importer(document, mapping(columns, more=more)).notes
+    assert "row 1, column 'x': the mapping gives the footnote mark '*' no meaning" in note
+    top = "footnotes: {'*': {offload: optimizer}}\n"
+    result = importer(document, mapping(columns, more=more, top=top))
+    found = [o["configuration"].get("offload") for o in result.submission["observations"]]
+    assert (found, result.problems, result.notes) == (["optimizer", None], (), ())
+
+
 def test_a_word_that_is_named_with_its_mark_has_none(importer: Importer) -> None:
     columns = "{mem: {figure: {metric: peak_memory}, words: {'OOM*': {outcome: error}}}}"
     result = importer(table("|mem|", "|OOM*|"), mapping(columns))
