@@ -198,11 +198,12 @@ def _way_out(part: FigureText) -> str:
     if part.figure.decimal is None and has_decimal_comma(part.text):
         return "; where the comma is the decimal mark, state `decimal: ','` of the figure"
     failure = find_failure(part.text)
-    if failure is not None:
-        outcome = parse_outcome_word(failure).outcome
+    if failure is not None or re.match(r"[^\W\d_]", part.text):
+        outcome = parse_outcome_word(failure or "").outcome
+        meaning = f"{{outcome: {outcome}}}" if outcome else "{}"
         return (
             "; a text in the place of a figure has its meaning under `words` of the column: "
-            f"`words: {{{part.text!r}: {{outcome: {outcome}}}}}`"
+            f"`words: {{{part.text!r}: {meaning}}}`"
         )
     change = split_change(part.text)
     if change:

@@ -89,7 +89,9 @@ def test_a_cell_that_cannot_be_read_stops_the_build(
         list(read_source_documents(tmp_path, catalogue))
     assert str(raised.value) == (
         f"{folder}, table 6, row 6, column 'Training Speed': found 'soon', expected a duration "
-        f"such as '7.01min', '5h35min', '3:35:20' or '07:01' ({folder / 'mapping.yaml'}, line 43)"
+        "such as '7.01min', '5h35min', '3:35:20' or '07:01'; a text in the place of a figure has "
+        "its meaning under `words` of the column: `words: {'soon': {}}` "
+        f"({folder / 'mapping.yaml'}, line 43)"
     )
 
 

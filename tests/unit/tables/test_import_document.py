@@ -164,11 +164,13 @@ def test_all_bad_cells_are_reported_together(importer: Importer) -> None:
     assert importer(document, MAPPING).problems == (
         (
             "doc.md, table 1, row 1, column 'memory': found 'much', expected an amount of memory "
-            "such as '36.6G', '20822MiB' or '144 GB+' (m.yaml, line 7)"
+            "such as '36.6G', '20822MiB' or '144 GB+'; a text in the place of a figure has its "
+            "meaning under `words` of the column: `words: {'much': {}}` (m.yaml, line 7)"
         ),
         (
             "doc.md, table 1, row 1, column 'speed': found 'fast', expected a duration such as "
-            "'7.01min', '5h35min', '3:35:20' or '07:01' (m.yaml, line 8)"
+            "'7.01min', '5h35min', '3:35:20' or '07:01'; a text in the place of a figure has its "
+            "meaning under `words` of the column: `words: {'fast': {}}` (m.yaml, line 8)"
         ),
         (
             "doc.md, table 1, row 3, column 'batch': found 'x', expected a count such as '274', "

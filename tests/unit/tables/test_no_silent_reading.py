@@ -1011,3 +1011,16 @@ def test_a_rate_with_a_plus_is_a_lower_bound(importer: Importer, cell: str) -> N
     columns = mapping("{speed: {figure: {metric: steps_per_second}}}")
     (figure,) = one(importer(table("|speed|", f"|{cell}|"), columns))["measurements"]
     assert (figure["value"], figure["reason"]) == (8, "a lower bound")
+
+
+def test_a_text_in_the_place_of_a_figure_is_refused_with_the_way_out_which_works(
+    importer: Importer,
+) -> None:
+    document = table("|mem|time|", "|does not fit on 2x24|5 h|")
+    columns = (
+        "{{mem: {{figure: {{metric: peak_memory}}{}}}, time: {{figure: {{metric: total_time}}}}}}"
+    )
+    (problem,) = importer(document, mapping(columns.format(""))).problems
+    way_out = problem.partition("`words` of the column: `")[2].partition("`")[0]
+    found = one(importer(document, mapping(columns.format(f", {way_out}"))))
+    assert [figure["metric"] for figure in found["measurements"]] == ["total_time"]
