@@ -154,6 +154,11 @@ _RATES: Final = {
 _NO_TIMES: Final = ("m", "d", "S", "H")
 #: Times of two units, such as ``2m 3s``.
 _OF_TWO_UNITS: Final = re.compile(r"[0-9]+\s?[hm]\s?[0-9]+(?:\.[0-9]+)?\s?[ms]\b")
+#: Metrics that columns have which name cards as well: ``GPU memory``, ``TPS per GPU``.
+_NO_SETTINGS: Final = ("peak_memory", "tokens_per_second")
+#: Columns of a training and of something else, such as ``VRAM (train / infer)``.
+_OF_TRAINING: Final = re.compile(r"(?i)train|tun(?:e|ing)\b|训练|微调")
+_OF_BOTH: Final = Doubt("not of a training alone: which of its figures is the row's?")
 #: Settings that a mark such as ``✅`` may say of a run.
 _BY_MARKS: Final = (
     *("gradient_checkpointing", "packing", "quant_bits", "offload", "sharding", "attention"),
@@ -164,7 +169,11 @@ _KINDS: Final = {"reserved": "reserved", "alloc": "allocated", "active": "active
 _STATISTICS: Final = {"average": "mean", "avg": "mean", "mean": "mean", "median": "median"}
 _BRACKETED: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _NUMBER: Final = re.compile(r"[0-9][0-9.,]*")
-_LABEL: Final = re.compile(rf"{NUMBER}(?:,[0-9]+)?\s*(?P<label>[^\W\d_][^\s(]*)?", re.IGNORECASE)
+#: A number and its unit; thousands stand between it and that of a rate: ``1.2k tok/s``.
+_LABEL: Final = re.compile(
+    rf"{NUMBER}(?:,[0-9]+)?\s*(?:[kM\u4e07]\s*(?=[^\s/]{{2,}}/))?(?P<label>[^\W\d_][^\s(]*)?",
+    re.IGNORECASE,
+)
 
 #: Lengths of a part of the sequence, or of something else.
 _OTHER_LENGTH: Final = re.compile(
@@ -247,7 +256,7 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
     is_power = not in_cells and header.dimension != "memory" and SHARE_OR_POWER.search(name)
     if is_figures and (is_power or header.relative or header.card_time):
         return Guess(header=read_header(""), is_figures=True)
-    if metric is not None and NO_TRAINING.search(name):
+    if metric is not None and NO_TRAINING.search(name) and not _OF_TRAINING.search(name):
         return Guess(header=header, doubt=Doubt("no figure of a training"), is_figures=True)
     if metric == "total_time" and is_step_time(name):
         metric = "step_time"
@@ -255,7 +264,7 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
         to = _target(name, said, is_figures=is_figures)
         is_words = bool(said) and len(words) == len(said)
         return Guess(to=to, header=header, is_figures=is_figures, is_words=is_words)
-    doubt = _find_doubt(name, metric, header, figures)
+    doubt = _OF_BOTH if NO_TRAINING.search(name) else _find_doubt(name, metric, header, figures)
     is_by_unit = doubt is not None and not doubt.is_by_name
     return Guess(
         metric=metric,
@@ -429,7 +438,7 @@ def _metric(name: str, header: Header, figures: list[str]) -> tuple[str | None, 
     is_clock = header.clock is not None or (_are_clocks(figures) and not is_setting)
     if of_name is None and is_clock:
         return "total_time", False
-    return (None if is_setting and of_name != "peak_memory" else of_name), False
+    return (None if is_setting and of_name not in _NO_SETTINGS else of_name), False
 
 
 def _are_clocks(figures: Sequence[str]) -> bool:
@@ -447,6 +456,8 @@ def _metric_of_label(name: str, label: str) -> str | None:
     rate = _rate_of_label(label)
     if rate is not None:
         return _RATES[rate]
+    if read_header(f"({label})").dimension == "flops":
+        return "flops_per_second"
     memory = units_by_spelling("memory").get(without_share(label))
     if memory is not None and is_memory_unit(memory.symbol) and len(label) > 1:
         return "peak_memory"
