@@ -12,6 +12,7 @@ from registry.tables.guess_figures import (
     NO_TRAINING,
     SHARE_OR_POWER,
     SHARES,
+    SPEED,
     TIME_ABROAD,
     Doubt,
     find_evaluation,
@@ -21,6 +22,7 @@ from registry.tables.guess_figures import (
     is_step_time,
     names_needed_cards,
 )
+from registry.tables.guess_words import OPEN
 from registry.tables.header import (
     Header,
     count_steps,
@@ -158,6 +160,7 @@ _OF_TWO_UNITS: Final = re.compile(r"[0-9]+\s?[hm]\s?[0-9]+(?:\.[0-9]+)?\s?[ms]\b
 _NO_SETTINGS: Final = ("peak_memory", "tokens_per_second")
 #: Columns of a training and of something else, such as ``VRAM (train / infer)``.
 _OF_TRAINING: Final = re.compile(r"(?i)train|tun(?:e|ing)\b|训练|微调")
+_OF_WHAT: Final = Doubt("a speed of tokens, samples or steps, in which unit?")
 _OF_BOTH: Final = Doubt("not of a training alone: which of its figures is the row's?")
 #: Settings that a mark such as ``✅`` may say of a run.
 _BY_MARKS: Final = (
@@ -221,7 +224,8 @@ class Guess:
         """Return the guess in words."""
         if self.metric is None:
             return self.to or "?"
-        name = f"{self.metric}?" if self.doubt and self.doubt.is_by_name else self.metric
+        is_doubted = self.metric != OPEN and self.doubt and self.doubt.is_by_name
+        name = f"{self.metric}?" if is_doubted else self.metric
         said = [name, f"unit {self.unit}" if self.unit else None, self.kind, self.statistic]
         said.append("per GPU" if self.header.per_gpu else None)
         return ", ".join(filter(None, said))
@@ -263,7 +267,10 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
     if metric is None:
         to = _target(name, said, is_figures=is_figures)
         is_words = bool(said) and len(words) == len(said)
-        return Guess(to=to, header=header, is_figures=is_figures, is_words=is_words)
+        guess = Guess(to=to, header=header, is_figures=is_figures, is_words=is_words)
+        is_speed = to is None and is_figures and SPEED.search(name) is not None
+        is_open = is_speed and not NO_TRAINING.search(name)
+        return replace(guess, metric=OPEN, doubt=_OF_WHAT) if is_open else guess
     doubt = _OF_BOTH if NO_TRAINING.search(name) else _find_doubt(name, metric, header, figures)
     is_by_unit = doubt is not None and not doubt.is_by_name
     return Guess(

@@ -20,6 +20,10 @@ NO_TRAINING: Final = re.compile(
 _TRAINING: Final = re.compile(
     r"(?i)train|tun(?:e|ing)|lora|\bsft\b|backward|optimi[sz]er|训练|微调"
 )
+#: Speeds that may be of anything, in any unit.
+SPEED: Final = re.compile(
+    r"(?i)\bspeed\b|throughput|geschwindigkeit|速度|吞吐|スループット|속도|скорость"
+)
 #: Memory and the time of a training, as headers in other languages call them.
 MEMORY_ABROAD: Final = r"显存|speicher|m[eé]moire|mem[oó]ria|メモリ|메모리|памят"
 _TRAINING_TIME_ABROAD: Final = (

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Final
 from registry.tables.cell_reader import bare_text, is_absent, read_failure
 from registry.tables.guess import guess_metric
 from registry.tables.guess_apart import is_number
-from registry.tables.guess_figures import doubt_of_context, doubt_of_estimates, doubt_of_needs
+from registry.tables.guess_figures import (
+    SPEED,
+    doubt_of_context,
+    doubt_of_estimates,
+    doubt_of_needs,
+)
 from registry.tables.guess_settings import guess_pivots, guess_table, names_cards
 from registry.tables.guess_words import OPEN
 from registry.tables.header import read_header
@@ -48,8 +53,6 @@ LISTED: Final = (
 _METRIC: Final = re.compile(
     r"(?i)metrics?|measure(?:ment)?s?|m[eé]tri(?:ca|que)s?|kennzahl(?:en)?|指标|指標|지표"
 )
-#: What rows may measure, where their cells say of what and in which unit.
-_SPEED: Final = re.compile(r"(?i)speed|throughput|geschwindigkeit|速度|吞吐|スループット|속도")
 #: Metrics that a model has, whether it is trained or not.
 _OF_MODELS: Final = ("trainable_params", "n_params")
 
@@ -88,7 +91,7 @@ class TableLook:
         return (
             any(metrics)
             or self._has_oom
-            or bool(self.pivots and any(map(_SPEED.search, self.table.heading[-1:])))
+            or bool(self.pivots and any(map(SPEED.search, self.table.heading[-1:])))
             or any(
                 pivot.cell.metric != OPEN or pivot.to not in LISTED or pivot.to == "gpu_id"
                 for pivot in self.pivots
@@ -165,7 +168,7 @@ def _are_metrics(texts: list[str]) -> bool:
     named = [guess_metric(text).metric is not None for text in texts]
     pairs = zip(texts, named, strict=True)
     return (
-        len(texts) > 1 and any(named) and all(is_named or _SPEED.search(t) for t, is_named in pairs)
+        len(texts) > 1 and any(named) and all(is_named or SPEED.search(t) for t, is_named in pairs)
     )
 
 

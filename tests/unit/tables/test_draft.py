@@ -264,3 +264,13 @@ def test_names_of_several_lines_are_drafted_on_one(tmp_path: Path, catalogue: Ca
     (table,) = yaml.safe_load(draft_mapping(path, read_tables(path), catalogue))["tables"]
     assert table["columns"]["num\ngpus"] == {"to": "n_gpus"}
     assert table["pivot"][0]["columns"] == "tok/s\n(.+)"
+
+
+@pytest.mark.parametrize(("name", "is_asked"), [("Throughput", True), ("Speedup", False)])
+def test_a_speed_of_nothing_stated_is_asked_about(
+    tmp_path: Path, catalogue: Catalogue, name: str, *, is_asked: bool
+) -> None:
+    path = tmp_path / "doc.csv"
+    path.write_text(f"Model,Peak memory,{name}\nQwen-7B,20 GB,950\n", encoding="utf-8")
+    (table,) = yaml.safe_load(draft_mapping(path, read_tables(path), catalogue))["tables"]
+    assert (table["columns"].get(name) == {"figure": {"metric": "?"}}) is is_asked
