@@ -163,7 +163,9 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
     if has_decoder_of_its_own(row.get("model_type")):
         raise QuestionError(
             f"model {row.get('model_id')!r}: found an encoder-decoder ({row['model_type']}); "
-            "predictions are made for models with a single stack of layers"
+            "predictions are made for models with a single stack of layers; to see what was "
+            'measured: registry query "from results join models using (model_id) where '
+            f"model_type = '{row['model_type']}'\""
         )
     names = {one.name for one in fields(Architecture)} - {"taken", "stored", "open_vocabulary"}
     known: dict[str, Any] = {name: row.get(name) for name in names}
@@ -208,7 +210,9 @@ def architecture_from_config(
     """
     problems = check_hf_config(config)
     if problems:
-        raise QuestionError(f"{model_id}, {problems[0]}")
+        raise QuestionError(
+            f"{model_id}, {problems[0]}; correct it, or give its figures with --params and --layers"
+        )
     row = parse_hf_config(config)
     if row.get("model_type") in _ATTENDS_TO_IMAGES:
         raise QuestionError(

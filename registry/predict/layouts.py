@@ -22,6 +22,9 @@ _MIXERS = {
     "mamba2": "Mamba-2",
     "short_convolution": "a convolution",
 }
+#: Families whose matrices are of a class of their own. transformers 5 hands bitsandbytes what is of
+#: PyTorch's class itself (`replace_with_bnb_linear`), transformers 4 what derives from it too.
+_OWN_LINEAR = frozenset({"falcon"})
 #: Heads that classify, in a configuration's ``architectures``.
 _CLASSIFIER = re.compile(r"\w*(For(Sequence|Token)Classification|ForReward|RewardModel)\w*")
 
@@ -42,6 +45,12 @@ def describe_layout(question: Question) -> Iterator[str]:
             f"{model.model_id}: {what} is not computed: all layers count as llama's, of attention "
             f"and an MLP{_OPEN if question.gradient_checkpointing is not True else ''}; --exact "
             "(needs torch) executes them as they are"
+        )
+    if kind in _OWN_LINEAR and question.quantized and question.bitsandbytes:
+        held = model.linear_params * (4 if question.keeps_fp32_embeddings else 2) / 2**30
+        yield (
+            f"{model.model_id}: its matrices are assumed to be quantized, as transformers 4 does; "
+            f"transformers 5 hands none of {kind}'s to bitsandbytes: they take {held:.0f} GiB there"
         )
     if model.model_type in TOWERS:
         yield (

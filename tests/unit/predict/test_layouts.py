@@ -47,6 +47,14 @@ def test_a_vision_tower_is_told(kind: str) -> None:
     assert "what its vision tower keeps of them is left out" in told
 
 
+def test_matrices_that_transformers_5_does_not_quantize_are_told() -> None:
+    quantized = {"quant_bits": 4, "quant_method": "bitsandbytes"}
+    (told,) = _told("falcon", **quantized)
+    assert "transformers 5 hands none of falcon's to bitsandbytes" in told
+    assert _told("falcon") == _told("falcon", quant_bits=4, quant_method="gptq") == []
+    assert _told("llama", **quantized) == []
+
+
 def test_a_head_that_classifies_is_told() -> None:
     config = {
         "model_type": "llama", "architectures": ["LlamaForSequenceClassification"],

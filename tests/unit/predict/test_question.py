@@ -263,7 +263,8 @@ def test_an_encoder_decoder_is_refused() -> None:
         architecture_from_config(config, "t5-small")
     assert str(caught.value) == (
         "model 't5-small': found an encoder-decoder (t5); predictions are made for models with a "
-        "single stack of layers"
+        'single stack of layers; to see what was measured: registry query "from results join '
+        "models using (model_id) where model_type = 't5'\""
     )
 
 
@@ -271,7 +272,8 @@ def test_a_config_without_its_figures_is_refused() -> None:
     with pytest.raises(QuestionError) as caught:
         architecture_from_config({"hidden_size": "4096"})
     assert str(caught.value) == (
-        "config.json, hidden_size: found '4096'; expected a whole number above 0"
+        "config.json, hidden_size: found '4096'; expected a whole number above 0; correct it, or "
+        "give its figures with --params and --layers"
     )
     with pytest.raises(QuestionError) as caught:
         architecture_from_config({}, "mine/phi.json")
