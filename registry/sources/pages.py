@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _INTRODUCTION = """\
 # Sources
 
-`registry build` writes this page; `registry sources` prints the same of any registry. Of cards,
-methods and metrics the four most frequent are named. Each source keeps its own licence; where none
+`registry build` writes this page; `registry sources` prints the same for any registry. Only the
+four most frequent cards, methods and metrics are named. Each source keeps its own licence; if none
 is named, its document states none, and only figures are recorded. {totals}
 
 | source | n | OOM | with peak | cards | methods | metrics | licence |
@@ -50,7 +50,7 @@ def check_review(records: Path) -> Iterator[Problem]:
         yield Problem(
             "review",
             source_id,
-            f"{line}; expected figures that agree, or a decision; mend or flag them in the "
+            f"{line}; expected figures that agree, or a decision; fix or flag them in the "
             f"mapping, or settle them in {path}",
         )
 

@@ -16,11 +16,11 @@ _INTRODUCTION = """\
 
 `registry build` writes this page. It lists figures that contradict each other (the view
 `conflicts`), the limits of the card or their own series (the view `implausible`), and observations
-of two sources with equal figures. How a finding was settled is said in `review.yaml` beside the
-source's mapping: `kept` as the source has it, `mended` in the mapping, or `flagged`. A finding of a
-flagged observation (`suspect`, `figures_disagree`, `peak_over_capacity`, `peak_at_capacity`) counts
-as settled. Runs of one configuration and environment are repeats; they are listed where one figure
-is more than 1.5 times the other.
+of two sources with equal figures. The file `review.yaml` next to the source's mapping says how a
+finding was settled: `kept` as the source has it, `mended` in the mapping, or `flagged`. A finding
+about a flagged observation (`suspect`, `figures_disagree`, `peak_over_capacity`,
+`peak_at_capacity`) counts as settled. Runs of one configuration and environment are repeats; they
+are listed if one figure is more than 1.5 times the other.
 """
 
 

@@ -185,8 +185,8 @@ function describeMethod(grid) {
     element("h2", {}, "Where the figures come from"),
     element("p", {}, `The predictions were computed when this site was made, with the predictor of registry fit, for ${grid.models.length} models, lengths of ${list(grid.lengths)}, batches of ${list(grid.batches)} and ${list(grid.n_gpus)} cards. `,
       "Nothing is computed or interpolated here. The interval holds what is not stated: checkpointing, attention, optimizer, the loss, the adapters. ",
-      "A verdict is undecided unless the whole interval lies on one side of what the card can give, and where more than one in twenty of the meanings that a question leaves open need more. ",
-      "The command also looks at runs on the very card: its figure is no lower than what a leaner one took, and its verdict follows a run that proves it. ",
+      "A verdict is undecided if the interval reaches to both sides of what the card can give, or if settings that were left open, with more than 5 % of the weight, need more. ",
+      "The command also considers runs on the same card: its figure is no lower than the peak of a leaner run, and its verdict follows a run that proves it. ",
       "Several cards share the weights, gradients and optimizer with ZeRO-3; with QLoRA each holds all of it, so that the figure is that of one card."),
     element("p", {}, "Dots are measured runs with this batch; those with another are in the table. A cross is a run out of memory, at the memory of its card."),
   );
