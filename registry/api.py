@@ -220,7 +220,7 @@ def open_registry(
     """Open a registry: ``path``, else REGISTRY_PATH, else ./records, else the user's own.
 
     The curated ./records of a checkout are skipped. The curated records are read alongside the
-    registry, unless ``curated`` is false. It stays the same when the process changes its folder.
-    Raises StoreError if a named folder holds no registry.
+    registry, unless ``curated`` is false. It stays the same if the process changes its working
+    directory. Raises StoreError if a named folder holds no registry.
     """
     return Registry(find_registry(path, curated=curated).anchored(), at)

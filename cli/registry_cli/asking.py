@@ -120,7 +120,7 @@ _OPTIONS = (
     click.option(
         "--quantized-experts/--no-quantized-experts",
         default=None,
-        help="Whether a quantized mixture's experts are quantized.",
+        help="Whether the experts of a quantized mixture are quantized too.",
     ),
     click.option(
         "--seq-len",
@@ -192,7 +192,8 @@ _OPTIONS = (
     click.option(
         "--lengths",
         metavar="FILE",
-        help="File with the tokens of each sample (text, JSON, CSV), instead of both.",
+        help="File with the tokens of each sample (text, JSON, CSV), instead of --longest-sample "
+        "and --mean-tokens.",
     ),
     click.option(
         "--tensor-parallel", type=int, help="Devices that share each layer (--method full)."
@@ -208,7 +209,9 @@ _OPTIONS = (
         help="What is held in host memory: optimizer, params, …",
     ),
     click.option(
-        "--stack", metavar="NAME", help="Assume the software of this source or framework."
+        "--stack",
+        metavar="NAME",
+        help="Assume the software of this source or framework, such as transformers.",
     ),
 )
 

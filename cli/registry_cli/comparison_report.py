@@ -26,19 +26,19 @@ factor_option = click.option(
     type=POSITIVE,
     default=1.05,
     show_default=True,
-    help="How much slower or larger B may be than A.",
+    help="By what ratio B may be slower or larger than A.",
 )
 
 memory_factor_option = click.option(
     "--memory-factor",
     type=POSITIVE,
-    help="How much larger B may be than A (else --factor).",
+    help="By what ratio the memory of B may be larger than that of A (else --factor).",
 )
 
-fail_option = click.option("--fail", is_flag=True, help="Exit 1 if B is worse than that.")
+fail_option = click.option("--fail", is_flag=True, help="Exit 1 if B is worse.")
 
 strict_option = click.option(
-    "--strict", is_flag=True, help="Exit 1 if B is worse than that, or if it cannot be told."
+    "--strict", is_flag=True, help="Exit 1 if B is worse, or if that cannot be told."
 )
 
 report_format_option = click.option(

@@ -130,3 +130,7 @@ class HintedChoice(click.Choice[str]):
         """Return what was found, what is near and what was expected."""
         known = [str(choice) for choice in self.choices]
         return f"found {value!r}{did_you_mean(str(value), known)}; expected {', '.join(known)}"
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:  # noqa: ARG002 - click's signature
+        """Return the choices on one line."""
+        return f"Expected one of {', '.join(map(str, self.choices))}"

@@ -80,7 +80,8 @@ def registry_option(function: Callable[..., Any]) -> Callable[..., Any]:
         metavar="PATH|URL",
         type=click.Path(path_type=Path),
         callback=keep_path,
-        help="Registry to use (else REGISTRY_PATH, else ./records unless curated, else your own).",
+        help="Registry to use (else REGISTRY_PATH, else ./records if it is a registry of your own, "
+        "else the one in your data folder).",
     )(function)
 
 

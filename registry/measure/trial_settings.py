@@ -148,7 +148,12 @@ class Settings:
     ] = None
     steps: Annotated[int, About("Steps of the optimizer.", 1, 10**7)] = 10
     warmup_steps: Annotated[
-        int, About("How many first steps the figures leave out; the last step counts.", 0, 10**7)
+        int,
+        About(
+            "How many steps at the start the figures leave out; the last always counts.",
+            0,
+            10**7,
+        ),
     ] = 2
     # 2 ** 32 - 1 is numpy's largest seed
     seed: Annotated[int, About("Seed of weights and tokens.", 0, 2**32 - 1)] = 0

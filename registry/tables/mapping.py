@@ -91,7 +91,7 @@ class RuleSpec(Spec):
         description=(
             "A column of the table (its cell's text, with footnote marks or without) or else one "
             "of the contract (its value so far; null matches what is not stated; the outcome of a "
-            "row with figures of a run is `ok` unless something says another), and what it must "
+            "row with figures of a run is `ok` unless something says otherwise), and what it must "
             "be; a list matches any of its items. A rule that matches no row is reported."
         )
     )
@@ -183,7 +183,8 @@ class LogRule(Spec):
     )
     set: Values = Field(default={}, description="The values that hold then.")
     leave_out: str | None = Field(
-        default=None, description="Why such a run is not read, such as one that stands elsewhere."
+        default=None,
+        description="Why such a run is not read; for example, because it is recorded elsewhere.",
     )
 
 

@@ -22,7 +22,7 @@ def command(*, check: bool, registry_path: Path | None) -> int:
     Sources that were added or changed since the last build are pending: readers derive them, and
     --check accepts them.
 
-    The records are ./records of a checkout, unless --registry names others.
+    Unlike other commands, it uses ./records of a checkout unless --registry names others.
 
     \b
     Example:

@@ -21,7 +21,8 @@ def command(*, format_name: str, registry_path: Path | None) -> int:
 
     It covers manifests, files and their hashes; every row, against the contract and its document;
     the computed tables; and the pending submissions. In curated records it also reviews the
-    figures: what contradicts itself, the card or its neighbours must be settled in review.yaml.
+    figures: those that contradict each other, the card or their own series must be settled in
+    review.yaml.
     In a checkout, curated records are checked only if named: --registry records.
 
     \b

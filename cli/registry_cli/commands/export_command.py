@@ -52,10 +52,10 @@ def command(
 ) -> None:
     """Write all tables to the folder DIR: Parquet with `results` and a manifest, or CSV.
 
-    Units and meanings of columns are in the Parquet files' metadata. Beside these lie README.md (a
-    dataset card for Hugging Face: load_dataset(DIR, "results")), croissant.json and CITATION.cff,
-    with the licence of each source. CSV has files of all views, and none of these: for units and
-    meanings see `registry query --schema`, for licences `sources.csv`.
+    The Parquet files' metadata has the units and meanings of columns. The folder also gets
+    README.md (a dataset card for Hugging Face: load_dataset(DIR, "results")), croissant.json and
+    CITATION.cff, with the licence of each source. A CSV export has a file for each view, but none
+    of these: for units and meanings see `registry query --schema`, for licences `sources.csv`.
 
     FILE.jsonl gets the documents as text, one per line: a baseline to keep in a repository. Parquet
     and documents can be added to another registry with `registry add`.

@@ -37,7 +37,7 @@ Examples:
 
 
 @click.command(name="plot", help=_HELP)
-@click.argument("kind", type=HintedChoice(list(KINDS)))
+@click.argument("kind", metavar="KIND", type=HintedChoice(list(KINDS)))
 @click.argument("sides", nargs=-1)
 @observation_filters()
 @click.option("--x", "x", metavar="COLUMN", help="seq_len, micro_batch_size or n_gpus.")

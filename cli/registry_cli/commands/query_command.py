@@ -92,7 +92,7 @@ class _QueryCommand(click.Command):
 @click.option(
     "--memory",
     metavar="SIZE",
-    help="Memory the query may use, such as 8GiB (else 4 GiB, or half the memory if less).",
+    help="Memory the query may use, such as 8GiB (else 4 GiB, or half of the machine's if less).",
 )
 @output_options
 @at_option

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 def command(observation_id: str, *, reason: str, erase: bool, registry_path: Path | None) -> None:
     """Withdraw the observation with this ID (or its first digits), so that views leave it out.
 
-    The ID of a submission of your own, as `add` and `import` print it, withdraws all it brought.
+    With the ID of a submission of your own, as `add` and `import` print it, all of its observations
+    are withdrawn.
 
     Its rows stay in the tables and in earlier versions. With --erase its content is removed from
     the journal, the tables and all versions of your registry; old versions are removed, and so is

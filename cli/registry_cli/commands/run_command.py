@@ -64,8 +64,8 @@ class RunCommand(click.Command):
     "--parallel",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Run at most N trials at once (else on GPUs as many as fit, on CPU one). On CPU each gets "
-    "its share of the cores, and the records say that others ran beside it.",
+    help="Run at most N trials at once (else as many as fit on the GPUs, or one on CPU). On CPU "
+    "each gets its share of the cores, and the records say that others ran alongside.",
 )
 @click.option(
     "--backend",
@@ -91,19 +91,19 @@ class RunCommand(click.Command):
     "--cpus",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Processors per trial on a cluster (else as large a share of the node's as of its GPUs; "
-    "on CPU, all of the node's).",
+    help="Processors per trial on a cluster (else the same share of the node's processors as of "
+    "its GPUs; on CPU, all of them).",
 )
 @click.option(
     "--warmup-steps",
     metavar="N",
     type=click.IntRange(int(BOUNDS["warmup_steps"][0]), int(BOUNDS["warmup_steps"][1])),
-    help="How many first steps the figures of a measured command leave out (else 2).",
+    help="How many steps at the start the figures of a measured command leave out (else 2).",
 )
 @click.option(
     "--no-keep",
     is_flag=True,
-    help="Do not keep the command after -- for registry rerun. (It would be kept with its "
+    help="Do not keep the command after -- for registry rerun. (Otherwise it is kept with its "
     "arguments in a private file of yours, never in a registry.)",
 )
 @timeout_option
@@ -144,7 +144,7 @@ def command(
     a cluster (--backend). Trials that ended ok or out of memory are not run again; failed ones are.
 
     After -- comes any command: its output streams through and its exit status is passed on.
-    Processes that it leaves behind are ended. Of the options, only --label, --warmup-steps,
+    Processes that it leaves behind are terminated. Of the options, only --label, --warmup-steps,
     --no-keep and --registry apply to it; to limit its time, write -- timeout SECONDS CMD.
 
     \b

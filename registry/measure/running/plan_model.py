@@ -309,9 +309,9 @@ def format_expected(name: str) -> str:
     if name == "method":
         return "full, or a method of PEFT"
     if name == "memory_limit":
-        return "text, as '2 GiB'"
+        return "text such as '2 GiB'"
     if name == "lora_target_modules":
-        return "a list of texts"
+        return "a list of strings"
     kinds = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
     kind = kinds.get(TYPES[name], "a table")
     if name not in BOUNDS:

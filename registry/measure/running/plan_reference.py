@@ -84,10 +84,10 @@ trial's outcome."""
 _RUNNING = """\
 ## Running
 
-In `--dry-run`, in the progress and in the summary, a trial is named by the settings in which the
-trials differ. The time left is estimated from the trials that have ended: for each trial, from
-those that have the most settings in common with it. `--dry-run` estimates it from results that are
-already there. On a terminal the steps of running trials are shown.
+In `--dry-run`, in progress messages and in the summary, a trial is named by the settings in which
+the trials differ. The time left is estimated from the trials that have ended: for each trial, from
+those that have the most settings in common with it. `--dry-run` estimates it from existing results.
+On a terminal the steps of running trials are shown.
 
 Trials that ended ok or out of memory are not run again in the same environment; failed ones are.
 After Ctrl-C, the same command continues with the others. While a call runs, another call that has
@@ -100,11 +100,11 @@ trials in common with it is refused.
   (`OMP_NUM_THREADS`, if set, is kept).
 - **On a cluster** they are Slurm jobs or Ray tasks: [Sweeps on a cluster](clusters.md).
 
-The record of a trial that had neighbours has the flag `side_by_side`, and says how many in
+The record of a trial that had neighbours has the flag `side_by_side`, and their number in
 `provenance.trials_beside`. `provenance.load_average` is the load of the machine at the end of the
 trial, whatever caused it: the mean over a minute, as `uptime` gives it.
 
-All trials of a plan are one source, with the plan's name as a slug for its `source_id`, wherever
+All trials of a plan belong to one source, whose `source_id` is the plan's name as a slug, wherever
 and however often they run: `registry ls --source NAME`. Each run is a separate observation. If you
 change a plan for another purpose, rename it, or its trials join the earlier ones."""
 
@@ -113,10 +113,10 @@ _AGAIN = """\
 
 `registry rerun ID` repeats an observation here, shows what has changed since (versions, cards,
 threads) and compares, with the verdicts of [`registry compare`](comparing.md): `--factor` (and
-`--memory-factor`) says what is worse, `--fail` makes that exit status 1. One run against one
-cannot be told, unless the new one fails: `--repeats 4` runs it four times, and the comparison with
-the old run uses the noise between these. Earlier repeats are used too: runs with the same settings,
-or of the same kept command, under the same label in the same environment.
+`--memory-factor`) sets what counts as worse, and `--fail` makes that exit status 1. One run against
+one gives no verdict, unless the new one fails: `--repeats 4` runs it four times, and the comparison
+with the old run uses the noise between these. Earlier repeats are used too: runs with the same
+settings, or of the same kept command, under the same label in the same environment.
 
 - **A trial** is run again as it was; its settings are checked like those of a plan.
 - **A command** that you measured with `registry run -- CMD` on this machine is run again in its

@@ -126,7 +126,7 @@ CATALOGUE = Catalogue(
         ({"repeats": 10**18}, r"p: 1000000000000000000 trials; expected at most 10000; .*"),
         ({"gradient_checkpointing": 1}, r"p.toml: .*: found 1; expected true or false"),
         ({"repeats": 0}, r"p.toml: repeats: found 0; expected a positive integer"),
-        ({"memory_limit": 5}, r"p.toml: memory_limit: found 5; expected text, as '2 GiB'"),
+        ({"memory_limit": 5}, r"p.toml: memory_limit: found 5; expected text such as '2 GiB'"),
         ({"exclude": {"method": "full"}}, r"p.toml: exclude: found .*; expected tables, as .*"),
         (
             {"models": {"tiny": {"hidden_size": 8}}},
