@@ -16,7 +16,7 @@ _LEADING = slice(1, 4)
 def main() -> None:
     """Run the command and end the process with its status."""
     if sys.platform == "win32":
-        sys.exit("error: registry runs on Linux and macOS; on Windows, run it in WSL")
+        sys.exit("error: registry needs Linux; on Windows, run it in WSL")
     from registry.query.child import start_child  # noqa: PLC0415 - not there on Windows
 
     if isinstance(sys.stdout, io.TextIOWrapper):  # what an encoding lacks is shown, as on stderr

@@ -66,7 +66,7 @@ def measure_command(  # noqa: PLR0913 - the options of the command, by keyword
 #: What a job that never met the recorder can do about it.
 _WAYS_OUT = (
     "if the command sets PYTHONPATH, write PYTHONPATH=…:$PYTHONPATH there, or set it before "
-    "registry run; python -I, -E and -S also keep the recorder out; to a Trainer you can give "
+    "registry run; python -I, -E and -S also keep the recorder out; with a Trainer, you can use "
     "registry.trainer_callback()"
 )
 
@@ -92,8 +92,8 @@ def _describe_left(folder: Path, *, is_growing: bool) -> str:
     way = f"registry add {shlex.quote(str(folder))}"
     if is_growing:
         return (
-            f"{folder}: a training whose registry run was killed is still running, and is recorded "
-            f"there; when it has ended, add it with: {way}"
+            f"{folder}: a training run whose registry run was killed is still running, and is "
+            f"recorded there; when it has ended, add it with: {way}"
         )
     return f"{folder}: records of a run that was killed; add them with: {way}, or remove the folder"
 
@@ -106,8 +106,8 @@ def _show_recorded(identities: Sequence[str], submission: dict[str, Any]) -> Non
         )
         if not observation.get("samples") and observation["outcome"] == "ok":
             console.hint(
-                f"{identity[:12]}: no step was timed, as none of an optimizer of torch.optim was "
-                "seen; its total_time is that of the loop"
+                f"{identity[:12]}: no step was timed, because no optimizer of torch.optim made "
+                "one; its total_time is that of the loop"
             )
         for text in observation.get("provenance", {}).get("contradictions", ()):
             console.warning(f"{identity[:12]}: flagged figures_disagree: {text}")

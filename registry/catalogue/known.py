@@ -239,6 +239,6 @@ def _is_near(size: int, stated: int) -> bool:
 def _format_unknown(kind: str, name: str, meant: str, of: str) -> str:
     return (
         f"unknown {kind} {name!r}{meant}; expected an id of the catalogue "
-        f"(list them with `registry query 'from {kind}s'`); to add one, describe it under "
+        f"(list them with `registry {kind}s`); to add one, describe it under "
         f"'{kind}s' of the {of}"
     )

@@ -83,7 +83,7 @@ def check_modules(model_type: str | None, targets: Iterable[str]) -> Iterator[st
         return
     if ALL_LINEAR in given:
         others = ", ".join(target for target in given if target != ALL_LINEAR)
-        yield f"lora_target_modules: found {ALL_LINEAR} beside {others}; expected it alone"
+        yield f"lora_target_modules: found {ALL_LINEAR} together with {others}; expected it alone"
         return
     names = known_modules(model_type)
     if not names:

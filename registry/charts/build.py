@@ -158,11 +158,11 @@ def _choose_usable(kind: str, rows: list[Row], look: Look) -> list[Row]:
     if usable:
         return usable
     if not rows:
-        raise ChartError(f"{kind}: no observation matches; expected some to draw; filter less")
+        raise ChartError(f"{kind}: no observation matches; expected some; use fewer filters")
     other = _find_other_axes(kind, rows, look)
     way_out = f"; these do: {', '.join(other)}" if other else "; choose others"
     raise ChartError(
-        f"{kind}: none of the {_count_runs(rows)} observations has what it shows "
+        f"{kind}: none of the {_count_runs(rows)} observations has what the chart shows "
         f"({_DRAWN[kind].shown(look)}){way_out}"
     )
 

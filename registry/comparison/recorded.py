@@ -108,7 +108,7 @@ def _refuse_withdrawn(word: str, withdrawn: list[Row]) -> None:
         last = withdrawn[-1]
         raise QueryError(
             f"{word}: selects only what was withdrawn ({last['observation_id'][:12]}: "
-            f"{last['withdrawn']}); expected observations that stand; registry environments lists "
+            f"{last['withdrawn']}); expected others; registry environments lists "
             "labels and versions that have some"
         )
 

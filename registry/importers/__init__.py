@@ -85,7 +85,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
 _WAY_OUT: Final = (
     "expected what one of them writes (`registry add FILE --from NAME` says what that is), a "
     "submission (docs/submission.schema.json) or a table (`registry import FILE`); "
-    "docs/importers.md tells how to read another framework"
+    "docs/importers.md shows how to read another framework"
 )
 
 

@@ -173,7 +173,7 @@ def used_files(files: Sequence[RunFile]) -> list[RunFile]:
     alone = [file for file in files if is_history(file)] if furthest is None else []
     if len(alone) > 1:
         names = ", ".join(file.name for file in alone)
-        raise SubmissionError(f"several logs of the Trainer beside each other ({names}); name one")
+        raise SubmissionError(f"several logs of the Trainer next to each other ({names}); name one")
     return [file for file in files if is_results(file) or file is furthest or file in alone]
 
 

@@ -55,7 +55,7 @@ class MsSwiftImporter:
         log, *others = self.main_files(files)
         if others and log.kind == "text":
             names = ", ".join(file.name for file in (log, *others))
-            raise SubmissionError(f"several consoles beside each other ({names}); name one")
+            raise SubmissionError(f"several consoles next to each other ({names}); name one")
         entries = _entries(log)
         segments = split_segments(_progress(entries))
         has_loss = any("loss" in entry or is_total(entry) for _, entry in entries)

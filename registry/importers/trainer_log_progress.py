@@ -109,7 +109,7 @@ def read_progress(lines: Sequence[str]) -> Progress:
     # scripts that print what `train` returns print the totals twice
     returned = [line for line in totals if "TrainOutput(" in line]
     if max(len(returned), len(totals) - len(returned), len(listed)) > 1:
-        raise SubmissionError("several trainings in one log; split it")
+        raise SubmissionError("several training runs in one log; split it")
     timed = [line for line in lines if TIMED in line]
     progress.timed = [entry for entry in printed_entries(timed) if TIMED in entry]
     for line in lines:
@@ -118,7 +118,7 @@ def read_progress(lines: Sequence[str]) -> Progress:
         if at is not None:
             progress.last, progress.has_clock = at, True
         if "***** Running training" in line and progress.has_begun:
-            raise SubmissionError("several trainings in one log; split it")
+            raise SubmissionError("several training runs in one log; split it")
         _take_line(progress, line)
     tells = progress.has_begun or progress.out_of_memory or progress.timed
     if not tells and not totals and not listed:

@@ -477,7 +477,7 @@ def _read_architecture(config: str, catalogue: Catalogue) -> Architecture:
         raise QuestionError(
             f"config {config!r}: found no such file, folder or model"
             f"{catalogue.nearest_model(config)}; expected a config.json, the folder of one, or a "
-            "model of the catalogue (list them with `registry query 'from models'`)"
+            "model of the catalogue (list them with `registry models`)"
         )
     return architecture_of(catalogue.models[found])
 

@@ -493,9 +493,9 @@ def _check_quantizer(question: Question) -> Iterator[str]:
     other = total(memory_terms(question.changed(quant_method=_NO_PREPARATION)))
     if question.quant_method is None and peak > other:
         yield (
-            "no --quant-method is stated: bitsandbytes is assumed, after whose preparation by PEFT "
-            "embeddings, output layer and logits are in fp32, which takes "
-            f"{(peak - other) / 2**30:.1f} GiB more than gptq or awq leave there"
+            "no --quant-method is stated: bitsandbytes is assumed; PEFT prepares such a model by "
+            "casting embeddings, output layer and logits to fp32, which takes "
+            f"{(peak - other) / 2**30:.1f} GiB more than with gptq or awq"
         )
     plain = question.changed(quant_bits=None, quant_method=None, quant_type=None)
     if (more := peak - total(memory_terms(plain))) > 0:
@@ -533,7 +533,7 @@ def _check_fsdp(question: Question) -> Iterator[str]:
         return
     yield (
         "FSDP 2 is computed as FSDP: it has no flat parameters and frees buffers sooner, but too "
-        "few measured runs of fine-tuning say which of the two they used to check by how much"
+        "few fine-tuning runs state which of the two they used to measure the difference"
     )
     if question.quant_bits == _STORED_IN_INTEGERS and question.bitsandbytes:
         yield (

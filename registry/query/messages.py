@@ -97,7 +97,7 @@ def format_engine_error(error: Exception, memory_bytes: int) -> str:
     message = _format_reach(text) or f"query: {_format_body(body)}"
     name = _NO_COLUMN.match(body)
     if name and place and f'"{name[1]}"' in place[1]:
-        message += f"; a text stands in single quotes: '{name[1]}'"
+        message += f"; write text in single quotes: '{name[1]}'"
     return f"{message}\n{place[1].rstrip()}" if place else message
 
 

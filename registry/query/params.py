@@ -56,7 +56,7 @@ def _keep_figures(text: str, value: float) -> float:
         return value
     number = f"{value!r} for the number, or " if kept else ""
     raise QueryError(
-        f"found {excerpt(text)}, which as a number would lose figures; expected {number}"
+        f"found {excerpt(text)}, which as a number would lose digits; expected {number}"
         f"{_quote(text)} for the text"
     )
 

@@ -109,7 +109,7 @@ def _validate_types(relation: Relation, path: Path) -> None:
         if name in written.names and written.field(name).type != types[kind]:
             raise QueryError(
                 f"{path}: column {name!r}: found {written.field(name).type}, expected "
-                f"{types[kind]}; `registry fold --all` writes the tables anew"
+                f"{types[kind]}; `registry fold --all` rewrites the tables"
             )
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 #: What the scheme of an address may be, and what lies there.
 SCHEMES = {
-    "s3": "a bucket of S3, or of a server that speaks its language",
+    "s3": "a bucket of S3, or of a server with its API",
     "gs": "a bucket of Google Cloud Storage",
     "az": "a container of Azure Blob Storage",
     "file": "a folder of a network file system",

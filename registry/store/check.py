@@ -155,7 +155,7 @@ def _describe_admitted(snapshot: Snapshot) -> Iterator[str]:
         deque(select_valid(documents, snapshot.catalogue, validate_stored, refuse), maxlen=0)
     if refused:
         others = f"; so do {len(refused) - 1} more" if len(refused) > 1 else ""
-        yield f"{refused[0]}: it stays, as an earlier contract let it in{others}"
+        yield f"{refused[0]}: it is kept, because an earlier contract accepted it{others}"
 
 
 def _describe_apart(snapshot: Snapshot) -> Iterator[str]:
@@ -172,7 +172,7 @@ def _describe_quarantine(folder: Folder) -> Iterator[str]:
     if names:
         yield (
             f"{folder.path / QUARANTINE}: holds {format_count(len(names), 'file')} that could not "
-            "be taken; `registry add FILE` takes up a document that is valid today"
+            "be read; `registry add FILE` records a document that is valid today"
         )
 
 

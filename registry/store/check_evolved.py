@@ -46,7 +46,8 @@ def check_evolved(parts: Sequence[Part], rows: Rows, hints: list[str]) -> Iterat
     if uncompared:
         hints.append(
             f"rows of parts that another contract wrote were not all compared with their documents "
-            f"({', '.join(uncompared)}); `registry fold --all` derives them anew, then they are",
+            f"({', '.join(uncompared)}); `registry fold --all` derives them again, so "
+            "that they can be",
         )
 
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _KEYS = {"models": "model_id", "gpus": "gpu_id"}
 
 _APART = (
-    "expected one value; documents that describe or name it are left out; record those of one side "
-    "anew, under another id"
+    "expected one value; documents that describe or name it are left out; add those of one side "
+    "again, under another id"
 )
 
 

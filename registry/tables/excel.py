@@ -52,7 +52,7 @@ def _open(data: bytes) -> Any:
     except Exception as error:  # noqa: BLE001 - whatever a broken archive makes of openpyxl
         raise SourceError(
             f"found a file that openpyxl cannot read ({type(error).__name__}), expected an Excel "
-            "workbook (.xlsx); save it anew, or as CSV"
+            "workbook (.xlsx); save it again, or as CSV"
         ) from None
     if workbook is None:
         raise SourceError(

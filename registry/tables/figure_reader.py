@@ -224,7 +224,7 @@ def _check_some(quantity: AnyQuantity, part: FigureText) -> None:
     """Refuse none of what every run takes: programs write 0 where nothing was measured."""
     if quantity.value == 0 and part.figure.metric in _NEVER_ZERO:
         raise UnitError(
-            f"{part.where}: found {part.text!r}, expected more than none of {part.figure.metric}; "
+            f"{part.where}: found {part.text!r}, expected more than 0 of {part.figure.metric}; "
             f"a 0 where nothing was measured is stated as `absent: [{part.text!r}]` of the column"
         )
 

@@ -261,7 +261,7 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
     if is_figures and (is_power or header.relative or header.card_time):
         return Guess(header=read_header(""), is_figures=True)
     if metric is not None and NO_TRAINING.search(name) and not _OF_TRAINING.search(name):
-        return Guess(header=header, doubt=Doubt("no figure of a training"), is_figures=True)
+        return Guess(header=header, doubt=Doubt("not a figure of a training run"), is_figures=True)
     if metric == "total_time" and is_step_time(name):
         metric = "step_time"
     if metric is None:

@@ -193,11 +193,11 @@ def find_memory_doubt(name: str, numbers: Sequence[str]) -> Doubt | None:
     """Return why a column of memory may be no peak of a training; None where it plainly is one.
 
     >>> find_memory_doubt("KV cache (GB)", ["1.5"]).reason
-    "'KV' is not the peak of a training"
+    "'KV' is not the peak of a training run"
     """
     found = _NO_PEAK.search(name)
     if found is not None:
-        return Doubt(f"{found[0]!r} is not the peak of a training")
+        return Doubt(f"{found[0]!r} is not the peak of a training run")
     total = _TOTAL.search(name)
     if total is not None and _IN_USE.search(name) is None:
         return Doubt(f"{total[0]!r}: what the card has, or what all cards used?")

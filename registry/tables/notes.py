@@ -138,7 +138,7 @@ class Notes:
                 f"{format_places(places)}: recorded as a run that did not fail, but {column!r}, "
                 f"which is not read, says {excerpt(text)}; if this run failed, say so under "
                 "`values` of the column (`outcome: oom`); if another one did, such as one of a "
-                "larger batch, nothing is to be done"
+                "larger batch, no change is needed"
             )
         for (column, above), places in self._blanks.items():
             yield (
@@ -150,7 +150,7 @@ class Notes:
                 f"{format_places(places)}: recorded as measured, but {column!r}, which is not "
                 f"read, says {excerpt(text)}; if nobody measured these figures, say so under "
                 "`values` of the column (`evidence: estimated`); if it is about something else, "
-                "nothing is to be done"
+                "no change is needed"
             )
         if self._unknown:
             yield (

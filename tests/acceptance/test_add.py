@@ -675,12 +675,12 @@ def test_the_folder_of_a_killed_run_says_what_the_run_knew(
         fcntl.lockf(file, fcntl.LOCK_EX)
         going_on = run("add", str(folder), "--registry", "new")
         alone = run("add", str(growing), "--registry", "new")
-        assert f"left over: {folder}: a training whose registry run " in run("doctor").stdout
+        assert f"left over: {folder}: a training run whose registry run " in run("doctor").stdout
     assert (going_on.returncode, going_on.stdout) == (1, "")
     assert going_on.stderr == alone.stderr
     assert going_on.stderr == (
-        f"error: {growing}: found a training that is still running; expected one that has ended; "
-        "wait for it to end, or end it, then add it\n"
+        f"error: {growing}: found a training run that is still in progress; expected one that has "
+        "ended; wait for it to end, or stop it, then add it\n"
     )
     done = run("add", str(folder), "--registry", "new")
     assert (done.returncode, done.stderr) == (0, "")

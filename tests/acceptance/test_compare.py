@@ -654,7 +654,7 @@ def test_what_was_withdrawn_is_in_no_comparison(run: Run, hand_in: Callable[...,
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
         f"error: {bad}: selects only what was withdrawn ({bad}: the card was shared); expected "
-        "observations that stand; registry environments lists labels and versions that have some"
+        "others; registry environments lists labels and versions that have some"
     )
     assert run("retract", good, "--reason", "so was this").returncode == 0
     done = run("compare", "label=old", "label=new")

@@ -91,7 +91,7 @@ def test_another_system_gets_a_sentence(environment: dict[str, str], work: Path)
     )
     assert (done.returncode, done.stderr) == (
         1,
-        "error: registry runs on Linux and macOS; on Windows, run it in WSL\n",
+        "error: registry needs Linux; on Windows, run it in WSL\n",
     )
 
 

@@ -353,7 +353,7 @@ def test_a_bad_statement_is_one_error_and_writes_nothing(run: Run, work: Path, s
 
 def test_text_in_double_quotes_gets_a_hint(run: Run) -> None:
     stderr = run("query", 'select count(*) from results where outcome = "ok"').stderr
-    assert stderr.splitlines()[0].endswith("; a text stands in single quotes: 'ok'")
+    assert stderr.splitlines()[0].endswith("; write text in single quotes: 'ok'")
     assert "single quotes" not in run("query", "select modl_id from results").stderr
 
 

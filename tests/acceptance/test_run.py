@@ -169,7 +169,7 @@ NOTHING = (
 NOT_LOADED = (
     "nothing was recorded: no Python process of the command loaded the recorder; if the command "
     "sets PYTHONPATH, write PYTHONPATH=…:$PYTHONPATH there, or set it before registry run; python "
-    "-I, -E and -S also keep the recorder out; to a Trainer you can give "
+    "-I, -E and -S also keep the recorder out; with a Trainer, you can use "
     "registry.trainer_callback()\n"
 )
 

@@ -929,7 +929,7 @@ def test_a_training_goes_on_when_its_run_is_killed_and_is_recorded_whole(tmp_pat
             stop.touch()
         run.stdout.read()  # until the training has ended
     assert early.returncode == 1
-    assert b"found a training that is still running" in early.stderr
+    assert b"found a training run that is still in progress" in early.stderr
     subprocess.run([add, "add", folder, *own], check=True)
     db = open_registry(tmp_path / "own", curated=False)
     sql = "select outcome, provenance->>'label' as label, count(s.step) > 100 as whole "

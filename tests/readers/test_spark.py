@@ -104,7 +104,7 @@ def test_a_column_that_was_of_another_type_is_refused(session: Any, tmp_path: Pa
         register_dataset(session, dataset)
     assert str(error.value) == (
         f"{tmp_path}/old.parquet: column 'n': found string, expected int64; "
-        "`registry fold --all` writes the tables anew"
+        "`registry fold --all` rewrites the tables"
     )
 
 

@@ -167,8 +167,8 @@ def _add_exports(location: Location, files: tuple[str, ...], *, dry_run: bool) -
         console.say(f"{verb} {n_new} of {n_all} observations of {name}, in {submissions}")
         if n_left := sum(added.is_curated and not added.is_new for added in found):
             console.hint(
-                f"{name}: {format_count(n_left, 'submission')} left to the curated records, which "
-                "hold the same; add a document of yours among them as JSON to keep it yourself too"
+                f"{name}: {format_count(n_left, 'submission')} not added, because the curated "
+                "records hold the same; to keep one of your own here too, add it as JSON"
             )
 
 

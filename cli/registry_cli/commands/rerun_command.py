@@ -178,7 +178,7 @@ class _Again:
             if len(ids) <= kept.training:
                 if ids:
                     wanted = f"expected {kept.training + 1}, as before"
-                    console.error(f"found {len(ids)} trainings; {wanted}")
+                    console.error(f"found {len(ids)} training runs; {wanted}")
                 return first or 1, found
             found.append(ids[kept.training])
         return first, found

@@ -61,7 +61,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     "--method",
     type=HintedChoice(choices("method")),
     metavar="METHOD",
-    help="full, lora, …  [default: lora, which is told]",
+    help="full, lora, …  [default: lora, with a note]",
 )
 @click.option("--lora-rank", type=click.IntRange(min=1), help="Rank of the adapters.")
 @click.option("--targets", metavar="A,B", help="Modules with adapters.")
@@ -203,8 +203,8 @@ def _of_flops(measured: float, asked: dict[str, Any]) -> dict[str, float]:
     share = flops_utilization(measured, peak)
     if share > 1:
         console.warning(
-            f"{share:.0%} of the peak of {asked['gpu']}: no card exceeds its peak; --dtype, or the "
-            "FLOP/s are of several cards"
+            f"{share:.0%} of the peak of {asked['gpu']}: no card exceeds its peak; check --dtype, "
+            "and whether the FLOP/s are those of several cards"
         )
     return {"flops_per_second": measured, "peak_flops": peak, "flops_utilization": share}
 

@@ -20,15 +20,15 @@ UNKNOWN = "not recognized as a training log or result of any known framework"
 #: What is said of a training of which neither the beginning nor the end is there.
 NO_TOTALS = (
     "losses of the Trainer without a time: found no line `{'train_runtime': …, 'train_loss': …}`, "
-    "which it prints when a training ends; expected one, or trainer_state.json of a "
+    "which it prints when training ends; expected one, or trainer_state.json of a "
     "checkpoint"
 )
 _ONLY_EVALUATED = (
-    "evaluations of a training, without the training: found no train_runtime; expected "
+    "evaluations of a training run, without the run itself: found no train_runtime; expected "
     "trainer_state.json, train_results.json or the log of the run"
 )
 _NO_OUTPUT = (
-    "a notebook that shows no totals of a training: found neither TrainOutput(…), nor "
+    "a notebook that shows no totals of a training run: found neither TrainOutput(…), nor "
     "{'train_runtime': …, 'train_loss': …}, nor Unsloth's `… seconds used for training.`; expected "
     "one in the output of a cell; show what trainer.train() returned, and save it with its outputs"
 )

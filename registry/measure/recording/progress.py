@@ -35,7 +35,7 @@ SUFFIX = ".jsonl"
 #: Seconds between two times that the steps are flushed to the disk.
 _FLUSH_SECONDS = 1.0
 
-_WITHOUT_AN_END = Failure("interrupted", "the job ended without a word", "train")
+_WITHOUT_AN_END = Failure("interrupted", "the job ended without a message", "train")
 
 
 class Progress:
@@ -113,8 +113,8 @@ def check_ended(paths: Iterable[Path]) -> None:
     """Raise SourceError for a file that a training which goes on still writes."""
     for path in filter(is_growing, paths):
         raise SourceError(
-            f"{path}: found a training that is still running; expected one that has ended; wait "
-            "for it to end, or end it, then add it"
+            f"{path}: found a training run that is still in progress; expected one that has "
+            "ended; wait for it to end, or stop it, then add it"
         )
 
 

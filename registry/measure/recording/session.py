@@ -165,7 +165,7 @@ class Session:
         with warnings.catch_warnings():
             warnings.simplefilter("always")  # a warning must not become an exception of the job
             warnings.warn(
-                f"the registry's recorder stepped aside, the training goes on without it: "
+                f"the registry's recorder stopped, and the training goes on without it: "
                 f"{type(error).__name__}: {error}",
                 RuntimeWarning,
                 stacklevel=3,

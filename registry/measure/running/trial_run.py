@@ -248,9 +248,9 @@ def _judge_exit(finished: Finished, last_words: str, *, has_record: bool) -> Fai
     if (cause := find_root_cause(last_words)) is not None:
         how, returncode = f"{how}; {cause}", cause.returncode
     if finished.kernel_oom_kills and returncode < 0:
-        return Failure("oom", f"{how} while the kernel killed for want of memory")
+        return Failure("oom", f"{how} while the kernel killed processes for lack of memory")
     if text_says_out_of_memory(last_words):
-        return Failure("oom", f"{how}; its last words speak of memory")
+        return Failure("oom", f"{how}; its last output mentions memory")
     if returncode == 0:
         return Failure("error", f"{how}, but the job left no readable result")
     said = last_words.strip().rsplit("\n", 1)[-1]

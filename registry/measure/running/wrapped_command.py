@@ -193,7 +193,7 @@ def _judge(observation: Row, finished: Finished, *, is_last: bool) -> Failure | 
     )
     was_killed = finished.kernel_oom_kills and _can_be_killed(observation, finished.returncode)
     if was_killed and (is_interrupted or lost_another):
-        return Failure("oom", f"{how} while the kernel killed for want of memory")
+        return Failure("oom", f"{how} while the kernel killed processes for lack of memory")
     if is_interrupted and finished.returncode:
         return Failure("interrupted", how)
     is_loop = observation.get("provenance", {}).get("trainer") == "loop"

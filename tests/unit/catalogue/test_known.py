@@ -51,7 +51,7 @@ def test_a_catalogue_that_nothing_is_added_to_stays_the_same_one() -> None:
 def test_an_unknown_id_gets_the_nearest_and_the_way_to_add_one() -> None:
     assert CATALOGUE.unknown_gpu("rtx-309") == (
         "unknown gpu 'rtx-309'; did you mean 'rtx-3090'?; expected an id of the catalogue (list "
-        "them with `registry query 'from gpus'`); to add one, describe it under 'gpus' of the "
+        "them with `registry gpus`); to add one, describe it under 'gpus' of the "
         "submission"
     )
     assert CATALOGUE.unknown_model("zzz").startswith("unknown model 'zzz'; expected an id")

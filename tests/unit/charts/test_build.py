@@ -398,15 +398,15 @@ def test_usual_methods_keep_their_colour_whatever_else_is_drawn() -> None:
     [
         ("memry", [], {}, ("no chart of kind 'memry'; did you mean 'memory'?; expected one of "
          "memory, speed, pareto, fits, scaling, history, compare, residuals")),
-        ("memory", [], {}, "memory: no observation matches; expected some to draw; filter less"),
+        ("memory", [], {}, "memory: no observation matches; expected some; use fewer filters"),
         ("memory", [RUN], {"x": "seq_length"}, ("memory: axis x: found 'seq_length'; did you mean "
          "'seq_len'?; expected one of seq_len, micro_batch_size, n_gpus")),
         ("fits", [RUN], {"x": "n_gpus"},
          "fits: axis x: found 'n_gpus'; expected none: it is fixed"),
         ("speed", [{**RUN, "tokens_per_second": None}], {},
          ("speed: none of the 1 observations has "
-         "what it shows (seq_len, tokens_per_second and n_gpus); these do: --y samples_per_second, "
-         "--y seconds_per_step")),
+         "what the chart shows (seq_len, tokens_per_second and n_gpus); these do: "
+         "--y samples_per_second, --y seconds_per_step")),
         ("memory", [RUN], {"theme": "grey"}, "no theme 'grey'; expected one of light, dark"),
     ],
 )  # fmt: skip

@@ -270,7 +270,7 @@ def test_a_notebook_without_totals_says_what_it_lacks(
     path = write_notebook(tmp_path / "run.ipynb", CELL, {"text": "{'loss': 1.2}"})
     (refusal,) = read(path).refused
     assert refusal.reason.startswith(
-        "a notebook that shows no totals of a training: found neither TrainOutput(…), nor"
+        "a notebook that shows no totals of a training run: found neither TrainOutput(…), nor"
     )
 
 

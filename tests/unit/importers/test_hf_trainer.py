@@ -230,7 +230,7 @@ def test_evaluations_of_a_training_are_not_said_to_be_of_none(
     results = {"epoch": 0.5, "eval_loss": 1.0, "eval_runtime": 3.0}
     (refusal,) = read(write_run(tmp_path, results), **RUN).refused
     assert refusal.reason == (
-        "evaluations of a training, without the training: found no train_runtime; expected "
+        "evaluations of a training run, without the run itself: found no train_runtime; expected "
         "trainer_state.json, train_results.json or the log of the run"
     )
 
@@ -355,7 +355,7 @@ def test_of_several_logs_beside_each_other_none_is_taken(
 ) -> None:
     for name in ("a.json", "b.json"):
         (tmp_path / name).write_text(json.dumps([ENTRY, LAST]), encoding="utf-8")
-    reason = "several logs of the Trainer beside each other (a.json, b.json); name one"
+    reason = "several logs of the Trainer next to each other (a.json, b.json); name one"
     assert {refusal.reason for refusal in read(tmp_path, **RUN).refused} == {reason}
 
 

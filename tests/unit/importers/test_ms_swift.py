@@ -127,4 +127,4 @@ def test_of_several_consoles_beside_each_other_none_is_taken(
     for name in ("a.log", "b.log"):
         (tmp_path / name).write_text(CONSOLE, encoding="utf-8")
     reasons = {refusal.reason for refusal in read(tmp_path).refused}
-    assert reasons == {"several consoles beside each other (a.log, b.log); name one"}
+    assert reasons == {"several consoles next to each other (a.log, b.log); name one"}

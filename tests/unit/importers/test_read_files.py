@@ -24,7 +24,7 @@ UNKNOWN = (
     "not recognized as a training log or result of any known framework "
     f"({', '.join(name for name in IMPORTERS if name != 'csv')}); expected what one of them "
     "writes (`registry add FILE --from NAME` says what that is), a submission "
-    "(docs/submission.schema.json) or a table (`registry import FILE`); docs/importers.md tells "
+    "(docs/submission.schema.json) or a table (`registry import FILE`); docs/importers.md shows "
     "how to read another framework"
 )
 

@@ -95,7 +95,7 @@ def test_a_prediction_and_two_trainings_are_refused(
     other = "".join(line for line in said if "'loss'" not in line and "checkpoint-" not in line)
     (tmp_path / "none.txt").write_text(other, encoding="utf-8")
     assert {refusal.path.name: refusal.reason for refusal in read(tmp_path).refused} == {
-        "two.txt": "several trainings in one log; split it",
+        "two.txt": "several training runs in one log; split it",
         "none.txt": "evaluation or prediction only; nothing was trained here",
     }
 
@@ -240,7 +240,7 @@ def test_two_plain_outputs_in_one_file_are_refused(
 ) -> None:
     plain.write_text(PLAIN + PLAIN, encoding="utf-8")
     (refusal,) = read(plain, **SAID).refused
-    assert refusal.reason == "several trainings in one log; split it"
+    assert refusal.reason == "several training runs in one log; split it"
 
 
 def test_a_beginning_without_a_clock_leaves_the_evaluations_timed_and_its_counts_read(
@@ -407,7 +407,7 @@ def test_two_lists_of_metrics_are_two_trainings(
 ) -> None:
     (tmp_path / "console.log").write_text(LISTED * 2, encoding="utf-8")
     (refusal,) = read(tmp_path / "console.log", **SAID).refused
-    assert refusal.reason == "several trainings in one log; split it"
+    assert refusal.reason == "several training runs in one log; split it"
 
 
 def test_a_training_that_someone_ended_is_interrupted(

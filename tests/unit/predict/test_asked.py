@@ -172,7 +172,7 @@ def test_what_figures_by_hand_leave_open_is_told(catalogue: Catalogue) -> None:
         ),
         (
             {"model": "mixtral-8x7b", "targets": "lm_head,all-linear"},
-            "lora_target_modules: found all-linear beside lm_head; expected it alone",
+            "lora_target_modules: found all-linear together with lm_head; expected it alone",
         ),
     ],
 )

@@ -74,7 +74,7 @@ def test_a_quantizer_that_is_not_named_is_told_with_what_it_costs(ask: Ask) -> N
     # 2 more bytes of 2 x 32,000 x 4,096 weights and 2,048 x 32,000 logits; NF4's scales are larger
     scales = question.model.linear_params * (4 / 64 - 2.5 / 128)
     more = 2 * 2 * 32_000 * 4096 + 2 * 2048 * 32_000 + scales
-    assert f"which takes {more / 2**30:.1f} GiB more than gptq or awq" in warning
+    assert f"which takes {more / 2**30:.1f} GiB more than with gptq or awq" in warning
     for stated in ("bitsandbytes", "gptq"):
         assert check_question(question.changed(quant_method=stated)) == []
 

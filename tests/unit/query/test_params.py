@@ -66,7 +66,7 @@ def test_a_text_that_a_number_would_change_is_refused(text: str, number: str) ->
     with pytest.raises(QueryError) as caught:
         parse_assignment(f"v={text}")
     assert str(caught.value) == (
-        f"parameter v: found '{text}', which as a number would lose figures; expected {number}"
+        f"parameter v: found '{text}', which as a number would lose digits; expected {number}"
         f"""'"{text}"' for the text"""
     )
     assert parse_assignment(f'v="{text}"') == ("v", text)

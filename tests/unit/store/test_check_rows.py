@@ -170,6 +170,6 @@ def test_what_another_contract_has_otherwise_is_a_hint_with_the_way_out(
     assert hints == [
         (
             "rows of parts that another contract wrote were not all compared with their documents "
-            "(observations); `registry fold --all` derives them anew, then they are"
+            "(observations); `registry fold --all` derives them again, so that they can be"
         )
     ]

@@ -554,4 +554,4 @@ def test_what_was_set_aside_is_named(own: Registry) -> None:
     quarantine.mkdir()
     (quarantine / "x.json").write_text("{}", encoding="utf-8")
     (hint,) = [hint for hint in check_registry(own.location).hints if "quarantine" in hint]
-    assert "holds 1 file that could not be taken" in hint
+    assert "holds 1 file that could not be read" in hint

@@ -317,7 +317,7 @@ def test_a_removed_or_retyped_column_is_answered_or_the_command_is_named(
     hints = run_there(
         tree, tmp_path / "r", "print(json.dumps(list(check_registry(db.location).hints)))"
     )
-    refused = "configuration.padding_free: found True; expected an integer: it stays, as an"
+    refused = "configuration.padding_free: found True; expected an integer: it is kept, because an"
     assert [refused in hint for hint in hints] == ([True] if change is retype_column else [])
     assert len(read_state(db.location.own).parts) == 1
 
@@ -382,7 +382,7 @@ def test_documents_that_were_valid_when_recorded_stay_in_the_answers(
     assert found == [[["run-0", "run-1", "run-2"], []]] * len(steps)
     (hint,) = left
     assert "observations[0].configuration.lora_rank: found" in hint
-    assert hint.endswith(": it stays, as an earlier contract let it in; so do 2 more")
+    assert hint.endswith(": it is kept, because an earlier contract accepted it; so do 2 more")
     assert not (tmp_path / "r" / "quarantine").exists()
 
 

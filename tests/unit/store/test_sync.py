@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 WAY_OUT = "make it writable, with space on its disk, then repeat the command"
 APART = (
-    "expected one value; documents that describe or name it are left out; record those of one side "
-    "anew, under another id"
+    "expected one value; documents that describe or name it are left out; add those of one side "
+    "again, under another id"
 )
 
 

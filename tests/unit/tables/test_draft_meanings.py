@@ -474,10 +474,10 @@ def test_what_is_in_doubt_is_drafted_open_with_the_reason(
 ) -> None:
     document = "Model,Idle VRAM (GB),Inference tok/s,Peak VRAM (GB)\nQwen-7B,14.5,30,20.5\n"
     text = draft_text(tmp_path, catalogue, document)
-    assert "unit: GB}}  # 'Idle' is not the peak of a training; else {ignore: why}" in text
+    assert "unit: GB}}  # 'Idle' is not the peak of a training run; else {ignore: why}" in text
     columns = yaml.safe_load(text)["tables"][0]["columns"]
     assert columns["Idle VRAM (GB)"]["figure"]["metric"] == "?"
-    assert columns["Inference tok/s"] == {"ignore": "no figure of a training"}
+    assert columns["Inference tok/s"] == {"ignore": "not a figure of a training run"}
     assert columns["Peak VRAM (GB)"]["figure"]["metric"] == "peak_memory"
 
 

@@ -149,7 +149,7 @@ def test_none_of_what_every_run_takes_is_no_figure(
 ) -> None:
     columns = f"{{it: {{figure: {{metric: {metric}, unit: {unit}}}}}}}"
     (problem,) = importer(table("|it|", f"|{text}|"), mapping(columns)).problems
-    assert f"found '{text}', expected more than none of {metric}" in problem
+    assert f"found '{text}', expected more than 0 of {metric}" in problem
     assert f"`absent: ['{text}']`" in problem
 
 
@@ -208,7 +208,7 @@ def test_an_estimate_in_a_column_not_read_is_told_by_row(
         (
             "table 1, row 2: recorded as measured, but 'note', which is not read, says "
             f"{text!r}; if nobody measured these figures, say so under `values` of the column "
-            "(`evidence: estimated`); if it is about something else, nothing is to be done"
+            "(`evidence: estimated`); if it is about something else, no change is needed"
         )
     ]
 
@@ -243,8 +243,8 @@ def test_a_failure_in_a_column_not_read_is_told_by_row(
         (
             "table 1, row 2: recorded as a run that did not fail, but 'note', which is not "
             f"read, says {text!r}; if this run failed, say so under `values` of the column "
-            "(`outcome: oom`); if another one did, such as one of a larger batch, nothing is to "
-            "be done"
+            "(`outcome: oom`); if another one did, such as one of a larger batch, no change "
+            "is needed"
         )
     ]
 

@@ -302,10 +302,10 @@ def test_a_failure_of_the_recorder_warns_once_and_the_training_goes_on(
     callback = trainer_callback(out=tmp_path / "record.json")
     with pytest.warns(RuntimeWarning) as caught:
         output = make_trainer(tmp_path, callback).train()
-    ours = [each for each in caught if "recorder stepped aside" in str(each.message)]
+    ours = [each for each in caught if "recorder stopped" in str(each.message)]
     assert [str(each.message) for each in ours] == [
         (
-            "the registry's recorder stepped aside, the training goes on without it: "
+            "the registry's recorder stopped, and the training goes on without it: "
             "ZeroDivisionError: the recorder's own fault"
         )
     ]

@@ -281,7 +281,7 @@ def test_a_failure_of_the_recorder_is_one_warning(tmp_path: Path) -> None:
     session = Session(Options(out=tmp_path / "record.json"))
     session.attach(Broken(tmp_path))
     with pytest.warns(
-        RuntimeWarning, match="stepped aside.*RuntimeError: not today, 32 parameters"
+        RuntimeWarning, match="recorder stopped.*RuntimeError: not today, 32 parameters"
     ):
         session.begin_train()
     session.end_step(1)

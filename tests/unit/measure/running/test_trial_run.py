@@ -168,8 +168,8 @@ def run(name: str, folder: Path, python: str, **settings: Any) -> TrialResult:
     ("name", "outcome", "detail"),
     [
         ("exception", "error", "exit status 1: RuntimeError: no such thing as a free lunch"),
-        ("oom", "oom", "exit status 1; its last words speak of memory"),
-        ("memory", "oom", "exit status 1; its last words speak of memory"),
+        ("oom", "oom", "exit status 1; its last output mentions memory"),
+        ("memory", "oom", "exit status 1; its last output mentions memory"),
         ("sigkill", "interrupted", "killed by signal 9 (SIGKILL)"),
         ("segfault", "error", "killed by signal 11 (SIGSEGV)"),
         ("garbage", "error", "exit status 0, but the job left no readable result"),
