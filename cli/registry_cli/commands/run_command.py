@@ -142,6 +142,7 @@ def command(
     A plan is a file, or the name of one in the registry (plans/cpu-smoke.toml); --template shows
     all its keys. Each trial runs in its own process: one by one on CPU, side by side on GPUs, or on
     a cluster (--backend). Trials that ended ok or out of memory are not run again; failed ones are.
+    Trials need the extra [train]: pip install 'peft-registry[train]'
 
     After -- comes any command: its output streams through and its exit status is passed on.
     Processes that it leaves behind are terminated. Of the options, only --label, --warmup-steps,

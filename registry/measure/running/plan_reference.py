@@ -19,7 +19,8 @@ Generated from the model of a plan (`registry/measure/`) by `python -m
 registry.contract.documentation`; change it there.
 
 A plan is a TOML file that says which training jobs to run. `registry run PLAN.toml` runs each in
-its own process, measures it, and records it in your registry as soon as it ends.
+its own process, measures it, and records it in your registry as soon as it ends. The jobs need the
+extra `[train]` (`pip install 'peft-registry[train]'`); without it, each is recorded as an `error`.
 
 ```sh
 registry run --template > plan.toml     # a commented plan that runs as it is
