@@ -75,8 +75,24 @@ class Architecture:
     @cached_property
     def expert_params(self) -> int:
         """Parameters of a mixture's experts, the shared ones aside; 0 for a dense model."""
-        each = self.hidden_size * self.intermediate_size * (3 if self.gated_mlp else 2)
-        return min(self.n_layers * (self.n_experts or 0) * each, self.linear_params)
+        held = self.mixture_layers * (self.n_experts or 0) * self._expert_params
+        return min(held, self.linear_params)
+
+    @property
+    def _expert_params(self) -> int:
+        return self.hidden_size * self.intermediate_size * (3 if self.gated_mlp else 2)
+
+    @cached_property
+    def mixture_layers(self) -> int:
+        """Layers that have experts: all, or as many as the parameters that are not active fill.
+
+        DeepSeek's first layers have none, nor has every other one of Jamba and Llama 4 Maverick.
+        """
+        idle = (self.n_experts or 0) - (self.n_experts_active or 0)
+        if not self.n_active_params or idle < 1:
+            return self.n_layers
+        filled = round((self.n_params - self.n_active_params) / (idle * self._expert_params))
+        return min(max(filled, 1), self.n_layers)
 
     @cached_property
     def mlp_width(self) -> int:

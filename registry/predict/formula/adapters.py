@@ -65,14 +65,22 @@ def counted_as_square(model: Architecture, targets: tuple[str, ...] | None) -> l
     ]
 
 
-def copies(model: Architecture, name: str) -> int:
-    """Return how often a layer has a module: each expert of a mixture has an MLP of its own."""
-    return (model.n_experts or 1) if name in MLP else 1
+def copies(model: Architecture, name: str) -> float:
+    """Return how many of a module a layer has on average: each expert has an MLP of its own.
+
+    Layers without experts have one, which counts as wide as an expert's.
+    """
+    return _on_average(model, model.n_experts, name)
 
 
-def used(model: Architecture, name: str) -> int:
+def used(model: Architecture, name: str) -> float:
     """Return how many of them a token passes through."""
-    return (model.n_experts_active or 1) if name in MLP else 1
+    return _on_average(model, model.n_experts_active, name)
+
+
+def _on_average(model: Architecture, experts: int | None, name: str) -> float:
+    share = model.mixture_layers / model.n_layers if model.n_experts and name in MLP else 0
+    return 1 + share * ((experts or 1) - 1)
 
 
 def _named(model: Architecture, targets: tuple[str, ...]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -97,3 +98,28 @@ def test_whether_peft_adapts_fused_experts_depends_on_the_family(
     (warning,) = (one for one in check_question(ask(model)) if "adapters on each expert" in one)
     assert said in warning
     assert warning.endswith(f"--targets {names}")
+
+
+@pytest.mark.parametrize(
+    ("model", "layers"),
+    [
+        ("deepseek-v3", 58),
+        ("glm-4.5-air", 45),
+        ("gpt-oss-20b", 24),
+        ("jamba-v0.1", 16),
+        ("llama-4-maverick", 24),
+        ("mixtral-8x7b", 32),
+    ],
+)
+def test_layers_with_experts_follow_from_what_is_not_active(
+    ask: Ask, model: str, layers: int
+) -> None:
+    assert ask(model).model.mixture_layers == layers
+
+
+def test_layers_without_experts_have_one_mlp_and_its_adapters(ask: Ask) -> None:
+    jamba = ask("jamba-v0.1", lora_rank=4, lora_target_modules=("up_proj",))
+    assert jamba.model.expert_params == 16 * 16 * 3 * 4096 * 14336
+    assert jamba.adapter_params == (16 * 16 + 16) * 4 * (4096 + 14336)
+    unknown = jamba.changed(model=replace(jamba.model, n_active_params=None))
+    assert unknown.adapter_params == 32 * 16 * 4 * (4096 + 14336)
