@@ -14,6 +14,7 @@ from registry.tables.cell_reader import (
 )
 from registry.tables.decimal_marks import find_open_mark, has_decimal_comma
 from registry.tables.draft_figure import as_yaml, draft_figure
+from registry.tables.guess import names_largest_batch
 from registry.tables.guess_apart import find_untold
 from registry.tables.guess_figures import names_needed_cards
 from registry.tables.guess_settings import names_number_of_cards, values_of
@@ -51,6 +52,7 @@ _OF_CARDS: Final = re.compile(
 )
 _SAYS_CARDS: Final = "the cards of each row, or their number? its meaning, or {ignore: why}"
 _NEEDS_CARDS: Final = "cards that are needed, or those of each row? its meaning, or {ignore: why}"
+_LARGEST_BATCH: Final = "the largest that fits, or the batch of the row's run? else {ignore: why}"
 _SAYS_METHOD: Final = "the method of each row? its meaning, or {ignore: why}"
 _FAILS_AMONG_NUMBERS: Final = "numbers and failures of which runs? its meaning, or {ignore: why}"
 _MEASURED_OR_NOT: Final = "measured, or not? `evidence: estimated` or another, or {} for measured"
@@ -215,6 +217,8 @@ class _Drafter:
         for name in unread:
             if _OF_CARDS.search(name) and _varies(name, look):
                 hints[name] = _NEEDS_CARDS if names_needed_cards(name) else _SAYS_CARDS
+            elif names_largest_batch(name):
+                hints[name] = _LARGEST_BATCH
             elif _is_of_methods(name, look):
                 hints[name] = _SAYS_METHOD
         failing = (n for n, guess in look.guesses.items() if guess.says_failures and not guess.to)

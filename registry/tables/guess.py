@@ -178,6 +178,10 @@ _LABEL: Final = re.compile(
     re.IGNORECASE,
 )
 
+_LARGEST_BATCH: Final = re.compile(
+    r"(?i)(?<![^\W_])(?:max(?:imum|imal)?|largest)[\W_]+(?:micro[\W_]*)?(?:batch|bsz?\b)"
+    r"|最大.{0,4}(?:批|batch)"
+)
 #: Lengths of a part of the sequence, or of something else.
 _OTHER_LENGTH: Final = re.compile(
     r"(?i)\b(?:queue|prompt|response|output|completion|generat\w*|answer|reasoning)\W*len"
@@ -399,6 +403,15 @@ def _is_bare(text: str) -> bool:
     return not _figure_label(text) and ":" not in text
 
 
+def names_largest_batch(name: str) -> bool:
+    """Return whether a column is of the largest batch that fits, which need not be a run's.
+
+    >>> names_largest_batch("Max batch size"), names_largest_batch("Batch size")
+    (True, False)
+    """
+    return _LARGEST_BATCH.search(name) is not None
+
+
 def guess_setting(text: str) -> str | None:
     """Return the column of the contract that a text such as ``seq len`` names, or None."""
     return next((to for to, pattern in _NAMES if re.search(pattern, text, re.IGNORECASE)), None)
@@ -486,7 +499,7 @@ def _target(name: str, said: list[str], *, is_figures: bool) -> str | None:
         return None
     if target == "gpu_id" and is_figures and all(text.isdigit() for text in said):
         return "n_gpus" if _COUNTED_CARDS.fullmatch(name) else None
-    if target == "seq_len" and _OTHER_LENGTH.search(name):
+    if (target == "seq_len" and _OTHER_LENGTH.search(name)) or names_largest_batch(name):
         return None
     is_of_cards = target in ("gpu_id", "n_gpus")
     if is_of_cards and (names_needed_cards(name) or _PER_CARD.search(name)):

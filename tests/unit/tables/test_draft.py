@@ -274,3 +274,13 @@ def test_a_speed_of_nothing_stated_is_asked_about(
     path.write_text(f"Model,Peak memory,{name}\nQwen-7B,20 GB,950\n", encoding="utf-8")
     (table,) = yaml.safe_load(draft_mapping(path, read_tables(path), catalogue))["tables"]
     assert (table["columns"].get(name) == {"figure": {"metric": "?"}}) is is_asked
+
+
+@pytest.mark.parametrize("name", ["Max batch", "max_batch_size", "最大批大小"])
+def test_the_largest_batch_that_fits_is_not_taken_for_that_of_a_run(
+    tmp_path: Path, catalogue: Catalogue, name: str
+) -> None:
+    path = tmp_path / "doc.csv"
+    path.write_text(f"Model,{name},Step time (s)\nQwen-7B,8,1.5\n", encoding="utf-8")
+    (table,) = yaml.safe_load(draft_mapping(path, read_tables(path), catalogue))["tables"]
+    assert table["columns"][name] == "?"
