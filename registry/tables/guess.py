@@ -160,6 +160,7 @@ _OF_TWO_UNITS: Final = re.compile(r"[0-9]+\s?[hm]\s?[0-9]+(?:\.[0-9]+)?\s?[ms]\b
 _NO_SETTINGS: Final = ("peak_memory", "tokens_per_second")
 #: Columns of a training and of something else, such as ``VRAM (train / infer)``.
 _OF_TRAINING: Final = re.compile(r"(?i)train|tun(?:e|ing)\b|训练|微调")
+_WHOLE: Final = re.compile(r"(?i)\btotal\b|\bper\W*(?:token|step|sample)\b|/\s*(?:token|step)\b")
 _OF_WHAT: Final = Doubt("a speed of tokens, samples or steps, in which unit?")
 _OF_BOTH: Final = Doubt("not of a training alone: which of its figures is the row's?")
 #: Settings that a mark such as ``✅`` may say of a run.
@@ -394,8 +395,22 @@ def _doubt_of_counts(
         return Doubt(f"the name says {said}s, the cells say {counted}s")
     if not metric.endswith("_per_second"):
         return None
+    is_flops = metric == "flops_per_second"
+    is_of_time = re.search(r"(?i)flops?(?:/s| per sec)", name) or _of_flops(header, figures)
+    if is_flops and is_of_time and not _WHOLE.search(name):
+        return find_evaluation(name)
+    if is_flops:
+        return Doubt("a count of operations, or their number per second?")
     is_rate = in_cells is not None or header.dimension == "rate"
     return find_evaluation(name) or (None if is_rate else find_rate_doubt(name))
+
+
+def _of_flops(header: Header, figures: Sequence[str]) -> bool:
+    """Return whether a header or its cells give a unit of FLOP/s."""
+    labels = (_figure_label(text) or "" for text in figures)
+    return header.dimension == "flops" or any(
+        read_header(f"({label})").dimension == "flops" for label in labels
+    )
 
 
 def _is_bare(text: str) -> bool:
