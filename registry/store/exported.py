@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 #: Largest document of an export, in bytes.
 LARGEST_EXPORTED = 32 * 2**20
 
+#: Largest table that documents are composed of, in bytes: a small file can repeat a row for ever.
+LARGEST_COMPOSED = 128 * 2**20
+
+#: Rows that are unpacked together.
+_BATCH_ROWS = 64
+
 #: Largest manifest of an export, in bytes; it has a few thousand.
 _LARGEST_MANIFEST = 16 * 2**20
 
@@ -47,7 +53,8 @@ def read_exported(path: Path) -> Iterator[tuple[str, Any]]:
             if document is not None and is_first is _describes(document):
                 yield origin, document
     if any(document is None for _, document in _read_documents(file)):
-        rows = {name: _read_rows(path, tables, name) for name in TABLES if name != "submissions"}
+        names = [name for name in TABLES if name != "submissions" and tables.get(name)]
+        rows = {name: _read_rows(path / tables[name]["file"]) for name in names}
         for plain in _composed(path, rows):
             yield f"{path}, source {plain['source']['source_id']}", plain
 
@@ -68,6 +75,7 @@ def _read_documents(path: Path) -> Iterator[tuple[str, Any]]:
     # as a dictionary, so that one long text that many rows repeat is held once
     _check_columns(path, pq.read_schema(for_engine(path)))
     file = pq.ParquetFile(for_engine(path), read_dictionary=["document"])
+    seen: set[str | None] = set()
     for batch in file.iter_batches(batch_size=256, columns=["submission_id", "document"]):
         texts = batch.column("document")
         longest = pc.max(pc.binary_length(texts.dictionary)).as_py() or 0
@@ -77,8 +85,15 @@ def _read_documents(path: Path) -> Iterator[tuple[str, Any]]:
                 f"{LARGEST_EXPORTED}",
                 origin=str(path.parent),
             )
-        for submission_id, text in zip(batch.column("submission_id"), texts, strict=True):
-            found, origin = text.as_py(), _origin(path.parent, submission_id.as_py())
+        for key, text in zip(batch.column("submission_id"), texts, strict=True):
+            found, submission_id = text.as_py(), key.as_py()
+            origin = _origin(path.parent, submission_id)
+            if submission_id in seen:  # a small file can repeat one for ever
+                raise SubmissionError(
+                    f"{path.name}: found it twice; expected each submission once; export it again",
+                    origin=origin,
+                )
+            seen.add(submission_id)
             if found is None:
                 yield origin, None
             else:
@@ -109,13 +124,21 @@ def _describes(document: Any) -> bool:
     return isinstance(document, dict) and bool(document.get("models") or document.get("gpus"))
 
 
-def _read_rows(path: Path, tables: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    entry = tables.get(name)
-    if not entry:
-        return []
-    file = for_engine(path / entry["file"])
-    rows: list[dict[str, Any]] = pq.read_table(file, partitioning=None).to_pylist()
-    return rows
+def _read_rows(file: Path) -> list[dict[str, Any]]:
+    """Return the rows of a table, each of which takes ten times as much memory as in the file."""
+    batches = []
+    size = 0
+    for batch in pq.ParquetFile(for_engine(file)).iter_batches(batch_size=_BATCH_ROWS):
+        size += batch.nbytes
+        batches.append(batch)
+        if size > LARGEST_COMPOSED:
+            raise SubmissionError(
+                f"{file.name}: found more than {LARGEST_COMPOSED} bytes of rows without a "
+                "document; expected fewer; `registry fold` the registry they are from with this "
+                "release, and export it again",
+                origin=str(file.parent),
+            )
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

@@ -124,8 +124,29 @@ def test_rows_without_documents_are_composed(out: Path) -> None:
     assert document["source"] == {"source_id": "src-a", "kind": "run"}
 
 
+def test_a_submission_that_is_there_twice_is_refused(out: Path) -> None:
+    table = pq.read_table(out / "submissions.parquet")
+    rewrite_documents(out, pa.concat_tables([table.slice(0, 1)] * 2))
+    key = table["submission_id"][0].as_py()
+    assert refusal(out) == (
+        f"{out}, submission {key[:12]}: submissions.parquet: found it twice; expected each "
+        "submission once; export it again"
+    )
+
+
+def test_only_so_many_rows_are_composed(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pq.read_table(out / "submissions.parquet")
+    place = table.schema.get_field_index("document")
+    rewrite_documents(out, table.set_column(place, "document", pa.nulls(3, pa.string())))
+    monkeypatch.setattr("registry.store.exported.LARGEST_COMPOSED", 100)
+    assert refusal(out).startswith(
+        f"{out}: models.parquet: found more than 100 bytes of rows without a document; expected "
+        "fewer; `registry fold` the registry"
+    )
+
+
 def refusal(out: Path) -> str:
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises((StoreError, SubmissionError)) as caught:
         list(read_exported(out))
     return str(caught.value)
 
