@@ -71,6 +71,8 @@ class Door:
         self._known, self._curated = self._own_ids(built), self._ids_beside(built)
         self._knows_sources = self._knows_pending = False
         self._seen: set[str] = set()
+        #: Documents of the curated records beside it that are not in their tables yet.
+        self._pending_beside: set[str] = set()
 
     def _own_ids(self, curated: Curated) -> KnownIds:
         """Return the ids of all that is folded in the registry that is written to.
@@ -100,6 +102,8 @@ class Door:
         described = (self._catalogue.rows("models"), self._catalogue.rows("gpus"))
         self._catalogue = curated.catalogue.extended(*described)
         self._known, self._curated = self._own_ids(curated), self._ids_beside(curated)
+        if self._shows_curated and not self._own.is_curated:
+            self._pending_beside = {document.submission_id for document in curated.pending}
         return True
 
     def prepare(self, document: Any, origin: str) -> Prepared:
@@ -130,7 +134,9 @@ class Door:
         if not may_erase:
             _refuse_erasures(ready.document, origin)
         key = bytes.fromhex(identity[:32])
-        is_curated = self._is_curated(key)
+        if self._leaves_curated:
+            self._learn_sources()
+        is_curated = self._is_curated(key) or identity in self._pending_beside
         is_new = (
             identity not in self._seen
             and not (self._leaves_curated and is_curated)
