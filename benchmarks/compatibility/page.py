@@ -53,12 +53,7 @@ _PATHS = (
     ("NVML that is missing, or fails for a moment", "yes", "no"),
     ("a process of a distributed job watches only its own card", "yes", "no"),
     ("out of memory, with what was reached until then", "yes", "yes"),
-    (
-        "a loop that catches the error of CUDA's allocator: it ends there (`oom`), or goes on "
-        "(`recovered_from_oom`)",
-        "yes",
-        "no",
-    ),
+    ("a loop that catches CUDA's error: `oom`, or `recovered_from_oom`", "yes", "no"),
     ("the card's name, memory and capability", "yes", "yes, and fixed since"),
     ("NVLink and NVSwitch", "yes", "no"),
     ("versions of CUDA, NCCL and the driver", "yes", "yes"),
