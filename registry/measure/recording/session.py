@@ -403,7 +403,7 @@ class Session:
         return is_here and RECORD_FOLDER in os.environ
 
     def _part(self) -> dict[str, Any]:
-        if self._regained_in is None or self._regained_in != self.recording.step_begun:
+        if self._regained_in != self.recording.step_begun:
             self.peaks.observe_allocator()  # else nothing but what is held after that attempt
         self.peaks.observe_host()
         steps = mark_warmup(self.recording.steps, self.options.warmup_steps)
