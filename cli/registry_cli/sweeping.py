@@ -165,7 +165,7 @@ def sweep_plan(  # noqa: PLR0913 - the options of the command, by keyword
     )
     for line in _summary(sweep, ids):
         console.say(line)
-    if ids:
+    if ids and (sweep.count("ok") or sweep.count("oom")):
         console.hint(f"share them with everybody: registry share --plan {format_slug(plan.name)}")
     for message in sweep.refused:
         console.error(f"a trial's result was not recorded: {message}")
