@@ -123,10 +123,7 @@ class Peaks:
         says anything of other steps.
         """
         self._is_cached = True
-        module = cuda()
-        if module is not None:
-            for device in range(module.device_count()):
-                module.reset_peak_memory_stats(device)
+        _reset_counters()
         with self._lock:
             for key in [key for key in self.bytes if key[0] in _ON_DEVICES]:
                 del self.bytes[key]
@@ -164,10 +161,7 @@ class Peaks:
     def restart(self) -> None:
         """Forget all maxima, the process's own counters included."""
         reset_host_peak()
-        module = cuda()
-        if module is not None and module.is_initialized():
-            for device in range(module.device_count()):
-                module.reset_peak_memory_stats(device)
+        _reset_counters()
         with self._lock:
             self.bytes.clear()
             self._of_steps.clear()
@@ -184,6 +178,14 @@ class Peaks:
             for (kind, device), value in sorted(found.items())
             if kind != "device" or value >= found.get(("reserved", device), 0)
         ]
+
+
+def _reset_counters() -> None:
+    """Have CUDA's own peaks of all devices begin anew, where this process has used one."""
+    module = cuda()
+    if module is not None and module.is_initialized():
+        for device in range(module.device_count()):
+            module.reset_peak_memory_stats(device)
 
 
 def guard_resets(peaks: Peaks) -> None:
