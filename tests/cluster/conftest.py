@@ -231,6 +231,21 @@ TINY = {
 }
 
 
+#: The module that makes a trial's steps.
+JOB = "registry.measure.running.job"
+
+
+def _stop_job(folder: Path) -> psutil.Process | None:
+    """Stop the job of an attempt, and return its process; nothing where it has ended."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            said = process.cmdline()
+            if JOB in said and any(part.startswith(f"{folder}/") for part in said):
+                process.suspend()
+                return process
+    return None
+
+
 @dataclass
 class Sweeps:
     """A registry, and sweeps that are recorded in it."""
@@ -293,13 +308,35 @@ class Sweeps:
         """Return rank and outcome of all that is recorded."""
         return [(row["lora_rank"], row["outcome"]) for row in self.recorded()]
 
-    def count_stepping(self) -> int:
-        """Return how many attempts have made a step, and not ended by themselves."""
-        count = 0
+    def wait_for_steps(self, count: int) -> None:
+        """Wait until as many trials are in the midst of their steps.
+
+        On a busy machine the first ones might end before the last one begins: they are stopped
+        until it has made a step.
+        """
+        held: dict[Path, psutil.Process] = {}
+
+        def hold_all() -> bool:
+            for folder in self._list_stepping() - held.keys():
+                if process := _stop_job(folder):
+                    held[folder] = process
+            return len(held) >= count
+
+        try:
+            _wait_until(hold_all, f"{count} trials make steps")
+        finally:
+            for process in held.values():
+                with suppress(psutil.Error):
+                    process.resume()
+
+    def _list_stepping(self) -> set[Path]:
+        """Return the folders of the attempts that have made a step, and not ended."""
+        folders = set()
         for path in self.find("result.jsonl"):
             with suppress(FileNotFoundError):  # ended meanwhile
-                count += '"step"' in path.read_text()
-        return count
+                if '"step"' in path.read_text():
+                    folders.add(path.parent)
+        return folders
 
     def find(self, name: str) -> list[Path]:
         """Return the files of a name among the trials' folders."""

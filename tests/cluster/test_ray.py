@@ -65,11 +65,11 @@ def test_a_cluster_that_is_not_there_is_said_at_once(sweeps: Any, ray_cluster: A
 
 
 def test_a_killed_node_costs_an_attempt(
-    sweeps: Any, ray_cluster: Any, ask: tuple[str, ...], wait_until: Wait
+    sweeps: Any, ray_cluster: Any, ask: tuple[str, ...]
 ) -> None:
     plan = sweeps.write_plan(ranks=(2, 4), steps=LONG)  # each has a node to itself
     driver = sweeps.start(plan, *ask)
-    wait_until(lambda: sweeps.count_stepping() == 2, "two trials make steps")
+    sweeps.wait_for_steps(2)
     ray_cluster.remove_node(ray_cluster.worker_nodes.copy().pop(), allow_graceful=False)
     said, _ = driver.communicate(timeout=200)
     ray_cluster.add_node(num_cpus=4, num_gpus=4)

@@ -59,19 +59,19 @@ def test_a_job_that_fails_before_its_trial_begins_says_where_its_output_is(sweep
     assert sweeps.recorded() == []
 
 
-def start_stepping(sweeps: Any, slurm: Any, wait_until: Wait) -> tuple[Any, str]:
+def start_stepping(sweeps: Any, slurm: Any) -> tuple[Any, str]:
     """Return the driver of a trial that makes steps, and the job that it is."""
     plan = sweeps.write_plan(steps=LONG)
     driver = sweeps.start(plan, "--backend", "slurm", "--cpus", "1")
-    wait_until(sweeps.count_stepping, "the trial makes steps")
+    sweeps.wait_for_steps(1)
     (job,) = slurm.list_jobs()
     return driver, job
 
 
 def test_a_requeued_trial_is_recorded_as_interrupted_and_runs_again(
-    sweeps: Any, slurm: Any, wait_until: Wait
+    sweeps: Any, slurm: Any
 ) -> None:
-    driver, job = start_stepping(sweeps, slurm, wait_until)
+    driver, job = start_stepping(sweeps, slurm)
     slurm.ask("scontrol", "requeue", job)
     said, _ = driver.communicate(timeout=200)
     assert sweeps.outcomes() == [(2, "interrupted"), (2, "ok")], said
@@ -82,9 +82,9 @@ def test_a_requeued_trial_is_recorded_as_interrupted_and_runs_again(
 
 
 def test_a_warned_trial_is_recorded_as_interrupted_and_submitted_again(
-    sweeps: Any, slurm: Any, wait_until: Wait
+    sweeps: Any, slurm: Any
 ) -> None:
-    driver, job = start_stepping(sweeps, slurm, wait_until)
+    driver, job = start_stepping(sweeps, slurm)
     slurm.ask("scancel", "--signal=USR2", job)
     said, _ = driver.communicate(timeout=200)
     assert sweeps.outcomes() == [(2, "interrupted"), (2, "ok")], said
@@ -92,11 +92,11 @@ def test_a_warned_trial_is_recorded_as_interrupted_and_submitted_again(
 
 
 def test_a_cancelled_job_is_not_submitted_again_until_the_next_call(
-    sweeps: Any, slurm: Any, wait_until: Wait
+    sweeps: Any, slurm: Any
 ) -> None:
     plan = sweeps.write_plan(ranks=(2, 4, 8), steps=LONG)  # each has a node to itself
     driver = sweeps.start(plan, "--backend", "slurm")
-    wait_until(lambda: sweeps.count_stepping() == 2, "two trials make steps")
+    sweeps.wait_for_steps(2)
     (waiting,) = slurm.list_jobs("PENDING")
     slurm.ask("scancel", waiting)
     slurm.ask("scancel", slurm.list_jobs()[0])
@@ -112,10 +112,10 @@ def test_a_cancelled_job_is_not_submitted_again_until_the_next_call(
     ], again
 
 
-def test_a_killed_node_costs_an_attempt(sweeps: Any, slurm: Any, wait_until: Wait) -> None:
+def test_a_killed_node_costs_an_attempt(sweeps: Any, slurm: Any) -> None:
     plan = sweeps.write_plan(ranks=(2, 4), steps=LONG)
     driver = sweeps.start(plan, "--backend", "slurm")
-    wait_until(lambda: sweeps.count_stepping() == 2, "two trials make steps")
+    sweeps.wait_for_steps(2)
     slurm.kill_node("sim1")
     said, _ = driver.communicate(timeout=200)
     slurm.start_node("sim1")
@@ -124,10 +124,10 @@ def test_a_killed_node_costs_an_attempt(sweeps: Any, slurm: Any, wait_until: Wai
     assert {rank for rank, outcome in outcomes if outcome == "ok"} == {2, 4}
 
 
-def test_a_second_call_takes_up_what_a_killed_driver_left(sweeps: Any, wait_until: Wait) -> None:
+def test_a_second_call_takes_up_what_a_killed_driver_left(sweeps: Any) -> None:
     plan = sweeps.write_plan(ranks=(2, 4, 8), steps=LONG)
     driver = sweeps.start(plan, "--backend", "slurm", "--array")
-    wait_until(lambda: sweeps.count_stepping() == 2, "two trials make steps")
+    sweeps.wait_for_steps(2)
     driver.kill()
     driver.communicate()
     said = sweeps.run(plan, "--backend", "slurm", "--array")
