@@ -60,7 +60,7 @@ _EVERYTHING: Final = ("all-linear",)
 #: Values of a setting that a stack adds to the usual ones, at most.
 _MOST_VALUES: Final = 3
 #: What counting starts from, in sources: a value that nobody states is still possible.
-_START: Final = 0.5
+_START: Final = 1.5
 #: Dtypes of one width.
 SAME_WIDTH: Final[Mapping[str, str]] = {"fp16": "bf16", "tf32": "fp32"}
 #: Words that mean the same to the formula.

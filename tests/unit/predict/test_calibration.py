@@ -15,6 +15,7 @@ from registry.predict.calibration.intervals import (
     interval,
     nearness,
     score_quantile,
+    source_quantile,
 )
 from registry.predict.calibration.open_question import GROUPS, group_of
 from registry.predict.calibration.runs import mean_tokens_below
@@ -101,6 +102,17 @@ def test_calibrating_again_gives_the_same(calibration: Calibration) -> None:
     first, second = calibrate(seen), calibrate(seen)
     assert first.memory.reach == second.memory.reach
     assert set(first.memory.reach) == {*NEARNESS, "open"}
+
+
+def test_nine_sources_of_ten_have_three_quarters_of_their_rows_inside() -> None:
+    # source k of twenty has its rows at k, k, k and 100: three quarters of them are up to k
+    scores = [(far, str(k)) for k in range(20) for far in (k, k, k, 100.0, k, k, k, 100.0)]
+    reach = source_quantile(scores)
+    shares = [sum(score <= reach for score, of in scores if of == str(k)) / 8 for k in range(20)]
+    assert reach == 18  # of 20 sources and the next one, 90 % are 19
+    assert sum(share >= 0.75 for share in shares) == 19
+    assert source_quantile([*scores, *[(1000.0, "few")] * 4]) == reach
+    assert source_quantile([(1000.0, "few")]) == 0
 
 
 def test_samples_that_are_cut_are_shorter_on_average() -> None:
