@@ -106,14 +106,21 @@ def excerpt(value: object, width: int = 60) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+#: Near words among which one of the same letters is looked for: two letters changed places.
+_NEAREST = 3
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the nearest known word, or an empty string.
 
-    Case is ignored.
+    Case is ignored. Of words that are equally near, one of the same letters comes first.
 
     >>> did_you_mean("quant_bit", ["quant_bits", "seq_len"])
     "; did you mean 'quant_bits'?"
+    >>> did_you_mean("lroa", ["road", "lora"])
+    "; did you mean 'lora'?"
     """
     by_folded = {name.lower(): name for name in known}
-    near = get_close_matches(word.lower(), list(by_folded), n=1, cutoff=0.6)
+    near = get_close_matches(word.lower(), list(by_folded), n=_NEAREST, cutoff=0.6)
+    near.sort(key=lambda name: sorted(name) != sorted(word.lower()))
     return f"; did you mean {by_folded[near[0]]!r}?" if near else ""
