@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from difflib import SequenceMatcher
+from difflib import get_close_matches
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def gpu_key(name: str) -> Key:
     return tuple(sorted(kept or words))
 
 
+@lru_cache(maxsize=4096)  # tables name the same models row by row, and each is compared with all
 def model_key(name: str) -> Key:
     """Return the key of a model's name, without the account that a repository belongs to.
 
@@ -153,10 +155,9 @@ def _can_mean(name: Key, other: Key) -> bool:
 
 
 def _most_alike(name: str, known: Iterable[str]) -> str | None:
-    folded = name.lower()
-    near = [(SequenceMatcher(None, folded, other.lower()).ratio(), other) for other in known]
-    ratio, other = max(near, default=(0.0, ""))
-    return other if ratio >= _ALIKE else None
+    by_folded = {other.lower(): other for other in known}
+    near = get_close_matches(name.lower(), by_folded, n=1, cutoff=_ALIKE)
+    return by_folded[near[0]] if near else None
 
 
 #: How alike a suggestion is to what was written, from 0 to 1.
