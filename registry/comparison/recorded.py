@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError, did_you_mean
 from registry.measure.releases import HOW_TO_LABEL
-from registry.measure.running.plan import read_plan
-from registry.measure.running.trials import expand_trials
 from registry.store.ids import SHORTEST_PREFIX
 from registry.store.observation_documents import as_document
 
@@ -155,4 +153,7 @@ def _read_sql(name: str) -> str:
 
 
 def _trial_ids(path: str, catalogue: Catalogue | None) -> str:
+    from registry.measure.running.plan import read_plan  # noqa: PLC0415 - only for plans
+    from registry.measure.running.trials import expand_trials  # noqa: PLC0415 - likewise
+
     return ",".join(trial.trial_id for trial in expand_trials(read_plan(Path(path)), catalogue))
