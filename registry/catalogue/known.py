@@ -96,8 +96,9 @@ class Catalogue:
             return name
         found = self._model_aliases.get(_normalize(name))
         if found is None:
-            key = model_key(name)
-            found = _only(self._model_keys, key) or _only(self._model_keys, without_variants(key))
+            key, bare = model_key(name), without_variants(model_key(name))
+            found = _only(self._model_keys, key) or _only(self._model_keys, bare)
+            found = found or _only(self._bare_model_keys, bare)
         return found
 
     def resolve_gpu(self, name: str) -> str | None:
@@ -182,6 +183,10 @@ class Catalogue:
     @cached_property
     def _model_keys(self) -> dict[Key, set[str]]:
         return _keys(self._model_aliases, model_key)
+
+    @cached_property
+    def _bare_model_keys(self) -> dict[Key, set[str]]:
+        return _keys(self._model_aliases, lambda name: without_variants(model_key(name)))
 
     @cached_property
     def _gpu_keys(self) -> dict[Key, set[str]]:

@@ -56,7 +56,8 @@ _VARIANTS: Final = frozenset(
 )
 _SPELLINGS_OF_MODELS: Final = (
     (re.compile(r"\bmeta[- ]+(?=llama)"), ""),
-    (re.compile(r"(?<=[a-z])(?=\d+(?:\.\d+)?\b)(?<!\bv)(?<!\br)(?<!\ba)(?<!x)"), " "),
+    # "llama3" is "llama 3", but "v2", "a3b" and "fp8" are words of their own
+    (re.compile(r"(?<=[a-z])(?=\d+(?:\.\d+)?\b)(?<!\b[vra])(?<!x)(?<!\bint)(?<![bf][fp])"), " "),
     (re.compile(r"\b(\d)[- ](\d)(?=[- ]|$)"), r"\1.\2"),
     (re.compile(r"(\d) (?=(?:billion|b)\b)"), r"\1"),
     (re.compile(r"billion"), "b"),
@@ -86,6 +87,8 @@ def model_key(name: str) -> Key:
     >>> model_key("meta-llama/Meta-Llama-3-8B") == model_key("Llama 3 8B")
     True
     >>> model_key("llama3_1_8b") == model_key("Llama-3.1-8B")
+    True
+    >>> without_variants(model_key("Qwen3-8B-FP8")) == model_key("qwen3-8b")
     True
     """
     text = name.strip().rstrip("/").rpartition("/")[2].lower().replace("_", " ")

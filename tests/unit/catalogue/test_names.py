@@ -66,6 +66,9 @@ def test_a_card_is_found_by_what_people_call_it(name: str, gpu_id: str) -> None:
         ("T5 large", "t5-large"),
         ("DeepSeek R1", "deepseek-v3"),
         ("Gemma-3 4B it", "gemma-3-4b"),
+        ("Qwen3-4B-Thinking-2507", "qwen3-4b"),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507-FP8", "qwen3-30b-a3b"),
+        ("Qwen2.5-7B-Instruct-GPTQ-Int4", "qwen2.5-7b"),
     ],
 )
 def test_a_model_is_found_by_what_people_call_it(name: str, model_id: str) -> None:
