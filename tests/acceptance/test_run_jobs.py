@@ -422,6 +422,59 @@ def test_steps_count_whatever_mode_the_model_is_in(how: str, tmp_path: Path) -> 
     assert "gradient_checkpointing" not in configuration  # torch's own function leaves no trace
 
 
+#: Loops whose script must go on, and whose numbers are set where no caller sees it.
+INSIDE = """
+import sys
+import torch
+
+torch.set_num_threads(1)
+how, path = sys.argv[1:]
+model = torch.nn.Sequential(torch.nn.Embedding(64, 32), torch.nn.Linear(32, 64))
+optimizer = torch.optim.AdamW(model.parameters())
+if how == "autocast":
+    plain = model.forward
+    def forward(ids):
+        with torch.autocast("cpu", torch.bfloat16):
+            return plain(ids)
+    model.forward = forward
+
+def find_loss(ids):
+    return torch.nn.functional.cross_entropy(model(ids).flatten(0, 1).float(), ids.flatten())
+
+if how == "compiled":
+    find_loss = torch.compile(find_loss, fullgraph=True, backend="eager")
+for _ in range(8):
+    find_loss(torch.randint(0, 64, (4, 16))).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+if how == "saved":
+    torch.save(model, path)
+"""
+
+
+def run_inside(folder: Path, how: str) -> WrappedRun:
+    script = folder / "inside.py"
+    script.write_text(INSIDE)
+    done = run_command([sys.executable, str(script), how, str(folder / "model.pt")])
+    assert done.returncode == 0
+    return done
+
+
+def test_a_model_that_sets_its_number_format_itself_is_recorded_with_it(tmp_path: Path) -> None:
+    (found,) = observations_of(run_inside(tmp_path, "autocast"))
+    configuration = found["configuration"]
+    assert (configuration["compute_dtype"], configuration["param_dtype"]) == ("bf16", "fp32")
+
+
+def test_a_loss_that_is_compiled_with_the_model_in_it_is_compiled(tmp_path: Path) -> None:
+    run_inside(tmp_path, "compiled")  # which fails where a hook cannot be
+
+
+def test_a_whole_model_can_be_saved(tmp_path: Path) -> None:
+    assert total(observations_of(run_inside(tmp_path, "saved"))[0], "n_steps") == 8
+    assert b"registry" not in (tmp_path / "model.pt").read_bytes()
+
+
 #: A loop whose every step begins with passes that have no gradients, or has no optimizer.
 ROLLOUTS = """
 import json

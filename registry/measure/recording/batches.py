@@ -27,7 +27,7 @@ class Batches:
     sizes: Counter[int] = field(default_factory=Counter)
     per_step: Counter[int] = field(default_factory=Counter)
     _has_several_rows: bool = False
-    _waiting: list[tuple[int | None, int, Any]] = field(default_factory=list)
+    _waiting: list[tuple[int | None, int | None, Any]] = field(default_factory=list)
 
     def add(self, inputs: Any, n_samples: int | None = None) -> None:
         """Note a micro-batch as it enters the model; the device is not waited for.
@@ -38,6 +38,7 @@ class Batches:
         """
         ids, mask = find_ids(inputs)
         if ids is None:
+            self._add_labels(inputs)
             return
         n_rows, width = ids.shape[:_BATCH_DIMENSIONS]
         n_found, n_positions = n_rows, n_rows * width
@@ -56,19 +57,32 @@ class Batches:
         self.sizes[n_found] += 1
         self._waiting.append((n_found, n_positions, visible))
 
+    def _add_labels(self, inputs: Any) -> None:
+        """Count the samples of a batch of images or sounds by what they are labelled with."""
+        shape = getattr(inputs.get("labels") if hasattr(inputs, "get") else None, "shape", ())
+        if shape and self.has_samples_first:
+            self.sizes[shape[0]] += 1
+            self._waiting.append((shape[0], None, None))
+
+    @property
+    def n_waiting(self) -> int:
+        """The micro-batches of the step that goes on."""
+        return len(self._waiting)
+
     def take(self) -> tuple[int | None, int | None]:
         """Return tokens and samples since the last call; call it once the device has caught up."""
         if not self._waiting:
             return None, None
         self.per_step[len(self._waiting)] += 1
         n_tokens = n_samples = 0
+        has_tokens = all(positions is not None for _, positions, _ in self._waiting)
         for samples, positions, visible in self._waiting:
-            tokens = positions if visible is None else int(visible)
-            self.is_padded |= tokens != positions
+            tokens = (positions or 0) if visible is None else int(visible)
+            self.is_padded |= tokens != (positions or 0)
             n_tokens += tokens
             n_samples += samples or 0
         self._waiting.clear()
-        return n_tokens, n_samples if self.has_samples_first else None
+        return n_tokens if has_tokens else None, n_samples if self.has_samples_first else None
 
     def read_length(self, limit: int | None = None) -> dict[str, Any]:
         """Return the columns ``seq_len``, ``length_distribution`` and ``padding_free``.
@@ -89,6 +103,10 @@ class Batches:
 
 #: Names of token ids among a batch's parts, the most common first.
 _IDS = ("input_ids", "tokens", "idx", "input", "x", "inputs_embeds", "completion_input_ids")
+
+
+#: How the names of whole numbers end that are no ids of what the model reads.
+_NO_IDS = ("mask", "label", "labels", "target", "targets")
 
 
 def merge_arguments(arguments: tuple[Any, ...], named: dict[str, Any] | None) -> dict[Any, Any]:
@@ -124,7 +142,7 @@ def _is_batch(value: Any, name: Any) -> bool:
         return n_dimensions == _BATCH_DIMENSIONS + 1
     if n_dimensions != _BATCH_DIMENSIONS or not hasattr(value, "is_floating_point"):
         return False
-    return not value.is_floating_point() and not str(name).endswith("mask")
+    return not value.is_floating_point() and not str(name).endswith(_NO_IDS)
 
 
 def _find_pairs(named: Any) -> tuple[Any, Any]:

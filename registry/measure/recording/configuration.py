@@ -36,7 +36,7 @@ def read_configuration(trainer: Any, model: Any, parameters: Parameters) -> Row:
         "optimizer": read_optimizer(trainer)[0],
         "packing": getattr(args, "packing", None),
         "padding_free": getattr(args, "padding_free", None),
-        "torch_compile": bool(getattr(args, "torch_compile", False)),
+        "torch_compile": bool(getattr(args, "torch_compile", False)) or is_compiled(model),
         "kernels": ["liger"] if getattr(args, "use_liger_kernel", False) else None,
         "objective": read_objective(trainer),
     }
@@ -74,7 +74,7 @@ def _read_peft(config: Any, model: Any) -> Row:
     targets = getattr(config, "target_modules", None)
     if targets:
         row["lora_target_modules"] = format_targets(targets, model)
-    row["peft_config"] = _further_settings(config)
+    row["peft_config"] = _further_settings(config, is_lora=kind == "lora")
     return row
 
 
@@ -95,9 +95,10 @@ def format_targets(targets: Any, model: Any) -> list[str]:
     return sorted(leaves) if carrying and alike == carrying else sorted(targets)
 
 
-def _further_settings(config: Any) -> Row:
+def _further_settings(config: Any, *, is_lora: bool) -> Row:
     """Return the settings that differ from the class's defaults and fit in no column."""
-    known = {*_LORA_COLUMNS, "target_modules", "use_dora", "peft_type", "base_model_name_or_path"}
+    known = {"target_modules", "use_dora", "peft_type", "base_model_name_or_path"}
+    known |= set(_LORA_COLUMNS) if is_lora else set()  # other methods' ranks have no column
     ignored = known | {"task_type", "inference_mode", "revision", "auto_mapping", "peft_version"}
     try:
         stated, defaults = config.to_dict(), type(config)().to_dict()
@@ -131,18 +132,20 @@ _TEXTS = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _WORD = re.compile(r"[\w.+-]{0,40}")
 
 
+#: How the names of bitsandbytes' layers end, and of those that PEFT makes of them.
+_OF_BITSANDBYTES = ("Linear4bit", "Linear8bitLt")
+
+
 def read_quantization(model: Any) -> Row:
     """Return how the base weights are quantized, from the layers themselves where possible."""
     for module in model.modules():
         name = type(module).__name__
-        weight = getattr(module, "weight", None)
-        if weight is None or not is_packed(weight):
+        if not name.endswith(_OF_BITSANDBYTES) or not is_packed(module.weight):
             continue
-        if name.endswith("Linear4bit"):
-            double = bool(getattr(weight, "compress_statistics", False))
-            return describe_bitsandbytes(str(weight.quant_type), double=double)
         if name.endswith("Linear8bitLt"):
             return describe_bitsandbytes("int8")
+        double = bool(getattr(module.weight, "compress_statistics", False))
+        return describe_bitsandbytes(str(module.weight.quant_type), double=double)
     return _quantization_of_config(
         getattr(getattr(model, "config", None), "quantization_config", None)
     )
@@ -301,8 +304,10 @@ def read_checkpointing(model: Any) -> bool | None:
     """Return whether activations are recomputed in the backward pass.
 
     None where no module has a switch for it while torch's function for it is loaded: a model may
-    call that by itself.
+    call that by itself. Torch's own wrapper of a module, which FSDP is given, needs no switch.
     """
+    if any(type(module).__name__ == "CheckpointWrapper" for module in model.modules()):
+        return True
     switches = [
         getattr(module, name)
         for module in model.modules()
@@ -312,6 +317,16 @@ def read_checkpointing(model: Any) -> bool | None:
     if not switches and loaded("torch.utils.checkpoint") is not None:
         return None
     return any(switch is True for switch in switches)
+
+
+def is_compiled(model: Any) -> bool:
+    """Return whether a model or a part of it is compiled, itself or its ``forward``."""
+    return any(
+        hasattr(module, "_orig_mod")
+        or getattr(module, "_compiled_call_impl", None) is not None
+        or hasattr(vars(module).get("forward"), "_torchdynamo_orig_callable")
+        for module in model.modules()
+    )
 
 
 def read_optimizer(trainer: Any) -> tuple[str, str]:
@@ -351,6 +366,9 @@ def optimizer_word(optimizer: Any) -> str:
     """Return the contract's word for an optimizer by its class, ``other`` for an unknown one."""
     settings = getattr(optimizer, "defaults", {})
     name = type(optimizer).__name__
+    groups = getattr(optimizer, "param_groups", ())
+    if any("update_proj_gap" in group for group in groups) and not name.startswith("GaLore"):
+        name = f"GaLore{name}"  # whose classes are called as those that they are made of
     if name == "AdamW" and type(optimizer).__module__.startswith("torch."):
         return "adamw_torch_fused" if settings.get("fused") else "adamw_torch"
     return OPTIMIZER_CLASSES.get(name, "other")

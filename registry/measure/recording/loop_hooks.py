@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.measure.recording.batches import merge_arguments
 from registry.measure.recording.loop_job import LoopJob
+from registry.measure.recording.passing_hooks import leave_out_of_copies, mark_passing
 from registry.measure.recording.session import Session
 from registry.measure.recording.trainer_hooks import is_trainer_at_work
 from registry.measure.trial_settings import options_of_environment
@@ -43,6 +44,7 @@ class LoopRecorder:
         self._optimizers: list[weakref.ref[Any]] = []
         self._root: weakref.ref[Any] | None = None
         self._global: Any = None
+        self._layers: Any = None
         self._own: list[Any] = []
         self._largest: tuple[int, weakref.ref[Any]] | None = None
         self._n_forwards = 0
@@ -94,7 +96,7 @@ class LoopRecorder:
 
     def _before_any(self, module: Any, arguments: Any) -> None:
         """Take a module as the outermost one if it is; called before every module until then."""
-        if not _gradients_are_on():
+        if _is_compiling() or not _gradients_are_on():
             return
         with suppress(Exception):  # never in the way of the job
             if is_trainer_at_work():
@@ -132,6 +134,7 @@ class LoopRecorder:
         self._trains_in_eval_mode = not module.training
         self._n_begun += 1
         hook = self._hook_of(self._before_call)
+        leave_out_of_copies(sys.modules["torch.nn.modules.module"].Module)
         self._own = [module.register_forward_pre_hook(hook, with_kwargs=True)]
         self._own += [
             inner.register_forward_pre_hook(self._hook_of(self._before_inner))
@@ -151,11 +154,11 @@ class LoopRecorder:
         begun = self._n_begun
 
         def before(module: Any, arguments: Any, named: Any = None) -> None:
-            if begun == self._n_begun:
+            if not _is_compiling() and begun == self._n_begun:
                 with suppress(Exception):  # never in the way of the job
                     method(module, arguments, named)
 
-        return before
+        return mark_passing(before)
 
     def _is_trained(self, module: Any) -> bool:
         return _gradients_are_on() and (module.training or self._trains_in_eval_mode)
@@ -186,14 +189,41 @@ class LoopRecorder:
             self._apart_since = None
         if not self._n_forwards:
             self.session.begin_step(self._n_steps + 1)
+            self._watch_layers()
         self._n_forwards += 1
         self.session.count(merge_arguments(arguments, named))
+
+    def _watch_layers(self) -> None:
+        """Have a layer of the first step tell what it computes in: a model may set it by itself.
+
+        What is compiled has no layers that are called, and would be compiled again afterwards.
+        """
+        job = self.session.job
+        if self._n_steps or self._layers is not None:
+            return
+        if isinstance(job, LoopJob) and not job.is_compiled:
+            modules = sys.modules["torch.nn.modules.module"]
+            self._layers = modules.register_module_forward_pre_hook(self._before_layer)
+
+    def _before_layer(self, module: Any, _: Any) -> None:
+        if _is_compiling():
+            return
+        with suppress(Exception):  # never in the way of the job
+            job = self.session.job
+            if isinstance(job, LoopJob) and job.note_layer(module):
+                self._leave_layers()
+
+    def _leave_layers(self) -> None:
+        if self._layers is not None:
+            self._layers.remove()
+            self._layers = None
 
     def _after_step(self, *_: Any) -> None:
         """Close a step: several optimizers that step after one forward pass are one step."""
         with suppress(Exception):  # never in the way of the job
             if is_trainer_at_work():
                 return
+            self._leave_layers()
             if self._global is not None and self._largest is not None:
                 module = self._largest[1]()
                 if module is not None:  # its parameters are not the optimizer's own tensors
@@ -225,6 +255,7 @@ class LoopRecorder:
             self.session.finish_rank(failure)
 
     def _drop_hooks(self) -> None:
+        self._leave_layers()
         for hook in self._own:
             hook.remove()
         self._own = []
@@ -249,6 +280,12 @@ def _find_inner(module: Any) -> list[Any]:
 def _has_time_first(module: Any) -> bool:
     """Return whether a model has parts that take positions before samples: it may do so itself."""
     return any(getattr(part, "batch_first", True) is False for part in module.modules())
+
+
+def _is_compiling() -> bool:
+    """Return whether torch's compiler reads a hook instead of running it: there is none for it."""
+    compiler: Any = getattr(sys.modules["torch"], "compiler", None)  # torch has one since 2.1
+    return hasattr(compiler, "is_compiling") and bool(compiler.is_compiling())
 
 
 def _gradients_are_on() -> bool:

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from registry.measure.recording.configuration import (
     find_adapters,
+    is_compiled,
     optimizer_word,
     read_model,
     read_rank,
     spread_processes,
 )
-from registry.measure.recording.loaded import cuda, loaded
+from registry.measure.recording.flat_parameters import read_full_sizes
+from registry.measure.recording.loaded import loaded
 from registry.measure.recording.module_shape import read_module_shape
-from registry.measure.recording.parameters import count_elements, stepped_by
+from registry.measure.recording.parameters import count_elements, is_packed, stepped_by
 from registry.measure.words import dtype_word
 
 if TYPE_CHECKING:
@@ -23,7 +25,11 @@ if TYPE_CHECKING:
     from registry.measure.recording.parameters import Parameters
 
 #: What wrappers call the module they wrap.
-_INNER = ("module", "_orig_mod", "_fsdp_wrapped_module", "_forward_module")
+_OF_FSDP = "_fsdp_wrapped_module"
+_INNER = ("module", "_orig_mod", _OF_FSDP, "_forward_module")
+
+#: Dimensions of the weights of a layer that multiplies, at least.
+_MATRIX = 2
 
 #: Classes that spread a model over processes, and the contract's word.
 _SHARDINGS = {
@@ -41,12 +47,18 @@ class LoopJob:
     def __init__(self, model: Any, optimizers: list[Any]) -> None:
         self._model = model
         self._bare = unwrap(model)
+        self._whole = unwrap(model, keeps_fsdp=True)
         self.optimizers = _sort_optimizers(self._bare, optimizers)
+        self.is_compiled = is_compiled(model)
+        self._compute_dtype: str | None = None
 
     @property
     def model(self) -> Any:
-        """The model itself, without what spreads or compiles it."""
-        return self._bare
+        """The model itself, without what spreads or compiles it.
+
+        FSDP's own module stays, which knows the sizes of what it has split.
+        """
+        return self._whole
 
     @property
     def config(self) -> Any:
@@ -74,22 +86,41 @@ class LoopJob:
         row |= _read_devices(self._model)
         classes = [type(optimizer) for optimizer in self.optimizers]
         row["optimizer"] = optimizer_word(self.optimizers[0]) if classes else None
-        row["torch_compile"] = hasattr(self._model, "_orig_mod")
+        row["torch_compile"] = self.is_compiled
         provenance: dict[str, Any] = {"model_class": type(self._bare).__name__}
         if classes:
             provenance["optimizer"] = classes[0].__name__
             stepped = stepped_by(self.optimizers)
             if any(id(parameter) in stepped for parameter in self._bare.parameters()):
-                held = sum(map(count_elements, stepped.values()))
+                sizes = read_full_sizes(self._whole)
+                held = sum(count_elements(parameter, sizes) for parameter in stepped.values())
                 provenance["optimizer_params"] = held
         return row, provenance
 
+    def note_layer(self, module: Any) -> bool:
+        """Note what a layer is about to compute in; return whether it is one that shows it.
+
+        Autocast may begin and weights be cast only inside of the model, as accelerate and FSDP have
+        it. Quantized weights show nothing, and need not: their layers say what they compute in.
+        """
+        held = {**vars(module), **module._parameters}  # noqa: SLF001 - FSDP leaves plain tensors, and a parametrized weight is computed
+        weight: Any = held.get("weight")
+        if getattr(weight, "ndim", 0) < _MATRIX or hasattr(module, "num_embeddings"):
+            return False
+        mixed = _read_mixed()
+        if mixed is not None or not is_packed(weight):
+            self._compute_dtype = mixed or dtype_word(weight.dtype)
+        return True
+
     def read_length(self, batches: Batches) -> dict[str, Any]:
-        """Return lengths, batch and accumulation, as they were seen."""
+        """Return lengths, batch, accumulation and the number format, as they were seen."""
         row = batches.read_length()
+        if self._compute_dtype is not None:
+            row["compute_dtype"] = self._compute_dtype
         row.pop("padding_free", None)
         if batches.sizes:
-            row["micro_batch_size"] = batches.sizes.most_common(1)[0][0]
+            size, n_replicas = batches.sizes.most_common(1)[0][0], count_replicas(self._model)
+            row |= {} if size % n_replicas else {"micro_batch_size": size // n_replicas}
         if batches.per_step:
             row["grad_accum_steps"] = batches.per_step.most_common(1)[0][0]
         return row
@@ -115,9 +146,11 @@ def _sort_optimizers(model: Any, optimizers: list[Any]) -> list[Any]:
     return [optimizers[place] for place in order if shares[place] or not any(shares)]
 
 
-def unwrap(model: Any) -> Any:
+def unwrap(model: Any, *, keeps_fsdp: bool = False) -> Any:
     """Return the module inside of what spreads, compiles or precision-wraps it."""
     for _ in range(len(_INNER) + 2):
+        if keeps_fsdp and hasattr(model, _OF_FSDP):
+            break
         inner = (getattr(model, name, None) for name in _INNER)
         found = next((module for module in inner if hasattr(module, "parameters")), None)
         if found is None or found is model:
@@ -151,13 +184,20 @@ def _read_devices(model: Any) -> dict[str, Any]:
     if world == 1:
         devices = {str(p.device) for p in model.parameters() if p.device.type == "cuda"}
         if sharding == "dp":
-            module = cuda()
-            per_node = module.device_count() if module is not None else 1
+            per_node = count_replicas(model)
+            sharding = "dp" if per_node > 1 else "none"
         elif len(devices) > 1:
             per_node, sharding = len(devices), "device_map"
         elif sharding in ("ddp", "fsdp"):  # around one process, which shares with nobody
             sharding = "none"
     return {"n_nodes": n_nodes, "gpus_per_node": per_node, "sharding": sharding}
+
+
+def count_replicas(model: Any) -> int:
+    """Return how many devices of this process a batch is split over; on the CPU there is one."""
+    if _read_sharding(model) != "dp":
+        return 1
+    return max(len(getattr(model, "device_ids", ())), 1)
 
 
 def _read_sharding(model: Any) -> str | None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from registry.measure.recording.flat_parameters import read_flat_of, read_full_sizes
 from registry.measure.recording.own_lora import is_own_lora
 from registry.measure.words import dtype_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-#: Parts of parameter names that PEFT adds beside the base model's own; AdaLoRA keeps its ranks so.
-_ADDED = ("modules_to_save.", "prompt_encoder.", "trainable_tokens_", ".ranknum.")
+#: Parts of parameter names that PEFT adds beside the base model's own: AdaLoRA keeps its ranks so,
+#: and Llama-Adapter all that it trains.
+_ADDED = ("modules_to_save.", "prompt_encoder.", "trainable_tokens_", ".ranknum.", ".adaption_")
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ def count_parameters(model: Any, optimizers: Iterable[Any] = ()) -> Parameters:
     or not; else they hold copies, or parameters of another model too.
     """
     embeddings = _embedding_parameters(model)
+    sizes = read_full_sizes(model)
     named = list(model.named_parameters())  # held, so that no two have one identity
     trained = {id(each) for _, each in named if each.requires_grad}
     stepped = set(stepped_by(optimizers))
@@ -46,7 +50,7 @@ def count_parameters(model: Any, optimizers: Iterable[Any] = ()) -> Parameters:
     dtypes: Counter[str] = Counter()
     trains_embeddings = False
     for name, parameter in named:
-        count = count_elements(parameter)
+        count = count_elements(parameter, sizes)
         is_base = not is_added(name, prefix)
         totals["all"] += count
         totals["base"] += count * is_base
@@ -79,8 +83,10 @@ def stepped_by(optimizers: Iterable[Any]) -> dict[int, Any]:
     }
 
 
-def count_elements(parameter: Any) -> int:
-    """Return the number of weights a parameter holds."""
+def count_elements(parameter: Any, sizes: Mapping[int, int] = MappingProxyType({})) -> int:
+    """Return the number of weights a parameter holds; ``sizes`` are those of split ones."""
+    if id(parameter) in sizes:
+        return sizes[id(parameter)]
     state = getattr(parameter, "quant_state", None)
     if state is not None and getattr(state, "shape", None) is not None:
         return math.prod(state.shape)
@@ -127,20 +133,20 @@ def _embedding_parameters(model: Any) -> set[int]:
     Where none does, those of all its embeddings.
     """
     modules = list(model.modules()) if hasattr(model, "modules") else []
-    for module in (model, *modules):
-        if found := _named_embeddings(module):
-            return found
-    embeddings = (module for module in modules if type(module).__name__ == "Embedding")
-    return {id(parameter) for module in embeddings for parameter in module.parameters()}
+    named = (found for module in (model, *modules) if (found := _named_embeddings(module)))
+    embeddings = next(named, [one for one in modules if type(one).__name__ == "Embedding"])
+    flat_of = read_flat_of(model)
+    flat = {flat_of[id(module)] for module in embeddings if id(module) in flat_of}
+    return flat | {id(parameter) for module in embeddings for parameter in module.parameters()}
 
 
-def _named_embeddings(model: Any) -> set[int]:
-    found: set[int] = set()
+def _named_embeddings(model: Any) -> list[Any]:
+    found: list[Any] = []
     for getter in ("get_input_embeddings", "get_output_embeddings"):
         try:
             module = getattr(model, getter)()
         except (AttributeError, NotImplementedError):
             continue
         if module is not None:
-            found.update(id(parameter) for parameter in module.parameters())
+            found.append(module)
     return found

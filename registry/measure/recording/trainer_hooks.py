@@ -82,7 +82,7 @@ def wrap_trainer(trainer_class: Any) -> None:
         return
     setattr(trainer_class, _MARK, True)
     trainer_class.train = _wrap_train(trainer_class.train)
-    trainer_class.training_step = _wrap_step(trainer_class.training_step)
+    trainer_class.training_step = _mark(_wrap_step(trainer_class.training_step))
     for kind, name in (("eval", "evaluate"), ("eval", "predict"), ("save", "_save_checkpoint")):
         if hasattr(trainer_class, name):
             setattr(trainer_class, name, _wrap_apart(kind, getattr(trainer_class, name)))
@@ -94,6 +94,7 @@ def _wrap_train(original: Callable[..., Any]) -> Callable[..., Any]:
         session = _session_for(self)
         if session is None:
             return original(self, *arguments, **named)
+        _wrap_own_step(type(self))
         session.attach(TrainerJob(self))
         _at_work.append(session)
         try:
@@ -123,6 +124,36 @@ def _wrap_step(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, model, inputs, *more, **named)
 
     return training_step
+
+
+def _wrap_own_step(trainer_class: Any) -> None:
+    """Have the batches counted of a class with a step of its own, which may not call Trainer's.
+
+    What Trainer's own step is handed goes first, if that is called: it is what is trained on.
+    """
+    original = trainer_class.training_step
+    if hasattr(original, _MARK):
+        return
+
+    @functools.wraps(original)
+    def training_step(self: Any, model: Any, inputs: Any, *more: Any, **named: Any) -> Any:
+        session = session_of(self)
+        if session is None:
+            return original(self, model, inputs, *more, **named)
+        before = session.batches.n_waiting
+        given = dict(inputs) if hasattr(inputs, "items") else inputs  # a step may take from it
+        try:
+            return original(self, model, inputs, *more, **named)
+        finally:
+            if session.batches.n_waiting == before:
+                session.count(given, micro_batch_size(self))
+
+    trainer_class.training_step = _mark(training_step)
+
+
+def _mark(function: Callable[..., Any]) -> Callable[..., Any]:
+    setattr(function, _MARK, True)
+    return function
 
 
 def _wrap_apart(kind: str, original: Callable[..., Any]) -> Callable[..., Any]:

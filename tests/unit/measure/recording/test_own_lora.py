@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,9 +17,10 @@ class Parameter:
 
     dtype = "torch.float32"
 
-    def __init__(self, count: int, *, is_trained: bool) -> None:
+    def __init__(self, count: int, *, is_trained: bool, shape: tuple[int, ...] = ()) -> None:
         self.count = count
         self.requires_grad = is_trained
+        self.shape = shape
 
     def numel(self) -> int:
         return self.count
@@ -30,13 +32,18 @@ class Parameter:
 class Model:
     """A model of named parameters and modules."""
 
-    def __init__(self, trained: dict[str, int], modules: dict[str, Any]) -> None:
-        self._trained = trained
+    def __init__(self, trained: dict[str, int | tuple[int, int]], modules: dict[str, Any]) -> None:
+        self._trained = {
+            name: Parameter(size, is_trained=True)
+            if isinstance(size, int)
+            else Parameter(math.prod(size), is_trained=True, shape=size)
+            for name, size in trained.items()
+        }
         self._modules = modules
 
     def named_parameters(self) -> list[tuple[str, Parameter]]:
         base = [("layers.0.attn.q_proj.weight", Parameter(1000, is_trained=False))]
-        return base + [(n, Parameter(c, is_trained=True)) for n, c in self._trained.items()]
+        return base + list(self._trained.items())
 
     def named_modules(self) -> list[tuple[str, Any]]:
         return list(self._modules.items())
@@ -65,6 +72,25 @@ HELD = Model(
         "blocks.0.att.W_query.lora": SimpleNamespace(rank=16, alpha=32),
     },
 )
+#: As minLoRA has it: a parametrization of the weight, in a list.
+PARAMETRIZED = Model(
+    {"attn.q_proj.parametrizations.weight.0.lora_A": (4, 8)},
+    {"attn.q_proj.parametrizations.weight.0": SimpleNamespace(rank=4, lora_alpha=8)},
+)
+#: Layers in a list, and matrices of whose rank nothing but their shapes tells.
+LISTED = Model(
+    {"ff.layers.2.lora.A": (32, 6), "ff.layers.2.lora.B": (6, 64)},
+    {"ff.layers.2.lora": SimpleNamespace(alpha=12)},
+)
+#: As fsdp_qlora has it: a module each for the matrices and for the magnitude.
+HELD_DORA = Model(
+    {
+        "attn.v_proj.dora_layer.lora_A.weight": (4, 8),
+        "attn.v_proj.dora_layer.lora_B.weight": (8, 4),
+        "attn.v_proj.magnitude_layer.magnitude": 8,
+    },
+    {},
+)
 BARE = Model({"lora_A": 8}, {})
 
 
@@ -80,6 +106,9 @@ def read(model: Model) -> tuple[Parameters, dict[str, Any]]:
         (LITGPT, "lora", 4, 16.0, ["qkv"]),
         (DORA, "dora", 2, 4.0, ["v_proj"]),
         (HELD, "lora", 16, 32.0, ["W_query"]),
+        (PARAMETRIZED, "lora", 4, 8.0, ["q_proj"]),
+        (LISTED, "lora", 6, 12.0, ["layers.2"]),
+        (HELD_DORA, "dora", 4, None, ["v_proj"]),
         (BARE, "lora", None, None, None),
     ],
 )
@@ -94,7 +123,7 @@ def test_an_adapter_that_peft_did_not_make_is_found(
 
 
 def test_an_adapter_is_no_part_of_the_base_model() -> None:
-    for model in (TORCHTUNE, HELD):
+    for model in (TORCHTUNE, HELD, HELD_DORA):
         parameters, _ = read(model)
         assert (parameters.n_base_params, parameters.n_trainable_base) == (1000, 0)
 

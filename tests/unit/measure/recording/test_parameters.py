@@ -17,6 +17,7 @@ from registry.measure.recording.parameters import count_parameters, is_added
         ("base_model.model.q_proj.ranknum.default", "lora_", True),
         ("prompt_encoder.default.embedding.weight", None, True),
         ("base_model.model.lm_head.modules_to_save.default.weight", "lora_", True),
+        ("base_model.layers.1.self_attn.adaption_prompt", None, True),
         ("model.embed_tokens.weight", None, False),
     ],
 )

@@ -300,6 +300,16 @@ def test_a_failure_of_the_recorder_is_one_warning(tmp_path: Path) -> None:
         ({"inputs_embeds": Tensor((2, 7, 9), is_float=True)}, None, (14, 2)),
         ({"chosen_input_ids": Tensor((2, 7))}, None, (14, 2)),
         ({"pixel_values": Tensor((2, 3, 8, 8), is_float=True)}, None, (None, None)),
+        (
+            {"input_values": Tensor((3, 800), is_float=True), "labels": Tensor((3, 6))},
+            2,
+            (None, 3),
+        ),
+        (
+            {"pixel_values": Tensor((2, 3, 8, 8), is_float=True), "labels": Tensor((2,))},
+            2,
+            (None, 2),
+        ),
         ((), None, (None, None)),
         (merge_arguments((Tensor((3, 5)),), {"chunk_size": 128}), None, (15, 3)),
         (merge_arguments((), batch(2, 16)), None, (32, 2)),
@@ -313,6 +323,13 @@ def test_samples_and_tokens_of_a_batch(
     batches = Batches()
     batches.add(inputs, expected)
     assert batches.take() == found
+
+
+def test_labels_are_no_length_of_what_is_heard() -> None:
+    batches = Batches()
+    batches.add({"input_features": Tensor((2, 80, 300), is_float=True), "labels": Tensor((2, 12))})
+    batches.take()
+    assert (batches.read_length(), batches.sizes) == ({}, {2: 1})
 
 
 def test_flat_batches_have_the_length_that_the_job_allows() -> None:

@@ -19,12 +19,17 @@ class Session:
 
     def __init__(self) -> None:
         self.told: list[str] = []
+        self.batches = SimpleNamespace(n_waiting=0)
 
     def attach(self, job: Any) -> None:
         self.told.append(f"attach {job.name}")
 
     def finish(self, loss: Any, n_samples: Any) -> None:
         self.told.append(f"finish {loss} {n_samples}")
+
+    def count(self, inputs: Any, n_samples: int) -> None:
+        self.told.append(f"count {inputs} {n_samples}")
+        self.batches.n_waiting += 1
 
 
 class Recorder:
@@ -92,3 +97,37 @@ def test_a_trainer_without_a_recorder_is_left_alone() -> None:
     trainer = make_trainer()
     trainer.train()
     assert trainer.callback_handler.callbacks == ["flow"]
+
+
+@pytest.mark.parametrize("calls_trainers", [True, False])
+def test_the_batch_of_a_trainers_own_step_is_counted_once(*, calls_trainers: bool) -> None:
+    record_by_default(Recorder)
+
+    class Trainer:
+        """A trainer as transformers has them, but for its loop."""
+
+        def __init__(self) -> None:
+            self.callback_handler = SimpleNamespace(callbacks=["flow"])
+            self.args = SimpleNamespace(per_device_train_batch_size=2)
+
+        def train(self) -> None:
+            self.training_step("model", {"ids": 1, "extra": 2})
+
+        def training_step(self, model: Any, inputs: Any) -> None:
+            """Do nothing."""
+
+    wrap_trainer(Trainer)
+
+    class OwnTrainer(Trainer):
+        """One whose step takes something from the batch."""
+
+        def training_step(self, model: Any, inputs: Any) -> None:
+            inputs.pop("extra")
+            if calls_trainers:
+                super().training_step(model, inputs)
+
+    trainer = OwnTrainer()
+    trainer.train()
+    batch = {"ids": 1} if calls_trainers else {"ids": 1, "extra": 2}
+    _, recorder = trainer.callback_handler.callbacks
+    assert recorder.session.told[1:-1] == [f"count {batch} 2"]
