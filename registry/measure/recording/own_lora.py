@@ -60,14 +60,15 @@ def _target(path: str) -> str:
 
 
 def _read_rank(model: Any) -> int | None:
-    """Return the rank that the shapes of all trained matrices agree on: their smaller side."""
+    """Return the rank: the smallest side that all trained matrices have in common."""
     shapes = (
         tuple(getattr(parameter, "shape", ()))
         for name, parameter in model.named_parameters()
         if parameter.requires_grad and is_own_lora(name)
     )
-    ranks = {min(shape) for shape in shapes if len(shape) == _SIDES}
-    return int(ranks.pop()) if len(ranks) == 1 else None
+    sides = [set(shape) for shape in shapes if len(shape) == _SIDES]
+    common = set.intersection(*sides) if sides else set()
+    return int(min(common)) if common else None
 
 
 def _carrier(name: str) -> str:

@@ -79,7 +79,7 @@ PARAMETRIZED = Model(
 )
 #: Layers in a list, and matrices of whose rank nothing but their shapes tells.
 LISTED = Model(
-    {"ff.layers.2.lora.A": (32, 6), "ff.layers.2.lora.B": (6, 64)},
+    {"ff.layers.2.lora.A": (32, 6), "ff.layers.2.lora.B": (6, 2)},
     {"ff.layers.2.lora": SimpleNamespace(alpha=12)},
 )
 #: As fsdp_qlora has it: a module each for the matrices and for the magnitude.
