@@ -25,6 +25,67 @@ below. What the framework itself prints includes its first steps, and for some a
 case the cell is `recorded (stated)`.
 """
 
+_ADAPTED = """## Adapted
+
+On 2026-11-27 code of these repositories, or loops with these libraries, ran under the recorder,
+with a tiny model, made-up data and local paths put in. What was recorded was compared with the
+script's settings and its own count of parameters, not with a stopwatch. *Mended* is what was wrong
+before.
+"""
+
+#: Code of others that needed changes to run here, and what of its record was wrong.
+_OTHERS = (
+    ("minGPT `projects/adder`, and `demo.ipynb` by `jupyter nbconvert --execute`", "nothing"),
+    (
+        "pytorch/examples `word_language_model`",
+        (
+            "it saves the whole model, and failed under the recorder; without an optimizer of "
+            "torch.optim nothing is recorded"
+        ),
+    ),
+    ("pytorch/examples `distributed/ddp-tutorial-series/multigpu.py`, 2 processes", "nothing"),
+    (
+        "pytorch/examples `distributed/FSDP2/example.py --mixed-precision`, 2 processes",
+        "`compute_dtype` was fp32",
+    ),
+    (
+        "Llama under FSDP's first version, 2 processes, with and without `use_orig_params`",
+        "parameters were those of one process, `compute_dtype` fp32, `trains_embeddings` false",
+    ),
+    (
+        "LLMs-from-scratch `ch06/02_bonus_additional-experiments`, LoRA",
+        "no rank; modules in lists were targets called `0` and `2`",
+    ),
+    ("minLoRA on Llama", "nothing was recorded"),
+    ("GaLore `GaLoreAdamW` in a loop", "the optimizer was `adamw`"),
+    (
+        "LOMO `Lomo` in a loop",
+        "not mended: `fused_backward` is no step of an optimizer, so no step is timed",
+    ),
+    (
+        "schedule-free, Lion, Muon with AdamW, `AdamW8bit`, an optimizer for each parameter",
+        "nothing",
+    ),
+    ('accelerate with `mixed_precision="bf16"` and `accumulate`', "`compute_dtype` was fp32"),
+    ("Trainer with a `training_step` of its own", "no length, tokens or samples"),
+    (
+        "`torch.compile`: of the model, of `forward`, of the loss with the model in it",
+        (
+            "`forward` was recorded as not compiled; the loss, with `fullgraph=True`, failed under "
+            "the recorder, and now runs without a record"
+        ),
+    ),
+    (
+        "Whisper and wav2vec2, Trainer and loop",
+        "the labels' length was `seq_len`; nothing if weights are parametrized",
+    ),
+    ("ViT, T5, BERT and LLaVA; sentence-transformers (tokens of the first column)", "nothing"),
+    (
+        "22 methods of PEFT in one process",
+        "ranks of methods other than LoRA were left out; Llama-Adapter counted as base model",
+    ),
+)
+
 _ON_CARDS = """## On cards
 
 Mocks of `torch.cuda` and NVML test the logic of these paths
@@ -90,6 +151,7 @@ def format_page(trials: list[Row]) -> str:
     if others:
         rows = [(trial["title"], _why(trial), trial["date"]) for trial in others]
         parts += ["## Not run\n", _format_table(("training", "why", "date"), rows)]
+    parts += [_ADAPTED, _format_table(("code", "mended"), list(_OTHERS))]
     paths = _format_table(("path", "tested with a mock", "run on a card"), list(_PATHS))
     return "\n".join([*parts, _ON_CARDS, paths])
 
