@@ -28,6 +28,7 @@ from registry.importers.mapped import MappedTableImporter
 from registry.importers.megatron import MegatronImporter
 from registry.importers.milabench import MilabenchImporter
 from registry.importers.mlperf import MlperfImporter
+from registry.importers.mlx_lm import MlxLmImporter
 from registry.importers.ms_swift import MsSwiftImporter
 from registry.importers.notebook import NotebookImporter
 from registry.importers.optimum_benchmark import OptimumBenchmarkImporter
@@ -72,6 +73,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
         LlamaFactoryImporter(),
         AxolotlImporter(),
         TorchtuneImporter(),
+        MlxLmImporter(),
         DeeplearningExamplesImporter(),
         MegatronImporter(),
         DeepspeedImporter(),

@@ -46,6 +46,7 @@ KINDS = (
     "fms-acceleration",
     "axolotl",
     "torchtune",
+    "mlx-lm",
     "mlperf",
     "optimum-benchmark",
     "optimum-habana",
