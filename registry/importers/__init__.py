@@ -30,6 +30,7 @@ from registry.importers.milabench import MilabenchImporter
 from registry.importers.mlperf import MlperfImporter
 from registry.importers.mlx_lm import MlxLmImporter
 from registry.importers.ms_swift import MsSwiftImporter
+from registry.importers.nanotron import NanotronImporter
 from registry.importers.notebook import NotebookImporter
 from registry.importers.optimum_benchmark import OptimumBenchmarkImporter
 from registry.importers.optimum_habana import OptimumHabanaImporter
@@ -75,6 +76,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
         TorchtuneImporter(),
         MlxLmImporter(),
         DeeplearningExamplesImporter(),
+        NanotronImporter(),
         MegatronImporter(),
         DeepspeedImporter(),
         HfTrainerImporter(),

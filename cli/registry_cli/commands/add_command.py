@@ -55,6 +55,7 @@ KINDS = (
     "deeplearning-examples",
     "deepspeed",
     "megatron",
+    "nanotron",
     "trainer-log",
     "csv",
 )

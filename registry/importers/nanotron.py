@@ -1,0 +1,201 @@
+"""nanotron: a line for each iteration, and the memory of the first ones.
+
+``cuda_max_memory_reserved`` is that of the process that prints, in bytes. The lines of memory
+usage are the first process's, in 2^20 bytes, before and after each of the first five iterations;
+each sets the peak of what is allocated back.
+"""
+
+from __future__ import annotations
+
+import re
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+from registry.importers.nanotron_figures import Figure, Iteration, count_gpus, read_iterations
+from registry.importers.shared.draft import Draft
+from registry.importers.shared.logs import find_failure, import_logs, validate_growing
+from registry.importers.shared.readings import largest
+from registry.importers.shared.shapes import whole_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from registry.importers.base import Imported, ImportOptions, RunFile
+
+_START: Final = re.compile(r"\[Start training\] datetime: .*? \| (?P<settings>mbs: .*)")
+_SETTING: Final = re.compile(r"(?P<name>\w+): (?P<value>\d{1,15})\b")
+#: Settings of the line with which a training starts, and the columns they are.
+_COLUMNS: Final = {
+    "mbs": "micro_batch_size",
+    "grad_accum": "grad_accum_steps",
+    "global_batch_size": "global_batch_size",
+    "sequence_length": "seq_len",
+}
+_PARALLEL: Final = "ParallelismArgs("
+_SIZE: Final = re.compile(
+    r"\b(?P<name>dp|pp|tp|expert_parallel_size|context_parallel_size)=(?P<size>\d{1,6})\b"
+)
+_SIZES: Final = {
+    "tp": "tensor_parallel",
+    "pp": "pipeline_parallel",
+    "context_parallel_size": "context_parallel",
+    "expert_parallel_size": "expert_parallel",
+}
+#: Lines that the sizes take when printed.
+_LONGEST: Final = 16
+_MEMORY: Final = re.compile(
+    r"Memory usage: [\d.]{1,30}MiB\. Peak allocated:? (?P<allocated>\d{1,15}\.\d{1,30})MiB\.? "
+    r"Peak reserved: (?P<reserved>\d{1,15}\.\d{1,30})MiB"
+)
+_MEBIBYTE: Final = 2**20
+#: Half of the last decimal of memory.
+_HALF: Final = 0.005
+#: Iterations at the start of a session that compile and warm up.
+_WARMUP: Final = 3
+
+
+class NanotronImporter:
+    """Reads a console log of nanotron."""
+
+    name = "nanotron"
+    is_single_file = False
+    expects = (
+        "a console log with lines such as `iteration: 5 / 100 | consumed_tokens: 2.56K | "
+        "time_per_iteration_ms: 9.15 | tokens_per_sec: 55.9K | …`"
+    )
+
+    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
+        """Recognize lines of an iteration with its time and its tokens."""
+        return [file for file in files if file.kind == "text" and read_iterations(file.document)]
+
+    def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
+        """Return the run of each log."""
+        return import_logs(self.name, "a nanotron log", self.main_files(files), _draft, options)
+
+
+def _draft(log: RunFile) -> Draft:
+    steps = read_iterations(log.document)
+    validate_growing(step.step for step in steps)
+    draft = Draft(environment={"framework": "nanotron"})
+    draft.state("method", "full", "nanotron trains all parameters")
+    before = _state_start(draft, log.document)
+    _state_parallel(draft, log.document)
+    draft.state("global_batch_size", steps[-1].samples)
+    draft.state("n_gpus", count_gpus(steps), "tokens_per_sec / tokens_per_sec_per_gpu")
+    _state_end(draft, log.document, steps[-1])
+    _measure_speed(draft, steps, before)
+    _measure_steps(draft, steps[-1].step, before)
+    _measure_memory(draft, log.document, steps)
+    draft.missing.append("no total time")
+    draft.cite(log)
+    return draft
+
+
+def _state_start(draft: Draft, lines: Sequence[str]) -> int | None:
+    """State the settings of the start; return the iterations done before it, or None."""
+    found = next((match for line in lines if (match := _START.search(line))), None)
+    if found is None:
+        return None
+    said = {part["name"]: part["value"] for part in _SETTING.finditer(found["settings"])}
+    for name, column in _COLUMNS.items():
+        draft.state(column, whole_of(said.get(name)))
+    return int(said["start_iteration_step"]) if "start_iteration_step" in said else None
+
+
+def _state_parallel(draft: Draft, lines: Sequence[str]) -> None:
+    """State the parallel sizes of the printed configuration, and the GPUs they come to."""
+    begun = next((i for i, line in enumerate(lines) if _PARALLEL in line), None)
+    if begun is None:
+        return
+    sizes: dict[str, int] = {}
+    for line in lines[begun : begun + _LONGEST]:
+        for found in _SIZE.finditer(line):
+            sizes.setdefault(found["name"], int(found["size"]))
+    for name, column in _SIZES.items():
+        draft.state(column, sizes.get(name) or None)
+    if {"dp", "pp", "tp"} <= sizes.keys():
+        n_gpus = 1
+        for size in sizes.values():
+            n_gpus *= size
+        draft.state("n_gpus", n_gpus or None, f"product of {', '.join(sorted(sizes))}")
+
+
+def _state_end(draft: Draft, lines: Sequence[str], last: Iteration) -> None:
+    failure = find_failure(lines, lambda line: bool(read_iterations([line])))
+    if failure:
+        draft.observation |= failure
+    elif last.step < last.all:
+        draft.leave_open(f"the log ends at iteration {last.step} of {last.all}")
+
+
+def _measure_speed(draft: Draft, steps: Sequence[Iteration], before: int | None) -> None:
+    """Add the time and the rates in the middle, without the iterations that warm up."""
+    first = before if before is not None else 0
+    steady = [step for step in steps if step.step > first + _WARMUP]
+    if not steady:
+        draft.flags.add("short_run")
+    timed = steady or steps
+    said = f"of {len(timed)} lines"
+    said += f", the first {len(steps) - len(timed)} left out" if len(timed) < len(steps) else ""
+    times = [step.milliseconds for step in timed]
+    draft.measure("step_time", **_median(times, 1e-3), reason=said)
+    tokens = [step.figures["tokens_per_sec"] for step in timed]
+    reason = f"{said}; of all GPUs, at the full length of the sequences"
+    draft.measure("tokens_per_second", **_median(tokens), reason=reason)
+    flops = [found for step in timed if (found := step.figures.get("model_tflops_per_gpu"))]
+    if flops:
+        columns = _median(flops, 1e12)
+        draft.measure_process("flops_per_second", **columns, reason=f"{said}; per GPU")
+    loss = steps[-1].figures.get("lm_loss")
+    draft.measure("train_loss", loss.value if loss else None, statistic="last")
+
+
+def _median(figures: Sequence[Figure], scale: float = 1) -> dict[str, Any]:
+    """Return the figure in the middle, within the rounding of what is written."""
+    return {
+        "value": median(figure.value for figure in figures) * scale,
+        "low": median(figure.low for figure in figures) * scale,
+        "high": median(figure.high for figure in figures) * scale,
+        "statistic": "median",
+    }
+
+
+def _measure_steps(draft: Draft, last: int, before: int | None) -> None:
+    """Add the steps of the session; those of before it are of a run that went on."""
+    if before:
+        draft.flags.add("resumed")
+        draft.inferences["flags"] = f"it starts after iteration {before}"
+        draft.last_step = last
+    draft.measure("n_steps", last - (before or 0))
+
+
+def _measure_memory(draft: Draft, lines: Sequence[str], steps: Sequence[Iteration]) -> None:
+    """Add the largest peaks; what is reserved stands in both kinds of lines, and later in one."""
+    printed = [match.groupdict() for line in lines if (match := _MEMORY.search(line))]
+    name = "cuda_max_memory_reserved"
+    reserved = [step.figures[name] for step in steps if name in step.figures]
+    peak = max(reserved, key=lambda figure: figure.value, default=None)
+    around = largest(printed, "reserved") or 0.0
+    _measure_peak(draft, "allocated", largest(printed, "allocated"))
+    if peak is None or peak.low <= around * _MEBIBYTE:
+        _measure_peak(draft, "reserved", around)
+    else:
+        columns = {"low": peak.low, "high": peak.high, "raw": peak.raw, "unit_reported": "B"}
+        reason = "largest iteration, of the process that prints"
+        draft.measure_process("peak_memory", peak.value, kind="reserved", **columns, reason=reason)
+    if not draft.has("peak_memory"):
+        draft.missing.append("no memory")
+
+
+def _measure_peak(draft: Draft, kind: str, peak: float | None) -> None:
+    if peak:
+        draft.measure_process(
+            "peak_memory",
+            peak * _MEBIBYTE,
+            kind=kind,
+            low=(peak - _HALF) * _MEBIBYTE,
+            high=(peak + _HALF) * _MEBIBYTE,
+            raw=f"{peak:.2f}MiB",
+            unit_reported="MiB",
+            reason="largest line, first process; printed around the first iterations",
+        )
