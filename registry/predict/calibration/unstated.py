@@ -21,7 +21,7 @@ from registry.predict.formula.state import HALF_BYTES, compute_bytes
 from registry.predict.formula.term import total
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
@@ -341,25 +341,51 @@ def _as_in(run: Question, question: Question) -> dict[str, Any]:
     }
 
 
-def settle(seen: ObservedRun, usual: Usual) -> dict[str, Any] | None:
-    """Return the settings of a measured run that its peak and what is usual make likeliest.
+def settle(observations: Iterable[ObservedRun], usual: Usual) -> list[dict[str, Any] | None]:
+    """Return, for each run, the settings that its peak and what is usual make likeliest.
 
-    None where all is stated. Only for learning: what is asked about has no peak to read settings
-    off.
+    Runs of one source, model and kind of training that leave the same things open are taken to
+    have them alike. None where all is stated. Only for learning: what is asked about has no peak
+    to read settings off.
     """
-    if not open_settings(seen.question):
-        return None
-    options = complete(seen.question, usual)
-    chosen = options[0].question
-    if seen.measured_memory:
-        chosen = max(options, key=lambda one: _likelihood(one, seen)).question
-    return _as_in(chosen, seen.question)
+    seen = list(observations)
+    alike: dict[Any, list[int]] = defaultdict(list)
+    for place, one in enumerate(seen):
+        if open_settings(one.question):
+            alike[_settled_with(one)].append(place)
+    settled: list[dict[str, Any] | None] = [None] * len(seen)
+    for places in alike.values():
+        chosen = _likeliest([seen[place] for place in places], usual)
+        for place in places:
+            settled[place] = chosen
+    return settled
 
 
-def _likelihood(one: Plausible, seen: ObservedRun) -> float:
-    formula = total(measured_terms(one.question, seen.memory_kind))
-    off = log((seen.peak_bytes or 1.0) / formula)
-    return log(one.weight) - 0.5 * (off / OFF) ** 2
+def _settled_with(seen: ObservedRun) -> Any:
+    """Return what runs have in common that have what they leave open alike."""
+    asked = seen.question
+    left = tuple((name, *open_fields(asked, name)) for name in open_settings(asked))
+    old = asked.gpu is not None and asked.gpu.is_before_ampere
+    return seen.source_id, kind_of(asked), asked.method, asked.model.model_id, left, old
+
+
+def _likeliest(runs: Sequence[ObservedRun], usual: Usual) -> dict[str, Any]:
+    """Return what some runs leave open alike as all of their peaks make it likeliest."""
+    first = runs[0].question
+    measured = [one for one in runs if one.measured_memory]
+
+    def chance(one: Plausible) -> float:
+        values = _as_in(one.question, first)
+        misses = sum(_miss(seen.question.changed(**values), seen) for seen in measured)
+        return max(len(measured), 1) * log(one.weight) - misses
+
+    return _as_in(max(complete(first, usual), key=chance).question, first)
+
+
+def _miss(question: Question, seen: ObservedRun) -> float:
+    """Return how unlikely a peak is by what the formula says of a question."""
+    formula = total(measured_terms(question, seen.memory_kind))
+    return 0.5 * (log((seen.peak_bytes or 1.0) / formula) / OFF) ** 2
 
 
 def pack_usual(usual: Usual) -> dict[str, Any]:

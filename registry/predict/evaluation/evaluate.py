@@ -270,7 +270,8 @@ def judge_peaks(observations: Iterable[ObservedRun]) -> list[Judged]:
 def _settled(observations: Iterable[ObservedRun]) -> list[ObservedRun]:
     given = [one for one in observations if one.purpose == PURPOSES[0]]
     usual = count_usual(given)
-    return [replace(one, settled=settle(one, usual)) for one in given]
+    pairs = zip(given, settle(given, usual), strict=True)
+    return [replace(one, settled=settled) for one, settled in pairs]
 
 
 def _require_sources(seen: Sequence[ObservedRun]) -> None:

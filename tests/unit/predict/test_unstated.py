@@ -98,14 +98,26 @@ def test_counting_is_by_source_and_survives_a_file(calibration: Calibration) -> 
     assert pack_usual(again) == pack_usual(usual)
 
 
-def test_a_measured_peak_settles_what_nobody_states(calibration: Calibration) -> None:
-    seen = next(
+def test_measured_peaks_settle_what_nobody_states(calibration: Calibration) -> None:
+    runs = calibration.observations
+    assert settle(runs, calibration.usual) == [one.settled for one in runs]
+    left = [
+        one
+        for one in runs
+        if one.measured_memory and "gradient_checkpointing" in open_settings(one.question)
+    ]
+    assert {one.learned.gradient_checkpointing for one in left} == {True, False}
+
+
+def test_runs_of_one_source_are_settled_alike(calibration: Calibration) -> None:
+    runs = [
         one
         for one in calibration.observations
-        if one.measured_memory and "gradient_checkpointing" in open_settings(one.question)
-    )
-    assert settle(seen, calibration.usual) == seen.settled
-    assert seen.learned.gradient_checkpointing in (True, False)
+        if one.source_id == "llama2-lora-3090" and one.question.quant_bits is None
+    ]
+    adapters = {(one.learned.lora_rank, one.learned.lora_target_modules) for one in runs}
+    assert len(runs) > 10
+    assert len(adapters) == 1
 
 
 def test_assumptions_say_how_far_each_moves_the_answer(ask: Ask, calibration: Calibration) -> None:
