@@ -46,12 +46,15 @@ _SPELLINGS_OF_CARDS: Final = (
     (re.compile(r"\bv5 ?(?:e|lite)\b|\bv5litepod\b"), " v5e "),
 )
 
+#: Words of a model's name that say how its weights are packed.
+_PACKINGS: Final = frozenset(
+    ("bnb", "4bit", "8bit", "int4", "int8", "awq", "gptq", "gguf", "fp8", "mxfp4")
+)
 #: Words of a model's name that leave its architecture as it is: how it was tuned or packed.
-_VARIANTS: Final = frozenset(
+_VARIANTS: Final = _PACKINGS | frozenset(
     (
         *("instruct", "chat", "it", "base", "pt", "sft", "dpo", "text", "hf", "pytorch"),
-        *("bnb", "4bit", "8bit", "int4", "int8", "awq", "gptq", "gguf", "fp8", "bf16", "fp16"),
-        *("mxfp4", "unsloth", "dynamic", "original"),
+        *("bf16", "fp16", "unsloth", "dynamic", "original"),
     )
 )
 _SPELLINGS_OF_MODELS: Final = (
@@ -91,10 +94,23 @@ def model_key(name: str) -> Key:
     >>> without_variants(model_key("Qwen3-8B-FP8")) == model_key("qwen3-8b")
     True
     """
+    return tuple(sorted(_words_of_model(name)))
+
+
+def packing_of(name: str) -> str:
+    """Return the words of a model's name that say how its weights are packed.
+
+    >>> packing_of("unsloth/Meta-Llama-3.1-8B-bnb-4bit"), packing_of("Llama 3.1 8B")
+    ('bnb 4bit', '')
+    """
+    return " ".join(word for word in _words_of_model(name) if word in _PACKINGS)
+
+
+def _words_of_model(name: str) -> list[str]:
     text = name.strip().rstrip("/").rpartition("/")[2].lower().replace("_", " ")
     for pattern, spelling in _SPELLINGS_OF_MODELS:
         text = pattern.sub(spelling, text)
-    return tuple(sorted(_WORDS.findall(text)))
+    return _WORDS.findall(text)
 
 
 def without_variants(key: Key) -> Key:

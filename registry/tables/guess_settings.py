@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
+from registry.catalogue.names import packing_of
 from registry.contract import load_table, vocabulary
 from registry.tables.cell_reader import bare_text, find_estimate, is_absent
 from registry.tables.guess import Guess, count_parts, guess_columns, guess_metric, guess_setting
@@ -145,10 +146,10 @@ def _values_of_gpu(text: str, catalogue: Catalogue) -> dict[str, str | int]:
 
 
 def _values_of_model(text: str, catalogue: Catalogue) -> dict[str, Any]:
-    """Return the model that a text names, and what a remark behind the name says of the run."""
+    """Return the model that a text names, and what its packing or a remark says of the run."""
     whole = catalogue.resolve_model(text)
     if whole is not None:
-        return {"model_id": whole}
+        return {"model_id": whole} | read_settings(packing_of(text)).values()
     name, remark = split_remark(text)
     found = catalogue.resolve_model(name)
     if found is None:

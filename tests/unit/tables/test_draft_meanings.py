@@ -211,6 +211,17 @@ def test_a_remark_behind_a_model_is_not_dropped(tmp_path: Path, catalogue: Catal
     }
 
 
+def test_how_a_checkpoint_is_packed_is_not_dropped(tmp_path: Path, catalogue: Catalogue) -> None:
+    names = ("Qwen-7B (4bit)", "unsloth/Qwen3-8B-bnb-4bit", "Qwen2.5-7B-Instruct-GPTQ-Int4")
+    rows = "".join(f"{name},{10 + place}.5\n" for place, name in enumerate(names))
+    table = draft(tmp_path, catalogue, f"Model,Peak VRAM (GB)\n{rows}")
+    assert table["columns"]["Model"]["values"] == {
+        names[0]: {"model_id": "qwen-7b", "quant_bits": 4},
+        names[1]: {"model_id": "qwen3-8b", "quant_bits": 4, "quant_method": "bitsandbytes"},
+        names[2]: {"model_id": "qwen2.5-7b", "quant_bits": 4, "quant_method": "gptq"},
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "cell", "metric"),
     [
