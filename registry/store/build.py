@@ -20,7 +20,7 @@ from registry.store.curated import (
     hash_sources,
 )
 from registry.store.derive_tables import CATALOGUE_TABLES, derive_tables, with_described
-from registry.store.documents import PLACES, match_ids, sign_observations
+from registry.store.documents import PLACES, match_places, sign_observations
 from registry.store.folder import Folder
 from registry.store.lock import table_lock
 from registry.store.parts import CATALOGUE, CURATED, format_part, parse_part
@@ -62,7 +62,7 @@ def build_tables(records: Path) -> BuildResult:
         stale = there - files.keys()
         # first: a build that is interrupted later leaves lines too many, and one that is
         # repeated could not tell any more what the ids were
-        renamed = match_ids(_sign(folder), _sign_made(files)) if changed else {}
+        renamed = match_places(_sign(folder), _sign_made(files)) if changed else {}
         write_renamed(folder, renamed)
         with folder.storage.writing() as batch:
             for name in changed:

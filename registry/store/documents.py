@@ -119,14 +119,44 @@ PLACES = {"observations": ("source_id",), "citations": ("source_id", "locator")}
 
 
 def match_ids(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
-    """Return the ids that only ``old`` has, and the one that has the same signature in ``new``."""
+    """Return the ids that only ``old`` has, and that of ``new`` alone with the signature."""
     counts = Counter(new.values())
-    by_signature = {text: identity for identity, text in new.items() if counts[text] == 1}
+    by_signature = {
+        text: identity
+        for identity, text in new.items()
+        if counts[text] == 1 and identity not in old
+    }
     return {
         identity: by_signature[signature]
         for identity, signature in old.items()
         if identity not in new and signature in by_signature
     }
+
+
+def match_places(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
+    """Do what ``match_ids`` does, for signatures by ``PLACES``.
+
+    Where rows were put into a table or taken out of it, others stand in the places of before: no
+    id of such a table is matched.
+    """
+    moved = {
+        _table_of(place)
+        for identity in old.keys() & new.keys()
+        for place in set(old[identity].splitlines()) - set(new[identity].splitlines())
+    }
+    still = {
+        identity: places
+        for identity, places in old.items()
+        if identity in new or moved.isdisjoint(map(_table_of, places.splitlines()))
+    }
+    return match_ids(still, new)
+
+
+def _table_of(place: str) -> tuple[str, str]:
+    """Return the source and the table that a line of a signature by ``PLACES`` names."""
+    row = json.loads(place)
+    locator = row.get("locator") or ""
+    return row["source_id"], locator.rpartition(", row ")[0] or locator
 
 
 def sign_observations(parts: Iterable[Part], by: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
