@@ -32,7 +32,7 @@ _PACKED: Final = re.compile(r"[-_](?P<bits>[2-8])bit\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Settings:
+class MlxLmSettings:
     """Settings by name, and the file they are from; none where the log has them itself."""
 
     values: Mapping[str, Any]
@@ -41,12 +41,12 @@ class Settings:
     is_whole: bool = True
 
 
-def find_settings(log: RunFile, beside: Sequence[RunFile]) -> Settings | None:
+def find_settings(log: RunFile, beside: Sequence[RunFile]) -> MlxLmSettings | None:
     """Return the settings beside a log, else those of the command in it, or None."""
     for file in beside:
         if file.kind in ("json", "yaml") and file.keys & _KEYS and "model" in file.keys:
             # the tuner writes JSON with every setting; a YAML has those that someone chose
-            return Settings(file.document, file, is_whole=file.kind == "json")
+            return MlxLmSettings(file.document, file, is_whole=file.kind == "json")
     text = "\n".join(log.document).replace("\\\n", " ")
     command = next((line for line in text.splitlines() if _COMMAND.search(line)), None)
     if command is None:
@@ -55,11 +55,11 @@ def find_settings(log: RunFile, beside: Sequence[RunFile]) -> Settings | None:
         found["key"].replace("-", "_"): found["value"] or True
         for found in _ARGUMENT.finditer(command[command.index("mlx_lm") :])
     }
-    return Settings(values, is_whole=not values.keys() & {"config", "c"})
+    return MlxLmSettings(values, is_whole=not values.keys() & {"config", "c"})
 
 
 def state_settings(
-    draft: Draft, settings: Settings, options: ImportOptions, processes: int
+    draft: Draft, settings: MlxLmSettings, options: ImportOptions, processes: int
 ) -> None:
     """State the model, the method and the batch; ``processes`` share the batch."""
     values = settings.values
@@ -84,7 +84,7 @@ def _state_packing(draft: Draft, model: str) -> None:
         draft.state("quant_bits", int(found["bits"]), f"the model's name has {found[0][1:]}")
 
 
-def _state_method(draft: Draft, settings: Settings) -> None:
+def _state_method(draft: Draft, settings: MlxLmSettings) -> None:
     kind = settings.values.get("fine_tune_type")
     if kind is not None:
         method = _METHODS.get(str(kind))
@@ -109,7 +109,7 @@ def _state_lora(draft: Draft, parameters: Mapping[str, Any]) -> None:
     draft.state("lora_target_modules", target_modules(names))
 
 
-def _state_batch(draft: Draft, settings: Settings, processes: int) -> None:
+def _state_batch(draft: Draft, settings: MlxLmSettings, processes: int) -> None:
     accumulated = settings.values.get("grad_accumulation_steps")
     if accumulated is None and settings.is_whole:
         draft.state("grad_accum_steps", 1, "no grad_accumulation_steps in the settings")

@@ -11,7 +11,12 @@ import re
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.importers.nanotron_figures import Figure, Iteration, count_gpus, read_iterations
+from registry.importers.nanotron_figures import (
+    Figure,
+    NanotronIteration,
+    count_gpus,
+    read_iterations,
+)
 from registry.importers.shared.draft import Draft
 from registry.importers.shared.logs import find_failure, import_logs, validate_growing
 from registry.importers.shared.readings import largest
@@ -120,7 +125,7 @@ def _state_parallel(draft: Draft, lines: Sequence[str]) -> None:
         draft.state("n_gpus", n_gpus or None, f"product of {', '.join(sorted(sizes))}")
 
 
-def _state_end(draft: Draft, lines: Sequence[str], last: Iteration) -> None:
+def _state_end(draft: Draft, lines: Sequence[str], last: NanotronIteration) -> None:
     failure = find_failure(lines, lambda line: bool(read_iterations([line])))
     if failure:
         draft.observation |= failure
@@ -128,7 +133,7 @@ def _state_end(draft: Draft, lines: Sequence[str], last: Iteration) -> None:
         draft.leave_open(f"the log ends at iteration {last.step} of {last.all}")
 
 
-def _measure_speed(draft: Draft, steps: Sequence[Iteration], before: int | None) -> None:
+def _measure_speed(draft: Draft, steps: Sequence[NanotronIteration], before: int | None) -> None:
     """Add the time and the rates in the middle, without the iterations that warm up."""
     first = before if before is not None else 0
     steady = [step for step in steps if step.step > first + _WARMUP]
@@ -169,7 +174,7 @@ def _measure_steps(draft: Draft, last: int, before: int | None) -> None:
     draft.measure("n_steps", last - (before or 0))
 
 
-def _measure_memory(draft: Draft, lines: Sequence[str], steps: Sequence[Iteration]) -> None:
+def _measure_memory(draft: Draft, lines: Sequence[str], steps: Sequence[NanotronIteration]) -> None:
     """Add the largest peaks; what is reserved stands in both kinds of lines, and later in one."""
     printed = [match.groupdict() for line in lines if (match := _MEMORY.search(line))]
     name = "cuda_max_memory_reserved"

@@ -49,7 +49,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Iteration:
+class NanotronIteration:
     """One line: its iteration, how many there are to be, and its figures by name."""
 
     step: int
@@ -68,18 +68,18 @@ class Iteration:
         return int(batch.value) if batch and batch.value and batch.half <= 1 else None
 
 
-def read_iterations(lines: Sequence[str]) -> list[Iteration]:
+def read_iterations(lines: Sequence[str]) -> list[NanotronIteration]:
     """Return the lines of iterations that have a time and tokens per second."""
     return list(_iterations(lines))
 
 
-def _iterations(lines: Sequence[str]) -> Iterator[Iteration]:
+def _iterations(lines: Sequence[str]) -> Iterator[NanotronIteration]:
     for line in lines:
         found = _LINE.search(line)
         figures = _parse_figures(found["figures"]) if found else {}
         times = [figures[name].value for name in _TIMES if name in figures]
         if found and times and times[0] > 0 and "tokens_per_sec" in figures:
-            yield Iteration(int(found["step"]), int(found["all"]), figures)
+            yield NanotronIteration(int(found["step"]), int(found["all"]), figures)
 
 
 def _parse_figures(text: str) -> dict[str, Figure]:
@@ -106,7 +106,7 @@ def parse_figure(text: str) -> Figure | None:
     return Figure(text, value, half)
 
 
-def count_gpus(steps: Sequence[Iteration]) -> int | None:
+def count_gpus(steps: Sequence[NanotronIteration]) -> int | None:
     """Return the GPUs by which all rates of one are those of all, if only one number does."""
     pairs = [
         (step.figures["tokens_per_sec"], step.figures["tokens_per_sec_per_gpu"])
