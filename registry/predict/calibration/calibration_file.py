@@ -178,8 +178,7 @@ def _unpack(document: dict[str, Any], runs: Iterable[ObservedRun]) -> Calibratio
     ids = {one.observation_id for one in known}
     own = list(runs)
     new = [one for one in own if one.observation_id not in ids]
-    pairs = zip(new, settle(new, usual), strict=True)
-    settled = [replace(one, settled=said) for one, said in pairs]
+    settled = settle(new, usual)
     learned = settled if len(new) <= _MOST_NEW else []
     is_current = document["release"] == __version__
     return Calibration(

@@ -317,8 +317,7 @@ def calibrate(observations: Iterable[ObservedRun]) -> Calibration:
     """Return the calibration on these observations. Takes a minute for some thousands of them."""
     given = [one for one in observations if one.purpose == PURPOSES[0]]
     usual = count_usual(given)
-    pairs = zip(given, settle(given, usual), strict=True)
-    seen = tuple(replace(one, settled=settled) for one, settled in pairs)
+    seen = tuple(settle(given, usual))
     memory = calibrate_rows(thin(memory_rows(seen)), MEMORY)
     held = hold_out_open(seen, memory.fit)
     open_reach = {group: _rounded(open_quantile(held, group)) for group in GROUPS}

@@ -8,7 +8,7 @@ same. A question stands for all their combinations.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import log
 from types import MappingProxyType
@@ -341,24 +341,18 @@ def _as_in(run: Question, question: Question) -> dict[str, Any]:
     }
 
 
-def settle(observations: Iterable[ObservedRun], usual: Usual) -> list[dict[str, Any] | None]:
-    """Return, for each run, the settings that its peak and what is usual make likeliest.
+def settle(observations: Iterable[ObservedRun], usual: Usual) -> list[ObservedRun]:
+    """Return runs with the settings that they leave open as peaks and what is usual make likeliest.
 
     Runs of one source, model and kind of training that leave the same things open are taken to
-    have them alike. None where all is stated. Only for learning: what is asked about has no peak
-    to read settings off.
+    have them alike. Only for learning: what is asked about has no peak to read settings off.
     """
-    seen = list(observations)
-    alike: dict[Any, list[int]] = defaultdict(list)
-    for place, one in enumerate(seen):
-        if open_settings(one.question):
-            alike[_settled_with(one)].append(place)
-    settled: list[dict[str, Any] | None] = [None] * len(seen)
-    for places in alike.values():
-        chosen = _likeliest([seen[place] for place in places], usual)
-        for place in places:
-            settled[place] = chosen
-    return settled
+    seen = [(_settled_with(one), one) for one in observations]
+    alike: dict[Any, list[ObservedRun]] = defaultdict(list)
+    for key, one in seen:
+        alike[key].append(one)
+    likeliest = {key: _likeliest(runs, usual) for key, runs in alike.items()}
+    return [replace(one, settled=likeliest[key]) for key, one in seen]
 
 
 def _settled_with(seen: ObservedRun) -> Any:
@@ -369,9 +363,14 @@ def _settled_with(seen: ObservedRun) -> Any:
     return seen.source_id, kind_of(asked), asked.method, asked.model.model_id, left, old
 
 
-def _likeliest(runs: Sequence[ObservedRun], usual: Usual) -> dict[str, Any]:
-    """Return what some runs leave open alike as all of their peaks make it likeliest."""
+def _likeliest(runs: Sequence[ObservedRun], usual: Usual) -> dict[str, Any] | None:
+    """Return what some runs leave open alike as all of their peaks make it likeliest.
+
+    None where all is stated.
+    """
     first = runs[0].question
+    if not open_settings(first):
+        return None
     measured = [one for one in runs if one.measured_memory]
 
     def chance(one: Plausible) -> float:

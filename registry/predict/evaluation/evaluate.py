@@ -269,9 +269,7 @@ def judge_peaks(observations: Iterable[ObservedRun]) -> list[Judged]:
 
 def _settled(observations: Iterable[ObservedRun]) -> list[ObservedRun]:
     given = [one for one in observations if one.purpose == PURPOSES[0]]
-    usual = count_usual(given)
-    pairs = zip(given, settle(given, usual), strict=True)
-    return [replace(one, settled=settled) for one, settled in pairs]
+    return settle(given, count_usual(given))
 
 
 def _require_sources(seen: Sequence[ObservedRun]) -> None:
