@@ -19,7 +19,7 @@ from registry.importers.nanotron_figures import (
 )
 from registry.importers.shared.draft import Draft
 from registry.importers.shared.logs import find_failure, import_logs, validate_growing
-from registry.importers.shared.readings import largest
+from registry.importers.shared.readings import MEBIBYTE, largest, measure_peak_in_mebibytes
 from registry.importers.shared.shapes import whole_of
 
 if TYPE_CHECKING:
@@ -52,9 +52,6 @@ _MEMORY: Final = re.compile(
     r"Memory usage: [\d.]{1,30}MiB\. Peak allocated:? (?P<allocated>\d{1,15}\.\d{1,30})MiB\.? "
     r"Peak reserved: (?P<reserved>\d{1,15}\.\d{1,30})MiB"
 )
-_MEBIBYTE: Final = 2**20
-#: Half of the last decimal of memory.
-_HALF: Final = 0.005
 #: Iterations at the start of a session that compile and warm up.
 _WARMUP: Final = 3
 
@@ -182,7 +179,7 @@ def _measure_memory(draft: Draft, lines: Sequence[str], steps: Sequence[Nanotron
     peak = max(reserved, key=lambda figure: figure.value, default=None)
     around = largest(printed, "reserved") or 0.0
     _measure_peak(draft, "allocated", largest(printed, "allocated"))
-    if peak is None or peak.low <= around * _MEBIBYTE:
+    if peak is None or peak.low <= around * MEBIBYTE:
         _measure_peak(draft, "reserved", around)
     else:
         columns = {"low": peak.low, "high": peak.high, "raw": peak.raw, "unit_reported": "B"}
@@ -194,12 +191,10 @@ def _measure_memory(draft: Draft, lines: Sequence[str], steps: Sequence[Nanotron
 
 def _measure_peak(draft: Draft, kind: str, peak: float | None) -> None:
     if peak:
-        draft.measure_process(
-            "peak_memory",
-            peak * _MEBIBYTE,
+        measure_peak_in_mebibytes(
+            draft,
+            peak,
             kind=kind,
-            low=(peak - _HALF) * _MEBIBYTE,
-            high=(peak + _HALF) * _MEBIBYTE,
             raw=f"{peak:.2f}MiB",
             unit_reported="MiB",
             reason="largest line, first process; printed around the first iterations",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.importers.shared.readings import largest
+from registry.importers.shared.readings import largest, measure_peak_in_mebibytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 #: The key that tells an entry of the callback.
 TIMED: Final = "avg_step_time_sec"
 
-_MEBIBYTE: Final = 2**20
 _PEAKS: Final = {f"total_peak_memory_{kind}_MB": kind for kind in ("allocated", "reserved")}
-#: Half of the last decimal of a peak.
-_HALF: Final = 0.005
 _TIMES: Final = "of the steps alone, without the first ones"
 _TOKENS: Final = f"tokens of all processes, padding too, in the time {_TIMES}"
 
@@ -45,12 +42,10 @@ def _mean(written: Any, reason: str) -> dict[str, Any]:
 def _measure_peak(draft: Draft, peak: float | None, kind: str) -> None:
     if peak is None:
         return
-    draft.measure_process(
-        "peak_memory",
-        peak * _MEBIBYTE,
+    measure_peak_in_mebibytes(
+        draft,
+        peak,
         kind=kind,
-        low=(peak - _HALF) * _MEBIBYTE,
-        high=(peak + _HALF) * _MEBIBYTE,
         raw=str(peak),
         unit_reported="MB",
         reading="MiB",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from registry.importers.shared.draft import Draft
 
+MEBIBYTE: Final = 2**20
 GIBIBYTE: Final = 2**30
 
 #: Half of the last decimal of memory that is written with two.
@@ -42,6 +43,17 @@ def measure_peak(
         low=(gibibytes - half) * GIBIBYTE,
         high=(gibibytes + half) * GIBIBYTE,
         reading="GiB",
+        **columns,
+    )
+
+
+def measure_peak_in_mebibytes(draft: Draft, mebibytes: float, **columns: Any) -> None:
+    """Add the first process's peak that is written in MiB, within half of its last decimal."""
+    draft.measure_process(
+        "peak_memory",
+        mebibytes * MEBIBYTE,
+        low=(mebibytes - _HALF_HUNDREDTH) * MEBIBYTE,
+        high=(mebibytes + _HALF_HUNDREDTH) * MEBIBYTE,
         **columns,
     )
 
