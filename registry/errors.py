@@ -113,7 +113,7 @@ _NEAREST = 3
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the nearest known word, or an empty string.
 
-    Case is ignored. Of words that are equally near, one of the same letters comes first.
+    Case is ignored. Of the nearest words, one of the same letters comes first.
 
     >>> did_you_mean("quant_bit", ["quant_bits", "seq_len"])
     "; did you mean 'quant_bits'?"

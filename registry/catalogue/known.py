@@ -96,7 +96,8 @@ class Catalogue:
             return name
         found = self._model_aliases.get(_normalize(name))
         if found is None:
-            key, bare = model_key(name), without_variants(model_key(name))
+            key = model_key(name)
+            bare = without_variants(key)
             found = _only(self._model_keys, key) or _only(self._model_keys, bare)
             found = found or _only(self._bare_model_keys, bare)
         return found
@@ -186,7 +187,10 @@ class Catalogue:
 
     @cached_property
     def _bare_model_keys(self) -> dict[Key, set[str]]:
-        return _keys(self._model_aliases, lambda name: without_variants(model_key(name)))
+        keys: dict[Key, set[str]] = {}
+        for key, found in self._model_keys.items():
+            keys.setdefault(without_variants(key), set()).update(found)
+        return keys
 
     @cached_property
     def _gpu_keys(self) -> dict[Key, set[str]]:

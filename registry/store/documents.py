@@ -119,7 +119,7 @@ PLACES = {"observations": ("source_id",), "citations": ("source_id", "locator")}
 
 
 def match_ids(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
-    """Return the ids that only ``old`` has, and that of ``new`` alone with the signature."""
+    """Return the ids that only ``old`` has, and those that only ``new`` has of the signature."""
     counts = Counter(new.values())
     by_signature = {
         text: identity
