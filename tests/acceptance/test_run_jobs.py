@@ -526,6 +526,7 @@ def test_what_every_step_begins_with_is_part_of_it(how: str, tmp_path: Path) -> 
     recorded = [row["seconds"] for row in found["samples"]]
     shares = [seen / said for seen, said in zip(recorded[1:], own[1:], strict=True)]
     assert median(shares) == pytest.approx(1, abs=0.1)  # a busy machine holds up single steps
+    assert sum(recorded[1:]) == pytest.approx(sum(own[1:]), rel=0.1)
     assert not {"eval_time"} & {row["metric"] for row in found["measurements"]}
     assert "includes_evaluation" not in found.get("flags", [])
 
