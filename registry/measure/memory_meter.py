@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from registry.measure.recording.loaded import cuda
+from registry.measure.recording.loaded import cuda, cuda_in_use
 
 _STATUS = Path("/proc/self/status")
 
@@ -79,8 +79,8 @@ def return_freed_memory() -> None:
     """Have the C library (malloc_trim(3)) and CUDA's allocator give back what was freed."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
-    module = cuda()
-    if module is not None and module.is_initialized():
+    module = cuda_in_use()
+    if module is not None:
         module.empty_cache()
 
 
@@ -131,8 +131,8 @@ class Peaks:
 
     def observe_allocator(self) -> dict[str, int]:
         """Read the allocator's peaks of all devices; return what the fullest holds now."""
-        module = cuda()
-        if module is None or not module.is_initialized():
+        module = cuda_in_use()
+        if module is None:
             return {}
         now: dict[str, int] = {}
         n_ooms = 0
@@ -182,8 +182,8 @@ class Peaks:
 
 def _reset_counters() -> None:
     """Have CUDA's own peaks of all devices begin anew, where this process has used one."""
-    module = cuda()
-    if module is not None and module.is_initialized():
+    module = cuda_in_use()
+    if module is not None:
         for device in range(module.device_count()):
             module.reset_peak_memory_stats(device)
 

@@ -16,3 +16,12 @@ def cuda() -> Any:
     torch = loaded("torch")
     module = getattr(torch, "cuda", None)
     return module if module is not None and module.is_available() else None
+
+
+def cuda_in_use() -> Any:
+    """Return ``torch.cuda`` where this process has initialized it, else None.
+
+    Whether a device is there at all takes torch longer to tell, and this is asked in every step.
+    """
+    module = getattr(loaded("torch"), "cuda", None)
+    return module if module is not None and module.is_initialized() else None

@@ -42,7 +42,7 @@ from registry.measure.recording.catalogue_rows import describe_gpu, describe_mod
 from registry.measure.recording.checks import cross_check
 from registry.measure.recording.clock import Recording, mark_warmup
 from registry.measure.recording.configuration import read_rank
-from registry.measure.recording.loaded import cuda
+from registry.measure.recording.loaded import cuda_in_use
 from registry.measure.recording.parameters import Parameters, count_parameters
 from registry.measure.recording.progress import SUFFIX, Progress, count_steps
 from registry.measure.recording.ranks import forfeit_part, gather_parts, merge_steps, rank_path
@@ -273,8 +273,8 @@ class Session:
         if self.recording.train_began is None:
             return
         now: dict[str, int] = {}
-        module = cuda()
-        if module is not None and module.is_initialized():
+        module = cuda_in_use()
+        if module is not None:
             module.synchronize()
             now = self.peaks.observe_allocator()
             self._look_for_lost_attempts(step)

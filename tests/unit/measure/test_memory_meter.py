@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.measure import memory_meter
 from registry.measure.memory_meter import Peaks, guard_resets, read_host_memory, reset_host_peak
+from registry.measure.recording import loaded
 
 if TYPE_CHECKING:
     import pytest
@@ -45,7 +46,7 @@ class FakeCuda:
 
 def test_a_peak_survives_a_reset_by_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeCuda()
-    monkeypatch.setattr(memory_meter, "cuda", lambda: fake)
+    monkeypatch.setattr(loaded, "loaded", {"torch": SimpleNamespace(cuda=fake)}.get)
     peaks = Peaks()
     guard_resets(peaks)
     fake.allocate(1000)
@@ -58,7 +59,7 @@ def test_a_peak_survives_a_reset_by_other_code(monkeypatch: pytest.MonkeyPatch) 
 
 def test_two_recorders_share_one_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeCuda()
-    monkeypatch.setattr(memory_meter, "cuda", lambda: fake)
+    monkeypatch.setattr(loaded, "loaded", {"torch": SimpleNamespace(cuda=fake)}.get)
     first, second = Peaks(), Peaks()
     guard_resets(first)
     guard = fake.reset_peak_memory_stats
