@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -11,6 +12,9 @@ QUERYING = {"query", "ls", "show", "compare", "models", "gpus", "sources", "envi
 
 #: Arguments among which a command's name stands: ``--registry PATH`` may come before it.
 _LEADING = slice(1, 4)
+
+#: Errors of a start that a higher limit helps against.
+_LIMITS = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 
 
 def main() -> None:
@@ -30,8 +34,10 @@ def main() -> None:
         os.write(2, b"error: interrupted\n")
         status = 130
     except OSError as error:
-        reason = f"cannot start a process: {error.strerror}; raise the limit (see ulimit -a)"
-        os.write(2, f"error: {reason}\n".encode())
+        reason = f"{error.strerror}; raise the limit (see ulimit -a)"
+        if error.errno not in _LIMITS and error.filename:
+            reason = f"{error.filename}: {error.strerror}"
+        os.write(2, f"error: cannot start a process: {reason}\n".encode())
         status = 1
     _remove_copies()
     os._exit(status)  # all is flushed; taking the interpreter down costs a tenth of a query

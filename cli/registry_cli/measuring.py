@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shlex
 import tempfile
@@ -128,11 +129,12 @@ def _keep(identities: Sequence[str], words: Sequence[str], folder: Path) -> None
 def _keep_record(submission: dict[str, Any]) -> str:
     """Write a record that could not be added to a file; return where it is and the way on."""
     name = f"registry-{secrets.token_hex(4)}.json"
-    for folder in (Path.cwd(), Path(tempfile.gettempdir())):
+    for find_folder in (os.getcwd, tempfile.gettempdir):
         with suppress(OSError):
-            write_json(folder / name, submission)
+            path = Path(find_folder(), name)
+            write_json(path, submission)
             return (
-                f"the record was not added, and is kept in {folder / name}; once the problem is "
-                f"fixed, add it with: registry add {shlex.quote(str(folder / name))}"
+                f"the record was not added, and is kept in {path}; once the problem is fixed, "
+                f"add it with: registry add {shlex.quote(str(path))}"
             )
     return "the record was not added and could not be kept: no folder to write to"

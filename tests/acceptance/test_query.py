@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -259,6 +260,29 @@ def test_a_process_that_cannot_be_started_is_one_error(
         1,
         b"",
         b"error: cannot start a process: Too many open files; raise the limit (see ulimit -a)\n",
+    )
+
+
+_WITHOUT_DEVICES = """
+import sys
+from registry.query import child
+from registry_cli.main import main
+def start_child():
+    open("/nowhere/null")
+child.start_child = start_child
+sys.argv = ["registry", "query", "select 1"]
+main()
+"""
+
+
+def test_a_process_that_lacks_a_file_is_not_told_to_raise_a_limit(work: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_DEVICES], cwd=work, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        b"",
+        b"error: cannot start a process: /nowhere/null: No such file or directory\n",
     )
 
 

@@ -78,7 +78,10 @@ def note_added(folder: Path) -> None:
 
 def find_left_over() -> list[LeftOver]:
     """Return this user's folders in which a killed run left records that were not added since."""
-    folders = sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"))
+    try:
+        folders = sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"))
+    except FileNotFoundError:  # no folder that may be written to, so that no run left anything
+        return []
     return [
         LeftOver(folder, any(map(is_growing, growing_files(folder))))
         for folder in folders

@@ -39,6 +39,18 @@ def test_only_folders_with_records_that_nobody_uses_are_left_over(
     assert not own.exists()
 
 
+def test_where_no_folder_may_be_written_to_no_run_left_anything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a read-only root tempfile finds no folder, and ``registry doctor`` is to say so much."""
+
+    def find_none() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", find_none)
+    assert find_left_over() == []
+
+
 #: A process that writes a record as a recorder does, until its input ends.
 _WRITES = """
 import sys
