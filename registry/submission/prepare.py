@@ -13,6 +13,7 @@ from pydantic_core import ValidationError
 from registry.catalogue import Catalogue
 from registry.contract import load_metrics, load_table
 from registry.errors import SubmissionError, UnitError, excerpt
+from registry.submission.dates import check_dates
 from registry.submission.derive import complete_observation, fill_configuration
 from registry.submission.facts import collect_facts, format_fact
 from registry.submission.identity import canonical_json, document_id
@@ -76,6 +77,7 @@ def prepare_submission(
         problems += _resolve_references(plain, known)
     if catalogue is not None and is_new:
         problems += [*_check_descriptions(plain, catalogue), *_check_units(plain)]
+        problems += check_dates(plain)
     raise_problems(problems, origin)
     raise_problems(list(_check_observations(plain, known, is_new=is_new)), origin)
     text = canonical_json(plain)
