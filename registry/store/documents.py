@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from registry.errors import StoreError
@@ -66,6 +67,9 @@ def find_safe(parts: Iterable[Part], wanted: Collection[str]) -> set[str]:
     return safe
 
 
+#: Rows that are unpacked together.
+_BATCH_ROWS = 512
+
 #: The columns that hold a part's documents.
 _TEXTS = ("submission_id", "document")
 
@@ -86,8 +90,21 @@ def _is_text(found: pa.DataType) -> bool:
 
 
 def _texts(part: Part) -> Iterator[tuple[str, str]]:
+    """Yield id and text of each document, one at a time: together they may be larger than memory.
+
+    Raises StoreError where one is there twice, as a small file can repeat one for ever.
+    """
+    seen: set[str] = set()
     for batch in _batches(part):
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        ids, texts = batch.columns
+        for submission_id, text in zip(ids.to_pylist(), texts, strict=True):
+            if submission_id in seen:
+                raise StoreError(
+                    f"{part.file('submissions')}: found document {submission_id[:12]} twice; "
+                    f"expected it once; {REPAIR}"
+                )
+            seen.add(submission_id)
+            yield submission_id, text.as_py()
 
 
 def _batches(part: Part) -> Iterator[pa.RecordBatch]:
@@ -96,13 +113,17 @@ def _batches(part: Part) -> Iterator[pa.RecordBatch]:
         return
     try:
         require_regular(path)
-        file = pq.ParquetFile(for_engine(path))
-        schema = file.schema_arrow
+        schema = pq.read_schema(for_engine(path))
         if not all(name in schema.names and _is_text(schema.field(name).type) for name in _TEXTS):
             raise StoreError(f"{path}: found no texts of documents; {REPAIR}")
-        for batch in file.iter_batches(batch_size=512, columns=list(_TEXTS)):
-            if any(column.null_count for column in batch.columns):
+        # as a dictionary, so that one long text that many rows repeat is held once
+        file = pq.ParquetFile(for_engine(path), read_dictionary=["document"])
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=list(_TEXTS)):
+            ids, texts = batch.columns
+            if ids.null_count or texts.null_count:
                 raise StoreError(f"{path}: found a document without its text; {REPAIR}")
+            if len(pc.unique(texts.indices)) < len(texts):
+                raise StoreError(f"{path}: found a document twice; expected it once; {REPAIR}")
             yield batch
     except (OSError, pa.ArrowInvalid) as error:
         raise StoreError(f"{path}: cannot be read ({error}); {REPAIR}") from None

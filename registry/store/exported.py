@@ -16,6 +16,7 @@ from registry.reading.json_reader import check_values, parse_json
 from registry.store.compose import compose_submissions
 from registry.store.export import EXPORT_MANIFEST
 from registry.store.files import for_engine
+from registry.store.parquet import read_rows
 from registry.store.parts import hash_file
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ LARGEST_EXPORTED = 32 * 2**20
 
 #: Largest table that documents are composed of, in bytes: a small file can repeat a row for ever.
 LARGEST_COMPOSED = 128 * 2**20
-
-#: Rows that are unpacked together.
-_BATCH_ROWS = 64
 
 #: Largest manifest of an export, in bytes; it has a few thousand.
 _LARGEST_MANIFEST = 16 * 2**20
@@ -126,19 +124,15 @@ def _describes(document: Any) -> bool:
 
 def _read_rows(file: Path) -> list[dict[str, Any]]:
     """Return the rows of a table, each of which takes ten times as much memory as in the file."""
-    batches = []
-    size = 0
-    for batch in pq.ParquetFile(for_engine(file)).iter_batches(batch_size=_BATCH_ROWS):
-        size += batch.nbytes
-        batches.append(batch)
-        if size > LARGEST_COMPOSED:
-            raise SubmissionError(
-                f"{file.name}: found more than {LARGEST_COMPOSED} bytes of rows without a "
-                "document; expected fewer; `registry fold` the registry they are from with this "
-                "release, and export it again",
-                origin=str(file.parent),
-            )
-    return [row for batch in batches for row in batch.to_pylist()]
+    rows = read_rows(file, LARGEST_COMPOSED)
+    if rows is None:
+        raise SubmissionError(
+            f"{file.name}: found more than {LARGEST_COMPOSED} bytes of rows without a document; "
+            "expected fewer; `registry fold` the registry they are from with this release, and "
+            "export it again",
+            origin=str(file.parent),
+        )
+    return rows
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

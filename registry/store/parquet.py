@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from registry.contract import TABLES
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 #: Rows per row group: small enough to skip, large enough to compress.
 ROW_GROUP_ROWS = 131_072
+
+#: Rows that are unpacked together.
+_BATCH_ROWS = 64
+
+_POINTER_BYTES = 8
 
 
 def ordered_table(name: str, rows: list[Row]) -> pa.Table:
@@ -64,6 +70,37 @@ def read_table(name: str, files: Iterable[Path]) -> pa.Table:
     return pa.concat_tables(
         [conformed(table, schema) for table in tables] or [schema.empty_table()]
     )
+
+
+def read_rows(file: Path, largest: int) -> list[Row] | None:
+    """Return the rows of a file, or None where they come to more than ``largest`` bytes.
+
+    Texts are read as dictionaries: a small file may repeat a long one for ever, and what that comes
+    to is known before it is written out. Raises pyarrow.ArrowInvalid where it is no Parquet.
+    """
+    texts = [field.name for field in pq.read_schema(for_engine(file)) if _is_text(field.type)]
+    rows: list[Row] = []
+    size = 0
+    read = pq.ParquetFile(for_engine(file), read_dictionary=texts)
+    for batch in read.iter_batches(batch_size=_BATCH_ROWS):
+        size += sum(map(_unpacked_size, batch.columns))
+        if size > largest:
+            return None
+        rows += batch.to_pylist()
+    return rows
+
+
+def _is_text(found: pa.DataType) -> bool:
+    return bool(pa.types.is_string(found) or pa.types.is_large_string(found))
+
+
+def _unpacked_size(column: pa.Array) -> int:
+    """Return the bytes of a column's values, each of which takes at least a pointer as a row's."""
+    size = _POINTER_BYTES * len(column)
+    if not pa.types.is_dictionary(column.type):
+        return size + int(column.nbytes)
+    lengths = pc.binary_length(column.dictionary).take(column.indices)
+    return size + int(pc.sum(lengths).as_py() or 0)
 
 
 def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -9,13 +9,13 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from registry.contract import TABLES, load_table
 from registry.errors import StoreError
 from registry.store.compose import compose_described, compose_documents, compose_retractions
 from registry.store.derive_tables import Document, derive_tables, read_document
-from registry.store.files import for_engine, require_regular
+from registry.store.files import require_regular
+from registry.store.parquet import read_rows
 from registry.submission.identity import document_id
 
 if TYPE_CHECKING:
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from registry.store.derive_tables import Row, Rows
+
+#: How many times its size a file may unpack to, and how much it may in any case: what is written
+#: here unpacks to 20 to 200 times its size, but a small file can repeat a row for ever.
+_MOST_UNPACKED = 1000
+_ALWAYS_READ = 64 * 2**20
 
 #: Tables whose rows belong to observations of several parts.
 _SHARED = ("sources", "configurations", "environments")
@@ -157,7 +162,8 @@ def _read_rows(path: Path, name: str, notes: list[str]) -> list[dict[str, Any]]:
 def _read(path: Path, notes: list[str]) -> list[dict[str, Any]] | None:
     try:
         require_regular(path)
-        rows: list[dict[str, Any]] = pq.read_table(for_engine(path), partitioning=None).to_pylist()
+        largest = max(_ALWAYS_READ, _MOST_UNPACKED * path.stat().st_size)
+        rows = read_rows(path, largest)
     except (
         OSError,
         pa.ArrowInvalid,
@@ -167,4 +173,6 @@ def _read(path: Path, notes: list[str]) -> list[dict[str, Any]] | None:
     ) as error:
         notes.append(f"{path}: cannot be read ({str(error).splitlines()[0]})")
         return None
+    if rows is None:
+        notes.append(f"{path}: unpacks to more than {largest} bytes; it is not read")
     return rows

@@ -14,6 +14,7 @@ from registry.store.documents import find_safe, read_documents
 from registry.store.parts import Part
 from registry.store.recover import recover_part
 from registry.store.state import read_state
+from registry.submission.identity import document_id
 from tests.unit.store.registries import add_numbers
 
 if TYPE_CHECKING:
@@ -218,3 +219,41 @@ def test_a_source_that_comes_with_nothing_is_composed_too(db: Registry) -> None:
         (part.path / f"{name}.parquet").unlink()
     (document,) = recover_part(part.path, [part.path], [])
     assert document.plain == {"schema_version": 1, "source": {"source_id": "src-b", "kind": "run"}}
+
+
+def repeat_first_document(part: Part, times: int, filling: int, *, with_own_ids: bool) -> Path:
+    """Have a part hold one text again and again, under one id or under an id for each row."""
+    (first, *_) = read_table(part, "submissions").to_pylist()
+    text = first["document"] + " " * filling
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * times, pa.int32()), pa.array([text]))
+    ids = [f"{number:064x}" for number in range(times)]
+    ids = ids if with_own_ids else [document_id(text)] * times
+    path = part.path / "submissions.parquet"
+    pq.write_table(pa.table({"submission_id": ids, "document": texts}), path)
+    return path
+
+
+@pytest.mark.parametrize("with_own_ids", [True, False])
+def test_a_small_file_that_repeats_a_document_for_ever_is_not_unpacked(
+    parts: tuple[Part, ...], *, with_own_ids: bool
+) -> None:
+    path = repeat_first_document(parts[0], 10_000, 2**20, with_own_ids=with_own_ids)
+    assert path.stat().st_size < 2**20
+    found, (unpacked, composed) = recover(parts[0])
+    assert found == ["run-0", "run-1"]
+    largest = max(64 * 2**20, 1000 * path.stat().st_size)
+    assert unpacked == (
+        f"PART/submissions.parquet: unpacks to more than {largest} bytes; it is not read"
+    )
+    assert composed == f"PART: {COMPOSED}"
+    with pytest.raises(StoreError, match=r"submissions\.parquet: found a document twice"):
+        list(read_documents(parts[0]))
+
+
+def test_documents_are_told_to_be_there_twice_across_batches(
+    parts: tuple[Part, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("registry.store.documents._BATCH_ROWS", 1)
+    repeat_first_document(parts[0], 2, 0, with_own_ids=False)
+    with pytest.raises(StoreError, match=r"found document [0-9a-f]{12} twice; expected it once"):
+        list(read_documents(parts[0]))
