@@ -6,8 +6,10 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.deepspeed_figures import CLOCK_SLACK, Lines, measure_lines, read_lines
+from registry.importers.deepspeed_timer import find_accumulation
 from registry.importers.shared.draft import Draft, state_model
 from registry.importers.shared.logs import OUT_OF_MEMORY, import_logs
+from registry.importers.shared.micro_batches import accumulation_of
 from registry.importers.shared.shapes import number_of, whole_of
 from registry.importers.shared.training_arguments import state_lora_sizes, state_training_arguments
 
@@ -68,8 +70,9 @@ def _draft(log: RunFile, options: ImportOptions) -> Draft:
     _state_configuration(draft, log.document)
     _state_command(draft, command, options)
     _state_end(draft, log.document)
-    measure_lines(draft, lines)
-    _state_gpus(draft, lines)
+    _state_accumulation(draft, lines, log.document)
+    measure_lines(draft, lines, options)
+    _state_gpus(draft, lines, options)
     draft.missing.append("no total time")
     draft.cite(log)
     return draft
@@ -132,16 +135,30 @@ def _state_command(draft: Draft, command: Mapping[str, Any], options: ImportOpti
         draft.state("method", "full", "a command of DeepSpeed-Chat without --lora_dim")
 
 
-def _state_gpus(draft: Draft, lines: Lines) -> None:
+def _state_accumulation(draft: Draft, lines: Lines, document: Sequence[str]) -> None:
+    """State the micro-batches of a step as the counts of the lines tell them."""
+    if lines.timers and not lines.rounds:  # in RLHF two engines print into one another
+        found = find_accumulation(document, lines.timers[-1])
+        if found is not None:
+            draft.state("grad_accum_steps", *found)
+
+
+def _state_gpus(draft: Draft, lines: Lines, options: ImportOptions) -> None:
     """State the cards by the batch of a step, which rate and clock give where nothing says it."""
     micro = draft.configuration.get("micro_batch_size")
-    accumulated = draft.configuration.get("grad_accum_steps", 1)
     batch = lines.batch_by_clock()
     if "n_gpus" in draft.configuration or not isinstance(micro, int) or batch is None:
         return
-    n_gpus = round(batch / (micro * accumulated))
-    whole = n_gpus * micro * accumulated
-    if n_gpus and abs(batch - whole) < CLOCK_SLACK * whole:
-        reason = f"samples/s x seconds of a step by the log's clock: {batch:.1f} samples"
-        draft.state("global_batch_size", whole, reason)
-        draft.state("n_gpus", n_gpus, f"{reason}, {micro * accumulated} on each")
+    accumulated = accumulation_of(draft, options)
+    if not lines.timers[-1].is_of_steps:
+        each, what = micro, "micro-batch"
+    elif accumulated:
+        each, what = micro * accumulated, "step"
+    else:
+        return
+    n_gpus = round(batch / each)
+    if n_gpus and abs(batch - n_gpus * each) < CLOCK_SLACK * n_gpus * each:
+        reason = f"samples/s x seconds of a {what} by the log's clock: {batch:.1f} samples"
+        if accumulated:
+            draft.state("global_batch_size", n_gpus * micro * accumulated, reason)
+        draft.state("n_gpus", n_gpus, f"{reason}, {each} on each")
