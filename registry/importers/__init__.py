@@ -42,6 +42,7 @@ from registry.importers.shared.monitor import add_monitors
 from registry.importers.shared.overrides import parse_overrides, validate_overrides
 from registry.importers.torchtune import TorchtuneImporter
 from registry.importers.trainer_log import TrainerLogImporter
+from registry.importers.xtuner import XtunerImporter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -77,6 +78,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
         MlxLmImporter(),
         DeeplearningExamplesImporter(),
         NanotronImporter(),
+        XtunerImporter(),
         MegatronImporter(),
         DeepspeedImporter(),
         HfTrainerImporter(),

@@ -56,6 +56,7 @@ KINDS = (
     "deepspeed",
     "megatron",
     "nanotron",
+    "xtuner",
     "trainer-log",
     "csv",
 )
