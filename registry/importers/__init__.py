@@ -34,6 +34,7 @@ from registry.importers.nanotron import NanotronImporter
 from registry.importers.notebook import NotebookImporter
 from registry.importers.optimum_benchmark import OptimumBenchmarkImporter
 from registry.importers.optimum_habana import OptimumHabanaImporter
+from registry.importers.paddlenlp import PaddlenlpImporter
 from registry.importers.peft_comparison import PeftComparisonImporter
 from registry.importers.shared.explain import UNKNOWN, explain_refusal
 from registry.importers.shared.grouping import group_runs
@@ -79,6 +80,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
         DeeplearningExamplesImporter(),
         NanotronImporter(),
         XtunerImporter(),
+        PaddlenlpImporter(),
         MegatronImporter(),
         DeepspeedImporter(),
         HfTrainerImporter(),

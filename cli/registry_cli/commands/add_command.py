@@ -57,6 +57,7 @@ KINDS = (
     "megatron",
     "nanotron",
     "xtuner",
+    "paddlenlp",
     "trainer-log",
     "csv",
 )

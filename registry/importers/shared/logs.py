@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from registry.importers.base import ImportOptions, RunFile
     from registry.importers.shared.draft import Draft
 
-#: What a job prints that ran out of the memory of its card.
-OUT_OF_MEMORY: Final = re.compile(r"(?:CUDA|HIP) out of memory|OutOfMemoryError")
+#: What a job prints that ran out of the memory of its card; the last is what Paddle says.
+OUT_OF_MEMORY: Final = re.compile(
+    r"(?:CUDA|HIP) out of memory|OutOfMemoryError|Out of memory error on GPU"
+)
 
 #: How the last line of Python begins where someone ended it.
 STOPPED: Final = "KeyboardInterrupt"
