@@ -237,6 +237,22 @@ def test_a_run_that_goes_on_and_fails_does_so_in_a_step_of_the_whole(
     assert run["failed_step"] == 691
 
 
+def test_lines_that_do_not_tell_their_steps_have_no_time(tmp_path: Path, read: Read) -> None:
+    line = "[    INFO] - loss: 0.5, learning_rate: 1e-05, global_step: 30, interval_runtime: 2.0"
+    (tmp_path / "run.log").write_text(line, encoding="utf-8")
+    found = read(tmp_path, **STATED)
+    assert "run.log: no time of a step: the lines do not tell how many steps they are of" in (
+        found.missing
+    )
+    (run,) = found.submissions[0]["observations"]
+    assert {row["metric"] for row in run["measurements"]} == {"n_steps", "train_loss"}
+
+
+def test_lines_without_a_rate_have_the_steps_since_the_line_before() -> None:
+    said = [f"loss: 0.5, global_step: {step}, interval_runtime: 2.0" for step in (30, 34)]
+    assert [line.steps for line in read_paddle_lines(said)] == [None, 4]
+
+
 def test_one_line_is_a_short_run(
     edited: Callable[..., Path], observe: Observe, figure: Figure
 ) -> None:
@@ -313,6 +329,12 @@ def test_arguments_that_are_printed_again_are_those_of_the_first_time() -> None:
 
 def test_lengths_that_differ_are_left_open() -> None:
     assert "seq_len" not in _configuration({"max_seq_length": "320", "max_length": "512"})
+
+
+@pytest.mark.parametrize(("steps", "epochs"), [("-1", 3), ("500", None)])
+def test_epochs_count_where_no_steps_are_set(steps: str, epochs: int | None) -> None:
+    said = _configuration({"max_steps": steps, "num_train_epochs": "3.0"})
+    assert said.get("n_epochs") == epochs
 
 
 def test_a_training_on_the_processor_says_so() -> None:

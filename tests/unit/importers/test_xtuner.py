@@ -174,6 +174,15 @@ def test_a_model_of_several_parts_leaves_the_method_open(catalogue: Any) -> None
     assert draft.missing == []
 
 
+def test_adapters_of_another_kind_leave_the_method_open(catalogue: Any) -> None:
+    adapter = "lora=dict(r=64, type='peft.LoHaConfig'),\n    type='xtuner.model.SupervisedFinetune'"
+    text = ZERO.replace("type='xtuner.model.SupervisedFinetune'", adapter)
+    draft = Draft()
+    state_dumped_settings(draft, text.splitlines(), ImportOptions(catalogue=catalogue))
+    assert draft.configuration["seq_len"] == 2048
+    assert not draft.configuration.keys() & {"method", "lora_rank"}
+
+
 def test_a_preference_training_has_its_objective(catalogue: Any) -> None:
     draft = Draft()
     lines = ZERO.replace("xtuner.model.SupervisedFinetune", "xtuner.model.DPO").splitlines()
@@ -273,6 +282,29 @@ def test_lines_of_later_releases_have_epochs_and_commas() -> None:
     assert {"reduced_llm_loss": 10.822, "max_memory": 6.59, "tgs": 3186.0}.items() <= (
         step.figures.items()
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("iterations", ("memory",)), ("steps", ("max_memory", "reserved_memory"))],
+)
+def test_lines_without_memory_are_read(
+    logs: Path, tmp_path: Path, read: Read, name: str, words: tuple[str, ...]
+) -> None:
+    text = (logs / f"{name}.log").read_text(encoding="utf-8")
+    for word in words:
+        text = text.replace(f" {word}: ", " unknown: ")
+    (tmp_path / "run.log").write_text(text, encoding="utf-8")
+    found = read(tmp_path, **STATED)
+    assert "run.log: no memory" in found.missing
+    (run,) = found.submissions[0]["observations"]
+    assert "peak_memory" not in {row["metric"] for row in run["measurements"]}
+
+
+def test_a_step_of_xtuner_1_without_a_time_is_none() -> None:
+    line = "[XTuner][RANK 0][2025-09-08 03:09:21][INFO] Step 1/109 data_time: 0.0178 time: 0.0000"
+    assert parse_xtuner_step(line) is None
+    assert parse_xtuner_step(line.replace("0.0000", "1.3009")) is not None
 
 
 @pytest.mark.parametrize(
