@@ -48,19 +48,35 @@ _SPELLINGS_OF_CARDS: Final = (
 
 #: Words of a model's name that say how its weights are packed.
 _PACKINGS: Final = frozenset(
-    ("bnb", "4bit", "8bit", "int4", "int8", "awq", "gptq", "gguf", "fp8", "mxfp4")
+    (
+        *("bnb", "4bit", "8bit", "int4", "int8", "awq", "gptq", "gguf", "fp8", "mxfp4"),
+        *("nvfp4", "nf4", "w4a16", "w8a8", "w8a16"),
+    )
 )
 #: Words of a model's name that leave its architecture as it is: how it was tuned or packed.
 _VARIANTS: Final = _PACKINGS | frozenset(
     (
         *("instruct", "chat", "it", "base", "pt", "sft", "dpo", "text", "hf", "pytorch"),
-        *("bf16", "fp16", "unsloth", "dynamic", "original"),
+        *("bf16", "fp16", "unsloth", "dynamic", "original", "quantized", "qat", "dwq", "mlx"),
     )
 )
+#: How files of llama.cpp name what their weights are packed in: `Q4_K_M`, `q8_0`, `IQ3_XXS`.
+_PACKED_FILE: Final = re.compile(
+    r"(?:^|[ .:-])(?:ud-)?i?q\d(?:[ -](?:[01]|k|xxs|xs|s|m|l|xl|nl))*(?=[ .:-]|$)"
+)
 _SPELLINGS_OF_MODELS: Final = (
+    (_PACKED_FILE, " gguf "),
+    (re.compile(r"[.](?=gguf\b|w\d+a\d)"), " "),
+    (re.compile(r"(?<=\b[48])[ -](?=bits?\b)"), ""),
+    (re.compile(r"(?<=\b[48]bit)s\b"), ""),
     (re.compile(r"\bmeta[- ]+(?=llama)"), ""),
     # "llama3" is "llama 3", but "v2", "a3b" and "fp8" are words of their own
-    (re.compile(r"(?<=[a-z])(?=\d+(?:\.\d+)?\b)(?<!\b[vra])(?<!x)(?<!\bint)(?<![bf][fp])"), " "),
+    (
+        re.compile(
+            r"(?<=[a-z])(?=\d+(?:\.\d+)?\b)(?<!\b[vra])(?<!x)(?<!\bint)(?<![bf][fp])(?<!\bnf)(?<!w\da)"
+        ),
+        " ",
+    ),
     (re.compile(r"\b(\d)[- ](\d)(?=[- ]|$)"), r"\1.\2"),
     (re.compile(r"(\d) (?=(?:billion|b)\b)"), r"\1"),
     (re.compile(r"billion"), "b"),

@@ -60,6 +60,8 @@ NEEDS_MORE = {
     *("llama4_text", "qwen3_next", "jamba", "phimoe", "gpt_oss", "t5", "bart", "whisper", "albert"),
     *("roberta", "xlm-roberta", "bert", "distilbert", "llava", "gemma3", "mistral3", "qwen2_vl"),
     *("qwen2_5_vl", "falcon", "glm4", "mpt", "smollm3", "gpt_neo", "cohere", "stablelm"),
+    *("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "nemotron_h", "modernbert", "dbrx"),
+    *("deepseek", "lfm2"),
 }
 
 
