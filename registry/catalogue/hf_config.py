@@ -96,7 +96,7 @@ def parse_hf_config(config: Any) -> Row:
     """
     part = _text_part(config)
     get = _lookup(part, _text_type(config, part))
-    row = {"model_type": _field(config, "model_type"), **_sizes(get), **_layout(config, get)}
+    row = {"model_type": read_field(config, "model_type"), **_sizes(get), **_layout(config, get)}
     row = {column: value for column, value in row.items() if value is not None}
     try:
         counts = _counts(row, get)
@@ -112,14 +112,14 @@ def is_hf_config(document: Any) -> bool:
     if not isinstance(document, dict) or not isinstance(document.get("model_type"), str):
         return False
     part = _text_part(document)
-    stated = "n_layers" in read_sizes(partial(_field, part))
+    stated = "n_layers" in read_sizes(partial(read_field, part))
     return stated or (part is not document and document["model_type"] in TEXT_TYPES)
 
 
 def check_hf_config(config: Any) -> list[str]:
     """Return a problem for each figure that is no whole number above 0, and for a type's name."""
-    get = partial(_field, _text_part(config))
-    kinds = (_field(config, "model_type"), get("model_type"))
+    get = partial(read_field, _text_part(config))
+    kinds = (read_field(config, "model_type"), get("model_type"))
     wrong = [kind for kind in kinds if kind is not None and not isinstance(kind, str)]
     return [
         *(f"model_type: found {kind!r}; expected the name of a family" for kind in wrong[:1]),
@@ -137,7 +137,7 @@ def check_hf_config(config: Any) -> list[str]:
 def list_unstated(config: Any) -> list[str]:
     """Return the columns of sizes that a configuration leaves to its family's class."""
     part = _text_part(config)
-    stated = read_sizes(partial(_field, part))
+    stated = read_sizes(partial(read_field, part))
     filled = read_sizes(_lookup(part, _text_type(config, part)))
     return [column for column in filled if column not in stated]
 
@@ -149,7 +149,7 @@ _STORED_BITS = {"fp8": 8, "fbgemm_fp8": 8, "mxfp4": 4, "nvfp4": 4}
 def describe_stored_weights(config: Mapping[str, Any]) -> str | None:
     """Return how the weights are stored, such as "in 4 bits"; None where they are not quantized."""
     parts = (config, _text_part(config))
-    stored = next((s for part in parts if (s := _field(part, "quantization_config"))), None)
+    stored = next((s for part in parts if (s := read_field(part, "quantization_config"))), None)
     if not isinstance(stored, dict):
         return None
     bits = sorted(set(_stored_bits(stored)))
@@ -204,18 +204,31 @@ def _bias_flag(row: Mapping[str, Any]) -> str:
     return flag if isinstance(flag, str) else "attention_bias"
 
 
-def _field(config: Any, name: str) -> Any:
-    return config.get(name) if isinstance(config, dict) else getattr(config, name, None)
+def read_field(config: Any, name: str) -> Any:
+    """Return a field of a configuration, or None; of one that varies by layer, the model's own."""
+    if isinstance(config, dict):
+        return config.get(name)
+    try:
+        return getattr(config, name, None)
+    except RuntimeError:  # how transformers 5.23 refuses it (Gemma 4); config.json states it
+        return vars(config).get(name)
+
+
+def _is_stated(config: Any, name: str) -> bool:
+    try:
+        return name in config if isinstance(config, dict) else hasattr(config, name)
+    except RuntimeError:  # see `read_field`
+        return True
 
 
 def _text_part(config: Any) -> Any:
-    parts = (_field(config, name) for name in _TEXT_PARTS)
-    return next((part for part in parts if part and read_sizes(partial(_field, part))), config)
+    parts = (read_field(config, name) for name in _TEXT_PARTS)
+    return next((part for part in parts if part and read_sizes(partial(read_field, part))), config)
 
 
 def _text_type(config: Any, part: Any) -> str:
     """Return the ``model_type`` of the decoder, which is not always written in its own part."""
-    whole, own = _field(config, "model_type"), _field(part, "model_type")
+    whole, own = read_field(config, "model_type"), read_field(part, "model_type")
     return str(TEXT_TYPES.get(whole, own) if own in (None, whole) else own)
 
 
@@ -233,7 +246,7 @@ def _lookup(part: Any, model_type: str) -> Lookup:
     A column that is stated under any of its names has no default under another, and nothing has
     one where no size is stated.
     """
-    stated = partial(_field, part)
+    stated = partial(read_field, part)
     defaults = _family_defaults().get(model_type, {})
     named = {name for names in SPELLINGS.values() if any(map(stated, names)) for name in names}
     if not read_sizes(stated):
@@ -243,8 +256,8 @@ def _lookup(part: Any, model_type: str) -> Lookup:
         if name == "model_type":
             return model_type
         found = stated(name)
-        is_open = name not in part if isinstance(part, dict) else not hasattr(part, name)
-        return defaults.get(name) if is_open and name not in named else found
+        is_open = not _is_stated(part, name) and name not in named
+        return defaults.get(name) if is_open else found
 
     return get
 
@@ -325,7 +338,7 @@ def _kv_heads(row: Row, get: Lookup) -> int:
 
 def _layout(config: Any, get: Lookup) -> Row:
     decoder = DECODERS.get(get("model_type") or "")
-    tied = [_field(config, "tie_word_embeddings"), get("tie_word_embeddings")]
+    tied = [read_field(config, "tie_word_embeddings"), get("tie_word_embeddings")]
     tied += [decoder.tied_embeddings] if decoder else []
     bias = has_bias(decoder, decoder.query_bias, get) if decoder else get("attention_bias")
     return {
@@ -373,10 +386,10 @@ def _is_counted(row: Row, decoder: Decoder, get: Lookup) -> bool:
 def _with_tower(config: Any, row: Row, counts: Row) -> Row:
     """Return the counts of a decoder with its tower; nothing where the tower is not known."""
     whole = str(row.get("model_type"))
-    tower = _field(config, "vision_config")
+    tower = read_field(config, "vision_config")
     if whole not in TOWERS or not tower or not counts:
         return {}  # a text part is not the whole model
-    kind = _field(tower, "model_type")
+    kind = read_field(tower, "model_type")
     kind = TOWER_TYPES[whole] if kind in (None, whole) else str(kind)
     get = _tower_lookup(tower, kind)
     added = TOWERS[whole](get, _lookup(config, whole), row["hidden_size"])
@@ -385,7 +398,9 @@ def _with_tower(config: Any, row: Row, counts: Row) -> Row:
 
 def _tower_lookup(tower: Any, kind: str) -> Lookup:
     defaults = _family_defaults().get(kind, {})
-    return lambda name: defaults.get(name) if _field(tower, name) is None else _field(tower, name)
+    return lambda name: (
+        defaults.get(name) if read_field(tower, name) is None else read_field(tower, name)
+    )
 
 
 def _usual_head_dim(row: Mapping[str, Any]) -> int | None:

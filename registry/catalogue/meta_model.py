@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.catalogue.hf_config import read_sizes
+from registry.catalogue.hf_config import read_field, read_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ def count_modules(model: Any) -> dict[str, int]:
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
     counts = {"n_params": sum(sizes.values())}
     text = model.config.get_text_config()
-    sizes_of = read_sizes(lambda name: getattr(text, name, None))
+    sizes_of = read_sizes(lambda name: read_field(text, name))
     experts, active = sizes_of.get("n_experts"), sizes_of.get("n_experts_active")
     if experts and active:
         inside = sum(size for name, size in sizes.items() if ".experts." in name)

@@ -61,7 +61,7 @@ NEEDS_MORE = {
     *("roberta", "xlm-roberta", "bert", "distilbert", "llava", "gemma3", "mistral3", "qwen2_vl"),
     *("qwen2_5_vl", "falcon", "glm4", "mpt", "smollm3", "gpt_neo", "cohere", "stablelm"),
     *("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "nemotron_h", "modernbert", "dbrx"),
-    *("deepseek", "lfm2"),
+    *("deepseek", "lfm2", "gemma4"),
 }
 
 
@@ -108,6 +108,17 @@ def test_a_type_that_is_no_name_is_told(part: str | None) -> None:
     assert check_hf_config({part: config} if part else config) == [
         "model_type: found ['llama']; expected the name of a family"
     ]
+
+
+def test_a_field_that_varies_by_layer_is_the_one_that_config_json_states() -> None:
+    class Varying(SimpleNamespace):
+        def __getattribute__(self, name: str) -> Any:
+            if name in ("num_key_value_heads", "head_dim"):
+                raise RuntimeError("may vary across layers")  # as transformers 5.23 has it
+            return super().__getattribute__(name)
+
+    config = PUBLISHED["Qwen3-0.6B"].config
+    assert parse_hf_config(Varying(**config)) == parse_hf_config(config)
 
 
 def test_lfm2_says_by_older_names_which_layers_attend_and_how_wide_it_is() -> None:
