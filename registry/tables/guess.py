@@ -10,6 +10,7 @@ from registry.tables.cell_reader import bare_text, is_absent
 from registry.tables.guess_figures import (
     MEMORY_ABROAD,
     NO_TRAINING,
+    OF_INFERENCE,
     SHARE_OR_POWER,
     SHARES,
     SPEED,
@@ -122,7 +123,11 @@ _METRICS: Final[tuple[tuple[str, str], ...]] = (
     ("peak_memory", rf"\bmem\b|memory(?!\W*bandw)|vram|{MEMORY_ABROAD}"),
     (
         "step_time",
-        r"(?:time|sec\w*|ms|s)\s*(?:per|/)\s*(?:\w+\s*)?(?:step|it)|\b(?:step|iter|iteration)\W*time",
+        (
+            r"(?:time|sec\w*|ms|s)\s*(?:per|/)\s*(?:\w+\s*)?(?:step|it)"
+            r"|\b(?:step|iter|iteration)\W*time"
+            r"|(?:单步|每步|ステップ|스텝)\s*(?:耗时|用时|时间|時間|시간)"
+        ),
     ),
     ("sample_time", r"time\s*per\s*sample"),
     ("tokens_per_second", r"tok\w*\s*(?:per|/)|(?<![a-z])tps\b|词元"),
@@ -159,9 +164,15 @@ _OF_TWO_UNITS: Final = re.compile(r"[0-9]+\s?[hm]\s?[0-9]+(?:\.[0-9]+)?\s?[ms]\b
 #: Metrics that columns have which name cards as well: ``GPU memory``, ``TPS per GPU``.
 _NO_SETTINGS: Final = ("peak_memory", "tokens_per_second")
 #: Columns of a training and of something else, such as ``VRAM (train / infer)``.
-_OF_TRAINING: Final = re.compile(r"(?i)train|tun(?:e|ing)\b|训练|微调")
+_OF_TRAINING: Final = re.compile(r"(?i)train|tun(?:e|ing)\b|训练|微调|学習|訓練|학습|훈련|обуч")
 _WHOLE: Final = re.compile(r"(?i)\btotal\b|\bper\W*(?:token|step|sample)\b|/\s*(?:token|step)\b")
 _OF_WHAT: Final = Doubt("a speed of tokens, samples or steps, in which unit?")
+_OF_INFERENCE: Final = Doubt("of inference, not of a training run")
+#: Speeds of batches, which need not be steps.
+_BATCHES_A_SECOND: Final = re.compile(
+    r"(?i)\b(?:micro\W*)?batch(?:es)?\s*(?:/|\bper\b)\s*(?:s|sec|seconds?|min|minutes?|h|hours?)\b"
+)
+_OF_BATCHES: Final = Doubt("batches: steps, or micro-batches of which a step has several?")
 _OF_BOTH: Final = Doubt("not of a training alone: which of its figures is the row's?")
 #: Settings that a mark such as ``✅`` may say of a run.
 _BY_MARKS: Final = (
@@ -179,6 +190,7 @@ _LABEL: Final = re.compile(
     re.IGNORECASE,
 )
 
+_LARGE_COUNT: Final = re.compile(r"[0-9][0-9,]{5,}")
 _LARGEST_BATCH: Final = re.compile(
     r"(?i)(?<![^\W_])(?:max(?:imum|imal)?|largest)[\W_]+(?:micro[\W_]*)?(?:batch|bsz?\b)"
     r"|最大.{0,4}(?:批|batch)"
@@ -270,12 +282,9 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
     if metric == "total_time" and is_step_time(name):
         metric = "step_time"
     if metric is None:
-        to = _target(name, said, is_figures=is_figures)
         is_words = bool(said) and len(words) == len(said)
-        guess = Guess(to=to, header=header, is_figures=is_figures, is_words=is_words)
-        is_speed = to is None and is_figures and SPEED.search(name) is not None
-        is_open = is_speed and not NO_TRAINING.search(name)
-        return replace(guess, metric=OPEN, doubt=_OF_WHAT) if is_open else guess
+        guess = Guess(header=header, is_figures=is_figures, is_words=is_words)
+        return _without_metric(guess, name, said)
     doubt = _OF_BOTH if NO_TRAINING.search(name) else _find_doubt(name, metric, header, figures)
     is_by_unit = doubt is not None and not doubt.is_by_name
     return Guess(
@@ -283,13 +292,33 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
         unit=None if in_cells else header.unit,
         header=header,
         kind=next((kind for word, kind in _KINDS.items() if word in name.lower()), None),
-        statistic=next((s for word, s in _STATISTICS.items() if word in name.lower()), None),
+        statistic=_statistic(name, header),
         divide_by=count_steps(name) if metric == "step_time" else None,
         doubt=doubt,
         lacks_unit=metric in _WITH_UNIT and header.unit is None and all(map(_is_bare, figures)),
         is_figures=True,
         is_by_clock=is_by_unit and header.clock is None and _are_clocks(figures),
     )
+
+
+def _without_metric(guess: Guess, name: str, said: Sequence[str]) -> Guess:
+    """Return what a column looks like whose metric nothing tells."""
+    if OF_INFERENCE.search(name) and not _OF_TRAINING.search(name):
+        return replace(guess, doubt=_OF_INFERENCE)
+    if guess.is_figures and _BATCHES_A_SECOND.search(name):
+        return replace(guess, metric=OPEN, doubt=_OF_BATCHES)
+    to = _target(name, list(said), is_figures=guess.is_figures)
+    is_speed = to is None and guess.is_figures and SPEED.search(name) is not None
+    if is_speed and not NO_TRAINING.search(name):
+        return replace(guess, metric=OPEN, doubt=_OF_WHAT)
+    return replace(guess, to=to)
+
+
+def _statistic(name: str, header: Header) -> str | None:
+    """Return how a header says that samples were summarized, None where it does not."""
+    if header.deviation is not None:
+        return "std"
+    return next((said for word, said in _STATISTICS.items() if word in name.lower()), None)
 
 
 def _guess_parts(name: str, header: Header, said: Sequence[str]) -> tuple[Guess, ...]:
@@ -402,7 +431,7 @@ def _doubt_of_counts(
     if is_flops:
         return Doubt("a count of operations, or their number per second?")
     is_rate = in_cells is not None or header.dimension == "rate"
-    return find_evaluation(name) or (None if is_rate else find_rate_doubt(name))
+    return find_evaluation(name) or find_rate_doubt(name, is_rate=is_rate)
 
 
 def _of_flops(header: Header, figures: Sequence[str]) -> bool:
@@ -512,6 +541,8 @@ def _target(name: str, said: list[str], *, is_figures: bool) -> str | None:
     is_marked = bool(said) and not any(char.isalnum() for text in said for char in text)
     if is_marked and target not in _BY_MARKS:
         return None
+    if target == "model_id" and all(map(_LARGE_COUNT.fullmatch, said)):
+        return None  # their numbers of parameters
     if target == "gpu_id" and is_figures and all(text.isdigit() for text in said):
         return "n_gpus" if _COUNTED_CARDS.fullmatch(name) else None
     if (target == "seq_len" and _OTHER_LENGTH.search(name)) or names_largest_batch(name):

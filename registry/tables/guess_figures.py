@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 
 #: Figures of answers that a model gives, and of files: no training is measured.
 NO_TRAINING: Final = re.compile(
-    r"(?i)\w*infer\w*|decod\w*|prefill|generat(?:e|ion|ing)\w*|\bencoding|\bserving|推理"
+    r"(?i)\w*inf[eé]r\w*|decod\w*|prefill|generat(?:e|ion|ing)\w*|\bencoding|\bserving|推理|推論|"
+    r"추론|инференс|生成速度|生成时间"
     r"|(?:model|file|checkpoint|adapter|disk) size"
 )
+#: What is set or used where a model answers.
+OF_INFERENCE: Final = re.compile(r"(?i)\binf[eé]ren\w*|推理|推論|추론|инференс")
 _TRAINING: Final = re.compile(
-    r"(?i)train|tun(?:e|ing)|lora|\bsft\b|backward|optimi[sz]er|训练|微调"
+    r"(?i)train|tun(?:e|ing)|lora|\bsft\b|backward|optimi[sz]er|训练|微调|学習|訓練|トレーニング|학습|훈련|"
+    r"обуч|entra[iî]n|entrena|trein"
 )
 #: Speeds that may be of anything, in any unit.
 SPEED: Final = re.compile(
@@ -47,7 +51,10 @@ _NO_PEAK: Final = re.compile(
     r"\bpredict|\btheor|\bexpected\b|\brequire|\brecommend|\bmin(?:imum|imal)?\b|\bneed|\bfree\b|"
     r"\bavailable\b|\bcapacity\b|\bcards?\b(?<!per card)|\bbudget\b|\blimit\b|\bspec|"
     r"\bfragment|\bload(?:ing|ed)?\b|\bbandwidth\b|节省|估计|预计|预期|最低|需要|内存(?!.*显存)|"
-    r"arbeitsspeicher|m[eé]moire vive"
+    r"arbeitsspeicher|m[eé]moire vive|\binit(?:ial(?:ly)?)?\b|\bstart(?:ing|up)?\b|"
+    r"初始|初期|초기|начальн|训练前|加载|空载|闲置|理论|理論|推定|減|節約|降低|절감|절약|감소|эконом|ersparnis|einsparung|"
+    r"[eé]conomi|ahorr|所需|必要|最小|推荐|建议|推奨|필요|최소|권장|минимальн|рекоменд|требуем|"
+    r"mindest|benötigt"
 )
 #: What is no amount of memory and no time, unless a unit of memory says so: shares, watts, degrees.
 SHARE_OR_POWER: Final = re.compile(
@@ -108,12 +115,17 @@ _OTHER_TIME: Final = re.compile(
     r"|\b(?:gpu|card|device)s?\b|\bcpu\b|\bdata|download|preproc|tokeni[sz]|\bcomm|optimi[sz]|"
     r"speed\W?up|reduc|Δ|\bdelta\b|\best(?:imat\w*)?\b|\beta\b|predict|expected|remaining|"
     r"\bmicro|first|\blayer|\btoken|generat|queue|\bwait|overhead|idle|推理|轮|评估|估计|估算|预估|预计|预期"
-    r"|[eé]poca|[eé]poque|эпох"
+    r"|[eé]poca|[eé]poque|эпох|エポック|에폭|에포크|推論|추론|評価|평가|初始|加载|编译|初期化|초기화"
 )
 _WHOLE_TIME: Final = re.compile(
     r"(?i)\b(?:train\w*|total|wall|elapsed|overall|fine\W?tun\w*|run)\b.*(?:\btime\b|clock|duration|"
     r"\bhours?\b|\bh\b|\bmins?\b|\bminutes?\b|\bdays?\b)|\btrain(?:ing)?$|run\W?time|\bduration\b|"
     rf"\bwall\b|elapsed|{_TRAINING_TIME_ABROAD}"
+)
+#: A part of a step, or all of it but the optimizer's.
+_PART_OF_STEP: Final = re.compile(
+    r"(?i)(?<![^\W_])(?:(?:fwd|forward|bwd|backward)(?:\W*(?:\+|and|&)\W*(?:bwd|backward))?)"
+    r"(?![^\W_])|前向|反向|順伝播|逆伝播"
 )
 _BARE_TIME: Final = re.compile(rf"(?i)\W*(?:time|hours?|h|minutes?|mins?|days?|{TIME_ABROAD})?\W*")
 _BRACKETS: Final = re.compile(r"[(\[\uff08][^)\]\uff09]*[)\]\uff09]")
@@ -208,14 +220,19 @@ def find_memory_doubt(name: str, numbers: Sequence[str]) -> Doubt | None:
     return None if _MEMORY.search(name) else _ONLY_UNIT
 
 
-def find_rate_doubt(name: str) -> Doubt | None:
-    """Return why a column of counts may be no rate: what it counts is of no time.
+def find_rate_doubt(name: str, *, is_rate: bool = False) -> Doubt | None:
+    """Return why a column of counts may be no rate of a training, or none at all.
+
+    Unless its unit says that it ``is_rate``, what it counts may be of no time.
 
     >>> find_rate_doubt("tok/step").reason, find_rate_doubt("tok/GPU/s")
     ("'tok/step' is of no time", None)
     """
+    part = _PART_OF_STEP.search(name)
+    if part is not None:
+        return Doubt(f"{part[0]!r}: of a part of a step, not of a training step?")
     found = _COUNT_OF.search(name)
-    if found is None or not found["what"] or _OF_TIME.search(found["what"]):
+    if is_rate or found is None or not found["what"] or _OF_TIME.search(found["what"]):
         return None
     return Doubt(f"{found[0]!r} is of no time")
 

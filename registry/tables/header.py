@@ -15,7 +15,7 @@ from registry.units.known import Unit, rate_units_by_spelling, units_by_spelling
 _DEVICE: Final = "gpu|gpus|card|cards|device|accelerator|chip|npu|p|卡"
 _ITEMS: Final = {
     "token": "tokens?|toks?|tkn|词元数?|токен(?:ов)?",
-    "sample": "samples?|examples?|ex|seqs?|sequences?|sentences?|images?|样本|サンプル|샘플|"
+    "sample": "samples?|examples?|ex|seqs?|sequences?|sentences?|images?|imgs?|样本|サンプル|샘플|"
     "amostras?|muestras?|[eé]chantillons?|выбор(?:ок|ки)|примеров",
     "step": "steps?|its?|iters?|iterations?|步|ステップ|스텝|schritte?n?|pass[oi]|passos|pasos?|"
     "[eé]tapes?|шаг",
@@ -56,6 +56,16 @@ _RELATIVE: Final = re.compile(
     r"|\bspeed-?up\b|相对|占比|百分",
     re.IGNORECASE,
 )
+#: What makes a figure the spread of others. Beside the mean, a cell holds both.
+_DEVIATION: Final = re.compile(
+    r"(?<![^\W_])std(?:[ _]?dev|ev|err)?\b\.?|\bstandard[ _](?:deviation|error)|\bvariance\b|"
+    r"标准差|標準偏差|표준 ?편차|стандартн\w+ отклонени\w+|standardabweichung|[eé]cart[- ]type|"
+    r"desviaci[oó]n est|desvio[- ]padr",
+    re.IGNORECASE,
+)
+_BESIDE_MEAN: Final = re.compile(r"\b(?:mean|avg|average)\b|\u00b1|\+/?-", re.IGNORECASE)
+#: Words beside which ``Std`` abbreviates Stunden.
+_GERMAN: Final = re.compile(r"(?i:zeit|dauer|lauf)|(?i:train\w*)\W+Std")
 #: Words for a kind of memory; that of the host is none of a card's.
 _KINDS: Final = {
     "allocated": re.compile(r"\ballocated\b", re.IGNORECASE),
@@ -179,6 +189,8 @@ class Header:
     relative: str | None = None
     #: Number of items that a time is of.
     several: int | None = None
+    #: Words for the spread of figures, of which none is an amount.
+    deviation: str | None = None
     #: Kinds of memory that it names: allocated, reserved, host.
     kinds: tuple[str, ...] = ()
 
@@ -192,7 +204,8 @@ def read_header(name: str) -> Header:
     """
     name = spoken(strip_markup(name).text)
     clock, several = _CLOCK.search(name), _SEVERAL.search(name)
-    counted_in, plain = _take_power(name)
+    deviation = _find_deviation(name)
+    counted_in, plain = _take_power(_without(deviation, name))
     period, plain = _take_period(plain)
     unit, dimension = _find_unit(plain)
     return Header(
@@ -207,6 +220,7 @@ def read_header(name: str) -> Header:
         card_time=_text_of(_CARD_TIME.search(name)),
         relative=_text_of(_RELATIVE.search(name)),
         several=_number_of(several) if several else None,
+        deviation=deviation,
         kinds=tuple(kind for kind, form in _KINDS.items() if form.search(name)),
     )
 
@@ -223,6 +237,22 @@ def count_steps(name: str) -> int | None:
 
 def _number_of(found: re.Match[str]) -> int:
     return int(found["number"].replace(",", "")) * (1000 if found["k"] else 1)
+
+
+def _find_deviation(name: str) -> str | None:
+    """Return what says that figures are the spread of others; the hours of ``Std.`` do not.
+
+    >>> _find_deviation("step time std"), _find_deviation("Trainingszeit (Std.)")
+    ('std', None)
+    """
+    if _BESIDE_MEAN.search(name) or _GERMAN.search(name):
+        return None
+    return _text_of(_DEVIATION.search(name))
+
+
+def _without(words: str | None, name: str) -> str:
+    """Return a name without some of its words, and without the brackets around them."""
+    return re.sub(rf"[(\[]?{re.escape(words)}[)\]]?", "", name).strip() if words else name
 
 
 def _text_of(found: re.Match[str] | None) -> str | None:

@@ -46,6 +46,11 @@ def check_header(column: str, figure: FigureSpec) -> Iterator[str]:
         )
     yield from _check_factor(header, figure)
     yield from _check_kind(header, figure)
+    if header.deviation is not None and figure.statistic != "std":
+        yield (
+            f"found {header.deviation!r} in the header, the spread of several figures, and no "
+            f"`statistic: std`, expected both; {_WAY_OUT}"
+        )
 
 
 def _check_unit(header: Header, figure: FigureSpec) -> Iterator[str]:

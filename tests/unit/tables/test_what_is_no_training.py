@@ -1,0 +1,96 @@
+"""Figures and settings of anything but a training are asked about in a draft, or left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from registry.tables import draft_mapping, read_tables
+from registry.tables.guess import guess_column
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from registry.catalogue import Catalogue
+
+
+def draft(folder: Path, catalogue: Catalogue, text: str) -> dict[str, Any]:
+    path = folder / "doc.csv"
+    path.write_text(text, encoding="utf-8")
+    (table,) = yaml.safe_load(draft_mapping(path, read_tables(path), catalogue))["tables"]
+    return dict(table)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("初始显存占用", "训练前显存", "理论显存", "Initial memory", "初期メモリ", "초기 메모리"),
+        *(
+            "メモリ削減量",
+            "메모리 절감",
+            "Экономия памяти",
+            "Speicherersparnis",
+            "Économie de mémoire",
+        ),
+        *("必要VRAM", "最小 VRAM", "推奨VRAM", "필요 메모리", "Минимальная память"),
+    ],
+)
+def test_memory_at_the_start_saved_or_needed_is_no_peak(name: str) -> None:
+    doubt = guess_column(name, ["11.5 GB", "9.3 GB"]).doubt
+    assert doubt is not None
+    assert doubt.is_by_name
+
+
+@pytest.mark.parametrize("name", ["fwd only (iter/sec)", "fwd + bwd (iter/sec)", "forward it/s"])
+def test_the_speed_of_a_part_of_a_step_is_asked_about(name: str) -> None:
+    guess = guess_column(name, ["38.5"])
+    assert guess.doubt is not None
+    assert "of a part of a step" in guess.doubt.reason
+
+
+@pytest.mark.parametrize("name", ["Batch/s", "训练速度 Batch/s", "batches per second"])
+def test_batches_a_second_are_neither_a_batch_size_nor_surely_steps(name: str) -> None:
+    guess = guess_column(name, ["21.39"])
+    assert (guess.to, guess.metric) == (None, "?")
+    assert guess.doubt is not None
+    assert "micro-batches" in guess.doubt.reason
+
+
+@pytest.mark.parametrize(
+    "name", ["推論速度 (it/s)", "추론 속도 (it/s)", "Vitesse d'inférence (it/s)"]
+)
+def test_the_speed_of_answers_is_left_out_in_other_languages(name: str) -> None:
+    assert guess_column(name, ["3.1"]).metric is None
+
+
+@pytest.mark.parametrize("name", ["エポック時間", "에폭 시간"])
+def test_the_time_of_an_epoch_is_asked_about_in_other_languages(name: str) -> None:
+    doubt = guess_column(name, ["3 min"]).doubt
+    assert doubt is not None
+    assert doubt.is_by_name
+
+
+def test_the_time_of_one_step_is_a_step_time_in_chinese() -> None:
+    assert str(guess_column("单步耗时(s)", ["0.9"])) == "step_time, unit s"
+
+
+def test_images_a_second_are_samples() -> None:
+    assert str(guess_column("imgs/s", ["41.9"])) == "samples_per_second, unit sample/s"
+
+
+def test_a_setting_of_inference_is_none_of_the_training(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    text = "Model,Inference Precision,Training Precision,Peak memory\nqwen-7b,fp16,bf16,20 GB\n"
+    columns = draft(tmp_path, catalogue, text)["columns"]
+    assert columns["Inference Precision"] == {"ignore": "of inference, not of a training run"}
+    assert columns["Training Precision"] == {"values": {"bf16": {"compute_dtype": "bf16"}}}
+
+
+def test_a_number_of_parameters_is_no_model(tmp_path: Path, catalogue: Catalogue) -> None:
+    text = '设置,模型参数,显存\na,"1,303,132,160",20 GB\nb,"1,303,132,160",21 GB\n'
+    table = draft(tmp_path, catalogue, text)
+    assert "模型参数" not in table["columns"]
+    assert table["defaults"]["model_id"] == "?"
