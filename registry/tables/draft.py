@@ -19,9 +19,11 @@ from registry.tables.guess_apart import find_untold
 from registry.tables.guess_figures import names_needed_cards
 from registry.tables.guess_settings import names_number_of_cards, values_of
 from registry.tables.guess_words import OPEN, read_method, read_settings
+from registry.tables.header import read_header
 from registry.tables.inline import plain_text
 from registry.tables.look import LISTED, look_at, measured_tables, read_failures
 from registry.tables.matching import TABLE_SUFFIXES
+from registry.tables.title_settings import read_titles, titles_apart
 from registry.text import format_slug
 from registry.units import parse_outcome_word
 
@@ -52,10 +54,14 @@ _OF_CARDS: Final = re.compile(
 )
 _SAYS_CARDS: Final = "the cards of each row, or their number? its meaning, or {ignore: why}"
 _NEEDS_CARDS: Final = "cards that are needed, or those of each row? its meaning, or {ignore: why}"
+_OF_ALL_CARDS: Final = (
+    "the time of all cards together: a figure with `divide_by: n_gpus`, or {ignore: why}"
+)
 _LARGEST_BATCH: Final = "the largest that fits, or the batch of the row's run? else {ignore: why}"
 _SAYS_METHOD: Final = "the method of each row? its meaning, or {ignore: why}"
 _FAILS_AMONG_NUMBERS: Final = "numbers and failures of which runs? its meaning, or {ignore: why}"
 _MEASURED_OR_NOT: Final = "measured, or not? `evidence: estimated` or another, or {} for measured"
+_TITLES_DIFFER: Final = "  # tables alike have other headings: state below what these say of runs"
 _REQUIRED: Final = ("model_id", "method", "gpu_id", "n_gpus")
 
 
@@ -144,6 +150,7 @@ class _Drafter:
 
     def __init__(self, catalogue: Catalogue, tables: list[RawTable]) -> None:
         self._catalogue = catalogue
+        self._tables = tables
         self._has_commas = any(
             has_decimal_comma(text)
             for table in tables
@@ -165,11 +172,12 @@ class _Drafter:
         look = look_at(table, self._catalogue)
         file = f"  # {document.files[table.index - 1]}" if document.files else ""
         yield f"  - match: {{table: {table.index}}}{file}"
+        titles = titles_apart(table, self._tables)
         if table.heading:
-            yield f"    title: {as_yaml(table.heading[-1])}"
+            yield f"    title: {as_yaml(table.heading[-1])}{_TITLES_DIFFER if titles else ''}"
         if look.is_transposed:
             yield "    transposed: true"
-        yield from self._draft_defaults(look)
+        yield from self._draft_defaults(look, read_titles(titles))
         rest = list(look.guesses)
         for name, lines in self._draft_columns(look):
             if len(rest) == len(look.guesses):
@@ -215,7 +223,9 @@ class _Drafter:
         hints |= dict.fromkeys(find_untold(look.table, self._meanings(look), unread), _TELLS_APART)
         hints |= {name: said for name in unread if (said := _read_setups(name, look))}
         for name in unread:
-            if _OF_CARDS.search(name) and _varies(name, look):
+            if look.guesses[name].is_figures and read_header(name).card_time:
+                hints[name] = _OF_ALL_CARDS
+            elif _OF_CARDS.search(name) and _varies(name, look):
                 hints[name] = _NEEDS_CARDS if names_needed_cards(name) else _SAYS_CARDS
             elif names_largest_batch(name):
                 hints[name] = _LARGEST_BATCH
@@ -254,18 +264,21 @@ class _Drafter:
         cell = draft_figure(pivot.cell, pivot.beside, in_pivot=True, decimal=decimal)
         yield f"        cell: {cell}"
 
-    def _draft_defaults(self, look: TableLook) -> Iterator[str]:
-        """Yield what the rows do not state: what every observation needs, and its cards."""
+    def _draft_defaults(self, look: TableLook, titled: Mapping[str, Any]) -> Iterator[str]:
+        """Yield what the rows do not state: what every observation needs, its cards, the title."""
         stated = {guess.to for guess in look.guesses.values()} | {p.to for p in look.pivots}
         if _names_numbers(look):
             stated.add("n_gpus")
-        missing = [name for name in _REQUIRED if name not in stated]
-        if missing:
+        said = {name: value for name, value in titled.items() if name not in stated}
+        missing = [name for name in _REQUIRED if name not in {*stated, *said}]
+        if missing or said:
             yield "    defaults:"
         for name in missing:
             optional = name in ("gpu_id", "n_gpus")
             hint = "  # delete the line if the document does not say" if optional else ""
             yield f"      {name}: {OPEN!r}{hint}"
+        for name, value in said.items():
+            yield f"      {name}: {OPEN!r}  # {as_yaml(value)}, if a heading says so of the runs"
 
     def _draft_values(self, name: str, to: str, texts: list[str], look: TableLook) -> Iterator[str]:
         given = [text for text in texts if not is_absent(text, ())]

@@ -200,6 +200,10 @@ _OTHER_LENGTH: Final = re.compile(
     r"(?i)\b(?:queue|prompt|response|output|completion|generat\w*|answer|reasoning)\W*len"
 )
 
+#: A unit of speed amid the words of a caption.
+_RATE_IN_TEXT: Final = re.compile(
+    r"(?i)\b(?:tok\w*|samples?|seqs?|sequences?|examples?)\s*(?:/|\bper\b)\s*s(?:ec\w*)?\b"
+)
 _SHARE: Final = re.compile(rf"[~\u2248\u223c<>]?\s*{NUMBER}(?:,[0-9]+)?\s*%")
 
 _CROSSES: Final = " \u2717\u2718\u274c\u2715\u2716\u00d7"
@@ -271,6 +275,7 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
     figures = [text for text in said if _figure_label(text) is not None]
     words = [text for text in said if _says_no_figure(text)]
     is_figures = bool(figures) and len(figures) >= _MOST * max(1, len(said) - len(words))
+    is_figures = is_figures or _are_named_figures(name, figures)
     if is_figures and (_are_shares(figures) or "%" in name):
         return Guess(header=read_header(""), doubt=SHARES, is_figures=True)
     metric, in_cells = _metric(name, header, figures) if is_figures else (None, False)
@@ -299,6 +304,18 @@ def guess_column(name: str, cells: Sequence[str]) -> Guess:
         is_figures=True,
         is_by_clock=is_by_unit and header.clock is None and _are_clocks(figures),
     )
+
+
+def _are_named_figures(name: str, figures: Sequence[str]) -> bool:
+    """Return whether a name says a speed or memory, and some cells are that, whatever others are.
+
+    >>> _are_named_figures("Fine-tuning throughput", ["40.35 token/s"])
+    True
+    """
+    labels = [label for label in map(_figure_label, figures) if label]
+    of_memory = {"peak_memory"} if guess_metric(name).metric == "peak_memory" else set()
+    of_speed = set(_RATES.values()) if SPEED.search(name) else set()
+    return any(_metric_of_label(name, label) in of_memory | of_speed for label in labels)
 
 
 def _without_metric(guess: Guess, name: str, said: Sequence[str]) -> Guess:
@@ -469,6 +486,8 @@ def guess_metric(text: str) -> Guess:
     dimension = {"peak_memory": "memory", "total_time": "duration", "step_time": "duration"}
     is_unit_of_it = header.dimension == dimension.get(metric or "", "rate")
     unit = header.unit if is_unit_of_it or header.dimension == "rate" else None
+    rate = None if header.unit or metric is None else _RATE_IN_TEXT.search(text)
+    unit = parse_rate_unit(rate[0]) if rate and metric and metric.endswith("_second") else unit
     return Guess(metric=metric, unit=unit if metric else None, header=header, is_figures=True)
 
 

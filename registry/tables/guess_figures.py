@@ -47,7 +47,7 @@ _NO_PEAK: Final = re.compile(
     r"\bdata\W?set|\bcheckpoints?\b|\bckpts?\b|\bsav(?:ed|ing|ings)\b|\breduc|Δ|\bdelta\b|\bdiff|\bextra\b|"
     r"\boverhead\b|\bidle\b|\bbaseline\b|\bbefore\b|\bafter\b|\bkv\b|\bcached?\b|"
     r"\bactivations?\b(?!\W*(?:ckpt|check|recomp))|\bgradients?\b(?!\W*(?:ckpt|check|acc))|"
-    r"\boptimi[sz]er|\bstates?\b|\bweights?\b|\bparam|\bmodel\b|\badapter|\best(?:imat\w*)?\b|"
+    r"\boptimi[sz]er|\bstates?\b(?!\W*tun)|\bweights?\b|\bparam|\bmodel\b|\badapter|\best(?:imat\w*)?\b|"
     r"\bpredict|\btheor|\bexpected\b|\brequire|\brecommend|\bmin(?:imum|imal)?\b|\bneed|\bfree\b|"
     r"\bavailable\b|\bcapacity\b|\bcards?\b(?<!per card)|\bbudget\b|\blimit\b|\bspec|"
     r"\bfragment|\bload(?:ing|ed)?\b|\bbandwidth\b|节省|估计|预计|预期|最低|需要|内存(?!.*显存)|"
@@ -61,6 +61,10 @@ SHARE_OR_POWER: Final = re.compile(
     r"(?i)utili[sz]ation|\butil\b|\bwatts?\b|\bpower\b|\btemp(?:erature)?\b|利用率|功耗|温度"
 )
 _IN_USE: Final = re.compile(r"(?i)peak|max|us(?:e|ed|age)\b|alloc|reserved|active|occup|占用|峰值")
+#: Memory that is plainly a card's.
+_OF_CARDS: Final = re.compile(
+    r"(?i)\bv-?ram\b|\bgpu|\bcuda\b|\bdevice\b|显存|\balloc|\breserved|\bactive|\bhbm\b"
+)
 #: Memory of all cards together, or all of a card's.
 _TOTAL: Final = re.compile(
     r"(?i)\btotal\W*(?:gpu\W*)?(?:memory|mem|vram)\b|\b(?:memory|mem|vram)[ _.]total\b"
@@ -235,6 +239,18 @@ def find_rate_doubt(name: str, *, is_rate: bool = False) -> Doubt | None:
     if is_rate or found is None or not found["what"] or _OF_TIME.search(found["what"]):
         return None
     return Doubt(f"{found[0]!r} is of no time")
+
+
+def doubt_of_memory_beside(name: str, names: Sequence[str]) -> Doubt | None:
+    """Return why a column may be of the host's memory: another is plainly of the cards'.
+
+    >>> doubt_of_memory_beside("Peak Mem", ["Peak Mem", "Peak VRAM"]).reason
+    "beside 'Peak VRAM': the memory of the host, or of the cards?"
+    """
+    of_cards = [other for other in names if _OF_CARDS.search(other)]
+    if not of_cards or _OF_CARDS.search(name):
+        return None
+    return Doubt(f"beside {of_cards[0]!r}: the memory of the host, or of the cards?")
 
 
 def _is_size_of_card(number: str) -> bool:

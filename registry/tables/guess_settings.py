@@ -12,8 +12,9 @@ from registry.contract import load_table, vocabulary
 from registry.tables.cell_reader import bare_text, find_estimate, is_absent
 from registry.tables.guess import Guess, count_parts, guess_columns, guess_metric, guess_setting
 from registry.tables.guess_apart import NO_SETTING
-from registry.tables.guess_figures import names_needed_cards
+from registry.tables.guess_figures import SPEED, doubt_of_memory_beside, names_needed_cards
 from registry.tables.guess_words import OPEN, read_method, read_settings
+from registry.tables.header import read_header
 from registry.tables.inline import plain_text
 from registry.units import parse_outcome_word, split_remark, ways_to_split
 
@@ -62,6 +63,9 @@ _TOKENS: Final = (
 _STAGES: Final = re.compile(
     r"train|predict|infer|warm-?up|\binit|eval|\bcpu|host|system", re.IGNORECASE
 )
+
+#: What memory is called: columns that differ in nothing else are of the card and of the host.
+_CALLED_MEMORY: Final = re.compile(r"(?i)(?:gpu|cpu|g|v)?\W*(?:mem(?:ory)?|v?ram|gpu|cpu)|[显内]存")
 
 #: Fewest tokens of a bare number in a header that is taken for a length, not a batch or cards.
 _LEAST_LENGTH: Final = 128
@@ -159,7 +163,7 @@ def _values_of_model(text: str, catalogue: Catalogue) -> dict[str, Any]:
 
 def guess_table(table: RawTable, catalogue: Catalogue) -> dict[str, Guess]:
     """Return what each column looks like by its name, or else by what its cells name."""
-    guesses = guess_columns(table)
+    guesses = _doubt_memory(guess_columns(table))
     taken = {guess.to for guess in guesses.values()}
     for place, (name, guess) in enumerate(guesses.items()):
         cells = [bare_text(row.cells[place].text) for row in table.rows]
@@ -181,6 +185,16 @@ def guess_table(table: RawTable, catalogue: Catalogue) -> dict[str, Guess]:
                 taken.add(to)
                 guesses[name] = replace(guess, to=to)
     return guesses
+
+
+def _doubt_memory(guesses: dict[str, Guess]) -> dict[str, Guess]:
+    """Return guesses of which memory that is called no card's is in doubt beside one that is."""
+    of_memory = [name for name, g in guesses.items() if g.metric == "peak_memory" and not g.parts]
+    doubts = {name: doubt_of_memory_beside(name, of_memory) for name in of_memory}
+    return {
+        name: guess if doubts.get(name) is None else replace(guess, doubt=doubts[name])
+        for name, guess in guesses.items()
+    }
 
 
 def _is_bits(text: str) -> bool:
@@ -283,9 +297,11 @@ def _build(
     if is_unnamed and any(_names(bare_text(label), catalogue) == "method" for label in labels):
         to = "method"
     is_setting = is_unnamed or (not has_words and _is_one_of_a_run(metric, before + after))
-    if to is None and not is_setting:
+    if to is None and not is_setting and not _are_named_alone(first, names):
         return None
     if not all(labels) or any(map(_STAGES.search, labels)):
+        return None
+    if metric == "peak_memory" and all(map(_CALLED_MEMORY.fullmatch, labels)):
         return None
     cell, said_by = (first, None) if metric else _cell(table, names)
     pattern = _pattern(before, labels, after, table.columns)
@@ -295,6 +311,17 @@ def _build(
 def _is_one_of_a_run(metric: str | None, shared: str) -> bool:
     """Return whether several columns of one metric are rather settings than parts of a run."""
     return metric in _ONE_OF_A_RUN or (metric == "peak_memory" and bool(shared.strip()))
+
+
+def _are_named_alone(first: Guess, names: Sequence[str]) -> bool:
+    """Return whether columns of one metric are called as no metric: their names are settings.
+
+    What only their units tell is memory or a time; a run has one of them.
+    """
+    is_told = first.metric in ("peak_memory", "step_time", "total_time") and first.unit is None
+    return is_told and not any(
+        guess_metric(name).metric or SPEED.search(name) or first.header.dimension for name in names
+    )
 
 
 def _of_one_setting(
@@ -321,6 +348,7 @@ def _of_unknown_settings(
         if guesses[name].to is None
         and guesses[name].doubt is None
         and not NO_SETTING.search(name)
+        and read_header(name).relative is None
         and not any(map(_NO_FIGURE.fullmatch, _texts_of(name, table)))
     ]
 

@@ -58,7 +58,9 @@ def _word(pattern: str, says: dict[str, Any], denied: dict[str, Any] | None = No
 
 
 _CHECKPOINTING: Final = r"\bgc\b|\b(?:grad\w*|activation|act)[ _-]?(?:ckpt\w*|check\w*|recomp\w*)"
-_EIGHT_BIT_ADAM: Final = r"8[ -]?bit[ -]?adamw?\b|\badamw?[ _-]?8[ -]?bit\b"
+_EIGHT_BIT_ADAM: Final = (
+    r"8[ -]?bit[ -]?adamw?\b|\badamw?[ _-]?\(?8[ -]?bit\b(?:[ -](?:bnb|bitsandbytes)\b)?"
+)
 
 #: The longer form before the shorter that it holds.
 _METHODS: Final = (

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 #: lists what is known of one.
 _FEWEST_COLUMNS = 3
 
+#: Longest name of a setting above the names of rows; a longer text is about the table.
+_LONGEST_NAME = 30
+
 #: Columns of the contract whose texts are listed one by one, with what each means.
 LISTED: Final = (
     "model_id",
@@ -153,9 +156,21 @@ def look_at(table: RawTable, catalogue: Catalogue) -> TableLook:
     is_upright = look.is_measured and not (names_metrics or _METRIC.fullmatch(table.columns[0]))
     if is_upright or (is_list and not names_metrics):
         return look
-    turned = _look_upright(transpose(table), catalogue)
+    turned = _without_long_label(_look_upright(transpose(table), catalogue))
     is_better = turned.is_measured and (names_metrics or not turned.pivots)
     return replace(turned, is_transposed=True) if is_better else look
+
+
+def _without_long_label(turned: TableLook) -> TableLook:
+    """Return a look at a table on its side whose first header cell, if it is a text, says nothing.
+
+    It stands above the names of the rows, and need not name what the other columns are.
+    """
+    name = turned.table.columns[0]
+    guess = turned.guesses.get(name)
+    if guess is None or len(name) <= _LONGEST_NAME:
+        return turned
+    return replace(turned, guesses=turned.guesses | {name: replace(guess, to=None)})
 
 
 def _name_metrics(texts: list[str]) -> bool:

@@ -57,10 +57,14 @@ class Apart:
 
 @dataclass(frozen=True)
 class Repeated:
-    """Runs of equal settings with other figures, and the unread columns in which they differ."""
+    """Runs of equal settings with other figures, and what they differ in that is not read.
+
+    These are columns, and the ``titles`` of their tables.
+    """
 
     runs: tuple[Report, ...]
     columns: tuple[str, ...]
+    titles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -273,10 +277,11 @@ def _number_runs(groups: list[Group]) -> list[Repeated]:
         for number, group in enumerate(alike if len(alike) > 1 else (), start=1):
             run_id = group.values.get("run_id", Stated(None)).value
             group.values["run_id"] = Stated(f"{run_id}.{number}" if run_id else str(number))
-        columns = _told_apart_by([group.reports[0] for group in alike])
-        if columns:
-            runs = tuple(group.reports[0] for group in alike)
-            repeated.append(Repeated(runs, tuple(columns)))
+        runs = tuple(group.reports[0] for group in alike)
+        columns = _told_apart_by(runs)
+        titles = tuple(dict.fromkeys(run.title for run in runs if run.title))
+        if columns or len(titles) > 1:
+            repeated.append(Repeated(runs, tuple(columns), titles if len(titles) > 1 else ()))
     return repeated
 
 

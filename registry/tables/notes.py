@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Most pairs of rows, or settings, that are listed one by one.
 _MOST_LISTED = 10
+#: Most titles of tables that a note quotes.
+_MOST_TITLES = 3
 
 #: Most characters of a rule's condition that are shown.
 _LONGEST_CONDITION = 120
@@ -180,7 +182,15 @@ def _format_apart(pair: Apart) -> str:
 def _format_repeated(repeated: Repeated) -> str:
     first, last = (repeated.runs[place].citation["locator"] for place in (0, -1))
     columns = ", ".join(repr(name) for name in repeated.columns)
+    titles = ", ".join(excerpt(title) for title in repeated.titles[:_MOST_TITLES])
+    ways = [
+        *([f"{columns}, not read: map the column that distinguishes them"] if columns else []),
+        *(
+            [f"the titles of their tables ({titles}): state what each says of its rows"]
+            * bool(titles)
+        ),
+    ]
     return (
         f"{len(repeated.runs)} observations, {first} to {last}, are recorded as runs of the same "
-        f"settings; they differ in {columns}, not read: map the column that distinguishes them"
+        f"settings; they differ in {'; and in '.join(ways)}"
     )

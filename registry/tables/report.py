@@ -61,7 +61,7 @@ class Report:
 
     ``unread`` are the texts of the columns that the mapping does not read, ``named`` those to which
     it gives a meaning of its own: rows that differ in them need not be one run. ``table`` is the
-    number of the table, None for prose.
+    number of the table, None for prose, and ``title`` the heading above it.
     """
 
     values: Values
@@ -70,6 +70,7 @@ class Report:
     table: int | None = None
     unread: Mapping[str, str] = field(default_factory=dict)
     named: Mapping[str, str] = field(default_factory=dict)
+    title: str | None = None
 
     def differing(self, other: Report, *, named: bool = True) -> list[str]:
         """Return the columns that tell two reports of equal values apart.

@@ -31,6 +31,7 @@ from registry.tables.problems import Place, Problems
 from registry.tables.report import Report, ReportedFigure
 from registry.tables.rows import ReportCells, TableRows
 from registry.tables.rules import Rules
+from registry.tables.title_settings import title_of_table
 from registry.tables.values import Stated, Values, contradict, lay_over, split_parts
 
 if TYPE_CHECKING:
@@ -192,7 +193,8 @@ class RowReader:
                     self._notes.add_estimate(name, text, report.place)
         values = _drop_nulls(draft.values)
         number = report.found.number
-        return Report(values, tuple(figures), report.citation, number, unread, named)
+        title = title_of_table(report.found.table) or report.found.spec.title
+        return Report(values, tuple(figures), report.citation, number, unread, named, title)
 
     def _read_values(self, report: ReportCells, draft: _Draft) -> None:
         """Put what the cells of values state into the draft."""

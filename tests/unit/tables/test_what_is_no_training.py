@@ -94,3 +94,20 @@ def test_a_number_of_parameters_is_no_model(tmp_path: Path, catalogue: Catalogue
     table = draft(tmp_path, catalogue, text)
     assert "模型参数" not in table["columns"]
     assert table["defaults"]["model_id"] == "?"
+
+
+def test_memory_beside_that_of_the_cards_may_be_the_hosts(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    text = "Model,Peak Mem,Peak VRAM\nqwen-7b,120GB,54GB\nqwen-14b,200GB,72GB\n"
+    table = draft(tmp_path, catalogue, text)
+    assert "pivot" not in table
+    assert table["columns"]["Peak Mem"]["figure"]["metric"] == "?"
+    assert table["columns"]["Peak VRAM"]["figure"]["metric"] == "peak_memory"
+
+
+def test_hours_of_all_cards_are_asked_about_as_such(tmp_path: Path, catalogue: Catalogue) -> None:
+    path = tmp_path / "doc.csv"
+    path.write_text("Model,GPU Hours,Memory\nqwen-7b,100h,9 GB\nqwen-14b,80h,12 GB\n", "utf-8")
+    text = draft_mapping(path, read_tables(path), catalogue)
+    assert "GPU Hours: '?'  # the time of all cards together" in text
