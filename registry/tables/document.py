@@ -25,6 +25,7 @@ from registry.tables.raw_table import (
 )
 from registry.tables.records import read_json, read_jsonl, read_yaml
 from registry.tables.restructured import read_restructured
+from registry.tables.second_header import split_at_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -73,6 +74,10 @@ SUFFIXES: Final[dict[str, DocumentKind]] = {
 }
 
 
+#: Kinds of documents whose tables people lay out.
+_WRITTEN: Final = ("markdown", "html", "rst", "notebook")
+
+
 def read_document(
     path: Path, *, limit: int = LARGEST_DOCUMENT, header_rows: Mapping[int, int] | None = None
 ) -> tuple[list[RawTable], bytes]:
@@ -110,6 +115,8 @@ def parse_document(
     if kind == "excel":
         raise SourceError(f"{origin}: found text, expected the bytes of a workbook")
     drafts = _read(lambda: _READERS[kind](_normalize(text, kind)), origin)
+    if kind in _WRITTEN:
+        drafts = [part for draft in drafts for part in split_at_headers(draft)]
     return _build_tables(drafts, origin, header_rows or {})
 
 

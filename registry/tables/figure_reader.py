@@ -61,6 +61,10 @@ class Hardware:
         return None if self.n_gpus is None else self.n_gpus * self.gpu_memory_bytes
 
 
+#: A number and one word behind it, which is no unit that is known.
+_ONE_WORD_BEHIND = re.compile(rf"{NUMBER}\s*(?P<word>[^\W\d_]+)")
+
+
 @dataclass(frozen=True)
 class ReadFigures:
     """The figures that a text gives, and whether it contradicts itself."""
@@ -216,6 +220,13 @@ def _way_out(part: FigureText) -> str:
         return (
             "; a cell of several figures is read as `parts: [{metric: …}, {metric: …}]` with the "
             "`separator` between them, in the place of `figure`"
+        )
+    unit = _ONE_WORD_BEHIND.fullmatch(part.text)
+    if unit:
+        return (
+            f"; if {unit['word']!r} is written for another unit, take the number alone: "
+            f"`form: ['(?P<value>.+?) *{unit['word']}']` of the figure, with its `default_unit` "
+            "and the `default_reason`"
         )
     return ""
 

@@ -62,9 +62,9 @@ SHARE_OR_POWER: Final = re.compile(
 )
 _IN_USE: Final = re.compile(r"(?i)peak|max|us(?:e|ed|age)\b|alloc|reserved|active|occup|占用|峰值")
 #: Memory that is plainly a card's.
-_OF_CARDS: Final = re.compile(
-    r"(?i)\bv-?ram\b|\bgpu|\bcuda\b|\bdevice\b|显存|\balloc|\breserved|\bactive|\bhbm\b"
-)
+_OF_CARDS: Final = re.compile(r"(?i)\bv-?ram\b|\bgpu|\bcuda\b|\bdevice\b|显存|\bhbm\b")
+#: Memory as torch counts it, which is a card's.
+_OF_TORCH: Final = re.compile(r"(?i)\balloc|\breserved|\bactive")
 #: Memory of all cards together, or all of a card's.
 _TOTAL: Final = re.compile(
     r"(?i)\btotal\W*(?:gpu\W*)?(?:memory|mem|vram)\b|\b(?:memory|mem|vram)[ _.]total\b"
@@ -248,7 +248,7 @@ def doubt_of_memory_beside(name: str, names: Sequence[str]) -> Doubt | None:
     "beside 'Peak VRAM': the memory of the host, or of the cards?"
     """
     of_cards = [other for other in names if _OF_CARDS.search(other)]
-    if not of_cards or _OF_CARDS.search(name):
+    if not of_cards or _OF_CARDS.search(name) or _OF_TORCH.search(name):
         return None
     return Doubt(f"beside {of_cards[0]!r}: the memory of the host, or of the cards?")
 

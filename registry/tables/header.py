@@ -202,7 +202,7 @@ def read_header(name: str) -> Header:
     >>> read_header("Peak memory per GPU (GiB)").unit, read_header("tok/sec/GPU").unit
     ('GiB', 'token/s/gpu')
     """
-    name = spoken(strip_markup(name).text)
+    name = spoken(strip_markup(name).text).replace("\n", " ")
     clock, several = _CLOCK.search(name), _SEVERAL.search(name)
     deviation = _find_deviation(name)
     counted_in, plain = _take_power(_without(deviation, name))

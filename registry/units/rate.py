@@ -22,7 +22,8 @@ from registry.units.quantity import Quantity
 
 _EXPECTED = "a speed such as '1.0s/it', '0.45iter/s', '0.653 sample/s' or '1.2k tokens/s/gpu'"
 _RATE = re.compile(
-    rf"(?P<number>{NUMBER})\s*(?P<thousands>[kKM\u4e07])?\s*(?P<label>[A-Za-z/]+)?"
+    rf"(?P<number>{NUMBER})\s*(?P<thousands>[kKM\u4e07])?\s*"
+    r"(?P<label>[A-Za-z/]+|[^\W\d_]+/[^\W\d_]+)?"
     r"\s*(?:[(\uff08](?P<remark>[^()\uff08\uff09]*)[)\uff09])?"
 )
 #: Powers of ten by which a rate may be written.

@@ -198,7 +198,9 @@ def test_an_unknown_unit_names_the_units(importer: Importer) -> None:
     (problem,) = problems(importer, "| qwen-7b | 1 | 17Gigs | - |")
     assert problem == (
         "doc.md, table 1, row 1, column 'memory': found unit 'Gigs', expected a unit of memory "
-        "(B, KB, MB, GB, TB, KiB, MiB, GiB, TiB) (m.yaml, line 7)"
+        "(B, KB, MB, GB, TB, KiB, MiB, GiB, TiB); if 'Gigs' is written for another unit, take the "
+        "number alone: `form: ['(?P<value>.+?) *Gigs']` of the figure, with its `default_unit` and "
+        "the `default_reason` (m.yaml, line 7)"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -1024,3 +1025,14 @@ def test_a_text_in_the_place_of_a_figure_is_refused_with_the_way_out_which_works
     way_out = problem.partition("`words` of the column: `")[2].partition("`")[0]
     found = one(importer(document, mapping(columns.format(f", {way_out}"))))
     assert [figure["metric"] for figure in found["measurements"]] == ["total_time"]
+
+
+def test_an_unknown_unit_is_refused_with_a_form_that_reads_it(importer: Importer) -> None:
+    document = table("| memory |", "| 23.4Gb |")
+    (problem,) = importer(document, mapping("{memory: {figure: {metric: peak_memory}}}")).problems
+    form = re.search(r"`form: (.+?)` of the figure", problem)
+    assert form is not None
+    figure = f"metric: peak_memory, form: {form[1]}, default_unit: GB, default_reason: no bits"
+    result = importer(document, mapping(f"{{memory: {{figure: {{{figure}}}}}}}"))
+    assert not result.problems
+    assert one(result)["measurements"][0]["value"] == 23.4e9

@@ -43,6 +43,9 @@ PLACE = "table 3, row 2, column 'GPU Memory'"
         ("24.1G", "other", None),
         ("24G, OOM at 4096", "other", None),
         ("x", "other", None),
+        ("не хватает памяти", "oom", "oom"),
+        ("nicht genug Speicher", "oom", "oom"),
+        ("显存爆了", "oom", "oom"),
     ],
 )
 def test_words_in_the_place_of_figures(text: str, kind: str, outcome: str | None) -> None:
