@@ -191,13 +191,13 @@ def _read_quantity(text: str, part: FigureText, scope: str, hardware: Hardware) 
         )
     except UnitError as error:
         said = f" (the cell says {part.written!r})" if part.written else ""
-        raise UnitError(f"{error}{said}{_way_out(part)}") from None
+        raise UnitError(f"{error}{said}{_way_out(part, str(error))}") from None
     _check_some(quantity, part)
     _check_plausible(quantity, part, scope, hardware)
     return quantity
 
 
-def _way_out(part: FigureText) -> str:
+def _way_out(part: FigureText, problem: str) -> str:
     """Return the setting that a figure of another form asks for; nothing where none is known."""
     if part.figure.decimal is None and has_decimal_comma(part.text):
         return "; where the comma is the decimal mark, state `decimal: ','` of the figure"
@@ -222,7 +222,7 @@ def _way_out(part: FigureText) -> str:
             "`separator` between them, in the place of `figure`"
         )
     unit = _ONE_WORD_BEHIND.fullmatch(part.text)
-    if unit:
+    if unit and "found unit" in problem:
         return (
             f"; if {unit['word']!r} is written for another unit, take the number alone: "
             f"`form: ['(?P<value>.+?) *{unit['word']}']` of the figure, with its `default_unit` "

@@ -67,6 +67,11 @@ _STAGES: Final = re.compile(
 #: What memory is called: columns that differ in nothing else are of the card and of the host.
 _CALLED_MEMORY: Final = re.compile(r"(?i)(?:gpu|cpu|g|v)?\W*(?:mem(?:ory)?|v?ram|gpu|cpu)|[显内]存")
 
+#: Parts of one run that are counted, and their sum.
+_OF_ONE_RUN: Final = re.compile(
+    r"(?i)\b(?:step|stage|phase|epoch|part)s?\W*[0-9]|^\W*(?:total|sum|overall|all)\W*$|合计|总计|合計|합계|итого"
+)
+
 #: Fewest tokens of a bare number in a header that is taken for a length, not a batch or cards.
 _LEAST_LENGTH: Final = 128
 
@@ -299,7 +304,9 @@ def _build(
     is_setting = is_unnamed or (not has_words and _is_one_of_a_run(metric, before + after))
     if to is None and not is_setting and not _are_named_alone(first, names):
         return None
-    if not all(labels) or any(map(_STAGES.search, labels)):
+    if not all(label.strip() for label in labels) or any(map(_STAGES.search, labels)):
+        return None
+    if to is None and any(map(_OF_ONE_RUN.search, labels)):
         return None
     if metric == "peak_memory" and all(map(_CALLED_MEMORY.fullmatch, labels)):
         return None

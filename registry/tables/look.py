@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from registry.tables.cell_reader import bare_text, is_absent, read_failure
-from registry.tables.guess import guess_metric
+from registry.tables.guess import guess_metric, guess_setting
 from registry.tables.guess_apart import is_number
 from registry.tables.guess_figures import (
     SPEED,
@@ -174,8 +174,16 @@ def _without_long_label(turned: TableLook) -> TableLook:
 
 
 def _name_metrics(texts: list[str]) -> bool:
-    """Return whether several texts name a metric, in a list of what is known of one run."""
-    return sum(guess_metric(text).metric is not None for text in texts) > 1
+    """Return whether texts name metrics, in a list of what is known of one run.
+
+    One is enough beside what a run is of, its model or its cards.
+    """
+    n_metrics = sum(guess_metric(text).metric is not None for text in texts)
+    return n_metrics > 1 or (n_metrics == 1 and any(map(_names_what_ran, texts)))
+
+
+def _names_what_ran(text: str) -> bool:
+    return guess_metric(text).metric is None and guess_setting(text) in ("model_id", "gpu_id")
 
 
 def _are_metrics(texts: list[str]) -> bool:

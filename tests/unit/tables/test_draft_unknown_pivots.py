@@ -91,3 +91,28 @@ def test_a_long_text_above_the_names_of_rows_is_no_setting(
     found = draft(tmp_path, catalogue, *rows)
     assert found["transposed"]
     assert found["columns"][label] == "?"
+
+
+def test_the_stages_of_a_run_and_their_sum_are_no_runs(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = ("| Model | Step 1 | Step 2 | Total |", "| qwen-7b | 2.5hr | 0.25hr | 2.75hr |")
+    assert "pivot" not in draft(tmp_path, catalogue, *rows)
+
+
+def test_a_pivot_has_no_nameless_column(tmp_path: Path, catalogue: Catalogue) -> None:
+    rows = ("| Optimizer | Peak (MB) | Peak+Opt (MB) |", "| adamw | 175.0 | 762.1 |")
+    assert "pivot" not in draft(tmp_path, catalogue, *rows)
+
+
+def test_a_list_of_one_figure_and_what_ran_is_measured(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    rows = (
+        *("| 項目 | 値 |", "| ベースモデル | qwen-7b |", "| ハードウェア | RTX 3060 12GB |"),
+        "| 学習時間 | 12 時間 17 分 |",
+    )
+    found = draft(tmp_path, catalogue, *rows)
+    assert found["transposed"]
+    assert found["columns"]["学習時間"] == {"figure": {"metric": "total_time"}}
+    assert found["columns"]["ベースモデル"] == {"values": {"qwen-7b": {"model_id": "qwen-7b"}}}

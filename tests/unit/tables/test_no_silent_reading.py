@@ -1036,3 +1036,12 @@ def test_an_unknown_unit_is_refused_with_a_form_that_reads_it(importer: Importer
     result = importer(document, mapping(f"{{memory: {{figure: {{{figure}}}}}}}"))
     assert not result.problems
     assert one(result)["measurements"][0]["value"] == 23.4e9
+
+
+def test_a_peak_above_the_cards_is_not_said_to_be_in_another_unit(importer: Importer) -> None:
+    defaults = "defaults: {model_id: qwen-7b, method: lora, n_gpus: 1, gpu_id: rtx-4090}\n"
+    columns = "{memory: {figure: {metric: peak_memory}}}"
+    result = importer(table("| memory |", "| 42 GB |"), mapping(columns, defaults=defaults))
+    (problem,) = result.problems
+    assert "expected at most the" in problem
+    assert "another unit" not in problem
