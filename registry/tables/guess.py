@@ -491,6 +491,19 @@ def guess_metric(text: str) -> Guess:
     return Guess(metric=metric, unit=unit if metric else None, header=header, is_figures=True)
 
 
+def dimension_of(cell: str) -> str | None:
+    """Return what a cell's figure is an amount of, memory or time, as its unit says.
+
+    >>> dimension_of("33.5 GB"), dimension_of("21 hours"), dimension_of("4M"), dimension_of("8")
+    ('memory', 'duration', None, None)
+    """
+    label = _figure_label(bare_text(cell)) or ""
+    if label in _NO_TIMES or len(label) < len("s"):
+        return None
+    kinds = ("memory", "duration")
+    return next((kind for kind in kinds if label in units_by_spelling(kind)), None)
+
+
 def _figure_label(text: str) -> str | None:
     """Return the unit behind a number that a text begins with; None where it begins with none."""
     bare = split_remark(text)[0]

@@ -54,10 +54,11 @@ _NO_FIGURE: Final = re.compile(r"(?i)[0-9.]+\s*[kmb]|[0-9.]+e-[0-9]+")
 #: The size of a model, where columns are called so.
 _SIZE: Final = re.compile(r"(?:[0-9]+[xX\u00d7])?[0-9]+(?:\.[0-9]+)?\s*[bB]")
 _NUMBER: Final = re.compile(r"[0-9][0-9,]*(?P<thousands>\s*[kKM])?")
-#: Words of names; numbers apart from the letters before them, where whole words do not tell.
+#: Words of names, and footnote marks; numbers apart from the letters before them, where whole
+#: words do not tell.
 _TOKENS: Final = (
-    re.compile(r"\w+|.", re.DOTALL),
-    re.compile(r"\d[\d,]*(?:[kKM]\b)?|[^\W\d]+|.", re.DOTALL),
+    re.compile(r"\[\^[^\]]*\]|\w+|.", re.DOTALL),
+    re.compile(r"\[\^[^\]]*\]|\d[\d,]*(?:[kKM]\b)?|[^\W\d]+|.", re.DOTALL),
 )
 #: Parts of one run, and of one machine: not settings.
 _STAGES: Final = re.compile(

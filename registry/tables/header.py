@@ -25,6 +25,12 @@ _SECOND: Final = "s|sec|secs|second|seconds|秒|\u0441|сек"
 _BRACKETED: Final = re.compile(
     r"[(\[{\uff08\u3010]([^()\[\]{}\uff08\uff09\u3010\u3011]{1,60})[)\]}\uff09\u3011]"
 )
+#: Several things or one of them, which are no seconds: ``Step(s)``, unlike ``Time(s)``.
+_PLURAL: Final = re.compile(
+    rf"\b(?:(?:{_DEVICE})|steps?|iterations?|epochs?|nodes?|tokens?|samples?|stages?|runs?|models?|"
+    r"workers?|machines?|batch|hours?|minutes?|seconds?|days?)\(e?s\)",
+    re.IGNORECASE,
+)
 _CLOCK: Final = re.compile(
     r"\b(?:d{1,2}:h{1,2}(?::m{1,2}(?::s{1,2})?)?|h{1,2}:m{1,2}(?::s{1,2})?|m{1,2}:s{1,2})\b",
     re.IGNORECASE,
@@ -203,6 +209,7 @@ def read_header(name: str) -> Header:
     ('GiB', 'token/s/gpu')
     """
     name = spoken(strip_markup(name).text).replace("\n", " ")
+    name = _PLURAL.sub(lambda found: found[0].partition("(")[0], name)
     clock, several = _CLOCK.search(name), _SEVERAL.search(name)
     deviation = _find_deviation(name)
     counted_in, plain = _take_power(_without(deviation, name))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from registry.tables.cell_reader import bare_text, is_absent, read_failure
-from registry.tables.guess import guess_metric, guess_setting
+from registry.tables.guess import dimension_of, guess_metric, guess_setting
 from registry.tables.guess_apart import is_number
 from registry.tables.guess_figures import (
     SPEED,
@@ -153,12 +153,23 @@ def look_at(table: RawTable, catalogue: Catalogue) -> TableLook:
     first = look.texts_of_first()
     is_list = len(table.columns) < _FEWEST_COLUMNS
     names_metrics = _name_metrics(first) if is_list else _are_metrics(first)
+    names_metrics = names_metrics or _are_of_other_kinds(table)
     is_upright = look.is_measured and not (names_metrics or _METRIC.fullmatch(table.columns[0]))
     if is_upright or (is_list and not names_metrics):
         return look
     turned = _without_long_label(_look_upright(transpose(table), catalogue))
     is_better = turned.is_measured and (names_metrics or not turned.pivots)
     return replace(turned, is_transposed=True) if is_better else look
+
+
+def _are_of_other_kinds(table: RawTable) -> bool:
+    """Return whether the figures of every column after the first are of several kinds: of its rows.
+
+    They are amounts of memory in one row, and times in another.
+    """
+    places = range(1, len(table.columns))
+    kinds = [{dimension_of(row.cells[place].text) for row in table.rows} for place in places]
+    return bool(kinds) and all({"memory", "duration"} <= of_column for of_column in kinds)
 
 
 def _without_long_label(turned: TableLook) -> TableLook:

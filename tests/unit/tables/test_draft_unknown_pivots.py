@@ -116,3 +116,24 @@ def test_a_list_of_one_figure_and_what_ran_is_measured(
     assert found["transposed"]
     assert found["columns"]["学習時間"] == {"figure": {"metric": "total_time"}}
     assert found["columns"]["ベースモデル"] == {"values": {"qwen-7b": {"model_id": "qwen-7b"}}}
+
+
+def test_rows_of_memory_and_of_times_are_metrics(tmp_path: Path, catalogue: Catalogue) -> None:
+    rows = (
+        *(
+            "| A model | Plain | Fancy |",
+            "| GPU | 33.5 GB | 21.9 GB |",
+            "| CPU | 190 GB | 14.9 GB |",
+        ),
+        "| Time/epoch | 21 hours | 20 mins |",
+    )
+    found = draft(tmp_path, catalogue, *rows)
+    assert found["transposed"]
+    assert list(found["columns"]) == ["A model", "GPU", "CPU", "Time/epoch"]
+    assert {found["columns"][name]["figure"]["metric"] for name in ("GPU", "CPU")} == {"?"}
+
+
+def test_footnote_marks_stay_whole_in_a_pivot(tmp_path: Path, catalogue: Catalogue) -> None:
+    rows = ("| Model | Min. LoRA VRAM[^1] | Min. Full VRAM[^2] |", "| qwen-7b | 5 GB | 21 GB |")
+    found = draft(tmp_path, catalogue, *rows)
+    assert list(found["pivot"][0]["values"]) == ["LoRA VRAM[^1]", "Full VRAM[^2]"]

@@ -111,3 +111,14 @@ def test_hours_of_all_cards_are_asked_about_as_such(tmp_path: Path, catalogue: C
     path.write_text("Model,GPU Hours,Memory\nqwen-7b,100h,9 GB\nqwen-14b,80h,12 GB\n", "utf-8")
     text = draft_mapping(path, read_tables(path), catalogue)
     assert "GPU Hours: '?'  # the time of all cards together" in text
+
+
+@pytest.mark.parametrize("name", ["Step(s)", "Node(s)", "Epoch(s)"])
+def test_the_plural_of_a_word_is_no_second(name: str) -> None:
+    guess = guess_column(name, ["1", "2"])
+    assert (guess.metric, guess.unit) == (None, None)
+
+
+@pytest.mark.parametrize("name", ["Time(s)", "Step time(s)", "Step (s)"])
+def test_seconds_in_brackets_are_a_unit(name: str) -> None:
+    assert guess_column(name, ["1.5", "2.5"]).unit == "s"
