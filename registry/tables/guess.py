@@ -167,6 +167,9 @@ _NO_SETTINGS: Final = ("peak_memory", "tokens_per_second")
 _OF_TRAINING: Final = re.compile(r"(?i)train|tun(?:e|ing)\b|训练|微调|学習|訓練|학습|훈련|обуч")
 _WHOLE: Final = re.compile(r"(?i)\btotal\b|\bper\W*(?:token|step|sample)\b|/\s*(?:token|step)\b")
 _OF_WHAT: Final = Doubt("a speed of tokens, samples or steps, in which unit?")
+_ONLY_G: Final = Doubt("only a G says that it is memory")
+#: Amounts in G, which are of memory unless something else is counted in thousands of millions.
+_OF_G: Final = re.compile(rf"{NUMBER}\s*G(?:i?B)?")
 _OF_INFERENCE: Final = Doubt("of inference, not of a training run")
 #: Speeds of batches, which need not be steps.
 _BATCHES_A_SECOND: Final = re.compile(
@@ -324,6 +327,9 @@ def _without_metric(guess: Guess, name: str, said: Sequence[str]) -> Guess:
         return replace(guess, doubt=_OF_INFERENCE)
     if guess.is_figures and _BATCHES_A_SECOND.search(name):
         return replace(guess, metric=OPEN, doubt=_OF_BATCHES)
+    figures = [text for text in said if not _says_no_figure(text)]
+    if figures and all(map(_OF_G.fullmatch, figures)):
+        return replace(guess, metric="peak_memory", doubt=_ONLY_G)
     to = _target(name, list(said), is_figures=guess.is_figures)
     is_speed = to is None and guess.is_figures and SPEED.search(name) is not None
     if is_speed and not NO_TRAINING.search(name):
@@ -354,7 +360,7 @@ def _guess_parts(name: str, header: Header, said: Sequence[str]) -> tuple[Guess,
         ways.append([_named_by_label(cells[0]) for cells in columns])
     for names in ways:  # the slash of a name may stand between the rows of a header
         parts = tuple(guess_column(part, cells) for part, cells in zip(names, columns, strict=True))
-        if all(part.metric for part in parts):
+        if all(part.metric and part.doubt is not _ONLY_G for part in parts):
             return parts
     return ()
 
@@ -442,7 +448,7 @@ def _doubt_of_counts(
     if not metric.endswith("_per_second"):
         return None
     is_flops = metric == "flops_per_second"
-    is_of_time = re.search(r"(?i)flops?(?:/s| per sec)", name) or _of_flops(header, figures)
+    is_of_time = re.search(r"(?i)flops?(?:/s\b| per sec)", name) or _of_flops(header, figures)
     if is_flops and is_of_time and not _WHOLE.search(name):
         return find_evaluation(name)
     if is_flops:

@@ -303,7 +303,8 @@ def _build(
     if is_unnamed and any(_names(bare_text(label), catalogue) == "method" for label in labels):
         to = "method"
     is_setting = is_unnamed or (not has_words and _is_one_of_a_run(metric, before + after))
-    if to is None and not is_setting and not _are_named_alone(first, names):
+    is_alone = to is None and not is_setting and _are_named_alone(first, names)
+    if to is None and not is_setting and not is_alone:
         return None
     if not all(label.strip() for label in labels) or any(map(_STAGES.search, labels)):
         return None
@@ -312,6 +313,7 @@ def _build(
     if metric == "peak_memory" and all(map(_CALLED_MEMORY.fullmatch, labels)):
         return None
     cell, said_by = (first, None) if metric else _cell(table, names)
+    cell = _by_name(cell) if is_alone else cell
     pattern = _pattern(before, labels, after, table.columns)
     return PivotGuess(pattern, tuple(labels), tuple(names), to, cell, said_by)
 
@@ -330,6 +332,11 @@ def _are_named_alone(first: Guess, names: Sequence[str]) -> bool:
     return is_told and not any(
         guess_metric(name).metric or SPEED.search(name) or first.header.dimension for name in names
     )
+
+
+def _by_name(cell: Guess) -> Guess:
+    """Return cells of which nothing but the unit tells the metric, so that it stays open."""
+    return replace(cell, doubt=replace(cell.doubt, is_by_name=True)) if cell.doubt else cell
 
 
 def _of_one_setting(
@@ -380,7 +387,16 @@ def _split_setting(
         to = _setting(f"{parts[0]} {parts[2]}", parts[1], catalogue)
         if to is not None:
             return parts, to
-    return _split(names, _TOKENS[0]), None
+    return _with_bracket(_split(names, _TOKENS[0])), None
+
+
+def _with_bracket(parts: tuple[str, list[str], str]) -> tuple[str, list[str], str]:
+    """Return the labels with the bracket behind them, if one of them opens it."""
+    before, labels, after = parts
+    is_open = any(label.count("(") > label.count(")") for label in labels)
+    if not (is_open and after.startswith(")")):
+        return parts
+    return before, [f"{label})" for label in labels], after[1:]
 
 
 def _with_words_before(

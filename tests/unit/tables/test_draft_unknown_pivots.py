@@ -30,7 +30,7 @@ def test_columns_of_which_only_units_tell_the_metric_are_settings(
     found = draft(tmp_path, catalogue, *rows)
     (pivot,) = found["pivot"]
     assert pivot["values"] == {"Plain": "?", "Fancy": "?", "State Tuning": "?"}
-    assert pivot["cell"] == {"figure": {"metric": "peak_memory", "scope": "?"}}
+    assert pivot["cell"] == {"figure": {"metric": "?", "scope": "?"}}
     assert list(found["columns"]) == ["Model"]
 
 
@@ -137,3 +137,19 @@ def test_footnote_marks_stay_whole_in_a_pivot(tmp_path: Path, catalogue: Catalog
     rows = ("| Model | Min. LoRA VRAM[^1] | Min. Full VRAM[^2] |", "| qwen-7b | 5 GB | 21 GB |")
     found = draft(tmp_path, catalogue, *rows)
     assert list(found["pivot"][0]["values"]) == ["LoRA VRAM[^1]", "Full VRAM[^2]"]
+
+
+def test_of_such_columns_the_metric_is_open(tmp_path: Path, catalogue: Catalogue) -> None:
+    rows = ("| Nodes | Plain | Fancy |", "| one | 0.50s | 0.41s |", "| two | 2s | 0.91s |")
+    (pivot,) = draft(tmp_path, catalogue, *rows)["pivot"]
+    assert pivot["cell"] == {"figure": {"metric": "?"}}
+
+
+def test_amounts_in_g_are_no_steps_of_accumulation(tmp_path: Path, catalogue: Catalogue) -> None:
+    names = ("sync (accum=1)", "sync (accum=2)", "sync off (accum=16)")
+    rows = (f"| Model | {' | '.join(names)} |", "| qwen-7b | 69G | OOM | 69G |")
+    found = draft(tmp_path, catalogue, *rows)
+    assert list(found["columns"]) == ["Model"]
+    (pivot,) = found["pivot"]
+    assert pivot["cell"]["figure"]["metric"] == "?"
+    assert list(pivot["values"]) == ["(accum=1)", "(accum=2)", "off (accum=16)"]

@@ -122,3 +122,9 @@ def test_the_plural_of_a_word_is_no_second(name: str) -> None:
 @pytest.mark.parametrize("name", ["Time(s)", "Step time(s)", "Step (s)"])
 def test_seconds_in_brackets_are_a_unit(name: str) -> None:
     assert guess_column(name, ["1.5", "2.5"]).unit == "s"
+
+
+def test_operations_of_a_sample_are_no_operations_a_second() -> None:
+    guess = guess_column("FLOP/sample", ["3.2 TFLOP", "3.3 TFLOP"])
+    assert guess.metric is None or (guess.doubt is not None and guess.doubt.is_by_name)
+    assert guess_column("TFLOP/s", ["3.2"]).doubt is None
