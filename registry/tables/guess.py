@@ -193,6 +193,12 @@ _LABEL: Final = re.compile(
     re.IGNORECASE,
 )
 
+#: Settings that are numbers.
+_COUNTS: Final = (
+    *("n_nodes", "gpus_per_node", "micro_batch_size", "global_batch_size", "grad_accum_steps"),
+    *("seq_len", "lora_rank", "lora_alpha"),
+)
+_HAS_DIGIT: Final = re.compile(r"[0-9]")
 _LARGE_COUNT: Final = re.compile(r"[0-9][0-9,]{5,}")
 _LARGEST_BATCH: Final = re.compile(
     r"(?i)(?<![^\W_])(?:max(?:imum|imal)?|largest)[\W_]+(?:micro[\W_]*)?(?:batch|bsz?\b)"
@@ -579,8 +585,10 @@ def _target(name: str, said: list[str], *, is_figures: bool) -> str | None:
     is_marked = bool(said) and not any(char.isalnum() for text in said for char in text)
     if is_marked and target not in _BY_MARKS:
         return None
-    if target == "model_id" and all(map(_LARGE_COUNT.fullmatch, said)):
-        return None  # their numbers of parameters
+    is_no_number = target in _COUNTS and said and not any(map(_HAS_DIGIT.search, said))
+    is_no_name = target == "model_id" and all(map(_LARGE_COUNT.fullmatch, said))  # of parameters
+    if is_no_number or is_no_name:
+        return None
     if target == "gpu_id" and is_figures and all(text.isdigit() for text in said):
         return "n_gpus" if _COUNTED_CARDS.fullmatch(name) else None
     if (target == "seq_len" and _OTHER_LENGTH.search(name)) or names_largest_batch(name):

@@ -68,6 +68,8 @@ _STAGES: Final = re.compile(
 #: What memory is called: columns that differ in nothing else are of the card and of the host.
 _CALLED_MEMORY: Final = re.compile(r"(?i)(?:gpu|cpu|g|v)?\W*(?:mem(?:ory)?|v?ram|gpu|cpu)|[显内]存")
 
+#: What a speed is of: columns that differ in it count other things of one run.
+_COUNTED: Final = re.compile(r"(?i)\W*(?:tok(?:en)?s?|samples?|seq(?:uence)?s?|steps?|its?)\W*")
 #: Parts of one run that are counted, and their sum.
 _OF_ONE_RUN: Final = re.compile(
     r"(?i)\b(?:step|stage|phase|epoch|part)s?\W*[0-9]|^\W*(?:total|sum|overall|all)\W*$|合计|总计|合計|합계|итого"
@@ -198,7 +200,9 @@ def _doubt_memory(guesses: dict[str, Guess]) -> dict[str, Guess]:
     of_memory = [name for name, g in guesses.items() if g.metric == "peak_memory" and not g.parts]
     doubts = {name: doubt_of_memory_beside(name, of_memory) for name in of_memory}
     return {
-        name: guess if doubts.get(name) is None else replace(guess, doubt=doubts[name])
+        name: guess
+        if doubts.get(name) is None or (guess.doubt and guess.doubt.is_by_name)
+        else replace(guess, doubt=doubts[name])
         for name, guess in guesses.items()
     }
 
@@ -306,16 +310,21 @@ def _build(
     is_alone = to is None and not is_setting and _are_named_alone(first, names)
     if to is None and not is_setting and not is_alone:
         return None
-    if not all(label.strip() for label in labels) or any(map(_STAGES.search, labels)):
-        return None
-    if to is None and any(map(_OF_ONE_RUN.search, labels)):
-        return None
-    if metric == "peak_memory" and all(map(_CALLED_MEMORY.fullmatch, labels)):
+    if _are_of_one_run(labels, metric, is_named=to is not None):
         return None
     cell, said_by = (first, None) if metric else _cell(table, names)
     cell = _by_name(cell) if is_alone else cell
     pattern = _pattern(before, labels, after, table.columns)
     return PivotGuess(pattern, tuple(labels), tuple(names), to, cell, said_by)
+
+
+def _are_of_one_run(labels: Sequence[str], metric: str | None, *, is_named: bool) -> bool:
+    """Return whether columns called so are rather parts of one run than settings of several."""
+    if not all(label.strip() for label in labels) or any(map(_STAGES.search, labels)):
+        return True
+    if metric == "peak_memory" and all(map(_CALLED_MEMORY.fullmatch, labels)):
+        return True
+    return not is_named and any(_OF_ONE_RUN.search(x) or _COUNTED.fullmatch(x) for x in labels)
 
 
 def _is_one_of_a_run(metric: str | None, shared: str) -> bool:

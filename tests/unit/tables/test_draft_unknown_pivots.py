@@ -153,3 +153,8 @@ def test_amounts_in_g_are_no_steps_of_accumulation(tmp_path: Path, catalogue: Ca
     (pivot,) = found["pivot"]
     assert pivot["cell"]["figure"]["metric"] == "?"
     assert list(pivot["values"]) == ["(accum=1)", "(accum=2)", "off (accum=16)"]
+
+
+def test_speeds_of_other_things_are_of_one_run(tmp_path: Path, catalogue: Catalogue) -> None:
+    rows = ("| Backend | Tokens/s | Patch tokens/s |", "| a | 15826.8 | 11977.1 |")
+    assert "pivot" not in draft(tmp_path, catalogue, *rows)

@@ -128,3 +128,17 @@ def test_operations_of_a_sample_are_no_operations_a_second() -> None:
     guess = guess_column("FLOP/sample", ["3.2 TFLOP", "3.3 TFLOP"])
     assert guess.metric is None or (guess.doubt is not None and guess.doubt.is_by_name)
     assert guess_column("TFLOP/s", ["3.2"]).doubt is None
+
+
+def test_what_a_name_says_against_a_peak_is_told_first(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    path = tmp_path / "doc.csv"
+    path.write_text("Model,Peak VRAM,CPU state\nqwen-7b,54GB,16 KB\nqwen-14b,72GB,17 KB\n", "utf-8")
+    text = draft_mapping(path, read_tables(path), catalogue)
+    assert "'CPU' is not the peak of a training run" in text
+
+
+def test_names_below_the_word_batch_are_no_batch_sizes() -> None:
+    assert guess_column("batch api", ["plain", "fancy"]).to is None
+    assert guess_column("batch", ["auto", "8"]).to == "micro_batch_size"
