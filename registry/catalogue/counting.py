@@ -73,9 +73,9 @@ def count_mixture_layers(row: Row, get: Lookup) -> int:
         return 0
     types, listed = get("mlp_layer_types"), get("moe_layers")
     if isinstance(types, list):
-        return types.count("sparse")
+        return types[:n_layers].count("sparse")  # of all layers, even where fewer are kept
     if isinstance(listed, list):
-        return len(listed)
+        return sum(layer in listed for layer in range(n_layers))
     return sum(_has_experts(layer, get) for layer in range(n_layers))
 
 

@@ -32,6 +32,8 @@ class Encoder:
     n_end_norms: int = 1
     #: Whether the language head works in the width of the embedding (ALBERT, ELECTRA).
     narrow_head: bool = False
+    #: Whether an output layer that is not shared has a bias besides the head's.
+    biased_output: bool = True
 
 
 def linear(inputs: int, outputs: int) -> int:
@@ -56,6 +58,11 @@ def count_decoder_layers(get: Lookup) -> int:
     return int(get("decoder_layers") or 0) if get("model_type") in _BART else 0
 
 
+def is_encoder(model_type: Any) -> bool:
+    """Return whether a family is of BERT's kind, none of whose MLPs has a gate."""
+    return model_type in OTHERS and model_type not in (*_T5, *_BART, *_MAMBA)
+
+
 def has_decoder_of_its_own(model_type: Any) -> bool:
     """Return whether a family has an encoder and a decoder."""
     return model_type in (*_T5, *_BART)
@@ -68,10 +75,17 @@ def _count_encoder(encoder: Encoder, row: Row, get: Lookup) -> int:
     types = (get(encoder.types_field) or 0) if encoder.types_field else 0
     n_params = (vocab + positions + types + 2 * encoder.n_end_norms) * narrow
     n_params += linear(narrow, hidden) * (narrow != hidden)
-    n_layers = 1 if encoder.shares_layers else row["n_layers"]
+    n_layers = _count_shared(get) if encoder.shares_layers else row["n_layers"]
     n_params += n_layers * count_block(hidden, row["intermediate_size"])
     outputs = narrow if encoder.narrow_head else hidden
+    untied = row.get("tied_embeddings") is False
+    n_params += vocab * (outputs + encoder.biased_output) * untied
     return int(n_params + linear(hidden, outputs) + 2 * outputs + vocab)  # the language head
+
+
+def _count_shared(get: Lookup) -> int:
+    """Return how many layers ALBERT has parameters of, however often they are run."""
+    return int((get("num_hidden_groups") or 1) * (get("inner_group_num") or 1))
 
 
 def _count_t5(row: Row, get: Lookup) -> int:
@@ -114,7 +128,7 @@ def _count_whisper(row: Row, get: Lookup) -> int:
 def _count_mamba(row: Row, get: Lookup) -> int:
     """Count Mamba (Gu and Dao 2023): mixers alone."""
     hidden, state = row["hidden_size"], get("state_size")
-    inner = (get("expand") or 2) * hidden
+    inner = get("intermediate_size") or (get("expand") or 2) * hidden  # Falcon's are no multiple
     rank = get("time_step_rank")
     rank = rank if isinstance(rank, int) else -(-hidden // 16)
     mixer = 3 * hidden * inner + inner * (rank + 2 * state) + linear(rank, inner)
@@ -138,6 +152,7 @@ def _count_mamba2(row: Row, get: Lookup) -> int:
 
 _T5: Final = ("t5", "mt5", "umt5")
 _BART: Final = ("bart", "mbart", "pegasus", "m2m_100", "whisper")
+_MAMBA: Final = ("mamba", "falcon_mamba", "mamba2")
 _BERT = partial(_count_encoder, Encoder())
 #: Counts by ``model_type``.
 OTHERS: Final[Mapping[str, Counter]] = {
@@ -145,9 +160,9 @@ OTHERS: Final[Mapping[str, Counter]] = {
     "data2vec-text": _BERT,
     "roberta-prelayernorm": partial(_count_encoder, Encoder(n_end_norms=2)),
     "megatron-bert": _BERT,  # one norm, after the last layer instead of the embedding
-    "electra": partial(_count_encoder, Encoder(narrow_head=True)),
+    "electra": partial(_count_encoder, Encoder(narrow_head=True, biased_output=False)),
     "albert": partial(_count_encoder, Encoder(shares_layers=True, narrow_head=True)),
-    "distilbert": partial(_count_encoder, Encoder(types_field=None)),
+    "distilbert": partial(_count_encoder, Encoder(types_field=None, biased_output=False)),
     **dict.fromkeys(_T5, _count_t5),
     "bart": partial(_count_bart, positions=2, norms=2),
     "mbart": partial(_count_bart, positions=2, norms=4),

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.catalogue.counting import count_active_parameters, count_parameters
 from registry.catalogue.decoders import DECODERS, has_bias
-from registry.catalogue.encoders import OTHERS, count_decoder_layers
+from registry.catalogue.encoders import (
+    OTHERS,
+    count_decoder_layers,
+    has_decoder_of_its_own,
+    is_encoder,
+)
 from registry.catalogue.towers import TEXT_TYPES, TOWER_TYPES, TOWERS
 from registry.errors import excerpt
 
@@ -84,6 +89,10 @@ _COUNTED_FROM: Final = (
 )  # fmt: skip
 #: Most layers that are counted, far more than any model has.
 _MOST_LAYERS: Final = 10**6
+#: No size of any model comes near it.
+_LARGEST: Final = 10**7
+#: What a count raises of figures that are not there or are none.
+_UNCOUNTABLE: Final = (TypeError, ValueError, LookupError, ArithmeticError)
 _COUNTED_FROM_OTHERS: Final = ("n_layers", "hidden_size", "vocab_size")
 
 
@@ -103,7 +112,12 @@ def parse_hf_config(config: Any) -> Row:
         if part is config and row.get("model_type") not in TOWERS:
             return row | counts
         return row | _with_tower(config, row, counts)
-    except (TypeError, ValueError, ArithmeticError):  # a figure that the count needs is none
+    except (
+        TypeError,
+        ValueError,
+        LookupError,
+        ArithmeticError,
+    ):  # a figure that the count needs is none
         return row
 
 
@@ -116,9 +130,18 @@ def is_hf_config(document: Any) -> bool:
     return stated or (part is not document and document["model_type"] in TEXT_TYPES)
 
 
+def is_encoder_decoder(config: Any) -> bool:
+    """Return whether a configuration is of an encoder with a decoder of its own."""
+    parts = (config, _text_part(config))
+    return has_decoder_of_its_own(read_field(config, "model_type")) or any(
+        read_field(part, "is_encoder_decoder") is True for part in parts
+    )
+
+
 def check_hf_config(config: Any) -> list[str]:
-    """Return a problem for each figure that is no whole number above 0, and for a type's name."""
-    get = partial(read_field, _text_part(config))
+    """Return a problem for each figure that no model has, and for a type that is no name."""
+    part = _text_part(config)
+    get = partial(read_field, part)
     kinds = (read_field(config, "model_type"), get("model_type"))
     wrong = [kind for kind in kinds if kind is not None and not isinstance(kind, str)]
     return [
@@ -131,7 +154,32 @@ def check_hf_config(config: Any) -> list[str]:
             and not _is_size(value)
             and name not in _MAY_BE_ZERO
         ),
+        *_check_against_each_other(part, get),
     ]
+
+
+def _check_against_each_other(part: Any, stated: Lookup) -> Iterator[str]:
+    """Yield a problem for each size that is too large: for any model, or beside another."""
+    for column, names in SPELLINGS.items():
+        for name in names if column != "max_positions" else ():  # which may stand for no limit
+            size = _of_all_layers(stated(name))
+            if _is_size(size) and size >= _LARGEST:
+                yield f"{name}: found {excerpt(size)}; expected a number below {_LARGEST:,}"
+    sizes = _sizes(_lookup(part, str(stated("model_type"))))
+    heads, groups = sizes.get("n_heads"), sizes.get("n_kv_heads")
+    if heads and groups and heads % groups:
+        name = _stated_name("n_kv_heads", stated)
+        yield f"{name}: found {groups}; expected one that divides the {heads} attention heads"
+    experts, chosen = sizes.get("n_experts"), sizes.get("n_experts_active")
+    if experts and chosen and chosen > experts:
+        name = _stated_name("n_experts_active", stated)
+        yield f"{name}: found {chosen}; expected at most the {experts} experts of a layer"
+
+
+def _stated_name(column: str, stated: Lookup) -> str:
+    """Return under which of its names a column is stated, the usual one where it is not."""
+    names = SPELLINGS[column]
+    return next((name for name in names if stated(name) is not None), names[0])
 
 
 def list_unstated(config: Any) -> list[str]:
@@ -344,12 +392,14 @@ def _layout(config: Any, get: Lookup) -> Row:
     return {
         "tied_embeddings": next((value for value in tied if isinstance(value, bool)), None),
         "attention_bias": bias if isinstance(bias, bool) else None,
-        "gated_mlp": decoder.gated_mlp if decoder else _gated_by_activation(get),
+        "gated_mlp": decoder.gated_mlp if decoder else _gated_by_kind(get),
     }
 
 
-def _gated_by_activation(get: Lookup) -> bool | None:
+def _gated_by_kind(get: Lookup) -> bool | None:
     """Return what the activation suggests of a family that is not listed; None for no guess."""
+    if is_encoder(get("model_type")):
+        return False
     names = map(get, ("hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act"))
     activation = next((name for name in names if isinstance(name, str)), "")
     if activation in ("silu", "swish") or "glu" in activation:
@@ -397,10 +447,13 @@ def _with_tower(config: Any, row: Row, counts: Row) -> Row:
 
 
 def _tower_lookup(tower: Any, kind: str) -> Lookup:
-    defaults = _family_defaults().get(kind, {})
-    return lambda name: (
-        defaults.get(name) if read_field(tower, name) is None else read_field(tower, name)
-    )
+    defaults = {**_family_defaults().get(kind, {}), "model_type": kind}
+
+    def get(name: str) -> Any:
+        found = None if name == "model_type" else read_field(tower, name)
+        return defaults.get(name) if found is None else found
+
+    return get
 
 
 def _usual_head_dim(row: Mapping[str, Any]) -> int | None:

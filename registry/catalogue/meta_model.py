@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.catalogue.hf_config import read_field, read_sizes
+from registry.catalogue.hf_config import parse_hf_config, read_field, read_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,11 +37,14 @@ def can_build() -> bool:
     return find_spec("torch") is not None and find_spec("transformers") is not None
 
 
-def count_on_meta(config: Mapping[str, Any]) -> dict[str, int]:
+def count_on_meta(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``n_params`` of the modules that a configuration makes; nothing where there are none.
 
-    Of a mixture also ``n_active_params``: without the experts that are not chosen. Takes seconds:
-    torch and transformers are loaded.
+    Of a mixture also ``n_active_params``: without the experts that are not chosen; and where the
+    configuration leaves it to the class, whether the embeddings are tied. Nothing too where the
+    modules have other sizes than it states: transformers ignores fields in places that it does not
+    know, as in configurations of LLaVA's own code. Takes seconds: torch and transformers are
+    loaded.
     """
     try:
         with warnings.catch_warnings():
@@ -49,7 +52,24 @@ def count_on_meta(config: Mapping[str, Any]) -> dict[str, int]:
             model = build_on_meta(config)
     except Exception:  # noqa: BLE001 - transformers raises whatever a configuration leads it to
         return {}
-    return count_modules(model)
+    stated = parse_hf_config(config)
+    built = parse_hf_config(model.config)
+    if any(name in stated and stated[name] != built.get(name) for name in _SIZES):
+        return {}
+    counts = count_modules(model)
+    return counts if "tied_embeddings" in stated else counts | _read_tied(model)
+
+
+#: Columns of sizes that a configuration and its modules share.
+_SIZES: Final = ("n_layers", "hidden_size", "vocab_size")
+
+
+def _read_tied(model: Any) -> dict[str, bool]:
+    """Return whether a live model's output layer is its embedding, where it has both."""
+    inside, outside = model.get_input_embeddings(), model.get_output_embeddings()
+    weights = (getattr(inside, "weight", None), getattr(outside, "weight", None))
+    known = all(weight is not None for weight in weights)
+    return {"tied_embeddings": weights[0] is weights[1]} if known else {}
 
 
 def count_modules(model: Any) -> dict[str, int]:

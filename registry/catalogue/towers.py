@@ -41,9 +41,8 @@ def _count_clip(get: Lookup) -> int:
 
 
 def _count_gemma3(get: Lookup, _: Lookup, hidden: int) -> int:
-    has_head = get("vision_use_head") is not False
     width = get("hidden_size")
-    return _count_siglip(get, has_head=has_head) + int(width * hidden + width)
+    return _count_headed_siglip(get) + int(width * hidden + width)
 
 
 def _count_paligemma(get: Lookup, whole: Lookup, hidden: int) -> int:
@@ -58,20 +57,40 @@ def _count_idefics3(get: Lookup, whole: Lookup, hidden: int) -> int:
 
 
 def _count_llava(get: Lookup, whole: Lookup, hidden: int) -> int:
+    """Count LLaVA's projector and the tower that its configuration names; ValueError for others."""
+    kind = get("model_type")
+    if kind not in _OF_LLAVA:
+        raise ValueError(f"found a tower of model_type {kind!r}; expected {', '.join(_OF_LLAVA)}")
     layers = whole("vision_feature_layer")
     width = get("hidden_size") * (len(layers) if isinstance(layers, list) else 1)
     joined = width * hidden + hidden * hidden
     joined += 2 * hidden * (whole("multimodal_projector_bias") is not False)
     newline = hidden * (whole("model_type") in ("llava_next", "llava_next_video"))
-    return _count_clip(get) + int(joined + newline)
+    return _OF_LLAVA[kind](get) + int(joined + newline)
 
 
-def _count_pixtral(get: Lookup, whole: Lookup, hidden: int) -> int:
+def _count_pixtral(get: Lookup) -> int:
     width = get("hidden_size")
     block = 4 * width * width + 3 * width * get("intermediate_size") + 2 * width
-    n_params = _kernel(get) * width + width + get("num_hidden_layers") * block
+    return int(_kernel(get) * width + width + get("num_hidden_layers") * block)
+
+
+def _count_headed_siglip(get: Lookup) -> int:
+    return _count_siglip(get, has_head=get("vision_use_head") is not False)
+
+
+#: Towers of LLaVA's kind by their own ``model_type``.
+_OF_LLAVA: Final[Mapping[str, Callable[[Lookup], int]]] = {
+    "clip_vision_model": _count_clip,
+    "siglip_vision_model": _count_headed_siglip,
+    "pixtral": _count_pixtral,
+}
+
+
+def _count_mistral3(get: Lookup, whole: Lookup, hidden: int) -> int:
+    width = get("hidden_size")
     merged = width * (whole("spatial_merge_size") or 2) ** 2
-    n_params += width + merged * width + width * hidden + hidden * hidden
+    n_params = _count_pixtral(get) + width + merged * width + width * hidden + hidden * hidden
     return int(n_params + 2 * hidden * (whole("multimodal_projector_bias") is True))
 
 
@@ -111,7 +130,7 @@ TOWERS: Final[Mapping[str, Tower]] = {
     "llava": _count_llava,
     "llava_next": _count_llava,
     "llava_next_video": _count_llava,
-    "mistral3": _count_pixtral,
+    "mistral3": _count_mistral3,
     "qwen2_vl": _count_qwen2_vl,
     "qwen2_5_vl": _count_qwen2_5_vl,
     "qwen3_vl": _count_qwen3_vl,

@@ -12,6 +12,7 @@ from registry.catalogue.hf_config import (
     SPELLINGS,
     check_hf_config,
     describe_stored_weights,
+    is_encoder_decoder,
     list_unstated,
     parse_hf_config,
 )
@@ -177,12 +178,7 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
             "with --params and --layers, instead of --model"
         )
     if has_decoder_of_its_own(row.get("model_type")):
-        raise QuestionError(
-            f"model {row.get('model_id')!r}: found an encoder-decoder ({row['model_type']}); "
-            "predictions are made for models with a single stack of layers; to see what was "
-            'measured: registry query "from results join models using (model_id) where '
-            f"model_type = '{row['model_type']}'\""
-        )
+        raise QuestionError(_refuse_two_stacks(row.get("model_id"), row["model_type"]))
     names = {one.name for one in fields(Architecture)} - {"taken", "stored", "open_vocabulary"}
     known: dict[str, Any] = {name: row.get(name) for name in names}
     heads = known["n_heads"] or max(row["hidden_size"] // 128, 1)
@@ -192,6 +188,14 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
     known["gated_mlp"] = known["gated_mlp"] is not False
     known["tied_embeddings"] = bool(known["tied_embeddings"])
     return Architecture(**known)
+
+
+def _refuse_two_stacks(model_id: object, family: object) -> str:
+    return (
+        f"model {model_id!r}: found an encoder-decoder ({family}); predictions are made for "
+        "models with a single stack of layers; to see what was measured: registry query "
+        f"\"from results join models using (model_id) where model_type = '{family}'\""
+    )
 
 
 _NEEDED = {
@@ -230,6 +234,8 @@ def architecture_from_config(
             f"{model_id}, {problems[0]}; correct it, or give its figures with --params and --layers"
         )
     row = parse_hf_config(config)
+    if is_encoder_decoder(config):
+        raise QuestionError(_refuse_two_stacks(model_id, row.get("model_type")))
     if row.get("model_type") in _ATTENDS_TO_IMAGES:
         raise QuestionError(
             f"{model_id}: found model_type {row['model_type']!r}, some of whose layers attend to "
@@ -274,7 +280,7 @@ _NEEDED_OF_CONFIG = ("hidden_size", "n_layers", "intermediate_size", "vocab_size
 
 def _count_unknown(
     config: Mapping[str, Any], row: Mapping[str, Any], model_id: str
-) -> dict[str, int]:
+) -> dict[str, Any]:
     """Return the counts of a layout that the readers do not know; QuestionError without modules."""
     counts = count_on_meta(config) if can_build() else {}
     if counts:

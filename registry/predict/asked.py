@@ -434,7 +434,7 @@ def find_architecture(asked: Asked, catalogue: Catalogue) -> Architecture:
         if asked.layers is None:
             raise QuestionError("--params needs --layers; or give --config config.json")
         n_params = parse_number(asked.params, "params")
-        if n_params < _FEWEST:
+        if not _FEWEST <= n_params <= _MOST_PARAMS:
             raise QuestionError(
                 f"params: found {asked.params!r}; expected the parameters of a decoder, such as "
                 "2.1B, 2.1e9 or 350M"
@@ -450,6 +450,8 @@ def find_architecture(asked: Asked, catalogue: Catalogue) -> Architecture:
 
 #: Fewer than anybody trains: 2.1 is meant as 2.1B.
 _FEWEST = 1_000
+#: More than any model has.
+_MOST_PARAMS = 1e15
 
 
 def find_config(config: str) -> Path | None:

@@ -29,6 +29,11 @@ _SIGLIP: dict[str, Any] = {
     "patch_size": 14, "vision_use_head": False,
 }  # fmt: skip
 
+_BERT: dict[str, Any] = {
+    "model_type": "bert", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+    "intermediate_size": 3072, "vocab_size": 30522,
+}  # fmt: skip
+
 PUBLISHED: dict[str, Published] = {
     "Llama-2-7b": Published(
         _llama("llama", (4096, 32, 32, 11008, 32000), tie_word_embeddings=False),
@@ -390,6 +395,56 @@ PUBLISHED: dict[str, Published] = {
          "decoder_attention_heads": 20, "num_mel_bins": 128, "vocab_size": 51866},
         1_543_490_560,
         {"n_layers": 64},
+    ),
+    "falcon-mamba-7b": Published(  # ``expand`` is not that of its width
+        {"model_type": "falcon_mamba", "hidden_size": 4096, "num_hidden_layers": 64, "expand": 16,
+         "intermediate_size": 8192, "state_size": 16, "conv_kernel": 4, "time_step_rank": 256,
+         "vocab_size": 65024, "tie_word_embeddings": False},
+        7_272_665_088,
+        {"intermediate_size": 8192},
+    ),
+    "pixtral-12b": Published(  # LLaVA's class with another tower
+        {"model_type": "llava", "tie_word_embeddings": False,
+         "text_config": _llama("mistral", (5120, 40, 32, 14336, 131072), num_key_value_heads=8,
+                               head_dim=128),
+         "vision_config": {
+             "model_type": "pixtral", "hidden_size": 1024, "image_size": 1024, "head_dim": 64,
+             "intermediate_size": 4096, "num_attention_heads": 16, "num_hidden_layers": 24,
+             "patch_size": 16}},
+        12_682_739_712,
+        {"head_dim": 128},
+    ),
+    "LLaVA with SigLIP": Published(
+        {"model_type": "llava", "tie_word_embeddings": False,
+         "text_config": _llama("mistral", (5120, 40, 32, 14336, 131072), num_key_value_heads=8,
+                               head_dim=128),
+         "vision_config": {**_SIGLIP, "image_size": 384}},
+        12_692_892_528,
+        {},
+    ),
+    "LLaVA with a tower that is not known": Published(
+        {"model_type": "llava", "tie_word_embeddings": False,
+         "text_config": _llama("mistral", (5120, 40, 32, 14336, 131072)),
+         "vision_config": {"model_type": "dinov2", "hidden_size": 1024, "num_hidden_layers": 24}},
+        None,
+        {"hidden_size": 5120},
+    ),
+    "GLM-4.7-Flash cut to five layers": Published(  # the list is of all that there were
+        _llama("glm4_moe_lite", (2048, 5, 20, 10240, 154880), num_key_value_heads=20,
+               mlp_layer_types=["dense"] + ["sparse"] * 46),
+        3_260_313_856,
+        {"n_active_params": 995_389_696},
+    ),
+    "BERT with an output layer of its own": Published(
+        {**_BERT, "tie_word_embeddings": False},
+        132_985_716,
+        {"gated_mlp": False},
+    ),
+    "ALBERT with three groups of two layers": Published(
+        {**_BERT, "model_type": "albert", "embedding_size": 128, "vocab_size": 30000,
+         "num_hidden_groups": 3, "inner_group_num": 2, "tie_word_embeddings": False},
+        50_531_040,
+        {"gated_mlp": False},
     ),
     "Hunyuan-A13B-Instruct": Published(  # a value for each layer; not counted
         _llama("hunyuan_v1_moe", (4096, 32, 32, 3072, 128167), num_key_value_heads=8,

@@ -54,6 +54,22 @@ def test_what_transformers_does_not_know_is_not_counted() -> None:
     assert count_on_meta({"model_type": "newcomer", "hidden_size": 8}) == {}
 
 
+@pytest.mark.skipif(not can_build(), reason="needs the extra train")
+@pytest.mark.filterwarnings("ignore")
+def test_modules_of_other_sizes_than_stated_are_not_counted() -> None:
+    original = {"model_type": "llava", "hidden_size": 64, "num_hidden_layers": 2}
+    assert count_on_meta(original) == {}  # transformers takes the decoder's from text_config
+
+
+@pytest.mark.skipif(not can_build(), reason="needs the extra train")
+@pytest.mark.filterwarnings("ignore")
+def test_whether_embeddings_are_tied_is_the_classes_where_nothing_is_said() -> None:
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = {"model_type": "deberta-v2", **shape, "intermediate_size": 8, "vocab_size": 32}
+    assert count_on_meta(config)["tied_embeddings"] is True
+    assert "tied_embeddings" not in count_on_meta({**config, "tie_word_embeddings": False})
+
+
 @pytest.mark.parametrize(("chosen", "active"), [(2, 30), ([2, 2], 30), ([2, 1], None)])
 def test_a_token_passes_through_as_many_experts_as_every_layer_chooses(
     chosen: Any, active: int | None

@@ -102,6 +102,41 @@ def test_a_size_of_each_layer_is_one_where_all_are_alike() -> None:
     assert problem.endswith("…; expected a whole number above 0"), problem
 
 
+DIVISOR = "one that divides the 8 attention heads"
+
+
+@pytest.mark.parametrize(
+    ("stated", "found", "expected"),
+    [
+        ({"hidden_size": 10**30}, f"hidden_size: found {10**30}", "a number below 10,000,000"),
+        ({"num_layers": 10**7}, "num_layers: found 10000000", "a number below 10,000,000"),
+        ({"num_key_value_heads": 7}, "num_key_value_heads: found 7", DIVISOR),
+        ({"num_kv_heads": 16}, "num_kv_heads: found 16", DIVISOR),
+        (
+            {"num_local_experts": 4, "num_experts_per_tok": 8},
+            "num_experts_per_tok: found 8",
+            "at most the 4 experts of a layer",
+        ),
+    ],
+)
+def test_sizes_that_no_model_has_are_told(
+    stated: dict[str, int], found: str, expected: str
+) -> None:
+    shape = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 8}
+    assert check_hf_config({"model_type": "newcomer", **shape, **stated}) == [
+        f"{found}; expected {expected}"
+    ]
+
+
+def test_positions_without_a_limit_are_no_problem() -> None:
+    assert check_hf_config({"model_type": "qwen2", "model_max_length": 10**24}) == []
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_no_published_config_has_a_problem(name: str) -> None:
+    assert check_hf_config(PUBLISHED[name].config) == []
+
+
 @pytest.mark.parametrize("part", ["text_config", None])
 def test_a_type_that_is_no_name_is_told(part: str | None) -> None:
     config = {"model_type": ["llama"], "hidden_size": 4096, "num_hidden_layers": 2}
@@ -380,6 +415,7 @@ def test_a_mixture_without_its_active_experts_has_no_active_parameters() -> None
     "config",
     [
         {"model_type": "t5", "d_model": 8, "num_layers": None, "vocab_size": 9},
+        {"model_type": "t5", "d_model": 8, "num_layers": 2, "num_heads": 0, "vocab_size": 9},
         {"model_type": "whisper", "d_model": 8, "num_hidden_layers": 2, "vocab_size": 9},
         {"model_type": "llama", **SMALL, "num_hidden_layers": 10**15},
         {"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", **SMALL},

@@ -268,6 +268,24 @@ def test_an_encoder_decoder_is_refused() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "marian", "is_encoder_decoder": True, "d_model": 512, "encoder_layers": 6},
+        {"model_type": "both", "text_config": {**NEWCOMER, "is_encoder_decoder": True}},
+    ],
+)
+def test_an_encoder_decoder_of_any_family_is_refused(
+    monkeypatch: pytest.MonkeyPatch, config: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("registry.predict.architecture.can_build", lambda: True)
+    monkeypatch.setattr(
+        "registry.predict.architecture.count_on_meta", lambda _: {"n_params": 74_410_496}
+    )
+    with pytest.raises(QuestionError, match=rf"an encoder-decoder \({config['model_type']}\)"):
+        architecture_from_config(config)
+
+
 def test_a_config_without_its_figures_is_refused() -> None:
     with pytest.raises(QuestionError) as caught:
         architecture_from_config({"hidden_size": "4096"})
