@@ -73,7 +73,9 @@ ENDS: Final = (
 )
 
 
-def check_modules(model_type: str | None, targets: Iterable[str]) -> Iterator[str]:
+def check_modules(
+    model_type: str | None, targets: Iterable[str], where: str = "lora_target_modules"
+) -> Iterator[str]:
     """Yield what is wrong with targets that no matrix of a family has.
 
     Of families that are not listed, nothing is known but that ``all-linear`` stands alone.
@@ -83,7 +85,7 @@ def check_modules(model_type: str | None, targets: Iterable[str]) -> Iterator[st
         return
     if ALL_LINEAR in given:
         others = ", ".join(target for target in given if target != ALL_LINEAR)
-        yield f"lora_target_modules: found {ALL_LINEAR} together with {others}; expected it alone"
+        yield f"{where}: found {ALL_LINEAR} together with {others}; expected it alone"
         return
     names = known_modules(model_type)
     if not names:
@@ -92,7 +94,7 @@ def check_modules(model_type: str | None, targets: Iterable[str]) -> Iterator[st
         if last_name(target) not in (*names, *ENDS):
             near = did_you_mean(target, (*names, ALL_LINEAR))
             yield (
-                f"lora_target_modules: found {target!r}{near}; expected "
+                f"{where}: found {target!r}{near}; expected "
                 f"all-linear, or modules of {model_type}: {', '.join(names)}"
             )
 

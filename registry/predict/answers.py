@@ -32,6 +32,7 @@ from registry.predict.answer.prices import Prices, build_prices
 from registry.predict.answer.switches import explain
 from registry.predict.answer.will_it_fit import answer, assumptions_of
 from registry.predict.answer_html import format_estimate_html, format_fit_html
+from registry.predict.architecture import peak_flops_of
 from registry.predict.asked import (
     Asked,
     ask,
@@ -386,19 +387,29 @@ def answer_fit(asked: Asked, registry: Registry, wanted: Wanted | None = None) -
         explanation=explain(question, known.calibration) if wanted.explain else None,
         frontier=frontier,
     )
-    more = (*warn_of_name(asked, question), *_idle_spending(result, wanted))
+    more = (*warn_of_name(asked, question), *_idle_spending(result, wanted, known.catalogue))
     return replace(result, warnings=(*result.answer.warnings, *more))
 
 
-def _idle_spending(result: FitResult, wanted: Wanted) -> list[str]:
+def _idle_spending(result: FitResult, wanted: Wanted, catalogue: Catalogue) -> list[str]:
     """Return why no cost is shown where something was said of it."""
     if wanted.price is None and wanted.price_file is None and wanted.n_samples is None:
         return []
     if any(result.cost(card) is not None for card in result.shown):
         return []
     if wanted.price is not None or wanted.price_file is not None:
-        cards = ", ".join(card.gpu.gpu_id for card in result.shown) or "none"
-        return [f"no cost is shown: price or speed of the cards shown ({cards}) is not known"]
+        unpriced = [card for card in result.shown if card.seconds_per_sample is not None]
+        cards = ", ".join(card.gpu.gpu_id for card in unpriced or result.shown) or "none"
+        if unpriced:
+            return [f"no cost is shown: the price of {cards} is not known"]
+        kinds = sorted(
+            kind
+            for card in result.shown
+            for kind in catalogue.kinds_of(card.gpu.gpu_id)
+            if catalogue.gpus.get(kind) and peak_flops_of(catalogue.gpus[kind], None)
+        )
+        more = f", as its kinds differ; name one of {', '.join(kinds)}" if kinds else ""
+        return [f"no cost is shown: the speed of {cards} is not known{more}"]
     return ["no cost of the samples is shown: give --price or --price-file"]
 
 

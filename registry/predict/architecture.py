@@ -133,6 +133,8 @@ class Accelerator:
     memory_bytes: int
     name: str | None = None
     vendor: str | None = None
+    #: Generation of the chip, such as "turing"; rows of runs do not repeat it.
+    architecture: str | None = field(default=None, compare=False)
     memory_bandwidth_bytes_per_second: float | None = None
     peak_flops_fp32: float | None = None
     peak_flops_tf32: float | None = None
@@ -146,7 +148,7 @@ class Accelerator:
     def is_before_ampere(self) -> bool:
         """Whether it is too old a card of NVIDIA for bf16 and FlashAttention 2."""
         is_old = bool(self.peak_flops_fp16 and not self.peak_flops_bf16)
-        return self.vendor == "nvidia" and is_old
+        return self.vendor == "nvidia" and (is_old or self.architecture in _BEFORE_AMPERE)
 
     def peak_flops(self, dtype: str | None) -> float | None:
         """Return the dense peak in FLOP/s for a computation in ``dtype``; None where unknown.
@@ -154,6 +156,10 @@ class Accelerator:
         Where no dtype is given, it is the card's 16-bit one.
         """
         return peak_flops_of(vars(self), dtype)
+
+
+#: NVIDIA's generations from the first that computed in CUDA on.
+_BEFORE_AMPERE = frozenset({"tesla", "fermi", "kepler", "maxwell", "pascal", "volta", "turing"})
 
 
 def peak_flops_of(row: Mapping[str, Any], dtype: str | None) -> float | None:
@@ -291,9 +297,11 @@ def _count_unknown(
         else "install the extra [train], whose transformers may know it, or give its figures with "
         "--params and --layers instead"
     )
+    kind = row.get("model_type")
+    found = "no model_type" if kind is None else f"model_type {kind!r}"
     raise QuestionError(
-        f"{model_id}: found model_type {row.get('model_type')!r}, in a layout whose parameters "
-        f"cannot be counted; expected a known family; {way_out}"
+        f"{model_id}: found {found}, in a layout whose parameters cannot be counted; expected a "
+        f"known family; {way_out}"
     )
 
 

@@ -23,7 +23,7 @@ from registry.predict.formula.methods import HAVE_VIRTUAL_TOKENS, METHODS, has_r
 from registry.predict.question import LOSS_KERNELS, Question
 from registry.predict.sample_lengths import read_lengths
 from registry.predict.sharding import FSDP_VERSIONS
-from registry.reading.bounded_file import read_bytes
+from registry.reading.bounded_file import open_regular, read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -285,6 +285,7 @@ def build_question(asked: Asked, catalogue: Catalogue) -> Question:
     }
     _refuse_modules(settings["model"], settings["lora_target_modules"])
     question = Question(**settings)
+    _refuse_uneven_heads(question)
     if asked.lora_rank is not None and not has_rank(question):
         raise QuestionError(
             f"lora_rank with method {method}: it has no rank; expected no lora_rank, or --method "
@@ -295,8 +296,18 @@ def build_question(asked: Asked, catalogue: Catalogue) -> Question:
 
 def _refuse_modules(model: Architecture, targets: tuple[str, ...] | None) -> None:
     """Raise QuestionError for modules that the model's family does not have."""
-    if problems := list(check_modules(model.model_type, targets or ())):
+    if problems := list(check_modules(model.model_type, targets or (), "targets")):
         raise QuestionError("; ".join(problems))
+
+
+def _refuse_uneven_heads(question: Question) -> None:
+    """Raise QuestionError where the devices that share a layer cannot have as many heads each."""
+    heads, devices = question.model.n_heads, question.tensor_parallel or 1
+    if heads % devices:
+        raise QuestionError(
+            f"tensor_parallel {devices}: found {heads} attention heads, which so many devices "
+            "cannot share evenly; expected a number that divides them"
+        )
 
 
 #: What names of repositories say of weights that are stored quantized.
@@ -406,10 +417,14 @@ def _refuse_beside_file(asked: Asked) -> None:
 
 
 def _parse_targets(targets: str | Iterable[str] | None) -> tuple[str, ...] | None:
-    if not targets:
+    if targets is None:
         return None
     names = targets.split(",") if isinstance(targets, str) else targets
     stripped = {name.strip() for name in names if name.strip()}
+    if not stripped:
+        raise QuestionError(
+            f"targets: found {targets!r}; expected modules such as q_proj,v_proj, or all-linear"
+        )
     # PEFT reads the word in any case
     return tuple(sorted(ALL_LINEAR if one.lower() == ALL_LINEAR else one for one in stripped))
 
@@ -484,12 +499,18 @@ def _read_architecture(config: str, catalogue: Catalogue) -> Architecture:
     return architecture_of(catalogue.models[found])
 
 
+#: What llama.cpp's files begin with.
+_GGUF = b"GGUF"
 #: In bytes; they have a few thousand.
 _LARGEST_CONFIG = 2**20
 
 
 def _read_config(path: Path) -> dict[str, Any]:
     try:
+        with open_regular(path, what="a config.json") as file:
+            is_gguf = file.read(len(_GGUF)) == _GGUF
+        if is_gguf:
+            raise QuestionError(f"{path}: found weights (GGUF); expected the model's config.json")
         config = json.loads(read_bytes(path, limit=_LARGEST_CONFIG, what="a config.json"))
     except SourceError as error:
         raise QuestionError(str(error)) from None
@@ -497,6 +518,12 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise QuestionError(f"{path}: {error}; expected a config.json") from None
     if not isinstance(config, dict):
         raise QuestionError(f"{path}: found no object; expected a config.json")
+    if "peft_type" in config:
+        base = config.get("base_model_name_or_path") or "its base model"
+        raise QuestionError(
+            f"{path}: found the configuration of an adapter ({config['peft_type']}); expected the "
+            f"config.json of the model that it adapts, {base}: give that, or --model with its name"
+        )
     return config
 
 

@@ -54,6 +54,9 @@ def find_gpu(name: str, catalogue: Catalogue) -> Accelerator:
         several = _SEVERAL.fullmatch(name.strip().lower())
         if several and catalogue.resolve_gpu(several["gpu"]):
             problem += f"; of several cards, say --gpu {several['gpu']} --gpus {several['n']}"
+        kinds = [kind.strip() for kind in name.split(",")]
+        if len(kinds) > 1 and all(map(catalogue.resolve_gpu, kinds)):
+            problem += f"; to compare cards, say {' '.join(f'--gpu {kind}' for kind in kinds)}"
         raise QuestionError(f"{problem}; or give its memory: --vram 24GiB")
     row = find_gpu_row(name, catalogue)
     kinds = sorted(gpu.gpu_id for gpu in all_gpus(catalogue, row["gpu_id"]))

@@ -202,8 +202,10 @@ class Question:
 
     @property
     def bitsandbytes(self) -> bool:
-        """Whether bitsandbytes quantized the base, or nothing says what did."""
-        return self.quant_method in (None, "bitsandbytes")
+        """Whether bitsandbytes quantized the base, or nothing says what did and it can."""
+        if self.quant_method is None:
+            return self.quant_bits in (None, *_BITSANDBYTES_BITS)
+        return self.quant_method == "bitsandbytes"
 
     @property
     def keeps_fp32_embeddings(self) -> bool:
@@ -275,6 +277,10 @@ _COUNTS = (
 )  # fmt: skip
 
 
+#: Bits in which bitsandbytes stores weights.
+_BITSANDBYTES_BITS = (4, 8)
+
+
 def _check_training(question: Question) -> None:
     """Raise QuestionError for settings that contradict each other."""
     if question.full and question.quant_bits is not None:
@@ -289,6 +295,15 @@ def _check_training(question: Question) -> None:
     if question.quant_bits not in (None, 2, 3, 4, 8):
         raise QuestionError(
             f"quant_bits: found {question.quant_bits}; expected 2, 3, 4 or 8, or nothing"
+        )
+    if (
+        question.quantized
+        and question.bitsandbytes
+        and question.quant_bits not in _BITSANDBYTES_BITS
+    ):
+        raise QuestionError(
+            f"quant_bits {question.quant_bits} with quant_method bitsandbytes: it stores weights "
+            "in 4 or 8 bits; expected one of these, or --quant-method gptq or hqq"
         )
     known = ("whole", *dict.fromkeys(LOSS_KERNELS.values()))
     if question.setting("loss_kernel") not in known:
@@ -325,7 +340,7 @@ def _check_parallel(question: Question) -> None:
         )
     if question.n_gpus % (question.n_nodes or 1):
         raise QuestionError(
-            f"n_nodes {question.n_nodes}: found {question.n_gpus} cards in all, which cannot be "
+            f"nodes {question.n_nodes}: found {question.n_gpus} cards in all, which cannot be "
             "divided evenly among the hosts; expected a multiple"
         )
 
@@ -428,7 +443,7 @@ def _check_targets(question: Question) -> list[str]:
     if not names:
         return []
     warning = (
-        f"lora_target_modules: the shape of {', '.join(names)} in {question.model.model_id} is not "
+        f"targets: the shape of {', '.join(names)} in {question.model.model_id} is not "
         f"known; counted as {question.model.hidden_size:,} x {question.model.hidden_size:,}: check "
         "the spelling"
     )
@@ -487,6 +502,11 @@ def _check_quantizer(question: Question) -> Iterator[str]:
     bytes a logit were measured (source `gpu-sweep`). Long sequences and large vocabularies make
     that more than quantizing saves.
     """
+    if question.quantized and question.quant_method is None and not question.bitsandbytes:
+        yield (
+            "no --quant-method is stated: one that quantizes by groups is assumed, such as gptq or "
+            f"hqq, as bitsandbytes has no weights of {question.quant_bits} bits"
+        )
     if not question.keeps_fp32_embeddings:
         return
     peak = total(memory_terms(question))

@@ -178,6 +178,9 @@ def test_what_is_said_of_prices_and_names_is_not_dropped_in_silence(run: Run) ->
     assert "price: found 1 and 2 without a card; expected one of them" in done.stderr
     for idle in (("--vram", "24GiB", "--price", "0.4"), ("--gpu", "a100-80gb", "--samples", "10k")):
         assert "warning: no cost" in run(*asked, *idle).stderr, idle
+    done = run(*asked, "--gpu", "h100-80gb", "--price", "2", "--samples", "1e4")
+    kinds = "as its kinds differ; name one of h100-pcie-80gb, h100-sxm5-80gb\n"
+    assert f"warning: no cost is shown: the speed of h100-80gb is not known, {kinds}" in done.stderr
     done = run("estimate", "--model", "Qwen/Qwen2.5-7B-Instruct-AWQ")
     assert "says that its weights are stored quantized (awq)" in done.stderr
     assert "says that" not in run("estimate", "--model", "llama-2-7b").stderr

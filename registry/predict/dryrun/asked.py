@@ -103,8 +103,8 @@ def _check_job(question: Question) -> list[str]:
         f"offload {question.offload}": question.offload not in (None, "none"),
         f"loss_kernel {question.loss_kernel}": question.setting("loss_kernel") != "whole",
         "optimizer_in_backward": bool(question.optimizer_in_backward),
-        f"quant_method {question.quant_method}": question.quantized and not question.bitsandbytes,
         f"quant_bits {question.quant_bits}": question.quant_bits not in _QUANTIZATION,
+        f"quant_method {question.quant_method}": question.quantized and not question.bitsandbytes,
         f"optimizer {question.optimizer}": question.setting("optimizer") in _NOT_RUN,
         f"compute_dtype {question.compute_dtype}": (
             question.setting("compute_dtype") not in _DTYPES

@@ -47,7 +47,7 @@ def check_split(question: Question) -> None:
             raise QuestionError(
                 f"{name} {size} with {what}: no measured run verifies its memory, so it is not "
                 "computed; expected full training of a dense model with ZeRO-1 or 2 or DDP; ask "
-                "with --sharding zero3 or fsdp instead"
+                f"without --{name.replace('_', '-')}, with --sharding zero3 or fsdp"
             )
     if question.n_gpus % (tensor * pipeline):
         raise QuestionError(

@@ -161,7 +161,7 @@ def _dequantize(question: Question) -> list[Term]:
     """
     if question.quant_bits is None:
         return []
-    method = question.quant_method or "bitsandbytes"
+    method = question.quant_method or ("bitsandbytes" if question.bitsandbytes else "gptq")
     if question.quant_bits == _INT8_BITS and method == "bitsandbytes":
         flops = count_flops(question, question.mean_sample_tokens).hardware
         work = 0.8 * flops / (EFFICIENCY * _peak(question))

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from registry.catalogue import Catalogue
 
+LLAMA = "llama-2-7b"
 QUESTIONS = [
     ask(model="llama-2-7b"),
     ask(model="qwen-7b", gpu=["rtx-3090", "a100"], method="qlora", seq_len="4k", batch=3),
@@ -52,6 +53,55 @@ def test_the_command_of_a_question_asks_the_same(asked: Asked, catalogue: Catalo
     assert [gpu.gpu_id for gpu in find_cards(again, catalogue)] == [
         gpu.gpu_id for gpu in find_cards(asked, catalogue)
     ]
+
+
+@pytest.mark.parametrize("gpu", ["v100-32gb", "rtx-2080", "t4"])
+def test_a_card_is_old_by_its_generation_where_its_speed_is_not_known(
+    catalogue: Catalogue, gpu: str
+) -> None:
+    asked = ask(model=LLAMA, gpu=gpu, dtype="bf16", attention="flash2")
+    told = check_question(build_question(asked, catalogue))
+    assert f"{gpu} does not compute in bf16: state --dtype fp16" in told
+    assert f"FlashAttention 2 does not run on {gpu}, which is older than Ampere" in told
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"GGUF\x03\x00\x00\x00\x80", "found weights (GGUF); expected the model's config.json"),
+        (
+            b'{"peft_type": "LORA", "base_model_name_or_path": "meta-llama/Llama-2-7b-hf"}',
+            (
+                "found the configuration of an adapter (LORA); expected the config.json of the "
+                "model that it adapts, meta-llama/Llama-2-7b-hf: give that, or --model with its "
+                "name"
+            ),
+        ),
+    ],
+)
+def test_what_lies_beside_a_config_is_told_from_it(
+    catalogue: Catalogue, tmp_path: Path, content: bytes, told: str
+) -> None:
+    path = tmp_path / "beside"
+    path.write_bytes(content)
+    with pytest.raises(QuestionError) as caught:
+        build_question(ask(config=path), catalogue)
+    assert str(caught.value) == f"{path}: {told}"
+
+
+def test_cards_in_one_word_are_told_apart(catalogue: Catalogue) -> None:
+    with pytest.raises(QuestionError, match=r"compare cards, say --gpu h100 --gpu a100; or give"):
+        build_question(ask(model=LLAMA, gpu="h100,a100"), catalogue)
+
+
+@pytest.mark.parametrize("bits", [2, 3])
+def test_bitsandbytes_is_not_assumed_for_bits_that_it_lacks(
+    catalogue: Catalogue, bits: int
+) -> None:
+    question = build_question(ask(model=LLAMA, quant_bits=bits), catalogue)
+    assert not question.bitsandbytes
+    (told,) = (one for one in check_question(question) if "--quant-method" in one)
+    assert told.endswith(f"as bitsandbytes has no weights of {bits} bits")
 
 
 @pytest.mark.parametrize(("name", "warned"), [("fsdp1", 0), ("fsdp2", 2), ("fully_shard", 2)])
@@ -156,23 +206,44 @@ def test_what_figures_by_hand_leave_open_is_told(catalogue: Catalogue) -> None:
         ),
         (
             {"model": "llama-2-7b", "targets": "q_porj,v_proj"},
-            "lora_target_modules: found 'q_porj'; did you mean 'q_proj'?; expected all-linear, or ",
+            "targets: found 'q_porj'; did you mean 'q_proj'?; expected all-linear, or ",
         ),
         (
             {"model": "llama-2-7b", "targets": "all_linear"},
-            "lora_target_modules: found 'all_linear'; did you mean 'all-linear'?; expected all-",
+            "targets: found 'all_linear'; did you mean 'all-linear'?; expected all-",
         ),
         (
             {"model": "qwen-7b", "targets": "q_proj"},
-            "lora_target_modules: found 'q_proj'; did you mean 'c_proj'?; expected all-linear, or ",
+            "targets: found 'q_proj'; did you mean 'c_proj'?; expected all-linear, or ",
         ),
         (
             {"model": "deepseek-v3", "targets": "o_proj,v_proj"},
-            "lora_target_modules: found 'v_proj'; did you mean 'q_proj'?; expected all-linear, or ",
+            "targets: found 'v_proj'; did you mean 'q_proj'?; expected all-linear, or ",
+        ),
+        (
+            {"model": "llama-2-7b", "targets": " ,"},
+            "targets: found ' ,'; expected modules such as ",
+        ),
+        (
+            {"model": "llama-2-7b", "targets": ""},
+            "targets: found ''; expected modules such as q_pr",
+        ),
+        ({"params": "1e60", "layers": 32}, "params: found '1e60'; expected the parameters of a de"),
+        (
+            {"model": "llama-2-7b", "quant_bits": 3, "quant_method": "bitsandbytes"},
+            "quant_bits 3 with quant_method bitsandbytes: it stores weights in 4 or 8 bits; expec",
+        ),
+        (
+            {"model": "llama-2-7b", "method": "full", "gpus": 3, "tensor_parallel": 3},
+            "tensor_parallel 3: found 32 attention heads, which so many devices cannot share even",
+        ),
+        (
+            {"model": "llama-2-7b", "gpus": 2, "tensor_parallel": 2, "sharding": "zero3"},
+            "tensor_parallel 2 with method lora: no measured run verifies its memory, so it is not",
         ),
         (
             {"model": "mixtral-8x7b", "targets": "lm_head,all-linear"},
-            "lora_target_modules: found all-linear together with lm_head; expected it alone",
+            "targets: found all-linear together with lm_head; expected it alone",
         ),
     ],
 )

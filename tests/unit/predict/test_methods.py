@@ -135,7 +135,7 @@ def test_an_optimizer_is_computed_or_refused_by_name(ask: Ask) -> None:
     [
         ({"tensor_parallel": 2}, "tensor_parallel 2 with method lora: no measured run"),
         ({"pipeline_parallel": 4}, "pipeline_parallel 4 with method lora: no measured run"),
-        ({"n_gpus": 3, "n_nodes": 2}, "n_nodes 2: found 3 cards in all, which cannot be"),
+        ({"n_gpus": 3, "n_nodes": 2}, "nodes 2: found 3 cards in all, which cannot be"),
         ({"loss_kernel": "magic"}, "loss_kernel: found 'magic'; expected one of whole, chunked, "),
         (
             {"method": "full", "optimizer_in_backward": True, "grad_accum_steps": 4},

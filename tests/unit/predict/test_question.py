@@ -62,7 +62,7 @@ def test_modules_of_unknown_shape_are_warned_of(ask: Ask) -> None:
     targets = ("mixer.in_proj", "q_proj", "lm_head")
     (warning,) = check_question(ask("llama-2-7b", lora_target_modules=targets))
     assert warning == (
-        "lora_target_modules: the shape of mixer.in_proj in llama-2-7b is not known; counted as "
+        "targets: the shape of mixer.in_proj in llama-2-7b is not known; counted as "
         "4,096 x 4,096: check the spelling"
     )
     assert check_question(ask("llama-2-7b", lora_target_modules=targets[1:])) == []
