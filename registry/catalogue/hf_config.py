@@ -194,11 +194,22 @@ def list_unstated(config: Any) -> list[str]:
 _STORED_BITS = {"fp8": 8, "fbgemm_fp8": 8, "mxfp4": 4, "nvfp4": 4}
 
 
-def describe_stored_weights(config: Mapping[str, Any]) -> str | None:
-    """Return how the weights are stored, such as "in 4 bits"; None where they are not quantized."""
+def read_quantizer(config: Mapping[str, Any]) -> str | None:
+    """Return what quantized the weights, such as "gptq"; None where nothing is named."""
+    method = (_stored(config) or {}).get("quant_method")
+    return method if isinstance(method, str) else None
+
+
+def _stored(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
     parts = (config, _text_part(config))
     stored = next((s for part in parts if (s := read_field(part, "quantization_config"))), None)
-    if not isinstance(stored, dict):
+    return stored if isinstance(stored, dict) else None
+
+
+def describe_stored_weights(config: Mapping[str, Any]) -> str | None:
+    """Return how the weights are stored, such as "in 4 bits"; None where they are not quantized."""
+    stored = _stored(config)
+    if stored is None:
         return None
     bits = sorted(set(_stored_bits(stored)))
     if bits:

@@ -15,6 +15,7 @@ from registry.catalogue.hf_config import (
     is_encoder_decoder,
     list_unstated,
     parse_hf_config,
+    read_quantizer,
 )
 from registry.catalogue.meta_model import can_build, count_on_meta
 from registry.errors import QuestionError
@@ -53,6 +54,8 @@ class Architecture:
     taken: tuple[str, ...] = field(default=(), compare=False)
     #: How a config.json says that the weights are stored, such as "in 4 bits"; None for 16.
     stored: str | None = field(default=None, compare=False)
+    #: What quantized them, such as "gptq"; None where it does not say.
+    quantizer: str | None = field(default=None, compare=False)
 
     def with_vocabulary(self, size: int) -> Architecture:
         """Return a model of as many parameters with a vocabulary of another size."""
@@ -185,7 +188,12 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
         )
     if has_decoder_of_its_own(row.get("model_type")):
         raise QuestionError(_refuse_two_stacks(row.get("model_id"), row["model_type"]))
-    names = {one.name for one in fields(Architecture)} - {"taken", "stored", "open_vocabulary"}
+    names = {one.name for one in fields(Architecture)} - {
+        "taken",
+        "stored",
+        "quantizer",
+        "open_vocabulary",
+    }
     known: dict[str, Any] = {name: row.get(name) for name in names}
     heads = known["n_heads"] or max(row["hidden_size"] // 128, 1)
     known["n_heads"] = heads
@@ -258,7 +266,10 @@ def architecture_from_config(
     counts = {} if "n_params" in row else _count_unknown(config, row, model_id)
     found = architecture_of({**row, **counts, "model_id": model_id})
     return replace(
-        found, taken=tuple(_list_taken(config, found)), stored=describe_stored_weights(config)
+        found,
+        taken=tuple(_list_taken(config, found)),
+        stored=describe_stored_weights(config),
+        quantizer=read_quantizer(config),
     )
 
 

@@ -269,21 +269,23 @@ def build_question(asked: Asked, catalogue: Catalogue) -> Question:
             f"quant_method {asked.quant_method}: found no bits; expected --quant-bits (4, 8) "
             "with it, or --method qlora"
         )
+    model = find_architecture(asked, catalogue)
     names = {field.name for field in fields(Question)}
     settings = {_FIELDS.get(name, name): value for name, value in stated.items()}
     settings = {name: value for name, value in settings.items() if name in names}
     settings |= {
-        "model": find_architecture(asked, catalogue),
+        "model": model,
         "gpu": find_card(asked, catalogue),
         "method": method,
         "quant_bits": bits,
+        "quant_method": asked.quant_method or _find_quantizer(model, bits),
         "trains_embeddings": asked.train_embeddings and method != "full",  # which trains them too
         "sharding": "fsdp" if fsdp_version else asked.sharding,
         "fsdp_version": fsdp_version,
         "lora_target_modules": _parse_targets(asked.targets),
         **_lengths_of(asked, stated),
     }
-    _refuse_modules(settings["model"], settings["lora_target_modules"])
+    _refuse_modules(model, settings["lora_target_modules"])
     question = Question(**settings)
     _refuse_uneven_heads(question)
     if asked.lora_rank is not None and not has_rank(question):
@@ -292,6 +294,12 @@ def build_question(asked: Asked, catalogue: Catalogue) -> Question:
             "lora"
         )
     return question
+
+
+def _find_quantizer(model: Architecture, bits: int | None) -> str | None:
+    """Return what a config.json says that its weights were quantized by, in bits as asked."""
+    known = model.quantizer in choices("quant_method") and model.stored == f"in {bits} bits"
+    return model.quantizer if known else None
 
 
 def _refuse_modules(model: Architecture, targets: tuple[str, ...] | None) -> None:

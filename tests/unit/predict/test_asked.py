@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
@@ -102,6 +102,29 @@ def test_bitsandbytes_is_not_assumed_for_bits_that_it_lacks(
     assert not question.bitsandbytes
     (told,) = (one for one in check_question(question) if "--quant-method" in one)
     assert told.endswith(f"as bitsandbytes has no weights of {bits} bits")
+
+
+@pytest.mark.parametrize(
+    ("words", "taken"),
+    [
+        ({}, None),
+        ({"method": "qlora"}, "gptq"),
+        ({"method": "qlora", "quant_method": "awq"}, "awq"),
+        ({"quant_bits": 8}, None),
+    ],
+)
+def test_a_config_says_what_its_weights_were_quantized_by(
+    catalogue: Catalogue, tmp_path: Path, words: dict[str, Any], taken: str | None
+) -> None:
+    path = tmp_path / "config.json"
+    config = {
+        "model_type": "llama",
+        "hidden_size": 4096,
+        "num_hidden_layers": 32,
+        "quantization_config": {"quant_method": "gptq", "bits": 4},
+    }
+    path.write_text(json.dumps(config), encoding="utf-8")
+    assert build_question(ask(config=path, **words), catalogue).quant_method == taken
 
 
 @pytest.mark.parametrize(("name", "warned"), [("fsdp1", 0), ("fsdp2", 2), ("fully_shard", 2)])
