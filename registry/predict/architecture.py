@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from registry.catalogue.encoders import has_decoder_of_its_own
+from registry.catalogue.encoders import has_decoder_of_its_own, is_encoder
 from registry.catalogue.hf_config import (
     SPELLINGS,
     check_hf_config,
@@ -199,7 +199,8 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
     known["n_heads"] = heads
     known["n_kv_heads"] = known["n_kv_heads"] or heads
     known["head_dim"] = known["head_dim"] or row["hidden_size"] // heads
-    known["gated_mlp"] = known["gated_mlp"] is not False
+    gated = known["gated_mlp"]
+    known["gated_mlp"] = not is_encoder(row.get("model_type")) if gated is None else gated
     known["tied_embeddings"] = bool(known["tied_embeddings"])
     return Architecture(**known)
 

@@ -268,6 +268,16 @@ def test_an_encoder_decoder_is_refused() -> None:
     )
 
 
+@pytest.mark.parametrize(("kind", "gated"), [("roberta", False), ("newcomer", True), (None, True)])
+def test_an_mlp_of_which_nothing_is_said_has_a_gate_but_in_berts_kind(
+    kind: str | None,
+    gated: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    sizes = {"n_params": 10**9, "n_layers": 2, "hidden_size": 8, "intermediate_size": 9}
+    model = architecture_of({"model_type": kind, "vocab_size": 9, "n_heads": 2, **sizes})
+    assert model.gated_mlp is gated
+
+
 @pytest.mark.parametrize(
     "config",
     [
