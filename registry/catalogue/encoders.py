@@ -63,6 +63,11 @@ def is_encoder(model_type: Any) -> bool:
     return model_type in OTHERS and model_type not in (*_T5, *_BART, *_MAMBA)
 
 
+def is_without_attention(model_type: Any) -> bool:
+    """Return whether a family's layers have no attention (Mamba, RWKV)."""
+    return model_type in _MAMBA or str(model_type).startswith("rwkv")
+
+
 def has_decoder_of_its_own(model_type: Any) -> bool:
     """Return whether a family has an encoder and a decoder."""
     return model_type in (*_T5, *_BART)

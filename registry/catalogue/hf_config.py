@@ -440,7 +440,6 @@ def _is_counted(row: Row, decoder: Decoder, get: Lookup) -> bool:
         and row["n_layers"] <= _MOST_LAYERS
         and all(get(name) in usual for name, usual in _UNCOUNTED.items() if name not in counted)
         and get("word_embed_proj_dim") in (None, row["hidden_size"])
-        and not (get("use_qk_norm") is True and decoder.norms_per_layer == 1)  # Command R+
     )
 
 

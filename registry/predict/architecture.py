@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from registry.catalogue.encoders import has_decoder_of_its_own, is_encoder
+from registry.catalogue.encoders import has_decoder_of_its_own, is_encoder, is_without_attention
 from registry.catalogue.hf_config import (
     SPELLINGS,
     check_hf_config,
@@ -251,6 +251,12 @@ def architecture_from_config(
     row = parse_hf_config(config)
     if is_encoder_decoder(config):
         raise QuestionError(_refuse_two_stacks(model_id, row.get("model_type")))
+    if is_without_attention(row.get("model_type")):
+        raise QuestionError(
+            f"{model_id}: found model_type {row['model_type']!r}, whose layers have no attention: "
+            "no measured run verifies their memory, so it is not computed; expected a decoder with "
+            "attention"
+        )
     if row.get("model_type") in _ATTENDS_TO_IMAGES:
         raise QuestionError(
             f"{model_id}: found model_type {row['model_type']!r}, some of whose layers attend to "

@@ -396,6 +396,31 @@ PUBLISHED: dict[str, Published] = {
         1_543_490_560,
         {"n_layers": 64},
     ),
+    "deepseek-moe-16b-base": Published(
+        _llama("deepseek", (2048, 28, 16, 10944, 102400), num_key_value_heads=16,
+               n_routed_experts=64, n_shared_experts=2, num_experts_per_tok=6,
+               moe_intermediate_size=1408, first_k_dense_replace=1, moe_layer_freq=1,
+               tie_word_embeddings=False),
+        16_375_728_128,
+        {"n_experts": 64, "n_active_params": 2_828_650_496},
+    ),
+    "EXAONE-3.5-7.8B-Instruct": Published(
+        {"model_type": "exaone", "hidden_size": 4096, "intermediate_size": 14336, "num_layers": 32,
+         "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 102400,
+         "activation_function": "silu", "tie_word_embeddings": False},
+        7_818_448_896,
+        {"n_kv_heads": 8, "gated_mlp": True},
+    ),
+    "XVERSE-13B": Published(
+        _llama("xverse", (5120, 40, 40, 13824, 100278), tie_word_embeddings=False),
+        13_715_031_040,
+        {},
+    ),
+    "c4ai-command-r-plus": Published(  # queries and keys of each head are normed
+        _llama("cohere", (12288, 64, 96, 33792, 256000), num_key_value_heads=8, use_qk_norm=True),
+        103_810_674_688,
+        {"tied_embeddings": True},
+    ),
     "falcon-mamba-7b": Published(  # ``expand`` is not that of its width
         {"model_type": "falcon_mamba", "hidden_size": 4096, "num_hidden_layers": 64, "expand": 16,
          "intermediate_size": 8192, "state_size": 16, "conv_kernel": 4, "time_step_rank": 256,

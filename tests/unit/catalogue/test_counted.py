@@ -24,7 +24,18 @@ COUNTED: Final[list[dict[str, Any]]] = json.loads(
 KINDS: Final = sorted({row["model_type"] for row in COUNTED})
 
 #: Families whose code is not part of transformers: tests of published configurations hold them.
-REMOTE: Final = {"qwen", "baichuan", "internlm", "internlm2", "chatglm", "minicpm", "kimi_k2"}
+REMOTE: Final = {
+    "qwen",
+    "baichuan",
+    "internlm",
+    "internlm2",
+    "chatglm",
+    "minicpm",
+    "kimi_k2",
+    "deepseek",
+    "exaone",
+    "xverse",
+}
 
 
 @pytest.mark.parametrize("row", COUNTED, ids=lambda row: row["model_type"])

@@ -300,7 +300,6 @@ def test_falcons_norms_depend_on_how_its_parts_run() -> None:
     ("model_type", "field"),
     [
         ("chatglm", {"position_encoding_2d": True}),
-        ("cohere", {"use_qk_norm": True}),
         ("phi", {"qk_layernorm": True}),
         ("mpt", {"no_bias": False}),
         ("opt", {"word_embed_proj_dim": 4}),

@@ -321,6 +321,13 @@ def test_figures_give_the_width_of_a_llama() -> None:
     assert str(caught.value) == "--params: found 0; expected a number above 0"
 
 
+@pytest.mark.parametrize("kind", ["mamba", "falcon_mamba", "rwkv", "rwkv6"])
+def test_layers_without_attention_are_refused_with_the_reason(kind: str) -> None:
+    config = {"model_type": kind, "hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 99}
+    with pytest.raises(QuestionError, match=f"'{kind}', whose layers have no attention: no meas"):
+        architecture_from_config(config)
+
+
 def test_layers_that_attend_to_images_are_refused_with_the_reason() -> None:
     text = {name: value for name, value in NEWCOMER.items() if name != "model_type"}
     with pytest.raises(QuestionError, match="'mllama', some of whose layers attend to the tokens"):
