@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.catalogue.module_names import ALL_LINEAR, check_modules
 from registry.contract import vocabulary
 from registry.contract.methods import QUANTIZED
-from registry.errors import QuestionError, SourceError, did_you_mean
+from registry.errors import QuestionError, SourceError, did_you_mean, excerpt
 from registry.predict.architecture import (
     architecture_from_config,
     architecture_from_figures,
@@ -26,7 +28,7 @@ from registry.predict.sharding import FSDP_VERSIONS
 from registry.reading.bounded_file import open_regular, read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from registry.catalogue import Catalogue
     from registry.predict.architecture import Accelerator, Architecture
@@ -141,6 +143,11 @@ def ask(**words: Any) -> Asked:
     gpu = words.get("gpu")
     several = gpu if isinstance(gpu, (tuple, list)) else (gpu,) if gpu else ()
     config = words.get("config")
+    for name, values in (("gpu", several), ("config", () if config is None else (config,))):
+        for value in values:
+            if not isinstance(value, str if name == "gpu" else str | PathLike):
+                kind = "the name of a card" if name == "gpu" else "the path of a config.json"
+                raise QuestionError(f"{name}: found {excerpt(value)}; expected {kind}")
     named = {"gpu": tuple(several), "config": None if config is None else str(config)}
     defaults: dict[str, Any] = {field.name: field.default for field in fields(Asked)}
     given: dict[str, Any] = {
@@ -428,6 +435,8 @@ def _parse_targets(targets: str | Iterable[str] | None) -> tuple[str, ...] | Non
     if targets is None:
         return None
     names = targets.split(",") if isinstance(targets, str) else targets
+    if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+        raise QuestionError(f"targets: found {targets!r}; expected the names of modules")
     stripped = {name.strip() for name in names if name.strip()}
     if not stripped:
         raise QuestionError(
@@ -439,6 +448,12 @@ def _parse_targets(targets: str | Iterable[str] | None) -> tuple[str, ...] | Non
 
 def find_architecture(asked: Asked, catalogue: Catalogue) -> Architecture:
     """Return the model that is asked about: of the catalogue, a config.json, or figures."""
+    sizes: dict[str, Any] = {
+        name: parse_count(value, name)
+        for name in ("layers", "hidden", "vocab")
+        if (value := getattr(asked, name)) is not None
+    }
+    asked = replace(asked, **sizes)
     ways = [name for name in ("model", "config", "params") if getattr(asked, name) is not None]
     figures = [f"--{name}" for name in ("layers", "hidden", "vocab") if getattr(asked, name)]
     if figures and asked.params is None:
@@ -483,8 +498,11 @@ def find_config(config: str) -> Path | None:
     Raises QuestionError for a folder without one.
     """
     path = Path(config).expanduser()
-    if not path.is_dir():
-        return path if path.exists() else None
+    try:
+        if not path.is_dir():
+            return path if path.exists() else None
+    except OSError:  # no name of a file, such as what a file holds
+        return None
     if not (path / "config.json").is_file():
         raise QuestionError(
             f"config {config!r}: found a folder without config.json; expected the folder of a "
@@ -500,7 +518,7 @@ def _read_architecture(config: str, catalogue: Catalogue) -> Architecture:
     found = catalogue.resolve_model(config)
     if found is None:
         raise QuestionError(
-            f"config {config!r}: found no such file, folder or model"
+            f"config {excerpt(config, 200)}: found no such file, folder or model"
             f"{catalogue.nearest_model(config)}; expected a config.json, the folder of one, or a "
             "model of the catalogue (list them with `registry models`)"
         )

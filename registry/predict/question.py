@@ -15,7 +15,7 @@ from registry.predict.formula.optimizers import check_optimizer
 from registry.predict.formula.parallel import check_split
 from registry.predict.formula.peak_memory import memory_terms, total
 from registry.predict.layouts import describe_layout
-from registry.predict.sharding import FSDP, SHARDS_OPTIMIZER
+from registry.predict.sharding import CARDS_OF_A_HOST, FSDP, SHARDS_OPTIMIZER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -368,6 +368,11 @@ def check_question(question: Question) -> list[str]:
         warnings.append(
             f"{question.n_gpus} cards without --sharding: each is assumed to hold the entire model "
             "(DDP); --sharding fsdp or zero3 spreads it over them"
+        )
+    if question.n_gpus > CARDS_OF_A_HOST and question.n_nodes is None and not question.is_split:
+        warnings.append(
+            f"{question.n_gpus} cards without --nodes: the time is that of one host; between hosts "
+            "a step takes longer"
         )
     if question.is_split:
         warnings.append("with tensor or pipeline parallelism the time is not computed")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+#: Cards that a host has, as a rule.
+CARDS_OF_A_HOST = 8
 #: PyTorch's shardings that spread the weights.
 FSDP = frozenset({"fsdp", "hsdp"})
 #: Names of its two generations; both are computed as FSDP.

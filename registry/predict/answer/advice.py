@@ -20,7 +20,7 @@ from registry.predict.answer.prediction import (
 from registry.predict.answer.verdict import decide
 from registry.predict.calibration.fit_rows import USABLE
 from registry.predict.formula.peak_memory import memory_terms, total
-from registry.predict.sharding import SHARDS_WEIGHTS
+from registry.predict.sharding import CARDS_OF_A_HOST, SHARDS_WEIGHTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -151,7 +151,7 @@ def collect_remedies(
     if not _do(found):
         found += _first_that_fit(question, calibration, _all_at_once(question))
     usable = USABLE * question.gpu.memory_bytes if question.gpu else 0.0
-    most = math.inf if peak_bytes > usable else max(_HOST, question.n_gpus)
+    most = math.inf if peak_bytes > usable else max(CARDS_OF_A_HOST, question.n_gpus)
     kept = [
         one
         for one in found
@@ -275,8 +275,7 @@ def _shorter(question: Question) -> Iterator[Change]:
         length //= 2
 
 
-#: Cards of one host, and numbers of cards that people have.
-_HOST = 8
+#: Numbers of cards that people have.
 _COUNTS = (2, 4, 8, 16, 32, 64)
 
 
@@ -289,7 +288,7 @@ def _more(
             count == question.n_gpus and question.sharding in SHARDS_WEIGHTS
         ):
             continue
-        hosts = max(count // _HOST, question.n_nodes or 1)
+        hosts = max(count // CARDS_OF_A_HOST, question.n_nodes or 1)
         words = f"{count} cards" + (f" ({hosts} hosts of {count // hosts})" if hosts > 1 else "")
         nodes = {"n_nodes": hosts} if hosts > 1 else {}
         yield words, {"n_gpus": count, **nodes, "sharding": sharding}

@@ -127,6 +127,45 @@ def test_a_config_says_what_its_weights_were_quantized_by(
     assert build_question(ask(config=path, **words), catalogue).quant_method == taken
 
 
+@pytest.mark.parametrize(("words", "told"), [({}, 1), ({"nodes": 2}, 0), ({"gpus": 8}, 0)])
+def test_more_cards_than_a_host_has_are_told_to_be_in_one(
+    catalogue: Catalogue, words: dict[str, int], told: int
+) -> None:
+    asked = ask(**{"model": LLAMA, "gpus": 16, "sharding": "zero3", **words})
+    found = check_question(build_question(asked, catalogue))
+    assert (
+        sum("cards without --nodes: the time is that of one host" in one for one in found) == told
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            {"config": {"model_type": "llama"}},
+            "config: found {'model_type': 'llama'}; expected the",
+        ),
+        ({"config": '{"hidden_size": 4096}' * 99}, 'config \'{"hidden_size": 4096}{"hidden_size'),
+        ({"gpu": 5}, "gpu: found 5; expected the name of a card"),
+        ({"gpu": ["a100", None]}, "gpu: found null; expected the name of a card"),
+        ({"model": LLAMA, "targets": 3}, "targets: found 3; expected the names of modules"),
+        ({"model": LLAMA, "targets": [3]}, "targets: found [3]; expected the names of modules"),
+        ({"params": 8e9, "layers": "x"}, "layers: found 'x'; expected a whole number such as"),
+    ],
+)
+def test_arguments_of_another_type_are_refused_by_name(
+    catalogue: Catalogue, words: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(QuestionError) as caught:
+        build_question(ask(**words), catalogue)
+    assert str(caught.value).startswith(message)
+
+
+def test_layers_may_be_written_as_text(catalogue: Catalogue) -> None:
+    asked = ask(params="8e9", layers="32", hidden="4k")
+    assert build_question(asked, catalogue).model.hidden_size == 4096
+
+
 @pytest.mark.parametrize(("name", "warned"), [("fsdp1", 0), ("fsdp2", 2), ("fully_shard", 2)])
 def test_both_generations_of_fsdp_are_computed_alike(
     catalogue: Catalogue, name: str, warned: int
