@@ -104,8 +104,11 @@ def parse_hf_config(config: Any) -> Row:
     ``model_type`` is known to the last vector; they are never estimated.
     """
     part = _text_part(config)
-    get = _lookup(part, _text_type(config, part))
-    row = {"model_type": read_field(config, "model_type"), **_sizes(get), **_layout(config, get)}
+    try:
+        get = _lookup(part, _text_type(config, part))
+        row = {"model_type": read_field(config, "model_type"), **_sizes(get), **_layout(config, get)}
+    except _UNCOUNTABLE:  # a figure that another follows from is none: `check_hf_config` names it
+        return read_sizes(partial(read_field, part))
     row = {column: value for column, value in row.items() if value is not None}
     try:
         counts = _counts(row, get)
@@ -154,8 +157,24 @@ def check_hf_config(config: Any) -> list[str]:
             and not _is_size(value)
             and name not in _MAY_BE_ZERO
         ),
-        *_check_against_each_other(part, get),
-    ]
+        *(
+            f"{name}: found {excerpt(value)}; expected a number"
+            for name in _FIGURES
+            if (value := get(name)) is not None and not _is_figure(value)
+        ),
+    ] or list(_check_against_each_other(part, get))
+
+
+#: Figures beside the sizes, from which sizes follow.
+_FIGURES: Final = (
+    "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "decoder_layers",
+    "num_decoder_layers", "block_multiple_of", "block_ffn_dim_multiplier", "expansion_ratio",
+    "multi_query_group_num",
+)  # fmt: skip
+
+
+def _is_figure(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _LARGEST
 
 
 def _check_against_each_other(part: Any, stated: Lookup) -> Iterator[str]:

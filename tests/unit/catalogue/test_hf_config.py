@@ -128,6 +128,26 @@ def test_sizes_that_no_model_has_are_told(
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("deepseek_v3", "qk_nope_head_dim"),
+        ("newcomer", "qk_rope_head_dim"),
+        ("bart", "decoder_layers"),
+        ("lfm2", "block_multiple_of"),
+        ("lfm2", "block_ffn_dim_multiplier"),
+    ],
+)
+@pytest.mark.parametrize("value", ["128", [1], float("nan"), True])
+def test_a_figure_that_sizes_follow_from_is_told_where_it_is_no_number(
+    kind: str, name: str, value: Any
+) -> None:
+    config = {"model_type": kind, **SMALL, "kv_lora_rank": 4, "block_ff_dim": 64, name: value}
+    assert "hidden_size" in parse_hf_config(config)
+    (problem,) = check_hf_config(config)
+    assert problem == f"{name}: found {value!r}; expected a number"
+
+
 def test_positions_without_a_limit_are_no_problem() -> None:
     assert check_hf_config({"model_type": "qwen2", "model_max_length": 10**24}) == []
 
