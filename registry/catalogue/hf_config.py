@@ -106,7 +106,11 @@ def parse_hf_config(config: Any) -> Row:
     part = _text_part(config)
     try:
         get = _lookup(part, _text_type(config, part))
-        row = {"model_type": read_field(config, "model_type"), **_sizes(get), **_layout(config, get)}
+        row = {
+            "model_type": read_field(config, "model_type"),
+            **_sizes(get),
+            **_layout(config, get),
+        }
     except _UNCOUNTABLE:  # a figure that another follows from is none: `check_hf_config` names it
         return read_sizes(partial(read_field, part))
     row = {column: value for column, value in row.items() if value is not None}
