@@ -510,7 +510,7 @@ def dimension_of(cell: str) -> str | None:
     ('memory', 'duration', None, None)
     """
     label = _figure_label(bare_text(cell)) or ""
-    if label in _NO_TIMES or len(label) < len("s"):
+    if not label or label in (*_NO_TIMES, "M"):  # millions of something, as a rule
         return None
     kinds = ("memory", "duration")
     return next((kind for kind in kinds if label in units_by_spelling(kind)), None)

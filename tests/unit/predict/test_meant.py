@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from registry.api import Registry
 from registry.predict.answer.meant import find_meant
 from registry.predict.answer.prediction import UNDECIDED, predict_memory
 from registry.predict.answer.verdict import decide
 from registry.predict.answer.will_it_fit import answer
+from registry.predict.calibration.calibration_file import read_calibration
 from registry.predict.calibration.fit_rows import USABLE
 from registry.predict.formula.peak_memory import GIB
 from registry.predict.question import Question
+from registry.store.folder import Folder, Location
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from registry.predict.calibration.intervals import Calibration
     from registry.predict.calibration.runs import ObservedRun
     from tests.unit.predict.conftest import Ask
@@ -108,21 +112,21 @@ def test_kinds_of_a_card_get_one_figure(ask: Ask, calibration: Calibration) -> N
     assert len(found) == 1
 
 
-def test_an_own_run_of_unknown_lengths_moves_the_figure(ask: Ask, calibration: Calibration) -> None:
-    settings = {"micro_batch_size": 2, "gradient_checkpointing": True, "lora_rank": 16}
-    question = ask("qwen3-14b", "t4", quant_bits=4, lora_target_modules=("all-linear",), **settings)
-    run = question.changed(stack="mine", longest_sample=1024)  # as its peak makes likeliest
-    seen = replace(
-        next(one for one in calibration.observations if one.measured_memory),
-        observation_id="a",
-        source_id="mine",
-        question=run,
-        asked=question,
-        settled=None,
-        peak_bytes=13.0 * GIB,
-    )
-    observations = (*calibration.observations, seen)
-    known = replace(calibration, observations=observations, own_ids=frozenset({"a"}))
-    before = predict_memory(question, calibration).figure.value
-    after = predict_memory(question, known).figure.value
-    assert after < 0.8 * before
+def test_an_own_run_of_unknown_lengths_is_what_is_answered_then(
+    tmp_path: Path, few_records: Path, ask: Ask, calibration: Calibration
+) -> None:
+    stated = {"seq_len": 2048, "micro_batch_size": 2, "gradient_checkpointing": True}
+    adapters = {"quant_bits": 4, "lora_rank": 16, "lora_target_modules": ("all-linear",)}
+    question = ask("qwen3-14b", "t4", **stated, **adapters)
+    assert answer(question, calibration).prediction.figure.value > 20 * GIB
+    opened = Registry(Location(Folder(tmp_path / "mine"), Folder(few_records)))
+    configuration = {"model_id": "qwen3-14b", "method": "lora", "gpu_id": "t4", "n_gpus": 1}
+    configuration |= {**stated, **adapters, "lora_target_modules": ["all-linear"]}
+    peak = {"metric": "peak_memory", "kind": "device", "value": "13 GiB"}
+    run = {"outcome": "ok", "configuration": configuration, "measurements": [peak]}
+    source = {"source_id": "my-runs", "kind": "person"}
+    opened.add({"source": source, "observations": [run]})
+    found = answer(question, read_calibration(opened))
+    assert found.prediction.figure.value == pytest.approx(13 * GIB, rel=0.1)
+    assert found.prediction.figure.low < 13 * GIB < found.prediction.figure.high
+    assert found.verdict == "fits"
