@@ -130,7 +130,7 @@ def _explained(answer: Answer, found: Explanation) -> Iterator[str]:
 
 
 def _format_likeliest(one: Assumption) -> str:
-    return f"{_SETTINGS[one.setting][0]} {_format_setting(one.cases[0].value)}"
+    return f"{_SETTINGS[one.setting][0]} {_format_setting(one.setting, one.cases[0].value)}"
 
 
 _LITTLE_BYTES = 2**30 // 20
@@ -176,6 +176,7 @@ _SETTINGS = {
     "loss_kernel": ("loss", "--loss-kernel"),
     "adapters": ("adapters", "--lora-rank and --targets"),
     "longest_sample": ("longest sample", "--longest-sample or --lengths"),
+    "quantized_experts": ("experts", "--quantized-experts or --no-quantized-experts"),
     "vocab_size": ("vocabulary", "--vocab"),
 }
 
@@ -186,7 +187,8 @@ def format_assumed(found: Answer | EstimateResult) -> Iterator[str]:
         yield "  not stated, so the answer covers:"
     for one in found.assumptions:
         cases = ", ".join(
-            f"{_format_setting(case.value)} ({case.weight:.0%}): {format_memory(int(case.bytes))}"
+            f"{_format_setting(one.setting, case.value)} ({case.weight:.0%}): "
+            f"{format_memory(int(case.bytes))}"
             for case in one.cases
         )
         yield f"    {_SETTINGS[one.setting][0]}: {cases}"
@@ -205,7 +207,9 @@ def _option(setting: str, question: Question) -> str:
 _ADAPTER_OPTIONS = {"lora_rank": "--lora-rank", "lora_target_modules": "--targets"}
 
 
-def _format_setting(value: Any) -> str:
+def _format_setting(setting: str, value: Any) -> str:
+    if setting == "quantized_experts":
+        return "quantized" if value else "not quantized"
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple):

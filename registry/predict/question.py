@@ -59,8 +59,8 @@ class Question:
     quant_bits: int | None = None
     quant_method: str | None = None
     quant_type: str | None = None
-    #: Whether the experts of a quantized mixture are quantized; taken so, as the measured runs are.
-    #: bitsandbytes leaves experts that transformers 5 fuses as they are.
+    #: Whether the experts of a quantized mixture are quantized: bitsandbytes leaves those that
+    #: transformers 5 fuses as they are.
     quantized_experts: bool | None = None
     compute_dtype: str | None = None
     param_dtype: str | None = None
@@ -211,6 +211,12 @@ class Question:
     def keeps_fp32_embeddings(self) -> bool:
         """Whether embeddings and output layer of a quantized base are held in fp32."""
         return self.quantized and self.bitsandbytes and self.loss_kernel != "unsloth"
+
+    @property
+    def may_leave_experts(self) -> bool:
+        """Whether nothing says if bitsandbytes quantized the experts of a mixture."""
+        in_doubt = self.quantized and self.bitsandbytes and self.quantized_experts is None
+        return in_doubt and bool(self.model.n_experts)
 
     @property
     def plain_experts(self) -> int:
@@ -457,15 +463,14 @@ def _check_targets(question: Question) -> list[str]:
 
 def _check_experts(question: Question) -> list[str]:
     """Return a warning where a mixture's experts may stay unquantized, with what they then take."""
-    in_doubt = question.quantized and question.bitsandbytes and question.quantized_experts is None
-    if not (in_doubt and question.model.n_experts):
+    if not question.may_leave_experts:
         return []
     held = question.model.expert_params * (4 if question.keeps_fp32_embeddings else 2)
     cast = ", cast to fp32 by PEFT's preparation" if question.keeps_fp32_embeddings else ""
     warning = (
-        f"the experts of {question.model.model_id} are assumed to be quantized; bitsandbytes does "
-        f"not quantize those that transformers 5 fuses, which then take {held / 2**30:.0f} GiB"
-        f"{cast}: for that case, ask with --no-quantized-experts"
+        f"bitsandbytes does not quantize the experts of {question.model.model_id} where "
+        f"transformers 5 fuses them: they take {held / 2**30:.0f} GiB then{cast}; state "
+        "--quantized-experts or --no-quantized-experts"
     )
     return [warning]
 

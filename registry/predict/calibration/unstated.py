@@ -47,6 +47,8 @@ _FIXED: Final[Mapping[str, Choices]] = {
     "attention": (("flash2", 0.93), ("eager", 0.07)),
     "loss_kernel": (("whole", 0.9), ("chunked", 0.05), ("liger", 0.05)),
     "longest_sample": ((FILLED, 0.8), (_SHORT, 0.2)),
+    # bitsandbytes quantizes modules: what holds the experts of a layer in one tensor is none
+    "quantized_experts": ((True, 0.7), (False, 0.3)),
     "vocab_size": ((151_936, 0.4), (32_000, 0.4), (262_144, 0.2)),
 }
 _SETTINGS: Final = (*_COUNTED, *_FIXED)
@@ -268,8 +270,12 @@ def _is_open(question: Question, setting: str) -> bool:
     if setting == "longest_sample":
         filled = question.packing or question.length_distribution == "full"
         return question.longest_sample is None and not filled and question.seq_len > _SHORT
-    if setting == "vocab_size":
-        return question.model.open_vocabulary
+    of_model = {
+        "vocab_size": question.model.open_vocabulary,
+        "quantized_experts": question.may_leave_experts,
+    }
+    if setting in of_model:
+        return of_model[setting]
     if setting == "optimizer":
         return question.optimizer is None and (question.full or question.trains_embeddings)
     return getattr(question, setting) is None

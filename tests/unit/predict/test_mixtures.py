@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from registry.predict.answer.will_it_fit import answer
+from registry.predict.calibration.unstated import open_settings
 from registry.predict.formula.peak_memory import GIB, memory_terms, total
 from registry.predict.question import check_question
 
 if TYPE_CHECKING:
+    from registry.predict.calibration.intervals import Calibration
     from tests.unit.predict.conftest import Ask
 
 
@@ -38,15 +41,42 @@ def test_experts_are_most_of_a_mixture(ask: Ask, model: str) -> None:
 def test_a_quantized_mixture_warns_of_what_its_experts_may_take(ask: Ask) -> None:
     question = ask("mixtral-8x7b", quant_bits=4)
     expected = (
-        "the experts of mixtral-8x7b are assumed to be quantized; bitsandbytes does not quantize "
-        "those that transformers 5 fuses, which then take 168 GiB, cast to fp32 by PEFT's "
-        "preparation: for that case, ask with --no-quantized-experts"
+        "bitsandbytes does not quantize the experts of mixtral-8x7b where transformers 5 fuses "
+        "them: they take 168 GiB then, cast to fp32 by PEFT's preparation; state "
+        "--quantized-experts or --no-quantized-experts"
     )
     assert expected in check_question(question)
     for stated in (True, False):
         warnings = check_question(question.changed(quantized_experts=stated))
         assert not any("the experts of" in one and "quantized" in one for one in warnings)
     assert not any("experts of" in warning for warning in check_question(ask("llama-2-7b")))
+
+
+def test_whether_experts_are_quantized_is_open_where_nothing_says_so(
+    ask: Ask, calibration: Calibration
+) -> None:
+    question = ask("qwen3-30b-a3b", quant_bits=4, lora_rank=16, lora_target_modules=ATTENTION)
+    assert "quantized_experts" in open_settings(question)
+    found = answer(question, calibration)
+    (experts,) = (one for one in found.assumptions if one.setting == "quantized_experts")
+    likely, unlikely = experts.cases
+    assert (likely.value, unlikely.value) == (True, False)
+    assert (likely.weight, unlikely.weight) == pytest.approx((0.7, 0.3))
+    plain = question.changed(quantized_experts=False)
+    assert unlikely.bytes == answer(plain, calibration).prediction.figure.value
+    held = question.model.expert_params * 4  # PEFT casts what is not quantized to fp32
+    assert unlikely.bytes - likely.bytes == pytest.approx(held * (1 - 0.5 / 4), rel=0.1)
+    assert (
+        found.prediction.figure.high
+        > answer(question.changed(quantized_experts=True), calibration).prediction.figure.high
+    )
+    for closed in (
+        question.changed(quantized_experts=True),
+        question.changed(quant_method="gptq"),
+        question.changed(quant_bits=None),
+        ask("llama-2-7b", quant_bits=4),
+    ):
+        assert "quantized_experts" not in open_settings(closed)
 
 
 ATTENTION = ("k_proj", "o_proj", "q_proj", "v_proj")
