@@ -21,8 +21,9 @@ warm-up steps; the stopwatch's rate leaves out pauses longer than a step (evalua
 two differ by more than {100 * TOLERANCE:.0f} %, the cell is marked `(!)`; the reason is given
 below. What the framework itself prints includes its first steps, and for some also evaluation.
 
-`seq_len` is the limit if the trainer states one, else the longest row that was seen; in that
-case the cell is `recorded (stated)`.
+`seq_len` is the width of the rows if all have the same and none is padded, else the limit if the
+trainer states one, else the longest row that was seen. Where that is not what the script states,
+the cell is `recorded (stated)`.
 """
 
 _ADAPTED = """## Adapted

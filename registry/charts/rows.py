@@ -86,8 +86,9 @@ def order_releases(rows: list[Row]) -> list[Row]:
 
 def _without_constants(rows: list[Row]) -> list[Row]:
     """Return runs whose releases are called by the versions that are not the same in all."""
-    parts = [str(row["release"]).split(", ") for row in rows if row["release"]]
-    shared = set(parts[0]).intersection(*parts) if parts else set()
+    parts = {tuple(str(row["release"]).split(", ")) for row in rows if row["release"]}
+    # a single release keeps its name: nothing tells it from another
+    shared = set.intersection(*map(set, parts)) if len(parts) > 1 else set()
     return [
         {**row, "release": ", ".join(part for part in words if part not in shared)}
         for row in rows
