@@ -119,12 +119,7 @@ def parse_hf_config(config: Any) -> Row:
         if part is config and row.get("model_type") not in TOWERS:
             return row | counts
         return row | _with_tower(config, row, counts)
-    except (
-        TypeError,
-        ValueError,
-        LookupError,
-        ArithmeticError,
-    ):  # a figure that the count needs is none
+    except _UNCOUNTABLE:  # a figure that the count needs is none
         return row
 
 

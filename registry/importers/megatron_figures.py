@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from registry.importers.shared.readings import largest
-from registry.importers.shared.shapes import number_of
+from registry.importers.shared.readings import figures_by_name, largest, say_timed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -126,11 +125,8 @@ def _iterations(lines: Sequence[str]) -> Iterator[Iteration]:
 
 
 def _figures(text: str) -> dict[str, float]:
-    return {
-        part["name"].replace("_", " "): value
-        for part in _FIGURE.finditer(text)
-        if (value := number_of(part["value"])) is not None
-    }
+    found = figures_by_name(_FIGURE, text)
+    return {name.replace("_", " "): value for name, value in found.items()}
 
 
 def measure_speed(draft: Draft, steps: Sequence[Iteration]) -> None:
@@ -138,8 +134,7 @@ def measure_speed(draft: Draft, steps: Sequence[Iteration]) -> None:
     timed = _steady(steps) or steps
     if not _steady(steps):
         draft.flags.add("short_run")
-    said = f"of {len(timed)} lines"
-    said += f", the first {len(steps) - len(timed)} left out" if len(timed) < len(steps) else ""
+    said = say_timed(len(timed), len(steps))
     seconds = median(step.seconds for step in timed)
     draft.measure("step_time", seconds, statistic="median", reason=said)
     batch = steps[-1].figures.get("global batch size")

@@ -19,7 +19,12 @@ from registry.importers.nanotron_figures import (
 )
 from registry.importers.shared.draft import Draft
 from registry.importers.shared.logs import find_failure, import_logs, validate_growing
-from registry.importers.shared.readings import MEBIBYTE, largest, measure_peak_in_mebibytes
+from registry.importers.shared.readings import (
+    MEBIBYTE,
+    largest,
+    measure_peak_in_mebibytes,
+    say_timed,
+)
 from registry.importers.shared.shapes import whole_of
 
 if TYPE_CHECKING:
@@ -137,8 +142,7 @@ def _measure_speed(draft: Draft, steps: Sequence[NanotronIteration], before: int
     if not steady:
         draft.flags.add("short_run")
     timed = steady or steps
-    said = f"of {len(timed)} lines"
-    said += f", the first {len(steps) - len(timed)} left out" if len(timed) < len(steps) else ""
+    said = say_timed(len(timed), len(steps))
     times = [step.milliseconds for step in timed]
     draft.measure("step_time", **_median(times, 1e-3), reason=said)
     tokens = [step.figures["tokens_per_sec"] for step in timed]

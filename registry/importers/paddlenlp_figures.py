@@ -28,10 +28,10 @@ from registry.importers.shared.logs import validate_growing
 from registry.importers.shared.readings import (
     GIBIBYTE,
     MEBIBYTE,
+    figures_by_name,
     largest,
     measure_token_rate,
 )
-from registry.importers.shared.shapes import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -137,11 +137,7 @@ def _figures_of(line: str, names: Sequence[str]) -> dict[str, float]:
     """Return the figures of a line that has some of them, or none for any other line."""
     if not all(f"{name}: " in line for name in names):
         return {}
-    figures = {
-        part["name"]: value
-        for part in _FIGURE.finditer(line)
-        if (value := number_of(part["value"])) is not None
-    }
+    figures = figures_by_name(_FIGURE, line)
     if not figures.keys() >= set(names):
         return {}
     return {_ERNIE.get(name, name): value for name, value in figures.items()}

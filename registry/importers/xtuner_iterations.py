@@ -23,8 +23,13 @@ from registry.importers.shared.micro_batches import (
     accumulation_of,
     measure_iterations,
 )
-from registry.importers.shared.readings import MEBIBYTE, largest, measure_token_rate
-from registry.importers.shared.shapes import number_of
+from registry.importers.shared.readings import (
+    MEBIBYTE,
+    figures_by_name,
+    largest,
+    measure_token_rate,
+    say_timed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,11 +72,7 @@ def parse_mmengine_line(line: str) -> MmengineLine | None:
     found = _LINE.search(line)
     if found is None or not found["step"].strip().isdigit():
         return None
-    figures = {
-        part["name"]: value
-        for part in _FIGURE.finditer(found["figures"])
-        if (value := number_of(part["value"])) is not None
-    }
+    figures = figures_by_name(_FIGURE, found["figures"])
     epoch = found["epoch"].strip() if found["epoch"] else ""
     if figures.get("time", 0) <= 0:
         return None
@@ -111,8 +112,7 @@ def measure_mmengine(draft: Draft, lines: Sequence[str], done: int, options: Imp
     if not steady:
         draft.flags.add("short_run")
     timed = steady or found
-    said = f"of {len(timed)} lines"
-    said += f", the first {len(found) - len(timed)} left out" if len(timed) < len(found) else ""
+    said = say_timed(len(timed), len(found))
     seconds = median(line.figures["time"] for line in timed)
     iterations = Iterations(
         done=done - _count_before(draft, lines, done, options),

@@ -14,8 +14,14 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.shared.logs import validate_growing
-from registry.importers.shared.readings import largest, measure_peak, measure_token_rate
-from registry.importers.shared.shapes import number_of, whole_of
+from registry.importers.shared.readings import (
+    figures_by_name,
+    largest,
+    measure_peak,
+    measure_token_rate,
+    say_timed,
+)
+from registry.importers.shared.shapes import whole_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,11 +60,7 @@ def parse_xtuner_step(line: str) -> XtunerStep | None:
     found = _LINE.search(line)
     if found is None:
         return None
-    figures = {
-        part["name"]: value
-        for part in _FIGURE.finditer(found["figures"])
-        if (value := number_of(part["value"])) is not None
-    }
+    figures = figures_by_name(_FIGURE, found["figures"])
     if figures.get("time", 0) <= 0 or figures.get("data_time", -1) < 0:
         return None
     return XtunerStep(int(found["rank"] or 0), int(found["step"]), int(found["all"]), figures)
@@ -87,8 +89,7 @@ def measure_xtuner_steps(draft: Draft, steps: Sequence[XtunerStep]) -> None:
     if not steady:
         draft.flags.add("short_run")
     timed = steady or steps
-    said = f"of {len(timed)} lines"
-    said += f", the first {len(steps) - len(timed)} left out" if len(timed) < len(steps) else ""
+    said = say_timed(len(timed), len(steps))
     reason = f"{said}; time + data_time, without checkpoints"
     seconds = median(step.seconds for step in timed)
     draft.derive("step_time", seconds, reason, statistic="median")

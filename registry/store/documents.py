@@ -14,7 +14,7 @@ from registry.errors import StoreError
 from registry.store.derive_tables import read_document
 from registry.store.files import for_engine, require_regular
 from registry.store.manifest import REPAIR
-from registry.store.parquet import read_table
+from registry.store.parquet import is_text, read_table
 from registry.submission.identity import document_id
 
 if TYPE_CHECKING:
@@ -84,11 +84,6 @@ def holds_documents(part: Part) -> bool:
     return True
 
 
-def _is_text(found: pa.DataType) -> bool:
-    found = found.value_type if pa.types.is_dictionary(found) else found
-    return bool(pa.types.is_string(found) or pa.types.is_large_string(found))
-
-
 def _texts(part: Part) -> Iterator[tuple[str, str]]:
     """Yield id and text of each document, one at a time: together they may be larger than memory.
 
@@ -114,7 +109,7 @@ def _batches(part: Part) -> Iterator[pa.RecordBatch]:
     try:
         require_regular(path)
         schema = pq.read_schema(for_engine(path))
-        if not all(name in schema.names and _is_text(schema.field(name).type) for name in _TEXTS):
+        if not all(name in schema.names and is_text(schema.field(name).type) for name in _TEXTS):
             raise StoreError(f"{path}: found no texts of documents; {REPAIR}")
         # as a dictionary, so that one long text that many rows repeat is held once
         file = pq.ParquetFile(for_engine(path), read_dictionary=["document"])

@@ -16,7 +16,7 @@ from registry.reading.json_reader import check_values, parse_json
 from registry.store.compose import compose_submissions
 from registry.store.export import EXPORT_MANIFEST
 from registry.store.files import for_engine
-from registry.store.parquet import read_rows
+from registry.store.parquet import is_text, read_rows
 from registry.store.parts import hash_file
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ def _check_columns(path: Path, schema: pa.Schema) -> None:
     for name in ("submission_id", "document"):
         place = schema.get_field_index(name)
         kind = pa.null() if place < 0 else schema.field(place).type
-        values = kind.value_type if pa.types.is_dictionary(kind) else kind
-        if not (pa.types.is_string(values) or pa.types.is_large_string(values)):
+        if not is_text(kind):
+            values = kind.value_type if pa.types.is_dictionary(kind) else kind
             found = "no such column" if place < 0 else str(values)
             raise SubmissionError(
                 f"{path.name}, column {name}: found {found}; expected texts, as `registry export` "

@@ -75,13 +75,14 @@ def read_table(name: str, files: Iterable[Path]) -> pa.Table:
 def read_rows(file: Path, largest: int) -> list[Row] | None:
     """Return the rows of a file, or None where they come to more than ``largest`` bytes.
 
-    Texts are read as dictionaries: a small file may repeat a long one for ever, and what that comes
-    to is known before it is written out. Raises pyarrow.ArrowInvalid where it is no Parquet.
+    What is of any length is read as a dictionary: a small file may repeat it for ever, and what
+    that comes to is known before it is written out. Raises pyarrow.ArrowInvalid where it is no
+    Parquet.
     """
-    texts = [field.name for field in pq.read_schema(for_engine(file)) if _is_text(field.type)]
+    long = [field.name for field in pq.read_schema(for_engine(file)) if _is_long(field.type)]
     rows: list[Row] = []
     size = 0
-    read = pq.ParquetFile(for_engine(file), read_dictionary=texts)
+    read = pq.ParquetFile(for_engine(file), read_dictionary=long)
     for batch in read.iter_batches(batch_size=_BATCH_ROWS):
         size += sum(map(_unpacked_size, batch.columns))
         if size > largest:
@@ -90,14 +91,22 @@ def read_rows(file: Path, largest: int) -> list[Row] | None:
     return rows
 
 
-def _is_text(found: pa.DataType) -> bool:
+def is_text(found: pa.DataType) -> bool:
+    """Return whether values of a type are texts, written out or as a dictionary."""
+    found = found.value_type if pa.types.is_dictionary(found) else found
     return bool(pa.types.is_string(found) or pa.types.is_large_string(found))
+
+
+def _is_long(found: pa.DataType) -> bool:
+    """Return whether values of a type may be of any length."""
+    found = found.value_type if pa.types.is_dictionary(found) else found
+    return is_text(found) or bool(pa.types.is_binary(found) or pa.types.is_large_binary(found))
 
 
 def _unpacked_size(column: pa.Array) -> int:
     """Return the bytes of a column's values, each of which takes at least a pointer as a row's."""
     size = _POINTER_BYTES * len(column)
-    if not pa.types.is_dictionary(column.type):
+    if not (pa.types.is_dictionary(column.type) and _is_long(column.type)):
         return size + int(column.nbytes)
     lengths = pc.binary_length(column.dictionary).take(column.indices)
     return size + int(pc.sum(lengths).as_py() or 0)

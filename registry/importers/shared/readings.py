@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from registry.importers.shared.shapes import number_of
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Mapping
 
     from registry.importers.shared.draft import Draft
@@ -23,6 +24,29 @@ def largest(entries: Iterable[Mapping[str, Any]], key: str) -> float | None:
     """Return the largest number that entries of a log have under a key."""
     values = (number_of(entry.get(key)) for entry in entries)
     return max((value for value in values if value is not None), default=None)
+
+
+def figures_by_name(pattern: re.Pattern[str], text: str) -> dict[str, float]:
+    """Return the figures of a text, as a pattern finds each ``name`` and ``value``, by name.
+
+    What is no number is left out.
+    """
+    return {
+        part["name"]: value
+        for part in pattern.finditer(text)
+        if (value := number_of(part["value"])) is not None
+    }
+
+
+def say_timed(n_timed: int, n_lines: int) -> str:
+    """Return of how many lines of a log a figure is, and how many of the first are not among them.
+
+    >>> say_timed(8, 10), say_timed(8, 8)
+    ('of 8 lines, the first 2 left out', 'of 8 lines')
+    """
+    return f"of {n_timed} lines" + (
+        f", the first {n_lines - n_timed} left out" if n_timed < n_lines else ""
+    )
 
 
 #: What is said of memory that a producer writes for its first process.

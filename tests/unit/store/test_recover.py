@@ -11,6 +11,7 @@ import pytest
 from registry.errors import StoreError
 from registry.store.derive_tables import derive_tables
 from registry.store.documents import find_safe, read_documents
+from registry.store.parquet import read_rows
 from registry.store.parts import Part
 from registry.store.recover import recover_part
 from registry.store.state import read_state
@@ -257,3 +258,21 @@ def test_documents_are_told_to_be_there_twice_across_batches(
     repeat_first_document(parts[0], 2, 0, with_own_ids=False)
     with pytest.raises(StoreError, match=r"found document [0-9a-f]{12} twice; expected it once"):
         list(read_documents(parts[0]))
+
+
+@pytest.mark.parametrize("value", [b"x" * 2**20, "x" * 2**20])
+def test_what_a_column_of_any_length_repeats_is_not_unpacked(
+    tmp_path: Path, value: bytes | str
+) -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 10_000, pa.int32()), pa.array([value]))
+    pq.write_table(pa.table({"a": column[:64]}), tmp_path / "few")
+    assert len(read_rows(tmp_path / "few", 2**30) or ()) == 64
+    assert read_rows(tmp_path / "few", 2**25) is None
+    pq.write_table(pa.table({"a": column}), tmp_path / "large")
+    assert read_rows(tmp_path / "large", 2**25) is None
+
+
+def test_rows_of_numbers_that_are_packed_as_a_dictionary_are_read(tmp_path: Path) -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int32()), pa.array([7, 8]))
+    pq.write_table(pa.table({"a": column}), tmp_path / "numbers")
+    assert read_rows(tmp_path / "numbers", 2**20) == [{"a": 7}, {"a": 8}, {"a": 7}]
