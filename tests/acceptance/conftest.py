@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from registry.api import Registry
+from registry.api import Registry, open_registry
 from registry.store.folder import create_registry, find_registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from registry.store.add import Added
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -130,6 +132,19 @@ def write(work: Path) -> Callable[[str, Any], Path]:
         return path
 
     return write_file
+
+
+@pytest.fixture
+def record(environment: dict[str, str], work: Path) -> Callable[..., list[Added]]:
+    """Return a function that adds documents where ``registry add`` would, without a process."""
+
+    def add(*documents: dict[str, Any]) -> list[Added]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_DATA_HOME", environment["XDG_DATA_HOME"])
+            patch.chdir(work)
+            return open_registry().add_many(documents)
+
+    return add
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from registry.store.add import Added
+
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
 AUTHOR = ("--author", "Ada Example <ada@example.org>")
@@ -49,18 +51,15 @@ def clone(work: Path, few_records: Path) -> Path:
 
 
 @pytest.fixture
-def add(run: Run, work: Path, submission: Callable[..., dict[str, Any]]) -> Callable[..., str]:
+def add(
+    record: Callable[..., list[Added]], submission: Callable[..., dict[str, Any]]
+) -> Callable[..., str]:
     """Return a function that adds a run to the user's own registry and returns its id."""
 
     def add_one(number: int = 1, **stated: str) -> str:
         document = submission(number)
         document["observations"][0].update(stated)
-        path = work / "submission.json"
-        path.write_text(json.dumps(document), encoding="utf-8")
-        assert run("add", str(path)).returncode == 0
-        statement = "select observation_id from observations where run_id = $run"
-        found = run("query", statement, "--param", f"run=run-{number}", "-f", "csv")
-        return found.stdout.split()[1]
+        return record(document)[0].observation_ids[0]
 
     return add_one
 
