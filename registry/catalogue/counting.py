@@ -149,7 +149,7 @@ def _latent_attention(row: Row, get: Lookup) -> int:
     """Count DeepSeek's attention: what the narrow matrices yield is normed and widened again."""
     hidden, heads = row["hidden_size"], row["n_heads"]
     narrow, rotary = get("kv_lora_rank"), get("qk_rope_head_dim") or 0
-    plain, value = get("qk_nope_head_dim") or 0, get("v_head_dim") or row["head_dim"]
+    plain, value = get("qk_nope_head_dim") or 0, get("v_head_dim") or hidden // heads
     query, rank = heads * (plain + rotary), get("q_lora_rank")
     biased = get("attention_bias") is True
     n_params = hidden * rank + rank + rank * query if rank else hidden * query

@@ -86,6 +86,7 @@ _GLM4_MOE = replace(
 )
 _ERNIE = replace(_LLAMA, query_bias="use_bias", output_bias="use_bias", mlp_bias="use_bias")
 _GPTJ = Decoder(gated_mlp=False, mlp_bias=True, norm_vectors=2, norms_per_layer=1, head_bias=True)
+_LFM2 = Decoder(tied_embeddings=True, query_key_norm="head", mixer="short_convolution")
 _COHERE = replace(_FLAGGED, tied_embeddings=True, norms_per_layer=1)
 
 DECODERS: Final[Mapping[str, Decoder]] = {
@@ -133,12 +134,15 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "kimi_k2": _DEEPSEEK,
     "xverse": Decoder(),
     "youtu": _LATENT,
+    "hunyuan_v1_dense": replace(_FLAGGED, query_key_norm="head"),
+    "hunyuan_v1_moe": replace(_FLAGGED, query_key_norm="head", shared_expert="one"),
     "minicpm": replace(_LLAMA, tied_embeddings=True),
     "minicpm3": replace(_LATENT, tied_embeddings=True),
     "gpt_oss": replace(_FLAGGED, biased_by_default=True, expert_bias=True, extra="sinks"),
     "llama4_text": replace(_FLAGGED, shared_expert="one", dense_width="intermediate_size_mlp"),
     "qwen": Decoder(query_bias=True),
     "qwen2": Decoder(query_bias=True),
+    "mimo": Decoder(query_bias=True),
     "qwen2_moe": Decoder(query_bias=True, shared_expert="gated"),
     "qwen2_vl_text": Decoder(query_bias=True),
     "qwen2_5_vl_text": Decoder(query_bias=True),
@@ -164,7 +168,8 @@ DECODERS: Final[Mapping[str, Decoder]] = {
         _FLAGGED, norms_per_layer=4, query_key_norm="head", gated_attention=True,
         shared_expert="counted", router_vectors=1,
     ),
-    "lfm2": Decoder(tied_embeddings=True, query_key_norm="head", mixer="short_convolution"),
+    "lfm2": _LFM2,
+    "lfm2_moe": _LFM2,
     "jamba": Decoder(mixer="mamba"),
     "nanochat": replace(_FLAGGED, gated_mlp=False, norm_vectors=0),
     "stablelm": Decoder(query_bias="use_qkv_bias", norm_vectors=2),

@@ -132,7 +132,9 @@ def _load(data: bytes | str, loaders: tuple[Any, ...]) -> Any:
 Path = tuple[str | int, ...]
 
 
-def parse_yaml(data: bytes | str, *, origin: str, text_keys: bool = False) -> Any:
+def parse_yaml(
+    data: bytes | str, *, origin: str, text_keys: bool = False, limit: int = LARGEST_YAML
+) -> Any:
     """Return the document in a YAML text.
 
     With ``text_keys``, ``yes``, ``4090`` or ``1.5`` as a key are these texts, and a date is a text.
@@ -142,10 +144,8 @@ def parse_yaml(data: bytes | str, *, origin: str, text_keys: bool = False) -> An
             has too many digits, or the document is nested too deep or too large with its aliases
             written out.
     """
-    if len(data) > LARGEST_YAML:
-        raise ReadingError(
-            origin, f"found {len(data)} characters of YAML, expected at most {LARGEST_YAML}"
-        )
+    if len(data) > limit:
+        raise ReadingError(origin, f"found {len(data)} characters of YAML, expected at most {limit}")
     try:
         document = _load(data, _TEXT_KEYS if text_keys else _STRICT)
         n_values = _count_values(document, {})

@@ -9,7 +9,7 @@ from registry.contract import load_table
 from registry.errors import SourceError, SubmissionError
 from registry.reading.bounded_file import read_bytes
 from registry.reading.json_reader import parse_json, read_json_file, read_text
-from registry.reading.yaml_reader import LARGEST_YAML, parse_yaml
+from registry.reading.yaml_reader import parse_yaml
 from registry.sources.logs import import_source
 from registry.store.derive_tables import Document, with_described
 from registry.submission.messages import check_row
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 MAPPING_NAME = "mapping.yaml"
 SUBMISSIONS_NAME = "submissions.jsonl"
+
+#: Most bytes of one file of the catalogue, four times today's longest.
+_LARGEST_PART = 2**20
 
 
 def load_curated_catalogue(records: Path) -> Catalogue:
@@ -38,8 +41,8 @@ def load_curated_catalogue(records: Path) -> Catalogue:
 
 
 def _read_entries(path: Path, key: str) -> dict[str, dict[str, Any]]:
-    data = read_bytes(path, limit=LARGEST_YAML, what="a part of the catalogue")
-    entries = parse_yaml(data, origin=str(path))
+    data = read_bytes(path, limit=_LARGEST_PART, what="a part of the catalogue")
+    entries = parse_yaml(data, origin=str(path), limit=_LARGEST_PART)
     if not isinstance(entries, list) or not all(
         isinstance(entry, dict) and key in entry for entry in entries
     ):

@@ -471,11 +471,22 @@ PUBLISHED: dict[str, Published] = {
         50_531_040,
         {"gated_mlp": False},
     ),
-    "Hunyuan-A13B-Instruct": Published(  # a value for each layer; not counted
+    "Hunyuan-A13B-Instruct": Published(  # a value for each layer
         _llama("hunyuan_v1_moe", (4096, 32, 32, 3072, 128167), num_key_value_heads=8,
                moe_intermediate_size=[3072] * 32, moe_topk=[8] * 32, num_experts=64),
-        None,
+        80_918_155_264,
         {"intermediate_size": 3072, "n_experts_active": 8},
+    ),
+    "MiniCPM3-4B": Published(  # values as wide as the hidden size over the heads
+        _llama("minicpm3", (2560, 62, 40, 6400, 73448), q_lora_rank=768, kv_lora_rank=256,
+               qk_nope_head_dim=64, qk_rope_head_dim=32, tie_word_embeddings=True),
+        4_073_875_968,
+        {"head_dim": 96},
+    ),
+    "MiMo-7B-Base": Published(
+        _llama("mimo", (4096, 36, 32, 11008, 151680), num_key_value_heads=8),
+        7_622_619_136,
+        {"gated_mlp": True},
     ),
     "Nemotron-H-8B-Base-8K": Published(  # the activation of the MLP says that it has no gate
         {"model_type": "nemotron_h", "hidden_size": 4096, "num_hidden_layers": 52,

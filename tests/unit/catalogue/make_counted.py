@@ -31,6 +31,9 @@ PARTS: Final = ("text_config", "vision_config")
 NEEDED: Final[dict[str, dict[str, Any]]] = {
     "nemotron": {"num_key_value_heads": 8},
     "ministral": {"head_dim": 128, "num_key_value_heads": 8},
+    "hunyuan_v1_dense": {"head_dim": 128},
+    "hunyuan_v1_moe": {"head_dim": 128},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 16},
 }
 
 #: Decoders of a part that are models of their own too.

@@ -35,6 +35,7 @@ REMOTE: Final = {
     "deepseek",
     "exaone",
     "xverse",
+    "mimo",
 }
 
 

@@ -61,7 +61,9 @@ NEEDS_MORE = {
     *("roberta", "xlm-roberta", "bert", "distilbert", "llava", "gemma3", "mistral3", "qwen2_vl"),
     *("qwen2_5_vl", "falcon", "glm4", "mpt", "smollm3", "gpt_neo", "cohere", "stablelm"),
     *("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "nemotron_h", "modernbert", "dbrx"),
-    *("deepseek", "lfm2", "gemma4"),
+    *("deepseek", "lfm2", "gemma4", "gemma3n", "mllama", "granitemoehybrid", "falcon_h1"),
+    *("minicpm3", "hunyuan_v1_dense", "deepseek_v32", "kimi_k25", "kimi_linear", "glm_moe_dsa"),
+    *("voxtral", "glm4v"),
 }
 
 
