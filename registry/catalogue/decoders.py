@@ -123,6 +123,7 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "minimax_m2": Decoder(query_key_norm="all"),
     "phi3": Decoder(),
     "phimoe": replace(_FLAGGED, norm_vectors=2, head_bias="lm_head_bias"),
+    "dbrx": Decoder(),
     "baichuan": Decoder(),
     "internlm": Decoder(biased_by_default=True, query_bias="bias", output_bias="bias"),
     "internlm2": Decoder(query_bias="bias", output_bias="bias"),

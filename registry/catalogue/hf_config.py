@@ -43,7 +43,9 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
         "num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads",
         "encoder_attention_heads",
     ),
-    "n_kv_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv", "n_query_groups"),
+    "n_kv_heads": (
+        "num_key_value_heads", "num_kv_heads", "n_head_kv", "n_query_groups", "kv_n_heads",
+    ),
     "head_dim": ("head_dim", "kv_channels", "d_kv"),
     "vocab_size": ("vocab_size", "padded_vocab_size"),
     "max_positions": (
@@ -53,6 +55,7 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "n_experts": ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),
     "n_experts_active": (
         "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "top_k_experts",
+        "moe_top_k",
     ),
 }  # fmt: skip
 
@@ -208,6 +211,15 @@ def list_unstated(config: Any) -> list[str]:
     return [column for column in filled if column not in stated]
 
 
+def count_layer_embeddings(config: Any) -> int:
+    """Return the parameters of the vectors that layers look up, beside the embedding (Gemma 3n)."""
+    part = _text_part(config)
+    get = _lookup(part, _text_type(config, part))
+    rows, width = get("vocab_size_per_layer_input"), get("hidden_size_per_layer_input")
+    n_layers = _sizes(get).get("n_layers", 0)
+    return n_layers * rows * width if _is_size(rows) and _is_size(width) else 0
+
+
 #: Bits of quantization methods and algorithms whose configurations state none.
 _STORED_BITS = {"fp8": 8, "fbgemm_fp8": 8, "mxfp4": 4, "nvfp4": 4}
 
@@ -282,7 +294,19 @@ def _bias_flag(row: Mapping[str, Any]) -> str:
 
 
 def read_field(config: Any, name: str) -> Any:
-    """Return a field of a configuration, or None; of one that varies by layer, the model's own."""
+    """Return a field of a configuration, or None; of one that varies by layer, the model's own.
+
+    DBRX keeps fields of attention and MLP in parts of their own.
+    """
+    parts = (_read_own(config, part) for part in _LAYER_PARTS if name not in _LAYER_PARTS)
+    found = (_read_own(part, name) for part in (config, *parts) if part is not None)
+    return next((value for value in found if value is not None), None)
+
+
+_LAYER_PARTS: Final = ("attn_config", "ffn_config")
+
+
+def _read_own(config: Any, name: str) -> Any:
     if isinstance(config, dict):
         return config.get(name)
     try:
@@ -334,7 +358,7 @@ def _lookup(part: Any, model_type: str) -> Lookup:
             return model_type
         found = stated(name)
         is_open = not _is_stated(part, name) and name not in named
-        return defaults.get(name) if is_open else found
+        return defaults.get(name) if is_open and found is None else found
 
     return get
 

@@ -91,6 +91,8 @@ def build_on_meta(config: Mapping[str, Any]) -> Any:
     stated = without_code(config)
     live = transformers.AutoConfig.for_model(stated.pop("model_type"), **stated)
     heads = (*_HEADS_OF_TWO, *_HEADS) if getattr(live, "is_encoder_decoder", False) else _HEADS
+    if stated.get("vision_config"):  # whose head for text alone has no tower
+        heads = ("AutoModelForImageTextToText", *heads)
     auto = next(
         found
         for name in heads

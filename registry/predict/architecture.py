@@ -11,6 +11,7 @@ from registry.catalogue.encoders import has_decoder_of_its_own, is_encoder, is_w
 from registry.catalogue.hf_config import (
     SPELLINGS,
     check_hf_config,
+    count_layer_embeddings,
     describe_stored_weights,
     is_encoder_decoder,
     list_unstated,
@@ -50,6 +51,8 @@ class Architecture:
     model_type: str | None = None
     #: Whether nobody said how large the vocabulary of a model that is given by figures is.
     open_vocabulary: bool = False
+    #: Parameters of vectors that layers look up for a token of their own (Gemma 3n).
+    layer_embedding_params: int = 0
     #: What was not stated and is taken as something, in words.
     taken: tuple[str, ...] = field(default=(), compare=False)
     #: How a config.json says that the weights are stored, such as "in 4 bits"; None for 16.
@@ -68,8 +71,13 @@ class Architecture:
 
     @cached_property
     def linear_params(self) -> int:
-        """Parameters of everything else: what a quantizer compresses."""
-        return max(self.n_params - self.embedding_params, 0)
+        """Parameters of what is no embedding: what a quantizer compresses."""
+        return max(self.n_params - self.embedding_params - self.layer_embedding_params, 0)
+
+    @cached_property
+    def plain_params(self) -> int:
+        """Parameters of all embeddings and of the output layer: what a quantizer leaves."""
+        return self.embedding_params + self.layer_embedding_params
 
     @cached_property
     def active_params(self) -> int:
@@ -188,11 +196,14 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
         )
     if has_decoder_of_its_own(row.get("model_type")):
         raise QuestionError(_refuse_two_stacks(row.get("model_id"), row["model_type"]))
+    if row.get("model_type") in _ATTENDS_TO_IMAGES:
+        raise QuestionError(_refuse_images(row.get("model_id"), row["model_type"]))
     names = {one.name for one in fields(Architecture)} - {
         "taken",
         "stored",
         "quantizer",
         "open_vocabulary",
+        "layer_embedding_params",
     }
     known: dict[str, Any] = {name: row.get(name) for name in names}
     heads = known["n_heads"] or max(row["hidden_size"] // 128, 1)
@@ -202,7 +213,17 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
     gated = known["gated_mlp"]
     known["gated_mlp"] = not is_encoder(row.get("model_type")) if gated is None else gated
     known["tied_embeddings"] = bool(known["tied_embeddings"])
-    return Architecture(**known)
+    width = _LOOKED_UP.get((row.get("model_type"), row["hidden_size"]), 0)
+    looked_up = width * row["vocab_size"] * row["n_layers"]
+    return Architecture(**known, layer_embedding_params=looked_up)
+
+
+#: Width of the vector that each layer looks up, by family and hidden size; a row has no column.
+_LOOKED_UP: dict[tuple[Any, int], int] = {
+    ("gemma3n", 2048): 256,
+    ("gemma4", 1536): 256,
+    ("gemma4", 2560): 256,
+}
 
 
 def _refuse_two_stacks(model_id: object, family: object) -> str:
@@ -258,12 +279,7 @@ def architecture_from_config(
             "attention"
         )
     if row.get("model_type") in _ATTENDS_TO_IMAGES:
-        raise QuestionError(
-            f"{model_id}: found model_type {row['model_type']!r}, some of whose layers attend to "
-            "the tokens of images: no measured run verifies their memory, so it is not computed; "
-            "expected a decoder without such layers; for samples of text alone, give its figures "
-            "with --params and --layers"
-        )
+        raise QuestionError(_refuse_images(model_id, row["model_type"]))
     missing = [SPELLINGS[column][0] for column in _NEEDED_OF_CONFIG if column not in row]
     if missing:
         raise QuestionError(
@@ -274,6 +290,7 @@ def architecture_from_config(
     found = architecture_of({**row, **counts, "model_id": model_id})
     return replace(
         found,
+        layer_embedding_params=count_layer_embeddings(config),
         taken=tuple(_list_taken(config, found)),
         stored=describe_stored_weights(config),
         quantizer=read_quantizer(config),
@@ -282,6 +299,15 @@ def architecture_from_config(
 
 #: Families with layers of cross-attention between those of the decoder.
 _ATTENDS_TO_IMAGES = frozenset({"mllama", "mllama_text_model"})
+
+
+def _refuse_images(model_id: object, family: object) -> str:
+    return (
+        f"{model_id}: found model_type {family!r}, some of whose layers attend to "
+        "the tokens of images: no measured run verifies their memory, so it is not computed; "
+        "expected a decoder without such layers; for samples of text alone, give its figures "
+        "with --params and --layers"
+    )
 
 
 def _list_taken(config: Mapping[str, Any], found: Architecture) -> Iterator[str]:

@@ -145,7 +145,9 @@ def parse_yaml(
             written out.
     """
     if len(data) > limit:
-        raise ReadingError(origin, f"found {len(data)} characters of YAML, expected at most {limit}")
+        raise ReadingError(
+            origin, f"found {len(data)} characters of YAML, expected at most {limit}"
+        )
     try:
         document = _load(data, _TEXT_KEYS if text_keys else _STRICT)
         n_values = _count_values(document, {})

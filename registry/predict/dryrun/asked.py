@@ -36,7 +36,10 @@ def job_of(question: Question, name: str) -> tuple[Settings, Recipe]:
     """
     problems = _check_job(question)
     if problems:
-        raise QuestionError(f"dry run: {problems[0]}; ask without it to use the formula")
+        state = f"state {_INSTEAD[problems[0]]}, or " if problems[0] in _INSTEAD else ""
+        raise QuestionError(
+            f"dry run: {problems[0]} is not executed; {state}ask without it to use the formula"
+        )
     wide = not question.quantized and weight_bytes(question) == _FP32_BYTES
     recipe = Recipe(
         weights_fp32=wide,
@@ -110,8 +113,7 @@ def _check_job(question: Question) -> list[str]:
             question.setting("compute_dtype") not in _DTYPES
         ),
         f"method {question.method}": question.method in _UNLIKE,
-        # transformers 5 fuses them, and bitsandbytes leaves them as they are
-        "a mixture with quantized experts": (
+        _QUANTIZED_EXPERTS: (
             question.quantized
             and bool(question.model.n_experts)
             and question.quantized_experts is not False
@@ -120,7 +122,12 @@ def _check_job(question: Question) -> list[str]:
             question.n_gpus > 1 and question.sharding not in (None, "none", "ddp")
         ),
     }
-    return [f"{what} is not executed" for what, holds in found.items() if holds]
+    return [what for what, holds in found.items() if holds]
+
+
+_QUANTIZED_EXPERTS = "a mixture with quantized experts"
+#: What can be stated instead: transformers 5 fuses experts, and bitsandbytes leaves them.
+_INSTEAD = {_QUANTIZED_EXPERTS: "--no-quantized-experts"}
 
 
 #: Methods that PEFT does not have under these names.

@@ -52,4 +52,5 @@ def count_flops(question: Question, tokens: float | None = None) -> Flops:
 
 def _looked_up(question: Question) -> int:
     model = question.model
-    return 0 if model.tied_embeddings else model.vocab_size * model.hidden_size
+    ends = 0 if model.tied_embeddings else model.vocab_size * model.hidden_size
+    return ends + model.layer_embedding_params

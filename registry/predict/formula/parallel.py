@@ -114,10 +114,14 @@ def _share(model: Architecture, tensor: int, stages: int) -> Architecture:
     layers = math.ceil(model.n_layers / stages)
     tied = model.tied_embeddings or stages > 1
     embeddings = (1 if tied else 2) * model.vocab_size * model.hidden_size
-    held = (model.linear_params * layers / model.n_layers + embeddings) / tensor
+    by_layer = (model.linear_params + model.layer_embedding_params) * layers / model.n_layers
+    held = (by_layer + embeddings) / tensor
     return replace(
         model,
         n_params=round(held),
+        layer_embedding_params=round(
+            model.layer_embedding_params * layers / model.n_layers / tensor
+        ),
         n_layers=layers,
         n_heads=math.ceil(model.n_heads / tensor),
         n_kv_heads=math.ceil(model.n_kv_heads / tensor),

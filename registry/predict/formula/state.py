@@ -54,12 +54,12 @@ def weights(question: Question) -> list[Term]:
     quantized = model.linear_params - question.plain_experts
     plain = _FP32_BYTES if question.keeps_fp32_embeddings else HALF_BYTES
     scales = quantized * (4 / 64 if question.bitsandbytes else 2.5 / 128)
-    wide = question.keeps_fp32_embeddings * 2 * model.embedding_params
+    wide = question.keeps_fp32_embeddings * 2 * model.plain_params
     return [
         Term("quantized_weights", "weights", quantized * bits / 8 / shards, 0.04),
         Term("experts", "weights", plain * question.plain_experts / shards, 0.03),
         Term("scales", "weights", scales * (bits < _ROWWISE_BITS) / shards, 0.5),
-        Term("embeddings", "weights", 2 * model.embedding_params / shards, 0.03),
+        Term("embeddings", "weights", 2 * model.plain_params / shards, 0.03),
         Term("fp32_embeddings", "weights", wide / shards, 0.25),
         *_gathered_terms(question),
     ]
@@ -109,7 +109,7 @@ def _gathered(question: Question, elsewhere: float) -> float:
         # a live parameter is a gathered one, quantized where the weights are
         return narrow * min(elsewhere, 1_500_000_000)
     layers = 2 * model.linear_params / model.n_layers
-    root = min(model.embedding_params, elsewhere)
+    root = min(model.plain_params, elsewhere)
     return narrow * min(layers, max(elsewhere - root, 0)) + width * root
 
 
@@ -194,10 +194,10 @@ def _embedded(question: Question) -> int:
 
 
 def _largest(question: Question) -> float:
-    """Parameters of the largest module: the embedding, or a layer's matrix."""
+    """Parameters of the largest module: an embedding, or a layer's matrix."""
     model = question.model
     matrix = model.linear_params / model.n_layers / 3
-    return max(_embedded(question), matrix)
+    return max(_embedded(question), model.layer_embedding_params, matrix)
 
 
 def _module_gradient(question: Question) -> float:
@@ -218,7 +218,7 @@ def _unit_gradients(question: Question) -> list[Term]:
     if question.sharding not in FSDP or (shards == 1 and not question.offloads_params):
         return []
     model = question.model
-    unit = model.linear_params / model.n_layers + model.embedding_params
+    unit = model.linear_params / model.n_layers + model.plain_params
     elsewhere = 1.0 if question.offloads_params else 1 - 1 / shards
     held = compute_bytes(question) * unit * elsewhere
     return [Term("unit_gradients", "gradients", held, 0.6)]

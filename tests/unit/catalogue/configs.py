@@ -483,6 +483,13 @@ PUBLISHED: dict[str, Published] = {
         4_073_875_968,
         {"head_dim": 96},
     ),
+    "dbrx-base": Published(  # attention and MLP have parts of their own
+        {"model_type": "dbrx", "d_model": 6144, "n_heads": 48, "n_layers": 40,
+         "max_seq_len": 32768, "vocab_size": 100352, "attn_config": {"kv_n_heads": 8},
+         "ffn_config": {"ffn_hidden_size": 10752, "moe_num_experts": 16, "moe_top_k": 4}},
+        131_596_523_520,
+        {"n_kv_heads": 8, "intermediate_size": 10752, "n_active_params": 36_469_708_800},
+    ),
     "MiMo-7B-Base": Published(
         _llama("mimo", (4096, 36, 32, 11008, 151680), num_key_value_heads=8),
         7_622_619_136,

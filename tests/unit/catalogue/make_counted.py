@@ -25,12 +25,13 @@ from registry.catalogue.towers import TEXT_TYPES, TOWER_TYPES, TOWERS
 CATALOGUE: Final = Path(__file__).parents[3] / "registry" / "catalogue"
 DEFAULTS: Final = CATALOGUE / "family_defaults.json"
 COUNTED: Final = Path(__file__).parents[2] / "fixtures" / "catalogue" / "counted.json"
-PARTS: Final = ("text_config", "vision_config")
+PARTS: Final = ("text_config", "vision_config", "attn_config", "ffn_config")
 
 #: Classes whose own values do not fit together; what makes them whole.
 NEEDED: Final[dict[str, dict[str, Any]]] = {
     "nemotron": {"num_key_value_heads": 8},
     "ministral": {"head_dim": 128, "num_key_value_heads": 8},
+    "dbrx": {"attn_config": {"rope_theta": 10_000.0, "kv_n_heads": 8}},
     "hunyuan_v1_dense": {"head_dim": 128},
     "hunyuan_v1_moe": {"head_dim": 128},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 16},

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from registry.catalogue.hf_config import parse_hf_config
+from registry.catalogue.hf_config import count_layer_embeddings, parse_hf_config
+from registry.catalogue.meta_model import build_on_meta, count_on_meta
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -74,3 +75,33 @@ def test_the_count_is_that_of_the_modules(model_type: str, config: dict[str, Any
     built = sum(parameter.numel() for parameter in model.parameters())
     assert parse_hf_config(live)["n_params"] == built
     assert parse_hf_config(live.to_dict())["n_params"] == built
+
+
+#: What layers of Gemma 3n look up: 2 x 70 x 8.
+LOOKED_UP = {**GROUPED, "vocab_size_per_layer_input": 70, "hidden_size_per_layer_input": 8}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "gemma4_text", "num_kv_shared_layers": 0, **LOOKED_UP},
+        {"model_type": "gemma3n_text", "num_kv_shared_layers": 0, "laurel_rank": 4, **LOOKED_UP},
+    ],
+    ids=lambda config: config["model_type"],
+)
+def test_what_layers_look_up_is_that_of_the_modules(config: dict[str, Any]) -> None:
+    built = build_on_meta({**config, "vocab_size": 70})
+    sizes = {name: parameter.numel() for name, parameter in built.named_parameters()}
+    (found,) = (size for name, size in sizes.items() if "embed_tokens_per_layer" in name)
+    assert count_layer_embeddings(config) == found == 2 * 70 * 8
+    assert count_layer_embeddings({**config, "hidden_size_per_layer_input": 0}) == 0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_model_that_sees_is_counted_with_its_tower() -> None:
+    text = {"model_type": "qwen3_5_text", **GROUPED, "vocab_size": 50}
+    tower = {"depth": 2, "hidden_size": 16, "num_heads": 4, "intermediate_size": 20}
+    alone = count_on_meta({"model_type": "qwen3_5", "text_config": text})["n_params"]
+    whole = {"model_type": "qwen3_5", "text_config": text, "vision_config": tower}
+    assert count_on_meta(whole)["n_params"] > alone

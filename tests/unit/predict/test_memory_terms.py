@@ -120,6 +120,14 @@ def test_gptq_in_4_bits() -> None:
     ]
 
 
+def test_what_layers_look_up_is_not_quantized() -> None:
+    model = replace(TINY, layer_embedding_params=10**6, n_params=TINY.n_params + 10**6)
+    plain, found = names(lora(quant_bits=4)), names(lora(model=model, quant_bits=4))
+    assert found["quantized_weights"] == plain["quantized_weights"]
+    assert found["embeddings"] == plain["embeddings"] + 2 * 10**6
+    assert found["fp32_embeddings"] == plain["fp32_embeddings"] + 2 * 10**6
+
+
 def test_8_bits_have_one_scale_a_row_which_weighs_nothing() -> None:
     found = names(lora(quant_bits=8))
     assert found["quantized_weights"] == 1200

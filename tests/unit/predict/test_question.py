@@ -332,6 +332,17 @@ def test_layers_that_attend_to_images_are_refused_with_the_reason() -> None:
     text = {name: value for name, value in NEWCOMER.items() if name != "model_type"}
     with pytest.raises(QuestionError, match="'mllama', some of whose layers attend to the tokens"):
         architecture_from_config({"model_type": "mllama", "text_config": text})
+    row = {"n_params": 9, "n_layers": 2, "hidden_size": 4, "intermediate_size": 8, "vocab_size": 9}
+    with pytest.raises(QuestionError, match="x: found model_type 'mllama', some of whose layers"):
+        architecture_of({**row, "model_id": "x", "model_type": "mllama"})
+
+
+def test_a_row_of_gemma_3n_has_what_its_layers_look_up(ask: Ask) -> None:
+    small, large = ask("gemma-3n-e2b").model, ask("gemma-4-e4b").model
+    assert small.layer_embedding_params == 30 * 256 * 262_400
+    assert large.layer_embedding_params == 42 * 256 * 262_144
+    assert large.linear_params == large.n_params - (42 * 256 + 2560) * 262_144
+    assert ask("gemma-4-31b").model.layer_embedding_params == 0
 
 
 def test_a_row_without_its_shape_is_refused() -> None:

@@ -64,7 +64,6 @@ def test_virtual_tokens_reach_peft() -> None:
         ({"compute_dtype": "fp8"}, "compute_dtype fp8"),
         ({"method": "lorafa"}, "method lorafa"),
         ({"n_gpus": 2, "sharding": "zero3"}, "sharding zero3"),
-        ({"model": MIXTURE, "quant_bits": 4}, "a mixture with quantized experts"),
     ],
 )
 def test_what_is_not_executed_is_refused_by_name(stated: dict[str, Any], named: str) -> None:
@@ -72,6 +71,15 @@ def test_what_is_not_executed_is_refused_by_name(stated: dict[str, Any], named: 
         job_of(Question(**{"model": TINY, **stated}), "tiny")
     expected = f"dry run: {named} is not executed; ask without it to use the formula"
     assert str(caught.value) == expected
+
+
+def test_what_a_dry_run_executes_instead_of_quantized_experts_is_named() -> None:
+    with pytest.raises(QuestionError) as caught:
+        job_of(Question(MIXTURE, quant_bits=4), "tiny")
+    assert str(caught.value) == (
+        "dry run: a mixture with quantized experts is not executed; state --no-quantized-experts, "
+        "or ask without it to use the formula"
+    )
 
 
 def test_layers_that_fused_kernels_run_leaner_are_told_by_their_parameters() -> None:
