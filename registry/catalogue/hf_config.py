@@ -372,6 +372,9 @@ def read_sizes(get: Lookup) -> Row:
         )
         if found is not None:
             row[column] = found
+    kinds = get("layers_block_type") or get("hybrid_override_pattern")
+    if "n_layers" not in row and isinstance(kinds, list | str) and kinds:
+        row["n_layers"] = len(kinds)  # Nemotron-H, as transformers 5 writes it
     return row
 
 

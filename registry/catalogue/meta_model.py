@@ -108,7 +108,14 @@ def build_on_meta(config: Mapping[str, Any]) -> Any:
 def without_code(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration without the fields that name code, kernels or files."""
     return {
-        name: without_code(value) if isinstance(value, dict) else value
+        name: _plain(value)
         for name, value in config.items()
         if isinstance(name, str) and not LOADS.search(name)
     }
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a configuration; transformers 5 writes infinity as an object."""
+    if isinstance(value, dict):
+        return float(value["__float__"]) if [*value] == ["__float__"] else without_code(value)
+    return [*map(_plain, value)] if isinstance(value, list) else value

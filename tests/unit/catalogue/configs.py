@@ -502,6 +502,12 @@ PUBLISHED: dict[str, Published] = {
         None,
         {"gated_mlp": False},
     ),
+    "Nemotron-H by transformers 5": Published(  # a name for each layer, and no number of them
+        {"model_type": "nemotron_h", "hidden_size": 4096, "intermediate_size": 21504,
+         "layers_block_type": ["linear_attention", "mlp", "full_attention"]},
+        None,
+        {"n_layers": 3},
+    ),
     "a family that is not listed": Published(
         _llama("newcomer", (1024, 8, 8, 2048, 32000), num_key_value_heads=2),
         None,

@@ -155,7 +155,8 @@ def count_one(kind: str, change: Row, fields: set[str], *, is_full: bool) -> Row
 
 def keep(config: Row, fields: set[str]) -> Row:
     """Return a configuration without what nobody reads."""
-    kept = {name: value for name, value in config.items() if name in {*fields, "model_type"}}
+    needed = {*fields, "model_type", "rope_theta"}  # without which DBRX cannot be built
+    kept = {name: value for name, value in config.items() if name in needed}
     return kept | {part: keep(kept[part], fields) for part in PARTS if kept.get(part)}
 
 

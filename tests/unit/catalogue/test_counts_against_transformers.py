@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from registry.catalogue.hf_config import count_layer_embeddings, parse_hf_config
-from registry.catalogue.meta_model import build_on_meta, count_on_meta
+from registry.catalogue.meta_model import build_on_meta, count_modules, count_on_meta
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -105,3 +106,14 @@ def test_a_model_that_sees_is_counted_with_its_tower() -> None:
     alone = count_on_meta({"model_type": "qwen3_5", "text_config": text})["n_params"]
     whole = {"model_type": "qwen3_5", "text_config": text, "vision_config": tower}
     assert count_on_meta(whole)["n_params"] > alone
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_transformers_writes_is_counted_again() -> None:
+    """Infinity is an object there, which its own classes do not take."""
+    config = {"model_type": "bamba", **GROUPED, "vocab_size": 50, "attn_layer_indices": [1]}
+    mixer = {"mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 4}
+    built = build_on_meta(config | mixer)
+    written = json.loads(built.config.to_json_string(use_diff=False))
+    assert written["time_step_limit"] == [0.0, {"__float__": "Infinity"}]
+    assert count_on_meta(written) == count_modules(built)
