@@ -113,6 +113,7 @@ def parse_hf_config(config: Any) -> Row:
             "model_type": read_field(config, "model_type"),
             **_sizes(get),
             **_layout(config, get),
+            "layer_embedding_params": _layer_embeddings(get),
         }
     except _UNCOUNTABLE:  # a figure that another follows from is none: `check_hf_config` names it
         return read_sizes(partial(read_field, part))
@@ -209,15 +210,6 @@ def list_unstated(config: Any) -> list[str]:
     stated = read_sizes(partial(read_field, part))
     filled = read_sizes(_lookup(part, _text_type(config, part)))
     return [column for column in filled if column not in stated]
-
-
-def count_layer_embeddings(config: Any) -> int:
-    """Return the parameters of the vectors that layers look up, beside the embedding (Gemma 3n)."""
-    part = _text_part(config)
-    get = _lookup(part, _text_type(config, part))
-    rows, width = get("vocab_size_per_layer_input"), get("hidden_size_per_layer_input")
-    n_layers = _sizes(get).get("n_layers", 0)
-    return n_layers * rows * width if _is_size(rows) and _is_size(width) else 0
 
 
 #: Bits of quantization methods and algorithms whose configurations state none.
@@ -450,6 +442,14 @@ def _layout(config: Any, get: Lookup) -> Row:
         "attention_bias": bias if isinstance(bias, bool) else None,
         "gated_mlp": decoder.gated_mlp if decoder else _gated_by_kind(get),
     }
+
+
+def _layer_embeddings(get: Lookup) -> int | None:
+    """Return the parameters of the vectors that layers look up, beside the embedding (Gemma 3n)."""
+    rows, width = get("vocab_size_per_layer_input"), get("hidden_size_per_layer_input")
+    if not _is_size(rows) or not _is_size(width):
+        return None
+    return rows * width * _sizes(get).get("n_layers", 0) or None
 
 
 def _gated_by_kind(get: Lookup) -> bool | None:

@@ -11,7 +11,6 @@ from registry.catalogue.encoders import has_decoder_of_its_own, is_encoder, is_w
 from registry.catalogue.hf_config import (
     SPELLINGS,
     check_hf_config,
-    count_layer_embeddings,
     describe_stored_weights,
     is_encoder_decoder,
     list_unstated,
@@ -203,7 +202,6 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
         "stored",
         "quantizer",
         "open_vocabulary",
-        "layer_embedding_params",
     }
     known: dict[str, Any] = {name: row.get(name) for name in names}
     heads = known["n_heads"] or max(row["hidden_size"] // 128, 1)
@@ -213,17 +211,8 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
     gated = known["gated_mlp"]
     known["gated_mlp"] = not is_encoder(row.get("model_type")) if gated is None else gated
     known["tied_embeddings"] = bool(known["tied_embeddings"])
-    width = _LOOKED_UP.get((row.get("model_type"), row["hidden_size"]), 0)
-    looked_up = width * row["vocab_size"] * row["n_layers"]
-    return Architecture(**known, layer_embedding_params=looked_up)
-
-
-#: Width of the vector that each layer looks up, by family and hidden size; a row has no column.
-_LOOKED_UP: dict[tuple[Any, int], int] = {
-    ("gemma3n", 2048): 256,
-    ("gemma4", 1536): 256,
-    ("gemma4", 2560): 256,
-}
+    known["layer_embedding_params"] = known["layer_embedding_params"] or 0
+    return Architecture(**known)
 
 
 def _refuse_two_stacks(model_id: object, family: object) -> str:
@@ -290,7 +279,6 @@ def architecture_from_config(
     found = architecture_of({**row, **counts, "model_id": model_id})
     return replace(
         found,
-        layer_embedding_params=count_layer_embeddings(config),
         taken=tuple(_list_taken(config, found)),
         stored=describe_stored_weights(config),
         quantizer=read_quantizer(config),

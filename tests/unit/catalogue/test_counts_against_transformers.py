@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from registry.catalogue.hf_config import count_layer_embeddings, parse_hf_config
+from registry.catalogue.hf_config import parse_hf_config
 from registry.catalogue.meta_model import build_on_meta, count_modules, count_on_meta
 
 torch = pytest.importorskip("torch")
@@ -95,8 +95,9 @@ def test_what_layers_look_up_is_that_of_the_modules(config: dict[str, Any]) -> N
     built = build_on_meta({**config, "vocab_size": 70})
     sizes = {name: parameter.numel() for name, parameter in built.named_parameters()}
     (found,) = (size for name, size in sizes.items() if "embed_tokens_per_layer" in name)
-    assert count_layer_embeddings(config) == found == 2 * 70 * 8
-    assert count_layer_embeddings({**config, "hidden_size_per_layer_input": 0}) == 0
+    assert parse_hf_config(config)["layer_embedding_params"] == found == 2 * 70 * 8
+    without = parse_hf_config({**config, "hidden_size_per_layer_input": 0})
+    assert "layer_embedding_params" not in without
 
 
 @pytest.mark.filterwarnings("ignore")

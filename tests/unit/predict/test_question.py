@@ -339,7 +339,7 @@ def test_layers_that_attend_to_images_are_refused_with_the_reason() -> None:
 
 def test_a_row_of_gemma_3n_has_what_its_layers_look_up(ask: Ask) -> None:
     small, large = ask("gemma-3n-e2b").model, ask("gemma-4-e4b").model
-    assert small.layer_embedding_params == 30 * 256 * 262_400
+    assert small.layer_embedding_params == 30 * 256 * 262_144
     assert large.layer_embedding_params == 42 * 256 * 262_144
     assert large.linear_params == large.n_params - (42 * 256 + 2560) * 262_144
     assert ask("gemma-4-31b").model.layer_embedding_params == 0
