@@ -113,8 +113,13 @@ class Peaks:
             self.bytes[key] = max(self.bytes.get(key, 0), value)
 
     def keep(self) -> None:
-        """Keep the maxima as those of the steps until now, for :meth:`leave_out_attempt`."""
+        """Keep the maxima as those of the steps until now."""
         self._of_steps = dict(self.bytes)
+
+    def go_back(self) -> None:
+        """Go back to what was kept: what came since then is no part of the training."""
+        with self._lock:
+            self.bytes = dict(self._of_steps)
 
     def leave_out_attempt(self) -> None:
         """Go back to what was kept: a step since then ran out of memory and was given up.

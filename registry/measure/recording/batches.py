@@ -26,8 +26,14 @@ class Batches:
     #: How often a micro-batch had so many samples, and a step so many micro-batches.
     sizes: Counter[int] = field(default_factory=Counter)
     per_step: Counter[int] = field(default_factory=Counter)
+    #: Whether weights changed during the step that goes on: its passes were not accumulated.
+    has_new_weights: bool = False
+    #: Steps of which it cannot be told what a pass was: a micro-batch, or a part or view of one.
+    _n_unclear: int = 0
     _has_several_rows: bool = False
     _waiting: list[tuple[int | None, int | None, Any]] = field(default_factory=list)
+    #: How many micro-batches had entered the model at each gradient of the step that goes on.
+    _n_before: list[int] = field(default_factory=list)
 
     def add(self, inputs: Any, n_samples: int | None = None) -> None:
         """Note a micro-batch as it enters the model; the device is not waited for.
@@ -64,6 +70,21 @@ class Batches:
             self.sizes[shape[0]] += 1
             self._waiting.append((shape[0], None, None))
 
+    def note_gradient(self) -> None:
+        """Note that a gradient was found, from all that entered the model since the last one."""
+        if self.is_open:
+            self._n_before.append(len(self._waiting))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something entered the model since the last gradient."""
+        return len(self._waiting) > (self._n_before[-1] if self._n_before else 0)
+
+    @property
+    def are_clear(self) -> bool:
+        """Whether most steps show what a micro-batch is."""
+        return 2 * self._n_unclear <= sum(self.per_step.values())
+
     @property
     def n_waiting(self) -> int:
         """The micro-batches of the step that goes on."""
@@ -73,7 +94,7 @@ class Batches:
         """Return tokens and samples since the last call; call it once the device has caught up."""
         if not self._waiting:
             return None, None
-        self.per_step[len(self._waiting)] += 1
+        is_clear = self._close_step()
         n_tokens = n_samples = 0
         has_tokens = all(positions is not None for _, positions, _ in self._waiting)
         for samples, positions, visible in self._waiting:
@@ -82,7 +103,22 @@ class Batches:
             n_tokens += tokens
             n_samples += samples or 0
         self._waiting.clear()
+        if not is_clear:
+            return None, None
         return n_tokens if has_tokens else None, n_samples if self.has_samples_first else None
+
+    def _close_step(self) -> bool:
+        """Count the micro-batches of a step; return whether each was one pass.
+
+        Without a gradient that was noted, each is taken for one.
+        """
+        n_passes = len(self._waiting)
+        is_clear = self._n_before in ([], [*range(1, n_passes + 1)]) and not self.has_new_weights
+        self._n_unclear += not is_clear
+        if not self.has_new_weights:
+            self.per_step[len(self._n_before) or n_passes] += 1
+        self._n_before, self.has_new_weights = [], False
+        return is_clear
 
     def read_length(self, limit: int | None = None) -> dict[str, Any]:
         """Return the columns ``seq_len``, ``length_distribution`` and ``padding_free``.

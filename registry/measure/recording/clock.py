@@ -85,9 +85,9 @@ class Recording:
         self.tokens = self.samples = None
         return done
 
-    def end_train(self) -> None:
-        """Stop the clock."""
-        self.train_ended = self.clock()
+    def end_train(self, *, with_last_step: bool = False) -> None:
+        """Stop the clock, or have it stopped when the last step ended."""
+        self.train_ended = self._border if with_last_step else self.clock()
 
     def note_loss(self, step: int, loss: float) -> None:
         """Attach a logged loss to the step it was logged after."""

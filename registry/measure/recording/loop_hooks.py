@@ -13,11 +13,13 @@ import os
 import sys
 import time
 import weakref
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from registry.measure.recording.batches import merge_arguments
 from registry.measure.recording.loop_job import LoopJob
+from registry.measure.recording.parameters import stepped_by
 from registry.measure.recording.passing_hooks import leave_out_of_copies, mark_passing
 from registry.measure.recording.session import Session
 from registry.measure.recording.trainer_hooks import is_trainer_at_work
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 #: Steps one after another that all begin with a pass without gradients: then it is part of a step,
 #: as a reference model's or a rollout's; evaluations are rarer.
 _HABIT = 3
+
+#: Steps of another model's optimizers, one after another, after which that model is trained: a
+#: critic may have some of them to each step of the model that it is for.
+_REST = 10
 
 #: Share of an optimizer's parameters that the outermost module holds at least.
 _LEAST_SHARE = 0.5
@@ -46,12 +52,18 @@ class LoopRecorder:
         self._global: Any = None
         self._layers: Any = None
         self._own: list[Any] = []
+        #: Trained parameters, which show each gradient and each change, and how often they changed.
+        self._watched: list[Any] = []
+        self._versions: list[int] = []
         self._largest: tuple[int, weakref.ref[Any]] | None = None
         self._n_forwards = 0
         #: Passes in evaluation mode since the last step, with gradients on.
         self._n_doubtful = 0
         self._trains_in_eval_mode = False
         self._n_steps = 0
+        #: Optimizers of another model that have stepped since the last call, one for each step.
+        self._others: list[weakref.ref[Any]] = []
+        self._recorded: weakref.WeakSet[Any] = weakref.WeakSet()
         self._n_begun = 0
         self._apart_since: float | None = None
         #: Seconds apart of the last steps, as far back as each had some.
@@ -71,6 +83,7 @@ class LoopRecorder:
             self._optimizers.clear()
             self._largest = None
             self._n_steps = 0
+        self._others.clear()
         self._optimizers.append(weakref.ref(optimizer))
         self._look()
 
@@ -128,7 +141,9 @@ class LoopRecorder:
     def _begin(self, module: Any) -> None:
         """Begin to record the training of a module; one that goes on is over."""
         self._stop_looking()
-        self.finish()
+        self._drop_hooks()
+        if self.session.is_training:
+            self.session.finish_rank(is_followed=True)
         self._root = weakref.ref(module)
         self._n_forwards = self._n_doubtful = 0
         self._trains_in_eval_mode = not module.training
@@ -140,11 +155,35 @@ class LoopRecorder:
             inner.register_forward_pre_hook(self._hook_of(self._before_inner))
             for inner in _find_inner(module)
         ]
+        self._watch_parameters(module)
         self._apart_since, self._apart, self._apart_in_step = None, [], 0.0
-        self.session.attach(LoopJob(module, self._alive()))
-        self.session.begin_train()
+        job = LoopJob(module, self._alive())
+        self._recorded.update(job.optimizers)
+        self._n_steps = max(Counter(self._others).values(), default=0)
+        self._others.clear()
+        self.session.attach(job)
+        self.session.begin_train(self._n_steps)
         self.session.batches.has_samples_first = not _has_time_first(module)
         self._border = time.perf_counter()
+
+    def _watch_parameters(self, module: Any) -> None:
+        """Have the first and the last trained parameter tell when a gradient was found.
+
+        A part of the model may have none in a pass. Before 2.1 torch does not tell.
+        """
+        trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        self._watched = [*trained[:1], *trained[1:][-1:]]
+        with suppress(AttributeError):
+            self._own += [
+                parameter.register_post_accumulate_grad_hook(self._note_gradient)
+                for parameter in self._watched
+            ]
+
+    def _note_gradient(self, _: Any) -> None:
+        self.session.batches.note_gradient()
+
+    def _read_versions(self) -> list[int]:
+        return [parameter._version for parameter in self._watched]  # noqa: SLF001 - torch offers no other way
 
     def _hook_of(self, method: Callable[[Any, Any, Any], None]) -> Callable[..., None]:
         """Return a hook of the recording that begins.
@@ -175,14 +214,16 @@ class LoopRecorder:
             self._apart_since = self._border
 
     def _before_call(self, module: Any, arguments: Any, named: Any) -> None:
-        if not self.session.is_training:
-            return
+        if not self.session.is_training or (_is_in_backward() and self.session.batches.is_open):
+            return  # a pass that is computed again for its gradient is no further one
         if module.training:
             self._trains_in_eval_mode = False
         if not self._is_trained(module):
             self._n_doubtful += _gradients_are_on()
             self._begin_apart()
             return
+        if self._global is None:
+            self._others.clear()
         if self._apart_since is not None:
             self._apart_in_step = time.perf_counter() - self._apart_since
             self.session.note_apart("eval", self._apart_in_step)
@@ -190,6 +231,9 @@ class LoopRecorder:
         if not self._n_forwards:
             self.session.begin_step(self._n_steps + 1)
             self._watch_layers()
+            self._versions = self._read_versions()
+        elif self._versions != self._read_versions():
+            self.session.batches.has_new_weights = True
         self._n_forwards += 1
         self.session.count(merge_arguments(arguments, named))
 
@@ -199,7 +243,7 @@ class LoopRecorder:
         What is compiled has no layers that are called, and would be compiled again afterwards.
         """
         job = self.session.job
-        if self._n_steps or self._layers is not None:
+        if self.session.recording.steps or self._layers is not None:
             return
         if isinstance(job, LoopJob) and not job.is_compiled:
             modules = sys.modules["torch.nn.modules.module"]
@@ -218,17 +262,21 @@ class LoopRecorder:
             self._layers.remove()
             self._layers = None
 
-    def _after_step(self, *_: Any) -> None:
+    def _after_step(self, optimizer: Any, *_: Any) -> None:
         """Close a step: several optimizers that step after one forward pass are one step."""
         with suppress(Exception):  # never in the way of the job
             if is_trainer_at_work():
                 return
             self._leave_layers()
-            if self._global is not None and self._largest is not None:
+            is_wanted = any(each is optimizer for each in self._alive())
+            if self._global is not None and self._largest is not None and is_wanted:
                 module = self._largest[1]()
                 if module is not None:  # its parameters are not the optimizer's own tensors
                     self._begin(module)
                     self._n_forwards = 1
+            if self.session.is_training and not self._trains_with(optimizer):
+                self._note_other(optimizer)
+                return
             if self._n_doubtful and not self._n_forwards:  # they were no evaluation
                 self._trains_in_eval_mode, self._apart_since = True, None
                 self._n_forwards = self._n_doubtful
@@ -238,6 +286,27 @@ class LoopRecorder:
                 self.session.end_step(self._n_steps)
                 self._learn_habit()
                 self._border = time.perf_counter()
+
+    def _trains_with(self, optimizer: Any) -> bool:
+        """Return whether an optimizer steps the model that is recorded, or copies of its weights.
+
+        One that was copied or loaded is known by its parameters alone.
+        """
+        job = self.session.job
+        if not isinstance(job, LoopJob) or any(each is optimizer for each in job.optimizers):
+            return True
+        held = stepped_by([optimizer])
+        return any(id(parameter) in held for parameter in job.model.parameters())
+
+    def _note_other(self, optimizer: Any) -> None:
+        """Look for another model where its optimizer steps again and again and this one rests."""
+        if self._n_forwards or self._n_doubtful or optimizer in self._recorded:
+            return
+        self._others.append(weakref.ref(optimizer))
+        if len(self._others) >= _REST and self._global is None:
+            self._optimizers = [*dict.fromkeys(self._others)]
+            self._largest = None
+            self._look()
 
     def _learn_habit(self) -> None:
         """Count passes without gradients as part of the steps, if each of the last has begun so."""
@@ -258,7 +327,7 @@ class LoopRecorder:
         self._leave_layers()
         for hook in self._own:
             hook.remove()
-        self._own = []
+        self._own, self._watched = [], []
 
 
 def _find_inner(module: Any) -> list[Any]:
@@ -286,6 +355,10 @@ def _is_compiling() -> bool:
     """Return whether torch's compiler reads a hook instead of running it: there is none for it."""
     compiler: Any = getattr(sys.modules["torch"], "compiler", None)  # torch has one since 2.1
     return hasattr(compiler, "is_compiling") and bool(compiler.is_compiling())
+
+
+def _is_in_backward() -> bool:
+    return int(sys.modules["torch"]._C._current_graph_task_id()) >= 0  # noqa: SLF001 - torch offers no other way
 
 
 def _gradients_are_on() -> bool:

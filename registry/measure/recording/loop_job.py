@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 _OF_FSDP = "_fsdp_wrapped_module"
 _INNER = ("module", "_orig_mod", _OF_FSDP, "_forward_module")
 
+#: Columns that follow from what a pass is: none of them is known, or no longer, where that is not.
+_OF_PASSES = ("seq_len", "length_distribution", "micro_batch_size", "grad_accum_steps")
+
 #: Dimensions of the weights of a layer that multiplies, at least.
 _MATRIX = 2
 
@@ -114,11 +117,11 @@ class LoopJob:
 
     def read_length(self, batches: Batches) -> dict[str, Any]:
         """Return lengths, batch, accumulation and the number format, as they were seen."""
-        row = batches.read_length()
+        row = batches.read_length() if batches.are_clear else dict.fromkeys(_OF_PASSES)
         if self._compute_dtype is not None:
             row["compute_dtype"] = self._compute_dtype
         row.pop("padding_free", None)
-        if batches.sizes:
+        if batches.sizes and batches.are_clear:
             size, n_replicas = batches.sizes.most_common(1)[0][0], count_replicas(self._model)
             row |= {} if size % n_replicas else {"micro_batch_size": size // n_replicas}
         if batches.per_step:

@@ -67,7 +67,8 @@ def build_submission(record: Record) -> Row:
 
 def build_observation(record: Record) -> Row:
     """Return one observation with its figures and samples."""
-    configuration = {"model_id": record.model["model_id"], **record.configuration}
+    known = {name: value for name, value in record.configuration.items() if value is not None}
+    configuration = {"model_id": record.model["model_id"], **known}
     if record.gpu is not None:
         configuration["gpu_id"] = record.gpu["gpu_id"]
     observation = {

@@ -284,8 +284,9 @@ class Session:
             "memory_allocated_bytes": now.get("allocated"),
             "memory_reserved_bytes": now.get("reserved"),
             "memory_device_bytes": self.sampler.latest,
-            "host_rss_bytes": self.peaks.observe_host(peak=is_time),
+            "host_rss_bytes": self.peaks.observe_host(peak=is_time or module is None),
         }
+        self.peaks.keep()
         done = self.recording.end_step(step, memory)
         known: dict[str, Any] = {"seconds_apart": self.recording.seconds_apart}
         if is_time and self.job is not None:
@@ -304,7 +305,6 @@ class Session:
             self.peaks.leave_out_attempt()
             if self.record is not None and "recovered_from_oom" not in self.record.flags:
                 self.record.flags.append("recovered_from_oom")
-        self.peaks.keep()
 
     @_guarded
     def note_logs(self, step: int, logs: dict[str, Any]) -> None:
@@ -349,15 +349,17 @@ class Session:
             self.progress.remove()
 
     @_guarded
-    def finish_rank(self, failure: Failure | None = None) -> None:
+    def finish_rank(self, failure: Failure | None = None, *, is_followed: bool = False) -> None:
         """Leave this process's part where it is: the parent of the job puts the parts together.
 
         One that ran out of memory in its last step failed so, even if its program caught the error.
+        One that another training followed has ended with its last step, before that was prepared.
         """
-        self.recording.end_train()
+        is_followed = is_followed and bool(self.recording.steps)
+        self.recording.end_train(with_last_step=is_followed)
         self.sampler.stop()
         if self.progress is not None and self.job is not None:
-            part = self._part()
+            part = self._part(until_last_step=is_followed)
             is_lost = self.peaks.n_ooms > self._n_ooms and self.recording.is_in_step
             if failure is None and is_lost:
                 failure = Failure("oom", "the allocator ran out of memory", "train")
@@ -402,10 +404,13 @@ class Session:
         is_here = self.record is not None and self.record.configuration.get("n_nodes") == 1
         return is_here and RECORD_FOLDER in os.environ
 
-    def _part(self) -> dict[str, Any]:
-        if self._regained_in != self.recording.step_begun:
+    def _part(self, *, until_last_step: bool = False) -> dict[str, Any]:
+        if until_last_step:
+            self.peaks.go_back()
+        elif self._regained_in != self.recording.step_begun:
             self.peaks.observe_allocator()  # else nothing but what is held after that attempt
-        self.peaks.observe_host()
+        if not until_last_step:
+            self.peaks.observe_host()
         steps = mark_warmup(self.recording.steps, self.options.warmup_steps)
         return {
             "rank": read_rank()[0],

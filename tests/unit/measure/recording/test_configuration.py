@@ -108,7 +108,10 @@ def test_a_split_batch_is_that_of_the_devices_it_is_split_over(
     devices: list[int], size: int | None
 ) -> None:
     batches = SimpleNamespace(
-        read_length=dict, sizes=SimpleNamespace(most_common=lambda _: [(6, 1)]), per_step={}
+        read_length=dict,
+        sizes=SimpleNamespace(most_common=lambda _: [(6, 1)]),
+        per_step={},
+        are_clear=True,
     )
     job = LoopJob(DataParallel(devices), [])
     assert job.read_length(batches).get("micro_batch_size") == size  # type: ignore[arg-type]
