@@ -78,9 +78,24 @@ _OTHERS = (
     ),
     (
         "Whisper and wav2vec2, Trainer and loop",
-        "the labels' length was `seq_len`; nothing if weights are parametrized",
+        (
+            "the labels' length was `seq_len`; nothing if weights are parametrized; Whisper, whose "
+            "encoder never trains its positions, was `freeze`"
+        ),
     ),
     ("ViT, T5, BERT and LLaVA; sentence-transformers (tokens of the first column)", "nothing"),
+    (
+        "loops after LLMs-from-scratch `ch07` (DPO), the seq2seq tutorial of PyTorch, SAM, L-BFGS",
+        "accumulation of passes that share a gradient or a batch; now batch and length are open",
+    ),
+    (
+        "loops after KD_Lib (a teacher, then its student), mutual learning, GAN",
+        "the student left no record; steps of the other model's optimizer were counted",
+    ),
+    (
+        "a loop after llm.c `train_gpt2.py`, 2 processes with `ZeroRedundancyOptimizer`",
+        "the optimizer was `other`, the sharding `ddp`",
+    ),
     (
         "22 methods of PEFT in one process",
         "ranks of methods other than LoRA were left out; Llama-Adapter counted as base model",

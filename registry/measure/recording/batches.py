@@ -19,6 +19,8 @@ class Batches:
 
     widths: set[int] = field(default_factory=set)
     is_padded: bool = False
+    #: Whether there was a mask that may hide positions, and does not say which.
+    is_masked: bool = False
     #: Whether some batch's sequences were laid end to end in one row.
     is_flat: bool = False
     #: Whether rows are samples; else they may be positions, and only tokens can be counted.
@@ -56,6 +58,8 @@ class Batches:
             n_found = n_samples
         self._has_several_rows |= n_rows > 1
         visible = None if mask is None else mask.sum()
+        if mask is None and _has_other_mask(inputs, ids):
+            self.is_masked, n_positions = True, None
         if not self.has_samples_first:
             self._waiting.append((None, n_positions, visible))
             return
@@ -65,8 +69,11 @@ class Batches:
 
     def _add_labels(self, inputs: Any) -> None:
         """Count the samples of a batch of images or sounds by what they are labelled with."""
-        shape = getattr(inputs.get("labels") if hasattr(inputs, "get") else None, "shape", ())
-        if shape and self.has_samples_first:
+        named = inputs if hasattr(inputs, "get") else {}
+        shape = getattr(named.get("labels"), "shape", ())
+        others = [value for name, value in named.items() if name != "labels"]
+        is_for_each = any(_is_float(each) and each.shape[:1] == shape[:1] for each in others)
+        if shape and is_for_each and self.has_samples_first:
             self.sizes[shape[0]] += 1
             self._waiting.append((shape[0], None, None))
 
@@ -130,7 +137,8 @@ class Batches:
         row: dict[str, Any] = {"padding_free": True} if self.is_flat else {}
         is_full = len(self.widths) == 1 and not self.is_padded
         if is_full and not (self.is_flat and limit not in (None, *self.widths)):
-            return {**row, "seq_len": max(self.widths), "length_distribution": "full"}
+            known = {} if self.is_masked else {"length_distribution": "full"}
+            return {**row, "seq_len": max(self.widths), **known}
         longest = max(*self.widths, limit or 0)
         if self.is_flat and limit is None:  # a row's share is no sequence's length
             return {**row, "length_distribution": "variable"}
@@ -166,9 +174,26 @@ def find_ids(inputs: Any) -> tuple[Any, Any]:
         ids = named.get(name)
         if ids is not None and _is_batch(ids, name):
             mask = named.get("attention_mask")
-            is_mask = mask is not None and getattr(mask, "shape", None) == ids.shape
+            shape = ids.shape[:_BATCH_DIMENSIONS]
+            is_mask = mask is not None and getattr(mask, "shape", None) == shape
             return ids, mask if is_mask else None
     return _find_pairs(named)
+
+
+def _has_other_mask(inputs: Any, ids: Any) -> bool:
+    """Return whether something hides positions in a way of its own, none of the usual mask's."""
+    named = inputs if hasattr(inputs, "items") else {}
+    return any(
+        str(name).endswith("padding_mask")
+        or (name == "attention_mask" and hasattr(value, "shape"))
+        or (str(getattr(value, "dtype", "")) == "torch.bool" and value.shape == ids.shape[:2])
+        for name, value in named.items()
+        if value is not None
+    )
+
+
+def _is_float(value: Any) -> bool:
+    return hasattr(value, "is_floating_point") and bool(value.is_floating_point())
 
 
 def _is_batch(value: Any, name: Any) -> bool:

@@ -56,8 +56,7 @@ def read_method(model: Any, parameters: Parameters) -> Row:
     carrying = find_adapters(model)
     settings = getattr(carrying, "peft_config", None)
     if not settings:
-        is_full = parameters.n_trainable == parameters.n_params
-        return read_own_lora(model) or {"method": "full" if is_full else "freeze"}
+        return read_own_lora(model) or {"method": "full" if parameters.is_all_trained else "freeze"}
     model = carrying
     name = getattr(model, "active_adapter", None)
     config = settings.get(name) if isinstance(name, str) else None
@@ -364,6 +363,8 @@ def _unwrap_optimizer(optimizer: Any) -> Any:
 
 def optimizer_word(optimizer: Any) -> str:
     """Return the contract's word for an optimizer by its class, ``other`` for an unknown one."""
+    if is_sharded(optimizer):
+        optimizer = optimizer.optim
     settings = getattr(optimizer, "defaults", {})
     name = type(optimizer).__name__
     groups = getattr(optimizer, "param_groups", ())
@@ -372,6 +373,11 @@ def optimizer_word(optimizer: Any) -> str:
     if name == "AdamW" and type(optimizer).__module__.startswith("torch."):
         return "adamw_torch_fused" if settings.get("fused") else "adamw_torch"
     return OPTIMIZER_CLASSES.get(name, "other")
+
+
+def is_sharded(optimizer: Any) -> bool:
+    """Return whether an optimizer is torch's own that keeps a share of another's state."""
+    return type(optimizer).__name__ == "ZeroRedundancyOptimizer"
 
 
 def read_objective(trainer: Any) -> str | None:

@@ -238,8 +238,9 @@ class LoopRecorder:
         self.session.count(merge_arguments(arguments, named))
 
     def _watch_layers(self) -> None:
-        """Have a layer of the first step tell what it computes in: a model may set it by itself.
+        """Have the layers of the first step tell what they compute in, and whether again.
 
+        A model may set both by itself.
         What is compiled has no layers that are called, and would be compiled again afterwards.
         """
         job = self.session.job
@@ -254,8 +255,9 @@ class LoopRecorder:
             return
         with suppress(Exception):  # never in the way of the job
             job = self.session.job
-            if isinstance(job, LoopJob) and job.note_layer(module):
-                self._leave_layers()
+            if isinstance(job, LoopJob):
+                job.note_layer(module)
+                job.is_recomputed |= _is_in_backward()
 
     def _leave_layers(self) -> None:
         if self._layers is not None:

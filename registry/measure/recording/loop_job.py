@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from registry.measure.recording.configuration import (
     find_adapters,
     is_compiled,
+    is_sharded,
     optimizer_word,
     read_model,
     read_rank,
@@ -54,6 +55,9 @@ class LoopJob:
         self.optimizers = _sort_optimizers(self._bare, optimizers)
         self.is_compiled = is_compiled(model)
         self._compute_dtype: str | None = None
+        self._has_seen_layer = False
+        #: Whether a layer was called in a backward pass: what it gives is computed again.
+        self.is_recomputed = False
 
     @property
     def model(self) -> Any:
@@ -88,6 +92,8 @@ class LoopJob:
         row = read_model(self._bare if carrying is None else carrying, parameters, _read_mixed())
         row |= _read_devices(self._model)
         classes = [type(optimizer) for optimizer in self.optimizers]
+        if row["sharding"] == "ddp" and any(map(is_sharded, self.optimizers)):
+            row["sharding"] = "zero1"
         row["optimizer"] = optimizer_word(self.optimizers[0]) if classes else None
         row["torch_compile"] = self.is_compiled
         provenance: dict[str, Any] = {"model_class": type(self._bare).__name__}
@@ -100,26 +106,29 @@ class LoopJob:
                 provenance["optimizer_params"] = held
         return row, provenance
 
-    def note_layer(self, module: Any) -> bool:
-        """Note what a layer is about to compute in; return whether it is one that shows it.
+    def note_layer(self, module: Any) -> None:
+        """Note what a layer is about to compute in, if it is the first one that shows it.
 
         Autocast may begin and weights be cast only inside of the model, as accelerate and FSDP have
         it. Quantized weights show nothing, and need not: their layers say what they compute in.
         """
         held = {**vars(module), **module._parameters}  # noqa: SLF001 - FSDP leaves plain tensors, and a parametrized weight is computed
         weight: Any = held.get("weight")
-        if getattr(weight, "ndim", 0) < _MATRIX or hasattr(module, "num_embeddings"):
-            return False
+        is_matrix = getattr(weight, "ndim", 0) >= _MATRIX and not hasattr(module, "num_embeddings")
+        if self._has_seen_layer or not is_matrix:
+            return
+        self._has_seen_layer = True
         mixed = _read_mixed()
         if mixed is not None or not is_packed(weight):
             self._compute_dtype = mixed or dtype_word(weight.dtype)
-        return True
 
     def read_length(self, batches: Batches) -> dict[str, Any]:
         """Return lengths, batch, accumulation and the number format, as they were seen."""
         row = batches.read_length() if batches.are_clear else dict.fromkeys(_OF_PASSES)
         if self._compute_dtype is not None:
             row["compute_dtype"] = self._compute_dtype
+        if self.is_recomputed:
+            row["gradient_checkpointing"] = True
         row.pop("padding_free", None)
         if batches.sizes and batches.are_clear:
             size, n_replicas = batches.sizes.most_common(1)[0][0], count_replicas(self._model)

@@ -15,6 +15,9 @@ from registry.measure.words import dtype_word
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+#: Parts of the names of tables of positions, which some models never train (Whisper's encoder).
+_POSITIONS = ("position", "pos_emb", "sinusoid")
+
 #: Parts of parameter names that PEFT adds beside the base model's own: AdaLoRA keeps its ranks so,
 #: and Llama-Adapter all that it trains.
 _ADDED = ("modules_to_save.", "prompt_encoder.", "trainable_tokens_", ".ranknum.", ".adaption_")
@@ -30,6 +33,8 @@ class Parameters:
     n_trainable_base: int
     param_dtype: str | None
     trains_embeddings: bool
+    #: Whether nothing is left as it is but positions.
+    is_all_trained: bool
 
 
 def count_parameters(model: Any, optimizers: Iterable[Any] = ()) -> Parameters:
@@ -57,6 +62,7 @@ def count_parameters(model: Any, optimizers: Iterable[Any] = ()) -> Parameters:
         is_trained = id(parameter) in trained
         totals["trainable"] += count * is_trained
         totals["trainable_base"] += count * (is_trained and is_base)
+        totals["left"] += count * (not is_trained and not any(map(name.__contains__, _POSITIONS)))
         if is_base and not is_packed(parameter):
             dtypes[str(parameter.dtype)] += count
         if is_trained:
@@ -69,6 +75,7 @@ def count_parameters(model: Any, optimizers: Iterable[Any] = ()) -> Parameters:
         n_trainable_base=totals["trainable_base"],
         param_dtype=dtype_word(common[0][0]) if common else None,
         trains_embeddings=trains_embeddings,
+        is_all_trained=not totals["left"],
     )
 
 

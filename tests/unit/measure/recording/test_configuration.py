@@ -115,3 +115,46 @@ def test_a_split_batch_is_that_of_the_devices_it_is_split_over(
     )
     job = LoopJob(DataParallel(devices), [])
     assert job.read_length(batches).get("micro_batch_size") == size  # type: ignore[arg-type]
+
+
+def test_a_model_that_never_trains_its_positions_is_trained_in_full() -> None:
+    torch = pytest.importorskip("torch")
+    model = torch.nn.ModuleDict(
+        {"embed_positions": torch.nn.Embedding(8, 4), "head": torch.nn.Linear(4, 4)}
+    )
+    model["embed_positions"].requires_grad_(False)  # noqa: FBT003 - torch's own signature
+    assert read_method(model, count_parameters(model)) == {"method": "full"}
+    model["head"].bias.requires_grad_(False)  # noqa: FBT003 - likewise
+    assert read_method(model, count_parameters(model)) == {"method": "freeze"}
+
+
+def test_an_optimizer_whose_state_is_shared_out_is_named_by_what_it_shares() -> None:
+    class AdamW8bit:
+        param_groups = ()
+
+    class ZeroRedundancyOptimizer:
+        optim = AdamW8bit()
+
+    assert optimizer_word(ZeroRedundancyOptimizer()) == "adamw_8bit"
+
+
+def test_an_optimizer_whose_state_is_shared_out_is_stage_one_of_zero(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch: Any = pytest.importorskip("torch")
+
+    class DistributedDataParallel(torch.nn.Module):  # type: ignore[misc] # torch is not typed here
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = torch.nn.Linear(4, 4)
+
+    class ZeroRedundancyOptimizer(torch.optim.SGD):  # type: ignore[misc] # likewise
+        @property
+        def optim(self) -> Any:
+            return torch.optim.SGD(self.param_groups[0]["params"])
+
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    model = DistributedDataParallel()
+    job = LoopJob(model, [ZeroRedundancyOptimizer(model.parameters())])
+    row, _ = job.read_configuration(count_parameters(job.model, job.optimizers))
+    assert (row["sharding"], row["optimizer"]) == ("zero1", "sgd")

@@ -172,6 +172,7 @@ def test_a_pass_that_is_computed_again_is_no_second_one(kind: str, watch: Watch)
         step(optimizer)
     (found,) = watch.observations()
     assert settings(found, *BATCH) == [4, 2, 6]
+    assert found["configuration"]["gradient_checkpointing"]
 
 
 def test_steps_of_another_models_optimizer_are_not_counted(watch: Watch) -> None:

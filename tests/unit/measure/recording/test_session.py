@@ -332,6 +332,34 @@ def test_labels_are_no_length_of_what_is_heard() -> None:
     assert (batches.read_length(), batches.sizes) == ({}, {2: 1})
 
 
+def test_labels_of_tokens_laid_end_to_end_are_no_samples() -> None:
+    batches = Batches()
+    batches.add({"input_ids": Tensor((64,)), "labels": Tensor((64,)), "cu_seqlens": Tensor((3,))})
+    assert (batches.take(), batches.sizes) == ((None, None), {})
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        {"attention_mask": Tensor((2, 1, 16, 16), is_float=True)},
+        {"src_key_padding_mask": Tensor((2, 16), 12)},
+        {"mask": Tensor((2, 16), 20, dtype="torch.bool")},
+    ],
+)
+def test_a_mask_that_hides_in_its_own_way_leaves_tokens_open(mask: dict[str, Tensor]) -> None:
+    batches = Batches()
+    batches.add({**batch(), **mask})
+    assert batches.take() == (None, 2)
+    assert batches.read_length() == {"seq_len": 16}
+
+
+def test_a_mask_over_embeddings_is_one_over_positions() -> None:
+    batches = Batches()
+    embedded = Tensor((2, 16, 8), is_float=True)
+    batches.add({"inputs_embeds": embedded, "attention_mask": Tensor((2, 16), 20)})
+    assert batches.take() == (20, 2)
+
+
 def test_flat_batches_have_the_length_that_the_job_allows() -> None:
     batches = Batches()
     batches.add(batch(1, 240), 4)
