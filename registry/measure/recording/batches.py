@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,17 +26,20 @@ class Batches:
     is_flat: bool = False
     #: Whether rows are samples; else they may be positions, and only tokens can be counted.
     has_samples_first: bool = True
-    #: How often a micro-batch had so many samples, and a step so many micro-batches.
+    #: How often a micro-batch had so many samples, and a step so many micro-batches; 0: unknown.
     sizes: Counter[int] = field(default_factory=Counter)
     per_step: Counter[int] = field(default_factory=Counter)
-    #: Whether weights changed during the step that goes on: its passes were not accumulated.
-    has_new_weights: bool = False
+    #: Whether the step that goes on passes a batch again, or with other weights, as SAM does: its
+    #: passes are not accumulated.
+    is_repeating: bool = False
     #: Steps of which it cannot be told what a pass was: a micro-batch, or a part or view of one.
     _n_unclear: int = 0
     _has_several_rows: bool = False
     _waiting: list[tuple[int | None, int | None, Any]] = field(default_factory=list)
     #: How many micro-batches had entered the model at each gradient of the step that goes on.
     _n_before: list[int] = field(default_factory=list)
+    _seen: list[weakref.ref[Any]] = field(default_factory=list)
+    _seen_before: list[weakref.ref[Any]] | None = None
 
     def add(self, inputs: Any, n_samples: int | None = None) -> None:
         """Note a micro-batch as it enters the model; the device is not waited for.
@@ -48,6 +52,7 @@ class Batches:
         if ids is None:
             self._add_labels(inputs)
             return
+        self._look_for_repetition(ids)
         n_rows, width = ids.shape[:_BATCH_DIMENSIONS]
         n_found, n_positions = n_rows, n_rows * width
         is_row_of_several = n_samples is not None and n_samples > 1 and n_rows == 1
@@ -66,6 +71,12 @@ class Batches:
         self.widths.add(width)
         self.sizes[n_found] += 1
         self._waiting.append((n_found, n_positions, visible))
+
+    def _look_for_repetition(self, ids: Any) -> None:
+        """Note that a step passes the same again; one batch in all steps may stand for any."""
+        if self._seen_before is not None and not _holds(self._seen_before, ids):
+            self.is_repeating |= _holds(self._seen, ids)
+        self._seen.append(weakref.ref(ids))
 
     def _add_labels(self, inputs: Any) -> None:
         """Count the samples of a batch of images or sounds by what they are labelled with."""
@@ -120,11 +131,12 @@ class Batches:
         Without a gradient that was noted, each is taken for one.
         """
         n_passes = len(self._waiting)
-        is_clear = self._n_before in ([], [*range(1, n_passes + 1)]) and not self.has_new_weights
+        is_clear = self._n_before in ([], [*range(1, n_passes + 1)]) and not self.is_repeating
         self._n_unclear += not is_clear
-        if not self.has_new_weights:
-            self.per_step[len(self._n_before) or n_passes] += 1
-        self._n_before, self.has_new_weights = [], False
+        n_found = len(self._n_before) or n_passes
+        self.per_step[0 if self.is_repeating else n_found] += 1
+        self._n_before, self.is_repeating = [], False
+        self._seen_before, self._seen = self._seen, []
         return is_clear
 
     def read_length(self, limit: int | None = None) -> dict[str, Any]:
@@ -178,6 +190,10 @@ def find_ids(inputs: Any) -> tuple[Any, Any]:
             is_mask = mask is not None and getattr(mask, "shape", None) == shape
             return ids, mask if is_mask else None
     return _find_pairs(named)
+
+
+def _holds(seen: list[weakref.ref[Any]], ids: Any) -> bool:
+    return any(each() is ids for each in seen)
 
 
 def _has_other_mask(inputs: Any, ids: Any) -> bool:

@@ -233,7 +233,7 @@ class LoopRecorder:
             self._watch_layers()
             self._versions = self._read_versions()
         elif self._versions != self._read_versions():
-            self.session.batches.has_new_weights = True
+            self.session.batches.is_repeating = True
         self._n_forwards += 1
         self.session.count(merge_arguments(arguments, named))
 

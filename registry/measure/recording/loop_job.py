@@ -134,7 +134,7 @@ class LoopJob:
             size, n_replicas = batches.sizes.most_common(1)[0][0], count_replicas(self._model)
             row |= {} if size % n_replicas else {"micro_batch_size": size // n_replicas}
         if batches.per_step:
-            row["grad_accum_steps"] = batches.per_step.most_common(1)[0][0]
+            row["grad_accum_steps"] = batches.per_step.most_common(1)[0][0] or None
         return row
 
     def output_folder(self) -> Path | None:

@@ -156,6 +156,24 @@ def test_passes_between_which_weights_change_are_not_accumulated(watch: Watch) -
     assert metrics(found)["n_steps"] == 6
 
 
+@pytest.mark.parametrize(("is_new", "expected"), [(True, [None, None, None]), (False, [4, 2, 6])])
+def test_a_batch_that_is_passed_again_is_accumulated_only_if_all_steps_have_it(
+    *, is_new: bool, expected: list[int | None], watch: Watch
+) -> None:
+    model = make()
+    optimizer = watch.adamw(model)
+    ids = draw()
+    for _ in range(6):
+        ids = draw() if is_new else ids
+        for _ in range(2):
+            find_loss(model, ids).backward()
+            model[0].weight.data.add_(1e-3)  # which the count of its changes leaves out
+        step(optimizer)
+    (found,) = watch.observations()
+    assert settings(found, *BATCH) == expected
+    assert ("samples_per_second" in metrics(found)) is not is_new
+
+
 @pytest.mark.parametrize("kind", ["reentrant", "other"])
 def test_a_pass_that_is_computed_again_is_no_second_one(kind: str, watch: Watch) -> None:
     checkpoint = pytest.importorskip("torch.utils.checkpoint").checkpoint
