@@ -85,15 +85,15 @@ _OTHERS = (
     ),
     ("ViT, T5, BERT and LLaVA; sentence-transformers (tokens of the first column)", "nothing"),
     (
-        "loops after LLMs-from-scratch `ch07` (DPO), the seq2seq tutorial of PyTorch, SAM, L-BFGS",
+        "loops written for this: DPO by hand, decoding word by word, SAM, FGM, L-BFGS",
         "accumulation of passes that share a gradient or a batch; now batch and length are open",
     ),
     (
-        "loops after KD_Lib (a teacher, then its student), mutual learning, GAN",
+        "loops written for this: a teacher, then its student; mutual learning; GAN",
         "the student left no record; steps of the other model's optimizer were counted",
     ),
     (
-        "a loop after llm.c `train_gpt2.py`, 2 processes with `ZeroRedundancyOptimizer`",
+        "a loop written for this: 2 processes with torch's `ZeroRedundancyOptimizer`",
         "the optimizer was `other`, the sharding `ddp`",
     ),
     (
