@@ -1,8 +1,9 @@
-"""What the lines of Megatron, Megatron-Bridge, NeMo and MindSpeed-LLM mean.
+"""What the lines of Megatron, Megatron-Bridge, GPT-NeoX, NeMo and MindSpeed-LLM mean.
 
 Memory is divided by 2^20 where Megatron says MB, by 1e9 where Megatron-Bridge says gigabytes, by
 2^30 where a HIP device is asked, ms-swift says GiB or MindSpeed-LLM says GB; NeMo prints bytes.
-Rates are those of one GPU, but for the tokens of MindSpeed-LLM, which are those of all. A line
+Rates are those of one GPU, but for the tokens of MindSpeed-LLM and the samples of GPT-NeoX, which
+are those of all. A line
 with two figures, ``13372.8/13364.7``, has that of its iterations first and the mean of the run
 behind.
 """
@@ -25,9 +26,12 @@ _ITERATION: Final = re.compile(
     r"\biteration:? +(?P<step>\d{1,15}) ?/ *(?P<all>\d{1,15}) *\|(?P<figures>.*)"
 )
 _FIGURE: Final = re.compile(
-    r"\s*(?P<name>[A-Za-z][^:|=]*?)\s*[:=]\s*(?P<value>[-+0-9.eE]+)(?:/[-+0-9.eE]+)?\s*(?:\||$)"
+    r"\s*(?P<name>[A-Za-z][^:|=]*?)\s*[:=]\s*(?P<value>[-+0-9.eE]+)(?:/[-+0-9.eE]+)?(?:TFLOPS)?\s*(?:\||$)"
 )
 _NEMO: Final = "train step timing in s"
+#: What GPT-NeoX writes before the iteration.
+_SAMPLES: Final = "samples/sec"
+_NEOX: Final = re.compile(rf"\b{_SAMPLES}: (?P<rate>\d{{1,15}}\.?\d{{0,30}}) *\| *iteration ")
 #: Megatron-Bridge's line before that of the iteration.
 _BRIDGE: Final = re.compile(
     r"Step Time : [\d.]+s GPU utilization: (?P<tflops>\d{1,15}\.?\d{0,30})MODEL_TFLOP"
@@ -59,7 +63,13 @@ _SECONDS: Final = {
 #: Rates of a line: their names, the metric, and what one of them is.
 _RATES: Final = (
     (
-        ("throughput per GPU (TFLOP/s/GPU)", "TFLOPS per GPU", "TFLOPs", "bridge"),
+        (
+            "throughput per GPU (TFLOP/s/GPU)",
+            "TFLOPS per GPU",
+            "TFLOPs",
+            "approx flops per GPU",
+            "bridge",
+        ),
         "flops_per_second",
         10**12,
     ),
@@ -97,6 +107,8 @@ class Iteration:
         """What prints such a line."""
         if "max memory allocated(GB)" in self.figures:
             return "mindspeed-llm"
+        if _SAMPLES in self.figures:
+            return "gpt-neox"
         return "nemo" if _NEMO in self.figures else "megatron-lm"
 
     @property
@@ -114,8 +126,11 @@ def _iterations(lines: Sequence[str]) -> Iterator[Iteration]:
     before: dict[str, float] = {}
     for line in lines:
         bridge = _BRIDGE.search(line)
+        neox = _NEOX.search(line)
         if bridge:
             before = {"bridge": float(bridge["tflops"])}
+        elif neox:
+            before = {_SAMPLES: float(neox["rate"])}
         found = _ITERATION.search(line)
         figures = before | _figures(found["figures"]) if found else {}
         seconds = [figures[name] * unit for name, unit in _SECONDS.items() if name in figures]
@@ -146,6 +161,10 @@ def measure_speed(draft: Draft, steps: Sequence[Iteration]) -> None:
         if rates:
             value, reason = median(rates) * scale, f"{said}; per GPU"
             draft.measure_process(metric, value, statistic="median", reason=reason)
+    samples = [step.figures[_SAMPLES] for step in timed if _SAMPLES in step.figures]
+    if samples and not batch:
+        reason = f"{said}; of all processes"
+        draft.measure("samples_per_second", median(samples), statistic="median", reason=reason)
     tokens = [step.figures["tokens/s"] for step in timed if "tokens/s" in step.figures]
     if tokens and steps[-1].framework == "mindspeed-llm":
         reason = f"{said}; of all processes"

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError
-from registry.importers.notebook_settings import STEPS, first_count, state_notebook
+from registry.importers.notebook_settings import STEPS, first_count, last_banner, state_notebook
 from registry.importers.shared.draft import Draft, import_drafts
 from registry.importers.shared.shapes import entries_of, number_of
 from registry.importers.shared.totals import Evaluations, measure_totals, rate_of, state_epochs
@@ -124,7 +124,7 @@ def _read_metrics(text: str) -> dict[str, Any]:
 def _measure(draft: Draft, text: str, printed: Mapping[str, Any]) -> None:
     seconds, output = _SECONDS.search(text), _OUTPUT.search(text)
     metrics = _read_metrics(output["metrics"]) if output else dict(printed)
-    steps = int(output["steps"]) if output else first_count(STEPS, text)
+    steps = int(output["steps"]) if output else first_count(STEPS, last_banner(text))
     steps = steps or _steps_of_rate(draft, metrics)
     if seconds:
         metrics = {**metrics, "train_runtime": seconds["value"]}

@@ -135,7 +135,7 @@ def _take_line(progress: Progress, line: str) -> None:
         progress.begun = progress.last if progress.has_clock else None
     elif "Training completed." in line:
         progress.ended = progress.last
-    elif "***** Running Evaluation" in line and progress.begun and not progress.ended:
+    elif "***** Running Evaluation" in line and progress.begun and not progress.is_complete:
         progress.n_evaluations += 1
     if found := OUT_OF_MEMORY.search(line):
         progress.out_of_memory = line[found.start() :][:LONGEST_DETAIL]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from registry.importers.base import ImportOptions
 
+_EXAMPLES: Final = "Num examples"
 #: Counts that the Trainer prints, and the columns they are.
 _COUNTS: Final = {
     "Instantaneous batch size per device": "micro_batch_size",
@@ -27,11 +28,13 @@ _COUNTS: Final = {
     "Total train batch size (w. parallel, distributed & accumulation)": "global_batch_size",
     "Num Epochs": "n_epochs",
     "Total optimization steps": "n_steps",
-    "Num examples": "n_samples",
+    _EXAMPLES: "n_samples",
 }
 _COUNT: Final = re.compile(
     r"(?:>> {3}|^\s{0,8})(?P<name>[A-Z][^=]*?) = (?P<value>\d[\d,]{0,20})\s*$"
 )
+#: The epochs of data whose length is not known.
+_ENDLESS: Final = "Num Epochs = 9,223,372,036,854,775,807"
 _CACHED: Final = re.compile(r".*models--(?P<owner>[^/\\]+?)--(?P<name>[^/\\]+)[/\\].*")
 
 #: Paths of Windows have spaces; they are of a length that a line of many takes no square of time.
@@ -135,9 +138,11 @@ def _model_name(path: str) -> str:
 def _state_counts(draft: Draft, lines: Sequence[str]) -> None:
     """State the counts behind "Running training", and the cards that their batch comes to."""
     begun = next((i for i, line in enumerate(lines) if "***** Running training *****" in line), 0)
+    # without a length, as of a stream, the examples are those of the steps asked for
+    is_stream = any(_ENDLESS in line for line in lines[begun:])
     for line in lines[begun:]:
         found = _COUNT.search(line)
-        if found and found["name"] in _COUNTS:
+        if found and found["name"] in _COUNTS and not (is_stream and found["name"] == _EXAMPLES):
             draft.state(_COUNTS[found["name"]], int(found["value"].replace(",", "")))
     micro, accumulated, whole = (
         draft.configuration.get(column)

@@ -192,8 +192,22 @@ def _measure_rates(draft: Draft, metrics: Mapping[str, Any], totals: Totals) -> 
     if steps is not None:
         _measure_rate(draft, "steps_per_second", steps, totals.n_steps, totals)
     if samples is not None:
-        _measure_rate(draft, "samples_per_second", samples, totals.n_samples, totals)
+        n_samples = _n_trained(draft, samples, totals)
+        _measure_rate(draft, "samples_per_second", samples, n_samples, totals)
         _state_batch(draft, samples, totals)
+
+
+def _n_trained(draft: Draft, rate: WrittenRate, totals: Totals) -> float | None:
+    """Return the samples of a run: those of its epochs, or of its steps where its rate says so.
+
+    The epochs of a stream are not those of the samples that it is said to have.
+    """
+    batch = draft.configuration.get("global_batch_size", 0)
+    of_steps = batch * (totals.n_steps or 0)
+    by_epochs = totals.n_samples is None or rate.agrees(totals.n_samples / totals.seconds)
+    if by_epochs or not of_steps or not rate.agrees(of_steps / totals.seconds):
+        return totals.n_samples
+    return float(of_steps)
 
 
 def _is_step_rate(samples: WrittenRate, totals: Totals) -> bool:

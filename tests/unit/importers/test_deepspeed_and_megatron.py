@@ -223,3 +223,19 @@ def test_a_log_of_nothing_but_its_first_iteration_is_a_short_run(
     (tmp_path / "run.log").write_text(line, encoding="utf-8")
     (run,) = observe(tmp_path, **STATED)
     assert run["flags"] == ["short_run"]
+
+
+def test_gpt_neox_writes_the_samples_of_all_processes_before_the_iteration(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    line = (
+        " samples/sec: 7.799 | iteration    34/   10000 | elapsed time per iteration (ms): 4103.1"
+        " | learning rate: 2.111E-06 | approx flops per GPU: 112.9TFLOPS | lm_loss: 1.118665E+01 |"
+        " number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+    )
+    (tmp_path / "run.log").write_text(line, encoding="utf-8")
+    (run,) = observe(tmp_path, **STATED)
+    assert run["environment"]["framework"] == "gpt-neox"
+    samples, flops = figure(run, "samples_per_second"), figure(run, "flops_per_second")
+    assert (samples["value"], samples["scope"]) == (7.799, "total")
+    assert (flops["value"], flops["scope"]) == (112.9e12, "per_gpu")

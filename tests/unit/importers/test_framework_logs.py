@@ -283,6 +283,63 @@ def test_a_notebook_with_two_runs_is_refused(
     assert refusal.reason == "it holds the figures of several runs; split the notebook"
 
 
+QUANTIZED = """model_id = 'NousResearch/Llama-2-7b-chat-hf'
+use_4bit = True
+model = AutoModelForCausalLM.from_pretrained('NousResearch/Llama-2-7b-chat-hf',
+    quantization_config=BitsAndBytesConfig(load_in_4bit=use_4bit, bnb_4bit_quant_type='fp4'))
+"""
+ADAPTED = """lora_r = 64
+adapters = LoraConfig(lora_alpha=16, lora_dropout=0.1, r=lora_r, task_type='CAUSAL_LM')
+trainer = SFTTrainer(model=model, peft_config=adapters, max_seq_length=None)
+"""
+GENERATED = """pipe = pipeline(task='text-generation', model=model, max_length=200)
+model.generate(**tokenizer(text).to(model.device), max_length=300)
+"""
+
+
+def test_adapters_that_the_trainer_makes_are_no_full_fine_tuning(
+    tmp_path: Path, observe: Observe
+) -> None:
+    cells = QUANTIZED + ADAPTED + GENERATED
+    (run,) = observe(write_notebook(tmp_path / "run.ipynb", cells, {"text": METRICS}))
+    configuration = run["configuration"]
+    assert (configuration["method"], configuration["lora_rank"]) == ("lora", 64)
+    assert (configuration["quant_bits"], configuration["quant_type"]) == (4, "fp4")
+    assert "seq_len" not in configuration  # what is generated has a length of its own
+
+
+@pytest.mark.parametrize(
+    ("cell", "method"),
+    [
+        ("get_peft_model(model, PromptTuningConfig(num_virtual_tokens=8))", "prompt_tuning"),
+        ("SFTTrainer(model=model, peft_config=None)", "full"),
+        ("from peft import LoraConfig, get_peft_model", "full"),
+    ],
+)
+def test_the_method_of_a_notebook_is_that_of_the_adapter_it_makes(
+    cell: str, method: str, tmp_path: Path, observe: Observe
+) -> None:
+    path = write_notebook(tmp_path / "run.ipynb", f"{CELL}\n{cell}", {"text": METRICS})
+    (run,) = observe(path)
+    assert run["configuration"]["method"] == method
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        QUANTIZED,
+        f"{CELL}\nSFTTrainer(model=model, peft_config=get_peft_config(script))",
+        f"{CELL}\nget_peft_model(model, LoraConfig(r=8))\nPromptTuningConfig(r=1)",
+    ],
+)
+def test_a_method_that_the_cells_do_not_tell_is_asked_for(
+    cells: str, tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    path = write_notebook(tmp_path / "run.ipynb", cells, {"text": METRICS})
+    (refusal,) = read(path).refused
+    assert refusal.reason.startswith("the files do not say the method; say it with `--set method=")
+
+
 def test_deepspeeds_rate_is_of_all_processes_and_its_memory_of_the_first(
     fixtures: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
 ) -> None:

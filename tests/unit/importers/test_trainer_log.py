@@ -620,3 +620,46 @@ def test_unsloths_banner_tells_batch_and_steps(
     assert (found["n_gpus"], found["micro_batch_size"], found["grad_accum_steps"]) == (1, 2, 4)
     assert (run["outcome"], found["n_steps"], found["n_samples"]) == ("ok", 60, 24772)
     assert figure(run, "step_time")["value"] == pytest.approx(120.5 / 60)
+
+
+STREAMED = """\
+[INFO|trainer.py:2519] 2025-12-18 13:23:51,164 >> ***** Running training *****
+[INFO|trainer.py:2520] 2025-12-18 13:23:51,164 >>   Num examples = 2,400
+[INFO|trainer.py:2521] 2025-12-18 13:23:51,164 >>   Num Epochs = 9,223,372,036,854,775,807
+[INFO|trainer.py:2522] 2025-12-18 13:23:51,164 >>   Instantaneous batch size per device = 1
+[INFO|trainer.py:2525] 2025-12-18 13:23:51,164 >>   Total train batch size (w. parallel, \
+distributed & accumulation) = 24
+[INFO|trainer.py:2526] 2025-12-18 13:23:51,165 >>   Gradient Accumulation steps = 1
+[INFO|trainer.py:2527] 2025-12-18 13:23:51,165 >>   Total optimization steps = 100
+{'train_runtime': 299.1983, 'train_samples_per_second': 8.021, 'train_steps_per_second': 0.334, \
+'train_loss': 2.85, 'epoch': 2.24}
+100%|##########| 100/100 [04:59<00:00,  2.27s/it]
+***** train metrics *****
+  epoch                    =       2.24
+  train_runtime            = 0:04:59.19
+  train_samples            =      25000
+  train_samples_per_second =      8.021
+[INFO|trainer.py:4643] 2025-12-18 13:29:00,076 >> ***** Running Evaluation *****
+[INFO|trainer.py:4645] 2025-12-18 13:29:00,076 >>   Num examples: Unknown
+"""
+
+
+def test_the_epochs_of_a_stream_are_no_count_of_samples(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (tmp_path / "run.log").write_text(STREAMED, encoding="utf-8")
+    (run,) = observe(tmp_path, model_id="llama-2-7b", method="full")
+    assert figure(run, "samples_per_second")["value"] == 8.021
+    assert (run["configuration"]["n_gpus"], run["configuration"]["n_samples"]) == (24, 25000)
+    assert "flags" not in run  # nor is the evaluation after the totals part of their time
+
+
+def test_a_batch_that_did_not_fit_is_not_the_one_that_was_trained(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    begun = BANNER.partition("{'loss'")[0].replace("device = 2", "device = 4")
+    text = begun.replace("steps = 60", "steps = 30") + BANNER
+    (tmp_path / "run.log").write_text(text, encoding="utf-8")
+    (run,) = observe(tmp_path, model_id="llama-2-7b", method="lora")
+    assert run["configuration"]["micro_batch_size"] == 2
+    assert figure(run, "n_steps")["value"] == 60
