@@ -23,6 +23,7 @@ from registry.importers.deeplearning_examples import DeeplearningExamplesImporte
 from registry.importers.deepspeed import DeepspeedImporter
 from registry.importers.fms_acceleration import FmsAccelerationImporter
 from registry.importers.hf_trainer import HfTrainerImporter
+from registry.importers.litgpt import LitgptImporter
 from registry.importers.llama_factory import LlamaFactoryImporter
 from registry.importers.mapped import MappedTableImporter
 from registry.importers.megatron import MegatronImporter
@@ -77,6 +78,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
         AxolotlImporter(),
         TorchtuneImporter(),
         MlxLmImporter(),
+        LitgptImporter(),
         DeeplearningExamplesImporter(),
         NanotronImporter(),
         XtunerImporter(),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from registry.importers.shared.draft import Draft
 
 _MODEL: Final = re.compile(
-    r"""(?:model_name\s*=\s*|from_pretrained\(\s*)["'](?P<name>[^"']+)["']"""
+    r"""(?:model_name\s*=\s*|(?<!hub_)model_id\s*=\s*|from_pretrained\(\s*)["'](?P<name>[^"']+)["']"""
 )
 #: A repository of the hub, not a folder of a machine.
 _HUB_NAME: Final = re.compile(r"[\w-][\w.-]*/[\w.-]+")
@@ -65,6 +65,8 @@ _TRAINERS: Final = (
     ("GRPOTrainer", "grpo"),
     ("DPOTrainer", "dpo"),
     ("ORPOTrainer", "orpo"),
+    ("KTOTrainer", "kto"),
+    ("RewardTrainer", "reward"),
     ("SFTTrainer", "sft"),
 )
 

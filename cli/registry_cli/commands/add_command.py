@@ -47,6 +47,7 @@ KINDS = (
     "axolotl",
     "torchtune",
     "mlx-lm",
+    "litgpt",
     "mlperf",
     "optimum-benchmark",
     "optimum-habana",

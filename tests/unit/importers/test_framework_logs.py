@@ -308,6 +308,16 @@ def test_adapters_that_the_trainer_makes_are_no_full_fine_tuning(
     assert "seq_len" not in configuration  # what is generated has a length of its own
 
 
+def test_a_notebooks_model_is_not_the_label_of_its_run(tmp_path: Path, observe: Observe) -> None:
+    cells = """hub_model_id = 'me/mine'
+base_model_id = 'Qwen/Qwen2.5-0.5B'
+base_model_name = 'mine'
+RewardTrainer(model=model)"""
+    (run,) = observe(write_notebook(tmp_path / "run.ipynb", cells, {"text": METRICS}))
+    assert run["configuration"]["model_id"] == "qwen2.5-0.5b"
+    assert run["configuration"]["objective"] == "reward"
+
+
 @pytest.mark.parametrize(
     ("cell", "method"),
     [
