@@ -12,6 +12,7 @@ from registry.importers.shared.logs import OUT_OF_MEMORY, import_logs
 from registry.importers.shared.micro_batches import accumulation_of
 from registry.importers.shared.shapes import number_of, whole_of
 from registry.importers.shared.training_arguments import state_lora_sizes, state_training_arguments
+from registry.importers.trainer_log_progress import TOTALS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,9 +51,13 @@ class DeepspeedImporter:
     )
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
-        """Recognize the engine's line of speed, or DeepSpeed-Chat's."""
+        """Recognize the engine's line of speed, or DeepSpeed-Chat's, without a Trainer's totals."""
         return [
-            file for file in files if file.kind == "text" and read_lines(file.document).is_training
+            file
+            for file in files
+            if file.kind == "text"
+            and read_lines(file.document).is_training
+            and not any(map(TOTALS.search, file.document))
         ]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
@@ -67,7 +72,7 @@ def _draft(log: RunFile, options: ImportOptions) -> Draft:
     draft = Draft(environment={"framework": "deepspeed"})
     lines = read_lines(log.document)
     command = _parse_command(log.document)
-    _state_configuration(draft, log.document)
+    state_engine(draft, log.document)
     _state_command(draft, command, options)
     _state_end(draft, log.document)
     _state_accumulation(draft, lines, log.document)
@@ -85,7 +90,8 @@ def _state_end(draft: Draft, lines: Sequence[str]) -> None:
         draft.leave_open("the log does not say whether the run went to its end")
 
 
-def _state_configuration(draft: Draft, lines: Sequence[str]) -> None:
+def state_engine(draft: Draft, lines: Sequence[str]) -> None:
+    """State the version of the engine, and its configuration as it prints it."""
     said: dict[str, str] = {}
     for line in lines:
         for found in _SETTING.finditer(line):

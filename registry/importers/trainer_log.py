@@ -11,6 +11,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from registry.importers.deepspeed import state_engine
+from registry.importers.deepspeed_figures import measure_deepspeed_peak, read_lines
 from registry.importers.llama_factory_settings import is_config, state_config_beside
 from registry.importers.shared.draft import Draft
 from registry.importers.shared.efficiency import TIMED, measure_efficiency
@@ -90,6 +92,7 @@ def _draft(log: RunFile, configs: Sequence[RunFile], options: ImportOptions) -> 
     progress = read_progress(log.document)
     draft = Draft()
     state_trainer_log(draft, log.document, options)
+    state_engine(draft, log.document)
     config = state_config_beside(draft, configs, options)
     if config is not None:
         draft.provenance["files"] = {config.name: config.sha256}
@@ -189,6 +192,8 @@ def _measure(draft: Draft, progress: Progress, steps: int | None, lines: Sequenc
     if not draft.has("tokens_per_second"):
         draft.measure("tokens_per_second", progress.tokens_per_second, statistic="mean")
     measure_reserved(draft, "\n".join(lines))
+    if not draft.has("peak_memory"):
+        measure_deepspeed_peak(draft, read_lines(lines).timers)
     if not draft.has("peak_memory"):
         draft.missing.append(_explain_memory(lines))
     draft.lacks["gpu_id"] = "no card"

@@ -663,3 +663,28 @@ def test_a_batch_that_did_not_fit_is_not_the_one_that_was_trained(
     (run,) = observe(tmp_path, model_id="llama-2-7b", method="lora")
     assert run["configuration"]["micro_batch_size"] == 2
     assert figure(run, "n_steps")["value"] == 60
+
+
+ENGINE = """\
+[2023-08-10 11:02:11,001] [INFO] [config.py:957:print]   world_size ................... 8
+[2023-08-10 11:02:11,001] [INFO] [config.py:957:print]   zero_optimization_stage ...... 2
+[2023-08-10 11:12:11,001] [INFO] [timer.py:215:stop] epoch=0/micro_step=80/global_step=10, \
+RunningAvgSamplesPerSec=8.5, CurrSamplesPerSec=8.6, MemAllocated=17.94GB, MaxMemAllocated=54.06GB
+{'loss': 1.5, 'learning_rate': 5e-06, 'epoch': 0.01}
+{'train_runtime': 17700.1, 'train_samples_per_second': 8.274, 'train_steps_per_second': 0.129, \
+'train_loss': 1.2, 'epoch': 3.0}
+100%|##########| 2286/2286 [4:55:00<00:00,  7.74s/it]
+"""
+
+
+def test_a_trainer_that_runs_on_deepspeed_is_read_by_its_totals(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (tmp_path / "run.log").write_text(ENGINE, encoding="utf-8")
+    (run,) = observe(tmp_path, model_id="llama-2-7b", method="full")
+    assert (run["outcome"], run["environment"]["framework"]) == ("ok", "transformers")
+    assert figure(run, "total_time")["value"] == 17700.1
+    assert figure(run, "n_steps")["value"] == 2286  # not 10, where the engine last wrote a line
+    peak = figure(run, "peak_memory")
+    assert (peak["value"], peak["kind"]) == (54.06 * 2**30, "allocated")
+    assert (run["configuration"]["n_gpus"], run["configuration"]["sharding"]) == (8, "zero2")
