@@ -25,6 +25,7 @@ from registry.importers.fms_acceleration import FmsAccelerationImporter
 from registry.importers.hf_trainer import HfTrainerImporter
 from registry.importers.litgpt import LitgptImporter
 from registry.importers.llama_factory import LlamaFactoryImporter
+from registry.importers.llama_recipes import LlamaRecipesImporter
 from registry.importers.mapped import MappedTableImporter
 from registry.importers.megatron import MegatronImporter
 from registry.importers.milabench import MilabenchImporter
@@ -79,6 +80,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
         TorchtuneImporter(),
         MlxLmImporter(),
         LitgptImporter(),
+        LlamaRecipesImporter(),
         DeeplearningExamplesImporter(),
         NanotronImporter(),
         XtunerImporter(),

@@ -48,6 +48,7 @@ KINDS = (
     "torchtune",
     "mlx-lm",
     "litgpt",
+    "llama-recipes",
     "mlperf",
     "optimum-benchmark",
     "optimum-habana",
