@@ -69,6 +69,8 @@ class HfTrainerImporter:
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return the run that the state and the results describe."""
         run = read_trainer_run(files)
+        if run.state.get("global_step") == 0 and not run.metrics:
+            raise SubmissionError("the state of a run before its first step; nothing was trained")
         draft = Draft(environment={"framework": "transformers"})
         state_settings(draft, files, options)
         measure_run(draft, run)

@@ -174,7 +174,7 @@ def _measure_memory(draft: Draft, entries: Sequence[Mapping[str, Any]]) -> None:
         kind="reserved",
         raw=f"{peak:g}",
         unit_reported="GiB",
-        reason="largest entry of the log, of the first process: all cards that a device_map gives it",
+        reason="largest entry, first process: with a device_map, all of its cards",
     )
 
 

@@ -214,6 +214,14 @@ def test_what_ligers_callback_adds_to_results_is_read(
     assert (figure(run, "step_time")["value"], figure(run, "n_steps")["value"]) == (2.66, 10)
 
 
+def test_a_state_before_the_first_step_is_no_run(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    (tmp_path / "trainer_state.json").write_text(json.dumps(state_at(0, 2000)), encoding="utf-8")
+    (refusal,) = read(tmp_path, model_id="llama-2-7b", method="lora").refused
+    assert refusal.reason == "the state of a run before its first step; nothing was trained"
+
+
 def test_results_of_an_evaluation_alone_are_refused(
     tmp_path: Path, read: Callable[..., Imported]
 ) -> None:
