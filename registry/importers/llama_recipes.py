@@ -7,6 +7,7 @@ words before it batches. Peaks are those of the first process, in whole GiB, rou
 from __future__ import annotations
 
 import re
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from registry.importers.shared.draft import Draft, state_model
@@ -79,6 +80,7 @@ def _draft(log: RunFile, options: ImportOptions) -> Draft:
     epochs = [found for line in lines if (found := _EPOCH.search(line))]
     validate_growing(int(epoch["epoch"]) for epoch in epochs)
     bars = [found for line in lines for found in _BAR.finditer(line)]
+    validate_growing(epoch for epoch, _ in groupby(int(bar["epoch"]) for bar in bars))
     draft = Draft(environment={"framework": "llama-recipes"})
     _state_settings(draft, lines, options)
     _state_end(draft, lines, epochs, bars)
