@@ -24,6 +24,9 @@ _FILE_OF_OTHER_TYPES = re.compile(
     r'Error while reading file "([^"]*)": failed to cast column "([^"]*)" from type (.+?) to (.+?):'
 )
 
+#: A file that the engine cannot read: of the registry, as a query reaches no other.
+_UNREADABLE_FILE = re.compile(r"""(?i)\bfile ['"](/[^'"\n]*\.parquet)['"]""")
+
 #: How a message about a file whose columns do not fit ends.
 WRITTEN_OTHERWISE = (
     "was written under another contract than this release's; rewrite it with `registry fold --all`"
@@ -91,6 +94,12 @@ def format_engine_error(error: Exception, memory_bytes: int) -> str:
         return (
             f"query: {path}: column {column!r}: found {found}, expected {expected}; the file "
             f"{WRITTEN_OTHERWISE}"
+        )
+    if (path := _UNREADABLE_FILE.search(text)) and not _format_reach(text):
+        reason = lower_first(_KIND.sub("", text).partition("\n")[0].rstrip("!. "))
+        return (
+            f"query: {path[1]}: cannot be read ({reason}); expected it as the registry wrote it; "
+            "run `registry check`, which says what is wrong and what helps"
         )
     place = _PLACE.search(text)
     body = _KIND.sub("", text[: place.start()] if place else text).strip()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from registry.errors import SourceError
@@ -44,6 +44,13 @@ def read_bytes(path: Path, *, limit: int, what: str, follow_links: bool = True) 
     """
     with open_regular(path, what=what, follow_links=follow_links) as file:
         return read_stream(file, limit=limit, what=what, origin=str(path))
+
+
+def is_file(path: Path) -> bool:
+    """Return whether there is a file, also for what no file can be called, as too long a name."""
+    with suppress(OSError, ValueError):
+        return path.is_file()
+    return False
 
 
 @contextmanager

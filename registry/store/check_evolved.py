@@ -12,7 +12,7 @@ from registry.contract.arrow import rows_table, table_schema
 from registry.contract.frames import MOST_NAMED
 from registry.errors import excerpt
 from registry.store.files import for_engine
-from registry.store.parquet import read_table
+from registry.store.parquet import READ_ERRORS, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ def check_evolved(parts: Sequence[Part], rows: Rows, hints: list[str]) -> Iterat
             stored = _keyed(name, read_table(name, files))
             wanted = _keyed(name, rows_table(name, rows[name]))
             columns = _shared_columns(name, files)
-        except (pa.ArrowException, KeyError, TypeError):
+        except (*READ_ERRORS, TypeError):
             uncompared.append(name)
             continue
         yield from _describe(name, stored, wanted, columns)

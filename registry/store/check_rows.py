@@ -17,7 +17,7 @@ from registry.store.derive_tables import CATALOGUE_TABLES, derive_tables, select
 from registry.store.documents import read_all_documents
 from registry.store.files import for_engine
 from registry.store.ids import IDENTIFIED, KnownIds, format_ids
-from registry.store.parquet import ordered_table, read_table
+from registry.store.parquet import READ_ERRORS, ordered_table, read_table
 from registry.store.results import compute_results
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def check_rows(
             if others
             else ()
         )
-    except (pa.ArrowException, KeyError) as error:
+    except READ_ERRORS as error:
         reason = str(error).splitlines()[0]
         yield "rows", f"found a table that cannot be read as its columns say: {reason}; {_EXPECTED}"
 

@@ -14,7 +14,7 @@ from registry.errors import StoreError
 from registry.store.derive_tables import read_document
 from registry.store.files import for_engine, require_regular
 from registry.store.manifest import REPAIR
-from registry.store.parquet import is_text, read_table
+from registry.store.parquet import READ_ERRORS, is_text, read_table
 from registry.submission.identity import document_id
 
 if TYPE_CHECKING:
@@ -75,13 +75,11 @@ _TEXTS = ("submission_id", "document")
 
 
 def holds_documents(part: Part) -> bool:
-    """Return whether the file of a part's documents can be read and holds a text for each."""
+    """Return whether the file of a part's documents can be read, and each matches its id."""
     try:
-        for _ in _batches(part):
-            pass
+        return all(document_id(text) == key for key, text in _texts(part))
     except StoreError:
         return False
-    return True
 
 
 def _texts(part: Part) -> Iterator[tuple[str, str]]:
@@ -109,19 +107,26 @@ def _batches(part: Part) -> Iterator[pa.RecordBatch]:
     try:
         require_regular(path)
         schema = pq.read_schema(for_engine(path))
-        if not all(name in schema.names and is_text(schema.field(name).type) for name in _TEXTS):
+        if not all(_holds_texts(schema, name) for name in _TEXTS):
             raise StoreError(f"{path}: found no texts of documents; {REPAIR}")
         # as a dictionary, so that one long text that many rows repeat is held once
         file = pq.ParquetFile(for_engine(path), read_dictionary=["document"])
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=list(_TEXTS)):
+            batch.validate(full=True)
             ids, texts = batch.columns
             if ids.null_count or texts.null_count:
                 raise StoreError(f"{path}: found a document without its text; {REPAIR}")
             if len(pc.unique(texts.indices)) < len(texts):
                 raise StoreError(f"{path}: found a document twice; expected it once; {REPAIR}")
             yield batch
-    except (OSError, pa.ArrowInvalid) as error:
+    except READ_ERRORS as error:
         raise StoreError(f"{path}: cannot be read ({error}); {REPAIR}") from None
+
+
+def _holds_texts(schema: pa.Schema, name: str) -> bool:
+    """Return whether a file has one column of a name, and texts in it."""
+    places = schema.get_all_field_indices(name)
+    return len(places) == 1 and is_text(schema.field(places[0]).type)
 
 
 #: What is compared to find an observation again that has another id: across contracts, all that it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +14,17 @@ import pyarrow.parquet as pq
 from registry.contract import FORMAT_VERSION, TABLES, load_table
 from registry.contract.arrow import ARROW_TYPES, table_schema
 from registry.contract.descriptions import describe_column, describe_relation, format_metadata
+from registry.errors import StoreError
 from registry.query.database import create_objects
 from registry.store.files import filled_folder, require_free
+from registry.store.manifest import REPAIR
 from registry.store.parquet import ROW_GROUP_ROWS
 from registry.store.parts import hash_file
 from registry.store.published import Exported, format_companions
 from registry.store.read import read_dataset
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from registry.store.folder import Location
@@ -46,7 +50,10 @@ def export_folder(
     require_free(target)
     dataset, _ = read_dataset(location, at)
     wanted = {*TABLES, *(relation.name for relation in dataset.relations), WIDE}
-    with filled_folder(target, last=EXPORT_MANIFEST) as temporary:
+    with (
+        filled_folder(target, last=EXPORT_MANIFEST) as temporary,
+        _explained_tables(location),
+    ):
         with duckdb.connect(":memory:", config={"temp_directory": str(temporary)}) as connection:
             connection.execute("set timezone = 'UTC'")
             create_objects(connection, dataset, wanted)
@@ -64,6 +71,21 @@ def export_folder(
             (temporary / name).write_text(text, encoding="utf-8")
         _write_manifest(temporary, counts, digests)
     return counts
+
+
+@contextmanager
+def _explained_tables(location: Location) -> Iterator[None]:
+    """Turn what the engine says of tables that nobody can have written into a StoreError."""
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException, ArithmeticError, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the system, not the engine
+            raise
+        reason = str(error).partition("\n")[0]
+        raise StoreError(
+            f"{location.own.name}: found tables that cannot be read as their columns say "
+            f"({reason}); expected them as `registry fold` writes them; {REPAIR}"
+        ) from None
 
 
 def _wide_schema(connection: duckdb.DuckDBPyConnection) -> pa.Schema:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from registry.reading.json_reader import check_values, parse_json
 from registry.store.compose import compose_submissions
 from registry.store.export import EXPORT_MANIFEST
 from registry.store.files import for_engine
-from registry.store.parquet import is_text, read_rows
+from registry.store.parquet import READ_ERRORS, is_text, read_rows
 from registry.store.parts import hash_file
 
 if TYPE_CHECKING:
@@ -70,11 +71,8 @@ def _composed(path: Path, rows: dict[str, list[dict[str, Any]]]) -> list[dict[st
 
 def _read_documents(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield id and document of each submission; None where a row has no document."""
-    # as a dictionary, so that one long text that many rows repeat is held once
-    _check_columns(path, pq.read_schema(for_engine(path)))
-    file = pq.ParquetFile(for_engine(path), read_dictionary=["document"])
     seen: set[str | None] = set()
-    for batch in file.iter_batches(batch_size=256, columns=["submission_id", "document"]):
+    for batch in _read_batches(path):
         texts = batch.column("document")
         longest = pc.max(pc.binary_length(texts.dictionary)).as_py() or 0
         if longest > LARGEST_EXPORTED:
@@ -97,6 +95,30 @@ def _read_documents(path: Path) -> Iterator[tuple[str, Any]]:
             else:
                 check_values(found, origin=origin)
                 yield origin, parse_json(found, origin=origin)
+
+
+def _read_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    with _explained_file(path):
+        _check_columns(path, pq.read_schema(for_engine(path)))
+        # as a dictionary, so that one long text that many rows repeat is held once
+        file = pq.ParquetFile(for_engine(path), read_dictionary=["document"])
+        for batch in file.iter_batches(batch_size=256, columns=["submission_id", "document"]):
+            batch.validate(full=True)
+            yield batch
+
+
+@contextmanager
+def _explained_file(file: Path) -> Iterator[None]:
+    """Turn what pyarrow says of a file that no export wrote into an error of ours."""
+    try:
+        yield
+    except READ_ERRORS as error:
+        reason = str(error).partition("\n")[0]
+        raise SubmissionError(
+            f"{file.name}: cannot be read ({reason}); expected a table that `registry export` "
+            "writes; export it again",
+            origin=str(file.parent),
+        ) from None
 
 
 def _origin(path: Path, submission_id: str | None) -> str:
@@ -124,7 +146,8 @@ def _describes(document: Any) -> bool:
 
 def _read_rows(file: Path) -> list[dict[str, Any]]:
     """Return the rows of a table, each of which takes ten times as much memory as in the file."""
-    rows = read_rows(file, LARGEST_COMPOSED)
+    with _explained_file(file):
+        rows = read_rows(file, LARGEST_COMPOSED)
     if rows is None:
         raise SubmissionError(
             f"{file.name}: found more than {LARGEST_COMPOSED} bytes of rows without a document; "
@@ -182,7 +205,7 @@ def _check_files(path: Path, tables: dict[str, Any]) -> None:
 def _unpacked_size(file: Path) -> int | None:
     try:
         metadata = pq.read_metadata(for_engine(file))
-    except (OSError, pa.ArrowInvalid):
+    except READ_ERRORS:
         return None
     sizes = (metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
     return int(sum(sizes))

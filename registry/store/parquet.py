@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from registry.store.derive_tables import Row
     from registry.store.parts import Part
+
+#: What reading a Parquet file raises that somebody else wrote, be it damaged or odd: names that are
+#: no UTF-8, a type that pyarrow does not know, a time beyond the year 9999.
+READ_ERRORS: Final = (OSError, pa.ArrowException, ArithmeticError, LookupError, ValueError)
 
 #: Rows per row group: small enough to skip, large enough to compress.
 ROW_GROUP_ROWS = 131_072

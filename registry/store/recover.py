@@ -8,14 +8,12 @@ from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from registry.contract import TABLES, load_table
 from registry.errors import StoreError
 from registry.store.compose import compose_described, compose_documents, compose_retractions
 from registry.store.derive_tables import Document, derive_tables, read_document
 from registry.store.files import require_regular
-from registry.store.parquet import read_rows
+from registry.store.parquet import READ_ERRORS, read_rows
 from registry.submission.identity import document_id
 
 if TYPE_CHECKING:
@@ -164,13 +162,7 @@ def _read(path: Path, notes: list[str]) -> list[dict[str, Any]] | None:
         require_regular(path)
         largest = max(_ALWAYS_READ, _MOST_UNPACKED * path.stat().st_size)
         rows = read_rows(path, largest)
-    except (
-        OSError,
-        pa.ArrowInvalid,
-        pa.ArrowNotImplementedError,
-        UnicodeDecodeError,
-        StoreError,
-    ) as error:
+    except (*READ_ERRORS, StoreError) as error:
         notes.append(f"{path}: cannot be read ({str(error).splitlines()[0]})")
         return None
     if rows is None:

@@ -20,7 +20,6 @@ from markdown_it.rules_block.table import escapedSplit
 from registry.errors import SourceError
 from registry.tables.html import read_html
 from registry.tables.markdown_context import (
-    CODE_SPAN,
     Fold,
     Headings,
     PlacedTables,
@@ -28,6 +27,7 @@ from registry.tables.markdown_context import (
     decode_entities,
     find_folds,
     move_captions,
+    without_code_spans,
     without_summaries,
 )
 from registry.tables.raw_table import DraftCell, DraftRow, DraftTable
@@ -373,7 +373,7 @@ def _starts_table(line: str, below: str) -> bool:
 
 def _table_depth(line: str) -> int | None:
     """Return opened minus closed table tags outside code spans; None where there is none."""
-    tags = _TABLE_TAG.findall(CODE_SPAN.sub("", line))
+    tags = _TABLE_TAG.findall(without_code_spans(line))
     return sum(-1 if slash else 1 for slash in tags) if tags else None
 
 

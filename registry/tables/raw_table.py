@@ -24,6 +24,9 @@ MOST_CELLS = 2_000_000
 """Cells of a document, spans laid out: ten thousand rows of two hundred. A page of 80 kB can ask
 for a thousand times its own size by rowspan and colspan."""
 
+MOST_CHARACTERS = 64 * 2**20
+"""Characters of a table, spans laid out: a workbook of 9 kB can show one long text in each cell."""
+
 MOST_COLUMNS = 5_000
 """Columns of a table; the widest published one that was read has 41."""
 
@@ -182,7 +185,7 @@ def _lay_out(rows: tuple[DraftRow, ...]) -> list[tuple[Cell, ...]]:
     width = _width(rows)
     grid: list[dict[int, Cell]] = [{} for _ in rows]
     ends = _group_ends(rows)
-    n_cells = 0
+    n_cells = n_characters = 0
     for number, row in enumerate(rows):
         column = 0
         for cell in row.cells:
@@ -192,14 +195,20 @@ def _lay_out(rows: tuple[DraftRow, ...]) -> list[tuple[Cell, ...]]:
             n_columns = min(cell.colspan, max(1, width - column))
             end = min(number + cell.rowspan, ends[number]) if cell.rowspan else ends[number]
             n_cells += (end - number) * n_columns
-            validate_cell_count(n_cells, row.line)
+            n_characters += (end - number) * n_columns * len(cell.text)
+            validate_cell_count(n_cells, row.line, n_characters)
             _place(cell, grid[number:end], column, n_columns, at=(number + 1, row.line))
             column += n_columns
     return [tuple(cells[column] for column in sorted(cells)) for cells in grid]
 
 
-def validate_cell_count(n_cells: int, line: int) -> None:
-    """Raise SourceError where tables have too many cells."""
+def validate_cell_count(n_cells: int, line: int, n_characters: int = 0) -> None:
+    """Raise SourceError where tables have too many cells, or too much in them."""
+    if n_characters > MOST_CHARACTERS:
+        raise TooManyCellsError(
+            f"line {line}: found more than {MOST_CHARACTERS} characters in cells, expected tables "
+            "for people; split the document, or shorten the text that many cells show"
+        )
     if n_cells > MOST_CELLS:
         raise TooManyCellsError(
             f"line {line}: found more than {MOST_CELLS} cells, expected tables for people; split "

@@ -24,6 +24,10 @@ _LONGEST = 256 * 2**10
 _DEEPEST_INDENT = 200
 _MOST_UNKNOWN = 200
 
+#: Most substitutions (`|name|`) of a text, those inside of others written out: a few lines can
+#: double each other without end.
+_MOST_SUBSTITUTED = 10_000
+
 _DIRECTIVE = re.compile(r"^\s*\.\. ([A-Za-z][\w:-]{0,40})::", re.MULTILINE)
 _ROLE = re.compile(r":([A-Za-z][\w:-]{0,40}):`")
 _FOOTNOTE = re.compile(r"\[#?([\w-]+)\]_")
@@ -62,16 +66,59 @@ def _indent(line: str) -> bool:
 def _parse(text: str) -> list[nodes.table]:
     from docutils import nodes  # noqa: PLC0415 - takes a tenth of a second
     from docutils.core import publish_doctree  # noqa: PLC0415
-    from docutils.utils import ApplicationError  # noqa: PLC0415
 
     _know_names(text)
     try:
-        document = publish_doctree(text, settings_overrides=_SETTINGS)
-    except (ApplicationError, RecursionError) as error:
+        document = publish_doctree(text, reader=_reader(), settings_overrides=_SETTINGS)
+    except SourceError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever hostile text makes of docutils
         raise SourceError(
             f"found text that docutils cannot read ({str(error)[:80]}), expected reStructuredText"
         ) from None
     return list(document.findall(nodes.table))
+
+
+def _reader() -> Any:
+    """Return a reader that looks at what substitutions come to before they are carried out."""
+    from docutils import nodes  # noqa: PLC0415
+    from docutils.readers.standalone import Reader  # noqa: PLC0415
+    from docutils.transforms import Transform  # noqa: PLC0415
+    from docutils.transforms.references import Substitutions  # noqa: PLC0415
+
+    class Bounded(Transform):  # type: ignore[misc]
+        """Refuses substitutions that multiply, or go round in circles."""
+
+        default_priority = Substitutions.default_priority - 1
+
+        def apply(self) -> None:
+            defined, names = self.document.substitution_defs, self.document.substitution_names
+            counted: dict[str, int] = {}
+
+            def count(node: Any) -> int:
+                if len(counted) > _MOST_SUBSTITUTED:
+                    return _MOST_SUBSTITUTED
+                total = 0
+                for reference in node.findall(nodes.substitution_reference):
+                    name = reference["refname"]
+                    key = name if name in defined else names.get(name.lower())
+                    if key is not None and key not in counted:
+                        counted[key] = _MOST_SUBSTITUTED  # until it is known: of an endless one
+                        counted[key] = count(defined[key])
+                    total += 1 + (counted[key] if key is not None else 0)
+                return total
+
+            if count(self.document) > _MOST_SUBSTITUTED:
+                raise SourceError(
+                    f"found more than {_MOST_SUBSTITUTED} substitutions once written out, expected "
+                    "fewer, none inside itself"
+                )
+
+    class Looking(Reader):  # type: ignore[misc]
+        def get_transforms(self) -> list[Any]:
+            return [*super().get_transforms(), Bounded]
+
+    return Looking()
 
 
 def _know_names(text: str) -> None:

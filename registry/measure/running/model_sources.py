@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from registry.catalogue.hf_config import format_hf_config, parse_hf_config
 from registry.catalogue.meta_model import LOADS
 from registry.errors import SourceError, did_you_mean, excerpt
-from registry.reading.bounded_file import read_bytes
+from registry.reading.bounded_file import is_file, read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -59,9 +59,9 @@ def resolve_model(
     if name in models:
         return {"kind": "config", "config": dict(models[name])}
     path = Path(name)
-    if path.name.endswith(".json") and path.is_file():
+    if path.name.endswith(".json") and is_file(path):
         return {"kind": "config", "config": _read_config(path)}
-    if path.is_dir() and (path / "config.json").is_file():
+    if is_file(path / "config.json"):
         return _local_folder(path, weights)
     known = catalogue.resolve_model(name) if catalogue is not None else None
     if catalogue is not None and known is not None:

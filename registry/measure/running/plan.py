@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import tomllib
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any
 from registry.errors import SourceError, excerpt
 from registry.measure.running.plan_model import PlanError, validate_document
 from registry.measure.trial_settings import NAMES
-from registry.reading.bounded_file import read_bytes
+from registry.reading.bounded_file import is_file, read_bytes
 
 #: Largest plan that is read, in bytes; one with a line for each of ten thousand trials is smaller.
 _LARGEST_PLAN = 2**20
@@ -54,14 +55,15 @@ def read_plan(path: str | Path, *, dataset: Path | None = None) -> Plan:
     path = Path(path)
     data = read_bytes(path, limit=_LARGEST_PLAN, what="a plan")
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig")
         if _DEEP_KEY.search(text):
             raise SourceError(f"{path}: {_TOO_DEEP}")
         document = tomllib.loads(text)
     except RecursionError:
         raise SourceError(f"{path}: {_TOO_DEEP}") from None
     except ValueError as error:  # no TOML, no UTF-8, or an integer of thousands of digits
-        raise SourceError(f"{path}: {error}; expected a plan in TOML") from None
+        reason = str(error).partition("; use sys")[0]
+        raise SourceError(f"{path}: {reason}; expected a plan in TOML") from None
     return parse_plan(document, origin=str(path), folder=path.parent, dataset=dataset)
 
 
@@ -133,7 +135,7 @@ class _Located:
 
     def table(self, table: dict[str, Any], where: str = "") -> dict[str, Any]:
         located = dict(table)
-        if self._folder and "model" in table and (self._folder / table["model"]).is_file():
+        if self._folder and "model" in table and is_file(self._folder / table["model"]):
             located["model"] = str((self._folder / table["model"]).resolve())
         if "dataset" in table:
             place = f"{where}.dataset".removeprefix(".").replace("matrix.dataset.", "matrix.")
@@ -147,6 +149,13 @@ class _Located:
                 "one of the two; remove it from the plan"
             )
         path = (self._folder or Path()).joinpath(name).resolve()
+        try:
+            path.lstat()
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:  # else it is missed where it is read
+                self.problems.append(
+                    f"{place}: found {excerpt(name)}; expected the name of a file, which is shorter"
+                )
         if self._folder is not None and not path.is_relative_to(self._folder.resolve()):
             self.problems.append(
                 f"{place}: found {excerpt(name)}, which is not in the plan's folder; expected a "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -310,3 +311,37 @@ def test_a_table_whose_name_is_no_utf8_is_read_with_its_folder(tmp_path: Path) -
     assert document.files == ("caf\udce9.csv",)
     hashed = hashlib.sha256(b"caf\xe9.csv\0a,b\n1,2\n")
     assert document.sha256 == hashed.hexdigest()
+
+
+def test_substitutions_that_double_each_other_are_refused(tmp_path: Path) -> None:
+    names = "abcdefghijklmnopqrstuvwxyz"
+    lines = [f".. |{a}| replace:: |{b}| |{b}|" for a, b in pairwise(names)]
+    path = tmp_path / "doubling.rst"
+    for last in ("x", "|a|", "|y| |nowhere|"):
+        path.write_text("\n".join([*lines, f".. |z| replace:: {last}", "", "|a|"]))
+        with pytest.raises(RegistryError, match="more than 10000 substitutions"):
+            read_document(path)
+
+
+def test_a_substitution_in_a_cell_is_carried_out(tmp_path: Path) -> None:
+    path = tmp_path / "table.rst"
+    path.write_text(
+        ".. |n| replace:: 4 |gb|\n.. |gb| replace:: GB\n\n= ===\na b\n= ===\n1 |n|\n= ===\n"
+    )
+    (table,), _ = read_document(path)
+    assert [[cell.text for cell in row.cells] for row in table.rows] == [["1", "4 GB"]]
+
+
+def test_a_text_that_ever_so_many_cells_show_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "long.html"
+    cells = "<td rowspan=0 colspan=20>" + "x" * 100_000
+    path.write_text(f"<table><tr>{cells}{'<tr><td>1' * 60}</table>")
+    with pytest.raises(RegistryError, match="more than 67108864 characters in cells"):
+        read_document(path)
+
+
+def test_marks_of_code_that_never_close_take_no_square_of_time(tmp_path: Path) -> None:
+    path = tmp_path / "ticks.md"
+    ticks = " ".join("`" * n for n in range(1, 1_500))
+    path.write_text(f"{PIPES}\n{ticks} <table>\n")
+    assert len(read_document(path)[0]) >= 1

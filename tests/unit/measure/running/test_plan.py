@@ -304,6 +304,23 @@ def test_text_in_another_encoding_and_endless_integers_are_refused(tmp_path: Pat
     assert read(tmp_path, b"seq_len = " + b"9" * 5000).endswith("; expected a plan in TOML")
 
 
+def test_a_byte_order_mark_is_no_part_of_a_plan(tmp_path: Path) -> None:
+    path = tmp_path / "p.toml"
+    path.write_bytes(b"\xef\xbb\xbfmodel = 'llama-x'")
+    assert read_plan(path).base == {"model": "llama-x"}
+
+
+def test_names_that_no_file_can_have_are_refused_at_their_place(tmp_path: Path) -> None:
+    path = tmp_path / "p.toml"
+    name = "x" * 300
+    path.write_text(f"model = '{name}'", encoding="utf-8")
+    with pytest.raises(SourceError, match="model 'xxx"):
+        expand_trials(read_plan(path), CATALOGUE)
+    path.write_text(f"model = 'llama-x'\nmatrix.dataset = ['{name}']", encoding="utf-8")
+    with pytest.raises(PlanError, match=r"p\.toml: matrix\.dataset: .*expected the name of a file"):
+        read_plan(path)
+
+
 def test_a_plan_that_is_not_there_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "missing.toml"
     with pytest.raises(SourceError) as caught:
