@@ -25,6 +25,8 @@ _PLAIN = (
     "commit.gpgsign=false",
     "-c",
     "core.hooksPath=/dev/null",
+    "-c",
+    "core.fsmonitor=false",  # a command, which a clone from somebody may name
 )
 
 

@@ -53,11 +53,11 @@ def read_folder(folder: Folder) -> dict[str, str]:
     """Return the ids that one folder maps; raise StoreError where its file is damaged."""
     try:
         text = folder.storage.get(RENAMED).decode()
+        rows = list(csv.reader(io.StringIO(text)))
     except FileNotFoundError:
         return {}
-    except UnicodeDecodeError:
-        text = ""
-    rows = list(csv.reader(io.StringIO(text)))
+    except (UnicodeDecodeError, csv.Error):  # the latter for a cell beyond the module's limit
+        rows = []
     if not rows or rows[0] != _COLUMNS or any(len(row) != len(_COLUMNS) for row in rows):
         mend = "or run `registry repair`, which keeps the lines that can be read"
         raise StoreError(

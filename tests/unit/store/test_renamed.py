@@ -61,7 +61,12 @@ def test_a_prefix_may_lead_to_several() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\xff", b"old_id,new_id\na\n", b"old_id,new_id\na,b,c\n", b"a,b\n"]
+    "data",
+    [
+        *(b"", b"\xff", b"old_id,new_id\na\n", b"old_id,new_id\na,b,c\n", b"a,b\n"),
+        b"old_id,new_id\n" + b"a" * 200_000,
+    ],
+    ids=lambda data: repr(data[:30]),
 )
 def test_a_damaged_table_is_refused(folder: Folder, data: bytes) -> None:
     folder.storage.put("ids.csv", data)
