@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from registry.errors import StoreError
+from registry.store.check import check_registry
 from registry.store.folder import Folder, Location
 from registry.store.renamed import (
     follow,
@@ -16,9 +17,12 @@ from registry.store.renamed import (
     read_renamed,
     write_renamed,
 )
+from tests.unit.store.registries import build_document
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from registry.api import Registry
 
 
 def test_an_id_that_was_renamed_twice_leads_to_the_last(folder: Folder) -> None:
@@ -40,6 +44,15 @@ def test_ids_that_lead_in_a_circle_end(folder: Folder, tmp_path: Path) -> None:
     write_renamed(below, {"a": "b"})
     write_renamed(folder, {"b": "a"})
     assert read_renamed(Location(folder, below)).keys() == {"a", "b"}
+
+
+def test_an_old_id_may_lead_to_what_is_not_folded_yet(db: Registry) -> None:
+    (found,) = db.add(build_document()).observation_ids
+    write_renamed(db.location.own, {"a" * 32: found})
+    assert check_registry(db.location).problems == ()
+    write_renamed(db.location.own, {"b" * 32: "c" * 32})
+    (problem,) = check_registry(db.location).problems
+    assert "old id bbbbbbbbbbbb leads to cccccccccccc, which no observation has" in str(problem)
 
 
 def test_nothing_renamed_writes_nothing(folder: Folder) -> None:
