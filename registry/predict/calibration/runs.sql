@@ -16,6 +16,7 @@ select
     c.length_distribution,
     c.dataset,
     m.family,
+    m.model_type,
     m.n_active_params,
     m.n_layers,
     m.hidden_size,
@@ -25,6 +26,7 @@ select
     m.n_kv_heads,
     m.head_dim,
     m.vocab_size,
+    m.layer_embedding_params,
     m.tied_embeddings,
     m.max_positions,
     m.n_experts,
@@ -49,9 +51,9 @@ where
     and r.outcome in ('ok', 'oom')
     and r.gpu_id is distinct from 'cpu'
     and r.memory_kind is distinct from 'host_rss'
-    -- the memory of further models, and of pairs of samples, is not computed
+    -- the memory of further models, of pairs of samples, and without logits is not computed
     and coalesce(r.objective not in (
-        'dpo', 'orpo', 'kto', 'cpo', 'simpo', 'ppo', 'grpo', 'gkd', 'reward'
+        'dpo', 'orpo', 'kto', 'cpo', 'simpo', 'ppo', 'grpo', 'gkd', 'reward', 'embedding'
     ), true)
     -- what is split within a layer or by layers is another computation
     and coalesce(greatest(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import pytest
 
 from registry.api import open_registry
+from registry.contract import load_table
 from registry.errors import QuestionError
+from registry.predict.architecture import Architecture
 from registry.predict.calibration.runs import (
     collect_observations,
     read_observations,
+    read_runs_sql,
     resolve_stack,
 )
 from registry.store.folder import curated_dir
@@ -27,6 +31,14 @@ if TYPE_CHECKING:
 
 def _of(calibration: Calibration, source_id: str) -> list[ObservedRun]:
     return [one for one in calibration.observations if one.source_id == source_id]
+
+
+def test_runs_have_all_that_the_catalogue_says_of_a_shape() -> None:
+    columns = {column.name for column in load_table("models").columns}
+    wanted = {one.name for one in fields(Architecture)} & columns - {"verified"}  # only answers say
+    found = open_registry(curated_dir()).query(f"from ({read_runs_sql()}) limit 0")
+    assert wanted - set(found.table.column_names) == set()
+    assert "layer_embedding_params" in wanted
 
 
 def test_what_scripts_say_fills_what_the_source_leaves_out(calibration: Calibration) -> None:
