@@ -75,7 +75,7 @@ def describe_dataset(exported: Exported, citation: Row) -> Row:
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": "peft-registry",
-        "description": citation["abstract"].strip(),
+        "description": citation["abstract"],
         "version": citation["version"],
         "datePublished": exported.day,
         "license": licences or ["CC-BY-4.0"],

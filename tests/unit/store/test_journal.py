@@ -20,7 +20,7 @@ from registry.store.journal import (
     read_entries,
 )
 from registry.store.repair import repair
-from registry.store.snapshot import read_snapshot
+from registry.store.snapshot import load_catalogue, read_snapshot
 from tests.unit.store.registries import (
     add_numbers,
     build_document,
@@ -320,3 +320,17 @@ def test_a_derived_rate_out_of_range_is_refused(db: Registry) -> None:
 
 def test_an_entry_that_vanishes_while_it_is_read_was_folded(db: Registry) -> None:
     assert read_entries(db.location.own, [NAME]).texts == {}
+
+
+def test_a_hidden_file_in_the_journal_is_none_of_its_entries(db: Registry, folder: Folder) -> None:
+    add_numbers(db, 1)
+    for name in (".nfs0001", "notes.txt"):  # the first is what a network file system leaves
+        (folder.journal / name).write_text("x", encoding="utf-8")
+    found = read_entries(folder)
+    assert ([bad.name for bad in found.bad], len(found.texts)) == (["notes.txt"], 1)
+
+
+def test_the_catalogue_of_a_registry_has_what_its_documents_describe(db: Registry) -> None:
+    add_numbers(db, 1)
+    known = load_catalogue(db.location)
+    assert (known.models["tiny"]["n_params"], known.resolve_gpu("gpu-a")) == (1_000, "gpu-a")
