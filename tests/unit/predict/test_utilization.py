@@ -21,7 +21,9 @@ def _of(row: dict[str, Any], rate: float, peak_flops: float) -> Utilization:
     # methods differ in how many parameters are trained alone
     method = "full" if row["method"] == "full" else "lora"
     counts = {"trainable_params": row["trainable_params"] or 0, "gpu_id": None, "quant_bits": None}
-    question = question_of({**row, **counts, "method": method, "optimizer": None})
+    # what the view does not know: it counts an encoder-decoder as one stack, as long as both
+    one_stack = {"model_type": None}
+    question = question_of({**row, **counts, **one_stack, "method": method, "optimizer": None})
     if row["trainable_params"] is None and row["trains_embeddings"]:
         question = question.changed(trainable_params=question.model.embedding_params)
     tokens = min(row["tokens_per_second"] / row["samples"], row["seq_len"])

@@ -43,9 +43,12 @@ def leave_folder(folder: Folder) -> None:
 @pytest.fixture
 def stuck(folded: Registry, monkeypatch: pytest.MonkeyPatch) -> Registry:
     """Return a registry of which no folder can be removed, as where it is another user's."""
+    remove = shutil.rmtree
 
-    def refuse(path: Path, **_: Any) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
+    def refuse(path: Path, **how: Any) -> None:
+        if Path(path).is_relative_to(folded.path):
+            raise PermissionError(13, "Permission denied", str(path))
+        remove(path, **how)
 
     monkeypatch.setattr(shutil, "rmtree", refuse)
     return folded
