@@ -493,6 +493,30 @@ def test_old_versions_and_their_parts_are_removed(place: Path) -> None:
     assert check_registry(fresh.location).problems == ()
 
 
+def test_a_copy_that_is_made_after_old_versions_were_removed_has_the_newest(place: Path) -> None:
+    db = open_shared(place)
+    for number in range(3):
+        add_numbers(db, number)
+        db.fold()
+    prune(db.location.own)
+    remote_module.remove_copies()
+    fresh = open_shared(place)
+    assert run_ids(fresh) == ["run-0", "run-1", "run-2"]
+    assert names(place, "tables") == ["manifest-000004.json", "parts"]
+
+
+def test_an_own_entry_that_a_listing_does_not_have_yet_is_read_unless_it_is_gone(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = open_shared(place)
+    monkeypatch.setattr(NetworkFolder, "times", lambda *_, **__: {})
+    (kept, gone) = add_numbers(db, 1, 2)
+    assert run_ids(db) == ["run-1", "run-2"]
+    (place / "journal" / f"{gone}.json").unlink()
+    assert run_ids(db) == ["run-1"]
+    assert names(place, "journal") == [f"{kept}.json"]
+
+
 def test_an_upload_that_was_killed_is_no_part_and_is_removed(place: Path) -> None:
     db = open_shared(place)
     add_numbers(db, 1)
