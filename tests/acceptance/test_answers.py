@@ -233,7 +233,7 @@ def test_utilization_of_an_observation_agrees_with_the_view(run: Run) -> None:
         ),
         (
             ("--model", "chatglm-6b"),
-            "error: model 'chatglm-6b': found no number of parameters, number of layers, ",
+            "error: model 'chatglm-6b': found no number of layers, hidden size, ",
         ),
     ],
 )
