@@ -195,7 +195,7 @@ def test_a_card_counts_as_timed_by_full_samples_alone(
 ) -> None:
     timed = [seen.question for seen in calibration.observations if seen.measured_time]
     full = {one.gpu.gpu_id for one in timed if one.gpu and one.length_distribution == "full"}
-    assert "t4" in {one.gpu.gpu_id for one in timed if one.gpu} - full
+    assert "a10g" in {one.gpu.gpu_id for one in timed if one.gpu} - full
     found = collect_cards(ask("llama-2-7b", quant_bits=4), calibration, cards)
     assert {one.gpu.gpu_id for one in found if one.is_timed} == full & {c.gpu_id for c in cards}
 
