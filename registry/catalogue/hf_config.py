@@ -109,11 +109,12 @@ def parse_hf_config(config: Any) -> Row:
     part = _text_part(config)
     try:
         get = _lookup(part, _text_type(config, part))
+        sizes = _sizes(get)
         row = {
             "model_type": read_field(config, "model_type"),
-            **_sizes(get),
+            **sizes,
             **_layout(config, get),
-            "layer_embedding_params": _layer_embeddings(get),
+            "layer_embedding_params": _layer_embeddings(sizes, get),
         }
     except _UNCOUNTABLE:  # a figure that another follows from is none: `check_hf_config` names it
         return read_sizes(partial(read_field, part))
@@ -444,12 +445,12 @@ def _layout(config: Any, get: Lookup) -> Row:
     }
 
 
-def _layer_embeddings(get: Lookup) -> int | None:
+def _layer_embeddings(sizes: Row, get: Lookup) -> int | None:
     """Return the parameters of the vectors that layers look up, beside the embedding (Gemma 3n)."""
     rows, width = get("vocab_size_per_layer_input"), get("hidden_size_per_layer_input")
     if not _is_size(rows) or not _is_size(width):
         return None
-    return rows * width * _sizes(get).get("n_layers", 0) or None
+    return rows * width * sizes.get("n_layers", 0) or None
 
 
 def _gated_by_kind(get: Lookup) -> bool | None:

@@ -83,7 +83,7 @@ def _format_card(exported: Exported, citation: Row) -> str:
     return _CARD.format(
         front=_dump_yaml(_front_matter(exported, citation)),
         title=citation["title"],
-        abstract=citation["abstract"].strip(),
+        abstract=citation["abstract"],
         version=citation["version"],
         day=exported.day,
         tables="".join(_format_table_row(exported, name) for name in exported.schemas),

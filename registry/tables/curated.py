@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAPPING_NAME = "mapping.yaml"
 SUBMISSIONS_NAME = "submissions.jsonl"
 
-#: Most bytes of one file of the catalogue, four times today's longest.
+#: Most bytes of one file of the catalogue, several times today's longest.
 _LARGEST_PART = 2**20
 
 

@@ -407,9 +407,9 @@ class Session:
     def _part(self, *, until_last_step: bool = False) -> dict[str, Any]:
         if until_last_step:
             self.peaks.go_back()
-        elif self._regained_in != self.recording.step_begun:
-            self.peaks.observe_allocator()  # else nothing but what is held after that attempt
-        if not until_last_step:
+        else:
+            if self._regained_in != self.recording.step_begun:
+                self.peaks.observe_allocator()  # else nothing but what is held after that attempt
             self.peaks.observe_host()
         steps = mark_warmup(self.recording.steps, self.options.warmup_steps)
         return {
