@@ -284,7 +284,7 @@ class Session:
             "memory_allocated_bytes": now.get("allocated"),
             "memory_reserved_bytes": now.get("reserved"),
             "memory_device_bytes": self.sampler.latest,
-            "host_rss_bytes": self.peaks.observe_host(peak=is_time or module is None),
+            "host_rss_bytes": self.peaks.observe_host(),
         }
         self.peaks.keep()
         done = self.recording.end_step(step, memory)
