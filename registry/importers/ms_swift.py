@@ -36,6 +36,7 @@ _STEP: Final = "global_step/max_steps"
 _SPEEDS: Final = {"train_speed(iter/s)": "steps_per_second", "train_speed(s/it)": "step_time"}
 _PARAMETERS: Final = re.compile(r"(?P<all>[\d.]+)M Params \((?P<trainable>[\d.]+)M Trainable")
 _SIZE: Final = re.compile(r"size=(?P<size>\d+)")
+_LONGEST: Final = re.compile(r"\bmax=(?P<longest>\d+)(?:\.0*)?(?=,|$)")
 
 
 class MsSwiftImporter:
@@ -187,6 +188,10 @@ def _measure_summary(draft: Draft, summary: Mapping[str, Any]) -> None:
             draft.measure(
                 metric, value, low=value - 50, high=value + 50, raw=found[group], unit_reported="M"
             )
-    size = _SIZE.search(str(summary.get("train_dataset", "")))
+    data = str(summary.get("train_dataset", ""))
+    size, longest = _SIZE.search(data), _LONGEST.search(data)
     if size:
         draft.state("n_samples", int(size["size"]))
+    limit = draft.configuration.get("seq_len")
+    if longest and limit and int(longest["longest"]) < limit:
+        draft.measure("sequence_length", longest["longest"], statistic="max", raw=longest[0])

@@ -589,7 +589,7 @@ _FROM_ROW = (
     "method", "quant_bits", "quant_method", "quant_type", "compute_dtype", "param_dtype",
     "lora_rank", "trainable_params", "grad_accum_steps", "gradient_checkpointing", "attention",
     "optimizer", "sharding", "offload", "interconnect", "length_distribution", "mean_tokens",
-    "tensor_parallel", "pipeline_parallel", "packing",
+    "longest_sample", "tensor_parallel", "pipeline_parallel", "packing",
 )  # fmt: skip
 
 

@@ -139,6 +139,11 @@ class Batches:
         self._seen_before, self._seen = self._seen, []
         return is_clear
 
+    @property
+    def longest(self) -> int | None:
+        """Tokens of the longest sequence that entered the model, where that is known."""
+        return None if self.is_flat else max(self.widths, default=None)
+
     def read_length(self, limit: int | None = None) -> dict[str, Any]:
         """Return the columns ``seq_len``, ``length_distribution`` and ``padding_free``.
 

@@ -127,6 +127,8 @@ class Left:
     n_ranks: int = 1
     steps: list[Row] = field(default_factory=list)
     peaks: list[list[Any]] = field(default_factory=list)
+    #: Tokens of the longest sequence that entered the model.
+    longest: int | None = None
     #: Seconds until the last step that were no training, by their kind.
     seconds_apart: Row = field(default_factory=dict)
     end: Row | None = None
@@ -169,6 +171,7 @@ def _take(left: Left, line: Row) -> None:
         left.end = dict(line["end"])
     said = line.get("end", line)
     left.peaks = said.get("peaks", left.peaks)
+    left.longest = said.get("longest", left.longest)
     left.seconds_apart = said.get("seconds_apart", left.seconds_apart)
     left.record.configuration |= said.get("configuration", {})
     left.record.flags = said.get("flags", left.record.flags)
@@ -182,7 +185,9 @@ def assemble(parts: Sequence[Left]) -> Row:
     parts = sorted(parts, key=lambda left: left.rank)
     first = parts[0]
     record = first.record
-    record.parts = [{"rank": p.rank, "steps": _marked(p), "peaks": p.peaks} for p in parts]
+    record.parts = [
+        {"rank": p.rank, "steps": _marked(p), "peaks": p.peaks, "longest": p.longest} for p in parts
+    ]
     record.steps = merge_steps(record.parts)
     note_missing(record, first.n_ranks)
     record.failure = min((part.failure for part in parts), key=_says_little)

@@ -126,6 +126,7 @@ def build_measurements(record: Record) -> list[Row]:
         *_step_times([step["seconds"] for step in measured]),
         *_rates(measured),
         *_peaks(record),
+        *_longest(record),
     ]
     for metric, value in {**record.seconds, **record.counts}.items():
         if math.isfinite(value):
@@ -161,6 +162,15 @@ def quantile(values: list[float], share: float) -> float:
     below = int(place)
     above = min(below + 1, len(ordered) - 1)
     return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+def _longest(record: Record) -> list[Row]:
+    """Return the longest sequence that was seen, where the configuration allows longer ones."""
+    seen = [int(part.get("longest") or 0) for part in record.parts]
+    limit = record.configuration.get("seq_len") or 0
+    if not seen or not all(seen) or max(seen) >= limit:
+        return []
+    return [_figure("sequence_length", max(seen), statistic="max")]
 
 
 def _rates(measured: list[Row]) -> list[Row]:

@@ -292,6 +292,7 @@ class Session:
         if is_time and self.job is not None:
             self._known_at = time.monotonic()
             known["peaks"] = self.peaks.rows()
+            known["longest"] = self.batches.longest
             known["configuration"] = self.job.read_length(self.batches)
         if self.record is not None and self._regained_in == step:
             known["flags"] = self.record.flags
@@ -366,6 +367,7 @@ class Session:
             self.progress.end(
                 seconds=self._seconds(failed=failure is not None),
                 peaks=part["peaks"],
+                longest=part["longest"],
                 configuration=self.job.read_length(self.batches),
                 failure=asdict(failure) if failure else None,
             )
@@ -416,6 +418,7 @@ class Session:
             "rank": read_rank()[0],
             "steps": [step.as_sample() for step in steps],
             "peaks": self.peaks.rows(),
+            "longest": self.batches.longest,
         }
 
     def _submission(

@@ -56,6 +56,7 @@ _ASPECTS = (
     _Aspect("method", lambda q: q.label, 4.0),
     _Aspect("quant_method", lambda q: q.quant_method, 0.5),
     _Aspect("seq_len", lambda q: q.seq_len, 0.5, doubling=True),
+    _Aspect("longest_sample", lambda q: q.longest if q.says_how_long else None, 0.5, doubling=True),
     _Aspect("micro_batch_size", lambda q: q.micro_batch_size, 0.5, doubling=True),
     _Aspect("n_gpus", lambda q: q.n_gpus, 0.7, doubling=True),
     _Aspect(
@@ -150,10 +151,13 @@ def between(left: tuple[Any, ...], right: tuple[Any, ...]) -> float:
     return sum(_apart(aspect, mine, other) for aspect, mine, other in pairs if mine != other)
 
 
-_SIZES = frozenset({"seq_len", "micro_batch_size"})
+_SIZES = frozenset({"seq_len", "longest_sample", "micro_batch_size"})
 #: What a question may leave open without being far from any run.
 _OPTIONAL = frozenset(
-    {"gpu", "stack", "lora_rank", "lora_target_modules", "optimizer", "param_dtype"}
+    {
+        *("gpu", "stack", "lora_rank", "lora_target_modules", "optimizer", "param_dtype"),
+        "longest_sample",
+    }
 )
 #: What it may leave open as well, though a default stands for it elsewhere.
 _OPEN = frozenset({"gradient_checkpointing", "attention", "loss_kernel"})
@@ -161,7 +165,7 @@ _MAY_BE_OPEN = _OPTIONAL | _OPEN
 #: What a run states is told of these where the question does not.
 _TOLD = (
     "gradient_checkpointing", "lora_rank", "lora_target_modules", "optimizer", "param_dtype",
-    "loss_kernel",
+    "loss_kernel", "longest_sample",
 )  # fmt: skip
 
 

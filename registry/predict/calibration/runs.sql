@@ -15,6 +15,8 @@ select
     c.padding_free,
     c.length_distribution,
     c.dataset,
+    -- Packed samples fill their sequences, or very nearly.
+    case when c.packing is distinct from true then l.longest_sample end as longest_sample,
     m.family,
     m.model_type,
     m.n_active_params,
@@ -44,6 +46,12 @@ select
 from results as r
 inner join observations as o using (observation_id)
 inner join configurations as c using (configuration_id)
+left join (
+    select observation_id, cast(max(value) as bigint) as longest_sample
+    from measurements
+    where metric = 'sequence_length' and statistic = 'max'
+    group by observation_id
+) as l on o.observation_id = l.observation_id
 left join models as m on r.model_id = m.model_id
 left join gpus as g on r.gpu_id = g.gpu_id
 where

@@ -48,6 +48,27 @@ def test_a_real_run_takes_the_totals_of_its_last_line(
     assert figure(observation, "steps_per_second")["value"] == pytest.approx(8 / 6.4808)
 
 
+@pytest.mark.parametrize(
+    ("data", "longest"),
+    [
+        ("287.505147±102.300820, min=63.000000, max=1005.000000, size=6994", [1005]),
+        ("287.505147±102.300820, min=63.000000, max=2048.000000, size=6994", []),  # as it allows
+        ("max=many, size=6994", []),
+    ],
+)
+def test_the_datas_longest_sample_is_told_where_longer_ones_are_allowed(
+    tmp_path: Path, observe: Observe, data: str, longest: list[int]
+) -> None:
+    (tmp_path / "args.json").write_text(
+        json.dumps({"tuner_type": "lora", "model": "Qwen/Qwen2.5-0.5B", "max_length": 2048})
+    )
+    log = write_log(tmp_path, entry(8, "1m 2s"), {"train_dataset": data})
+    (run,) = observe(log, **RUN)
+    found = [row for row in run["measurements"] if row["metric"] == "sequence_length"]
+    assert [row["value"] for row in found] == longest
+    assert run["configuration"]["n_samples"] == 6994
+
+
 def test_defaults_of_a_quantization_that_is_not_used_are_left_out(
     fixtures: Path, observe: Observe
 ) -> None:

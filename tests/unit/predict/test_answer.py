@@ -555,6 +555,10 @@ def test_what_stands_in_no_record_is_known_of_its_software(calibration: Calibrat
         ({}, {"offload": "params"}, "offload is params (you did not say)"),
         ({"offload": "params"}, {}, "offload was not recorded, you asked for params"),
         ({"n_gpus": 2, "sharding": "fsdp"}, {"n_gpus": 1}, "sharding none, not fsdp"),
+        ({"longest_sample": 512}, {"longest_sample": 700}, "longest_sample 700, not 512"),
+        ({"longest_sample": 512}, {"length_distribution": "full"}, "longest_sample 2048, not 512"),
+        ({"longest_sample": 512}, {}, "longest_sample was not recorded, you asked for 512"),
+        ({}, {"longest_sample": 700}, "longest_sample is 700 (you did not say)"),
     ],
 )
 def test_what_a_run_states_as_none_is_told_apart_from_what_it_leaves_open(

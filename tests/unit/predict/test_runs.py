@@ -121,7 +121,7 @@ def test_pretraining_and_encoders_are_told_apart(
     assert {one.purpose for one in calibration.observations} == {"fine-tuning"}
 
 
-def observe(outcome: str = "ok", kind: str = "reserved", **stated: str) -> dict[str, Any]:
+def observe(outcome: str = "ok", kind: str = "reserved", **stated: Any) -> dict[str, Any]:
     """Return an observation of a run of LoRA, with more of its configuration stated."""
     peak = {"metric": "peak_memory", "kind": kind, "value": 18 * 2**30}
     return {
@@ -154,6 +154,25 @@ def test_fine_tuning_that_is_stated_counts_whatever_its_samples_say(
     db = make_registry(tmp_path / "mine")
     db.add({"source": {"source_id": "mine", "kind": "run"}, "observations": [observe(**stated)]})
     assert [one.purpose for one in read_observations(db)] == [purpose]
+
+
+def longest_of(folder: Path, **stated: Any) -> int | None:
+    """Return the longest sample of a run of up to 512 tokens that says it had 120 at most."""
+    db = make_registry(folder)
+    observation = observe(**stated)
+    longest = {"metric": "sequence_length", "statistic": "max", "value": 120}
+    observation["measurements"] += [longest, {**longest, "statistic": "mean", "value": 99}]
+    db.add({"source": {"source_id": "mine", "kind": "run"}, "observations": [observation]})
+    (seen,) = read_observations(db)
+    assert seen.asked is not None
+    assert seen.asked.longest_sample == seen.question.longest_sample
+    assert seen.question.longest == (seen.question.longest_sample or 512)
+    return seen.question.longest_sample
+
+
+def test_a_run_of_shorter_samples_than_it_allows_is_one_of_its_samples(tmp_path: Path) -> None:
+    assert longest_of(tmp_path / "apart") == 120
+    assert longest_of(tmp_path / "packed", packing=True) is None  # packed, they fill 512
 
 
 @pytest.mark.parametrize("outcome", ["ok", "oom"])

@@ -143,6 +143,57 @@ def test_a_training_is_recorded_whole(
     assert capsys.readouterr().err == f"registry: wrote {path}; add it with: registry add {path}\n"
 
 
+@dataclass
+class LimitedJob(Job):
+    """A training whose trainer allows longer sequences than its data has."""
+
+    limit: int = 64
+
+    def read_length(self, batches: Batches) -> dict[str, Any]:
+        """Return what the trainer allows."""
+        return batches.read_length(self.limit)
+
+
+def train_short(session: Session, job: Job, *widths: int) -> None:
+    session.attach(job)
+    session.begin_train()
+    for step, width in enumerate(widths, 1):
+        session.begin_step(step)
+        session.count(batch(2, width, 2 * width - 1), 2)
+        session.end_step(step)
+
+
+@pytest.mark.parametrize(("limit", "longest"), [(64, [24.0]), (24, []), (8, [])])
+def test_the_longest_sequence_is_told_beside_a_limit_that_allows_longer_ones(
+    tmp_path: Path, limit: int, longest: list[float]
+) -> None:
+    session = Session(Options(out=tmp_path / "record.json"))
+    train_short(session, LimitedJob(tmp_path, limit=limit), 16, 24, 20)
+    session.finish()
+    observation = only(session.submission)
+    assert observation["configuration"]["seq_len"] == max(limit, 24)
+    found = [row for row in observation["measurements"] if row["metric"] == "sequence_length"]
+    assert [row["value"] for row in found] == longest
+    assert {row["statistic"] for row in found} <= {"max"}
+
+
+def test_the_longest_sequence_of_all_processes_is_told_of_a_job_that_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(RECORD_FOLDER, str(tmp_path))
+    session = Session(Options())
+    train_short(session, LimitedJob(tmp_path), 16, 24, 20)
+    (path,) = tmp_path.glob("record-0-*.jsonl")
+    first, second = (read_progress(path) for _ in range(2))
+    assert first is not None
+    assert second is not None
+    first.n_ranks = second.n_ranks = 2
+    second.rank, second.longest = 1, 40
+    first.record.configuration["gpus_per_node"] = 2
+    assert total(only(assemble_all([first, second])[0]), "sequence_length") == 40
+    session.finish_rank()
+
+
 def test_what_contradicts_itself_is_flagged(tmp_path: Path) -> None:
     session = Session(Options(out=tmp_path / "record.json"))
     train(session, Job(tmp_path), rows=3)
