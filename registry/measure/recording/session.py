@@ -58,7 +58,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 #: Seconds between two looks at what changes little and takes longer than a step's own figures: the
-#: host's peak, and the lengths and sizes of the batches.
+#: peaks so far, and the lengths and sizes of the batches.
 _KNOWN_SECONDS = 0.5
 
 #: Tells this program from another one that the same process becomes.

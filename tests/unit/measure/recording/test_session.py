@@ -189,7 +189,8 @@ def test_the_longest_sequence_of_all_processes_is_told_of_a_job_that_was_killed(
     assert second is not None
     first.n_ranks = second.n_ranks = 2
     second.rank, second.longest = 1, 40
-    first.record.configuration["gpus_per_node"] = 2
+    for one in (first, second):
+        one.record.configuration["gpus_per_node"] = 2
     assert total(only(assemble_all([first, second])[0]), "sequence_length") == 40
     session.finish_rank()
 
