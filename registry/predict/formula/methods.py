@@ -294,6 +294,22 @@ def _kept_of(question: Question, name: str, inner: int, outer: int) -> float:
     return used(question.model, name) * (kept.inputs * inner + kept.outputs * outer + rank)
 
 
+#: Methods that run matrices of a low rank beside a module, and what a pass of them moves: bytes for
+#: each element of the module's input, and of its output.
+_BESIDE = frozenset({"lora", "dora", "lorafa", "adalora", "vera"})
+_MOVED_OF_INPUT, _MOVED_OF_OUTPUT = 16.0, 8.0
+
+
+def moved_per_token(question: Question) -> float:
+    """Return the bytes that one layer's adapters move of a token in a pass, products aside."""
+    if question.method not in _BESIDE:
+        return 0.0
+    return sum(
+        used(question.model, name) * (_MOVED_OF_INPUT * inner + _MOVED_OF_OUTPUT * outer)
+        for name, inner, outer in _modules(question)
+    )
+
+
 def kept_of_weights(question: Question) -> float:
     """Return the bytes of the matrices that one layer makes out of its adapters and keeps."""
     method = METHODS[question.method]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from registry.errors import QuestionError
 from registry.predict.formula.flops import count_flops
+from registry.predict.formula.methods import moved_per_token
 from registry.predict.formula.state import compute_bytes
 from registry.predict.formula.term import Term
 from registry.predict.sharding import FSDP, SHARDS_WEIGHTS
@@ -19,6 +20,8 @@ EFFICIENCY = 0.7
 #: Seconds that Python needs to launch a layer's kernels in one pass, and what adapters add: between
 #: what fast hosts take and the three times as much of the host of `gpu-sweep`.
 LAUNCH_SECONDS, ADAPTER_LAUNCH_SECONDS = 0.0012, 0.0005
+#: What bitsandbytes adds: it unpacks weights and their constants by kernels of their own.
+UNPACK_LAUNCH_SECONDS = 0.0006
 #: Dense peak and memory bandwidth taken for a card whose own are not known: an A100's.
 DEFAULT_PEAK_FLOPS, DEFAULT_BANDWIDTH = 312e12, 2.0e12
 #: Bytes a second between devices: over NVLink (A100's and H100's SXM boards), over PCI Express.
@@ -107,14 +110,17 @@ def _compute(question: Question) -> list[Term]:
     flops = count_flops(question, question.mean_sample_tokens)
     work = flops.hardware / (EFFICIENCY * _peak(question))
     launch = LAUNCH_SECONDS + ADAPTER_LAUNCH_SECONDS * (not question.full)
+    launch += UNPACK_LAUNCH_SECONDS * (question.quantized and question.bitsandbytes)
     hooks = 2 if question.sharding in ("zero3", *FSDP) else 1
     launched = launch * hooks * _passes(question) * question.model.n_layers
     moved = _elementwise_bytes(question) / _bandwidth(question)
-    busy = work + moved
+    beside = _adapter_bytes(question) / _bandwidth(question)
+    busy = work + moved + beside
     waiting = _wait(busy, launched)
     terms = [
         Term("compute", "compute", work, 0.3, transient=True),
         Term("elementwise", "compute", moved, 0.5, transient=True),
+        Term("adapter_elementwise", "compute", beside, 0.5, transient=True),
         Term("launch", "launch", waiting, 0.4),
     ]
     if question.setting("attention") == "eager":
@@ -137,6 +143,20 @@ def _elementwise_bytes(question: Question) -> float:
     widths = 8 * model.hidden_size + 4 * model.intermediate_size
     layers = 6.0 * count * model.n_layers * widths * _passes(question)
     return layers + 40.0 * count * model.vocab_size
+
+
+def _adapter_bytes(question: Question) -> float:
+    """Bytes that adapters beside a module move besides their products, which bandwidth bounds.
+
+    Read off PEFT's LoRA under autocast, a fifth of it for dropout: the input is cast to the
+    adapter's fp32 and back, dropped out, and its gradient cast and added; the output is scaled and
+    added. In three passes that is about 48 bytes an input and 24 an output. Unsloth's kernels do
+    none of it.
+    """
+    if question.full or question.setting("loss_kernel") == "unsloth":
+        return 0.0
+    count = question.mean_sample_tokens * question.micro_batch_size
+    return count * question.model.n_layers * _passes(question) * moved_per_token(question)
 
 
 def _matrix(question: Question) -> float:

@@ -27,6 +27,11 @@ AGAIN = FORWARD - 2 * 50 * 8 * 32
 LORA_HARDWARE = FORWARD + (FORWARD + ATTENTION + 2 * 168 * 32) + AGAIN
 
 
+#: What adapters move of a token in a layer and pass: 16 bytes for each of 8 inputs of q_proj and
+#: v_proj, 8 for each of their 8 and 4 outputs.
+ADAPTED = 16 * (8 + 8) + 8 * (8 + 4)
+
+
 def lora(**settings: Any) -> Question:
     usual = {
         "model": TINY, "gpu": SLOW, "seq_len": 16, "micro_batch_size": 2, "lora_rank": 2,
@@ -70,13 +75,15 @@ def test_operations_of_a_mixture_are_those_of_its_active_parameters() -> None:
 
 
 def test_compute_takes_its_operations_at_seven_tenths_of_the_peak() -> None:
-    compute, elementwise, *rest = time_terms(lora())
+    compute, elementwise, beside, *rest = time_terms(lora())
     assert compute == Term(
         "compute", "compute", near(LORA_HARDWARE / (0.7 * 1e3)), 0.3, transient=True
     )
     # 3 reads and writes of 2 bytes, 4 passes, 3 layers; 40 bytes a token and word of the logits
     moved = 6 * 32 * 4 * 3 * (8 * 8 + 4 * 20) + 40 * 32 * 50
     assert elementwise == Term("elementwise", "compute", near(moved / 1e3), 0.5, transient=True)
+    moved = 32 * 4 * 3 * ADAPTED
+    assert beside == Term("adapter_elementwise", "compute", near(moved / 1e3), 0.5, transient=True)
     assert rest[-1] == Term("update", "optimizer", 28 * 168 / 1e3 / 5, 0.5)
 
 
@@ -94,6 +101,8 @@ def test_without_checkpointing_there_are_three_passes() -> None:
         ({"sharding": "fsdp"}, 0.0017 * 2 * 4 * 3),
         ({"sharding": "zero2"}, 0.0017 * 4 * 3),
         ({"method": "full", "lora_rank": None}, 0.0012 * 4 * 3),
+        ({"quant_bits": 4}, 0.0023 * 4 * 3),
+        ({"quant_bits": 4, "quant_method": "gptq"}, 0.0017 * 4 * 3),
     ],
 )
 def test_a_fast_card_waits_for_the_launching_of_kernels(
@@ -108,13 +117,23 @@ def test_a_fast_card_waits_for_the_launching_of_kernels(
 def test_launching_and_computing_overlap_as_a_smooth_maximum() -> None:
     launched = 0.0017 * 4 * 3
     peak = LORA_HARDWARE / 0.7 / (launched / 2)  # computing and moving take half of it each
-    bandwidth = (6 * 32 * 4 * 3 * 144 + 40 * 32 * 50) / (launched / 2)
+    moved = 6 * 32 * 4 * 3 * 144 + 40 * 32 * 50 + 32 * 4 * 3 * ADAPTED
+    bandwidth = moved / (launched / 2)
     even = Accelerator(
         "even", 10**9, memory_bandwidth_bytes_per_second=bandwidth, peak_flops_bf16=peak
     )  # fmt: skip
     found = seconds(lora(gpu=even))
-    assert found["compute"] == near(found["elementwise"])
-    assert found["compute"] + found["elementwise"] + found["launch"] == near(launched * 2**0.25)
+    moved_seconds = found["elementwise"] + found["adapter_elementwise"]
+    assert found["compute"] == near(moved_seconds)
+    assert found["compute"] + moved_seconds + found["launch"] == near(launched * 2**0.25)
+
+
+def test_adapters_on_more_modules_take_longer_and_unsloths_kernels_move_nothing_for_them() -> None:
+    few, all_of = lora(), lora(lora_target_modules=("all-linear",))
+    assert seconds(all_of)["adapter_elementwise"] > 2 * seconds(few)["adapter_elementwise"]
+    for without in ({"loss_kernel": "unsloth"}, {"method": "ia3", "lora_rank": None}):
+        assert "adapter_elementwise" not in seconds(lora(**without))
+    assert "adapter_elementwise" not in seconds(full())
 
 
 def test_an_unknown_card_is_taken_for_an_a100() -> None:
