@@ -11,7 +11,13 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError
-from registry.importers.notebook_settings import STEPS, first_count, last_banner, state_notebook
+from registry.importers.notebook_settings import (
+    NO_ADAPTER,
+    STEPS,
+    first_count,
+    last_banner,
+    state_notebook,
+)
 from registry.importers.shared.draft import Draft, import_drafts
 from registry.importers.shared.shapes import entries_of, number_of
 from registry.importers.shared.totals import Evaluations, measure_totals, rate_of, state_epochs
@@ -33,6 +39,9 @@ _PARAMS: Final = re.compile(
     r"(?:Number of trainable parameters =|Trainable parameters =|trainable params:) *(?P<n>[\d,]+)"
 )
 _ALL: Final = re.compile(r"(?:all params: *|Trainable parameters = *[\d,]+ of )(?P<n>\d[\d,]*)")
+
+#: Of all parameters, the least that a training of all of them says it trains.
+_MOST: Final = 0.5
 
 
 class NotebookImporter:
@@ -60,6 +69,7 @@ class NotebookImporter:
         draft = Draft(environment={"framework": _framework_of(text)})
         state_notebook(draft, text, options)
         _measure(draft, text, printed[0] if printed else {})
+        _doubt_full(draft)
         draft.cite(file)
         return import_drafts(self.name, "a notebook that fine-tunes", [file], [draft], options)
 
@@ -135,6 +145,14 @@ def _measure(draft: Draft, text: str, printed: Mapping[str, Any]) -> None:
         draft.missing.append("no memory")
     draft.measure("trainable_params", first_count(_PARAMS, text))
     draft.measure("n_params", first_count(_ALL, text))
+
+
+def _doubt_full(draft: Draft) -> None:
+    """Leave the method open where no adapter is seen, yet few of the parameters are trained."""
+    counts = {figure["metric"]: figure["value"] for figure in draft.figures}
+    is_part = counts.get("trainable_params", 0) < _MOST * counts.get("n_params", 0)
+    if is_part and draft.inferences.get("method") == NO_ADAPTER:
+        del draft.configuration["method"], draft.inferences["method"]
 
 
 def _steps_of_rate(draft: Draft, metrics: Mapping[str, Any]) -> int | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import operator
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from registry.importers.llama_factory_settings import state_config
 from registry.importers.shared.draft import state_model
 from registry.importers.shared.training_arguments import (
     state_lora_sizes,
@@ -19,13 +21,28 @@ if TYPE_CHECKING:
     from registry.importers.shared.draft import Draft
 
 _MODEL: Final = re.compile(
-    r"""(?:model_name\s*=\s*|(?<!hub_)model_id\s*=\s*|from_pretrained\(\s*)["'](?P<name>[^"']+)["']"""
+    r"""(?:model_name(?:_or_path)?\s*=\s*|(?<!hub_)model_id\s*=\s*|from_pretrained\(\s*)["'](?P<name>[^"']+)["']"""
 )
-#: A repository of the hub, not a folder of a machine.
-_HUB_NAME: Final = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+#: The load of what is trained: other models of a notebook, as of a reward, have other names.
+_LOAD: Final = re.compile(
+    r"""^[ \t]*model\s*(?:,\s*\w+\s*)?=\s*(?!\w*Peft)\w*Model\w*\.from_pretrained\(\s*"""
+    r"""(?:\w*model_name\w*\s*=\s*)?(?:["'](?P<name>[^"'\n]+)["']|(?P<of>\w+)\s*[,)])""",
+    re.MULTILINE,
+)
+_TRAINS: Final = ".train("
+#: A repository of the hub, not a folder of a machine or a checkpoint in one.
+_HUB_NAME: Final = re.compile(r"[\w-][\w.-]*/(?!checkpoint-\d+$)[\w.-]+")
+#: What runs a script that the cells do not show.
+_LAUNCHES: Final = re.compile(
+    r"(?m)^\s*!.*\b(?:accelerate launch|torchrun|deepspeed|[\w-]+-cli|axolotl|swift|tune run|"
+    r"python3? (?!-m pip))"
+)
 #: Versions of 2025 and later name the card without "GPU", beside the picture of the banner.
 _CARD: Final = re.compile(
     r"(?:GPU[ =:]+|/\| +)(?P<name>[^.,=|\n]{1,80}?)\. (?:Num GPUs = \d+\. )?Max memory[ =:]"
+)
+_DEFAULT_LENGTH: Final = re.compile(
+    r"pass a `max_seq_length` argument to the SFTTrainer, this will default to (?P<n>\d+)"
 )
 _EXAMPLES: Final = re.compile(r"Num examples = (?P<n>[\d,]+)")
 _BATCH: Final = re.compile(
@@ -33,10 +50,19 @@ _BATCH: Final = re.compile(
 )
 STEPS: Final = re.compile(r"Total steps = (?P<n>[\d,]+)")
 _N_GPUS: Final = re.compile(r"Num GPUs(?: used)? = (?P<n>\d+)")
-#: Arguments of calls that the cells state as plain values.
+#: Arguments of calls that the cells state as plain values, or as sums and products of numbers.
 _ARGUMENT: Final = re.compile(
-    r"""\b(?P<key>[a-z_0-9]+)\s*=\s*(?:(?P<value>True|False|-?\d[\d_.]*(?:e-?\d+)?|"[^"\n]*"|'[^'\n]*'|\[[^\]]*\])|(?P<name>[a-z_]\w*)\s*[,)\n])"""
+    r"""\b(?P<key>[a-z_0-9]+)\s*=\s*(?:(?P<value>True|False|-?\d[\d_.]*(?:e-?\d+)?"""
+    r"""(?P<more>(?:[ \t]*(?:\*|\+|-|//)[ \t]*\d[\d_]*){1,9})?(?![\w.]|[ \t]*[*+/-])"""
+    r"""|"[^"\n]*"|'[^'\n]*'|\[[^\]]*\])"""
+    r"""|(?P<name>[a-z_]\w*)\s*[,)\n])"""
 )
+_OPERATORS: Final = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
 #: Calls that write text with the model: how long it may get says nothing of the training.
 _GENERATES: Final = re.compile(
     r"\b(?:generate|pipeline|pipe|generator|GenerationConfig)\("
@@ -61,6 +87,8 @@ _VERSIONS: Final = (
     ("cuda_version", re.compile(r"CUDA Toolkit[ =:]+(?P<v>\d+\.\d+)")),
     ("transformers_version", re.compile(r"Transformers[ =:]+(?P<v>\d+\.\d+[\w.]*\w)")),
 )
+#: Why a training is said to be of all parameters.
+NO_ADAPTER: Final = "no adapter is made"
 _TRAINERS: Final = (
     ("GRPOTrainer", "grpo"),
     ("DPOTrainer", "dpo"),
@@ -90,18 +118,47 @@ def state_notebook(draft: Draft, text: str, options: ImportOptions) -> None:
     """State what the cells of a notebook say of its run, and what Unsloth's banner adds."""
     code = re.sub(r"(?m)#.*$", "", text)
     args = _arguments(code)
-    names = [name for name in _MODEL.findall(text) if name not in ("lora_model", "outputs")]
-    _state_model(draft, names[:1], options)
+    if "finetuning_type" in args:
+        state_config(draft, args, options)
+    _state_model(draft, _names(text, code), options)
     state_banner(draft, text, options)
     _state_quantization(draft, text, args)
     _state_method(draft, code, args)
     draft.state("seq_len", args.get("max_seq_length") or args.get("max_length"))
+    state_default_length(draft, text)
     draft.state("packing", args.get("packing") if isinstance(args.get("packing"), bool) else None)
     objective = next((word for name, word in _TRAINERS if f"{name}(" in text), None)
     draft.state("objective", objective, "the trainer of the notebook")
     if args.get("use_gradient_checkpointing"):
         draft.state("gradient_checkpointing", True, "use_gradient_checkpointing")  # noqa: FBT003
     state_training_arguments(draft, args)
+
+
+def state_default_length(draft: Draft, text: str) -> None:
+    """State the length that TRL says it cuts samples to where none is given."""
+    draft.state("seq_len", first_count(_DEFAULT_LENGTH, text), "TRL's warning of its default")
+
+
+def _names(text: str, code: str) -> list[str]:
+    """Return the name of the model that is trained, as it is loaded last before the training.
+
+    The first name of the notebook stands for it where it is loaded otherwise, or from a folder.
+    """
+    before = code.partition(_TRAINS)[0]
+    loads = [name for load in _LOAD.finditer(before) if (name := _loaded(load, before))]
+    trained = text.partition(_TRAINS)[0]
+    first = [name for name in _MODEL.findall(trained) if name not in ("lora_model", "outputs")][:1]
+    is_told = bool(loads) and bool(_HUB_NAME.fullmatch(loads[-1]))
+    return loads[-1:] if is_told else loads[-1:] + first
+
+
+def _loaded(load: re.Match[str], code: str) -> str | None:
+    """Return the name that a model is loaded by, or that its variable was given last before."""
+    if load["name"]:
+        return load["name"]
+    given = rf"""(?m)^[ \t]*{load["of"]}\s*=\s*["']([^"'\n]+)["']"""
+    found = re.findall(given, code[: load.start()])
+    return found[-1] if found else None
 
 
 def _state_quantization(draft: Draft, text: str, args: dict[str, Any]) -> None:
@@ -116,8 +173,9 @@ def _state_method(draft: Draft, code: str, args: dict[str, Any]) -> None:
     """State the method, not of an adapter of no known class or of quantized weights alone."""
     adapts = _ADAPTS.search(code)
     if adapts is None:
-        is_quantized = "quant_bits" in draft.configuration
-        draft.state("method", None if is_quantized else "full", "no adapter is made")
+        is_hidden = _TRAINS not in code and _LAUNCHES.search(code)
+        is_open = is_hidden or "quant_bits" in draft.configuration
+        draft.state("method", None if is_open else "full", NO_ADAPTER)
         return
     found = re.findall(r"\b(\w+Config)\(", code)
     methods = {_CLASSES[name] for name in found if name in _CLASSES}
@@ -155,9 +213,10 @@ def state_banner(draft: Draft, text: str, options: ImportOptions) -> None:
 def _state_model(draft: Draft, names: list[str], options: ImportOptions) -> None:
     """State the model; one that the catalogue does not have is described by its name alone."""
     state_model(draft, names, options)
-    if names and "model_id" not in draft.configuration and _HUB_NAME.fullmatch(names[0]):
-        slug = format_slug(names[0].rpartition("/")[2], otherwise="")
-        named = {"model_id": slug, "hf_id": names[0], "source": "named by a notebook; no figures"}
+    hub = next(filter(_HUB_NAME.fullmatch, names), None)
+    if hub and "model_id" not in draft.configuration:
+        slug = format_slug(hub.rpartition("/")[2], otherwise="")
+        named = {"model_id": slug, "hf_id": hub, "source": "named by a notebook; no figures"}
         draft.models = [named]
         draft.state("model_id", slug, "the name that the notebook loads it by")
 
@@ -166,10 +225,23 @@ def _arguments(code: str) -> dict[str, Any]:
     """Return the first plain value of each argument in the cells, or of the name given for it."""
     args: dict[str, Any] = {}
     for found in _ARGUMENT.finditer(_GENERATES.sub("", code)):
-        key, name = found["key"], found["name"]
         try:
-            value = args[name] if name else ast.literal_eval(found["value"])
-            args.setdefault(key, value)
-        except (KeyError, ValueError, SyntaxError, MemoryError, RecursionError):
+            args.setdefault(found["key"], _value_of(found, args))
+        except (KeyError, ValueError, ArithmeticError, SyntaxError, MemoryError, RecursionError):
             continue
     return args
+
+
+def _value_of(found: re.Match[str], args: dict[str, Any]) -> Any:
+    if found["name"]:
+        return args[found["name"]]
+    if found["more"]:
+        return _compute(ast.parse(found["value"], mode="eval").body)
+    return ast.literal_eval(found["value"])
+
+
+def _compute(node: ast.expr) -> Any:
+    """Return what a sum or a product of numbers comes to; raise KeyError for anything else."""
+    if isinstance(node, ast.BinOp):
+        return _OPERATORS[type(node.op)](_compute(node.left), _compute(node.right))
+    return ast.literal_eval(node)

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.importers.notebook_settings import state_banner
+from registry.importers.notebook_settings import state_banner, state_default_length
 from registry.importers.shared.draft import Draft, state_model
 from registry.importers.shared.training_arguments import (
     DTYPES,
@@ -93,6 +93,7 @@ def state_trainer_log(draft: Draft, lines: Sequence[str], options: ImportOptions
         state_banner(draft, "\n".join(lines), options)
         draft.environment["framework"] = "unsloth"
     state_training_arguments(draft, _find_arguments(lines))
+    state_default_length(draft, "\n".join(lines))
     draft.measure("trainable_params", words.get("trained", "").replace(",", ""))
     draft.measure("n_params", words.get("params", "").replace(",", ""))
 

@@ -350,6 +350,90 @@ def test_a_method_that_the_cells_do_not_tell_is_asked_for(
     assert refusal.reason.startswith("the files do not say the method; say it with `--set method=")
 
 
+LOADED = """model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen2.5-7B')  # only asked
+name = 'Qwen/Qwen2.5-0.5B'
+model, tokenizer = FastLanguageModel.from_pretrained(
+    model_name = name,
+)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "model = AutoModelForCausalLM.from_pretrained('out/checkpoint-1500')",
+        "name = 'out/checkpoint-1500'\nmodel = AutoModel.from_pretrained(name)",
+        "model_name = 'Qwen/Qwen2.5-7B'",
+    ],
+)
+def test_a_notebooks_model_is_the_one_loaded_last_before_it_trains(
+    after: str, tmp_path: Path, observe: Observe
+) -> None:
+    path = write_notebook(tmp_path / "run.ipynb", LOADED + after, {"text": METRICS})
+    (run,) = observe(path)
+    assert run["configuration"]["model_id"] == "qwen2.5-0.5b"
+
+
+@pytest.mark.parametrize(
+    ("length", "expected"),
+    [
+        ("2048+512", 2560),
+        ("2 * 2 * 2048  # any", 8192),
+        ("1_024", 1024),
+        ("2048 if is_long else 512", 2048),
+        ("2 ** 11", None),
+        ("2048 / 2", None),
+    ],
+)
+def test_a_length_that_cells_compute_is_what_it_comes_to(
+    length: str, expected: int | None, tmp_path: Path, observe: Observe
+) -> None:
+    cells = f"{CELL}\nmax_seq_length = {length}\n"
+    (run,) = observe(write_notebook(tmp_path / "run.ipynb", cells, {"text": METRICS}))
+    assert run["configuration"].get("seq_len") == expected
+
+
+def test_the_length_that_trl_falls_back_to_is_the_runs(tmp_path: Path, observe: Observe) -> None:
+    warning = "You didn't pass a `max_seq_length` argument to the SFTTrainer, this will default to"
+    text = f"{warning} 1024\n{METRICS}"
+    (run,) = observe(write_notebook(tmp_path / "run.ipynb", CELL, {"text": text}))
+    assert run["configuration"]["seq_len"] == 1024
+    assert run["inferences"]["seq_len"] == "TRL's warning of its default"
+
+
+LLAMA_FACTORY = """args = dict(stage='sft', model_name_or_path='Qwen/Qwen2.5-0.5B',
+  finetuning_type='lora', quantization_bit=4, cutoff_len=1024, per_device_train_batch_size=2)
+!llamafactory-cli train train.json
+"""
+
+
+def test_a_notebook_that_starts_llama_factory_has_the_method_of_its_arguments(
+    tmp_path: Path, observe: Observe
+) -> None:
+    path = write_notebook(tmp_path / "run.ipynb", LLAMA_FACTORY, {"text": METRICS})
+    configuration = observe(path)[0]["configuration"]
+    assert (configuration["method"], configuration["quant_bits"]) == ("lora", 4)
+    assert (configuration["seq_len"], configuration["model_id"]) == (1024, "qwen2.5-0.5b")
+
+
+@pytest.mark.parametrize(
+    ("cells", "printed"),
+    [
+        ("!accelerate launch train.py --max_steps 5", ""),
+        ("!python finetune.py", ""),
+        ("trainer.train()", "trainable params: 4,194,304 || all params: 6,742,609,920 || 0.06\n"),
+    ],
+)
+def test_a_script_or_a_few_trained_parameters_are_no_full_fine_tuning(
+    cells: str, printed: str, tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    text = f"{printed}{METRICS}"
+    path = write_notebook(tmp_path / "run.ipynb", f"{CELL}\n{cells}", {"text": text})
+    (refusal,) = read(path).refused
+    assert refusal.reason.startswith("the files do not say the method; say it with `--set method=")
+
+
 def test_deepspeeds_rate_is_of_all_processes_and_its_memory_of_the_first(
     fixtures: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
 ) -> None:
