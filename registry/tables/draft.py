@@ -23,7 +23,7 @@ from registry.tables.header import read_header
 from registry.tables.inline import plain_text
 from registry.tables.look import LISTED, look_at, measured_tables, read_failures
 from registry.tables.matching import TABLE_SUFFIXES
-from registry.tables.title_settings import read_titles, titles_apart
+from registry.tables.title_settings import read_assigned, read_titles, titles_apart
 from registry.text import format_slug
 from registry.units import parse_outcome_word
 
@@ -57,6 +57,8 @@ _NEEDS_CARDS: Final = "cards that are needed, or those of each row? its meaning,
 _OF_ALL_CARDS: Final = (
     "the time of all cards together: a figure with `divide_by: n_gpus`, or {ignore: why}"
 )
+_WHOSE_BATCH: Final = "  # of each card, or of all together (to: global_batch_size)?"
+_SAYS_WHOSE: Final = re.compile(r"(?i)micro|mbs|device|local|\b(?:per|each)\b|_per_|/|单|每")
 _LARGEST_BATCH: Final = "the largest that fits, or the batch of the row's run? else {ignore: why}"
 _SAYS_METHOD: Final = "the method of each row? its meaning, or {ignore: why}"
 _FAILS_AMONG_NUMBERS: Final = "numbers and failures of which runs? its meaning, or {ignore: why}"
@@ -271,7 +273,7 @@ class _Drafter:
             stated.add("n_gpus")
         said = {name: value for name, value in titled.items() if name not in stated}
         missing = [name for name in _REQUIRED if name not in {*stated, *said}]
-        if missing or said:
+        if missing or said or _settings_of_headers(look).keys() - stated:
             yield "    defaults:"
         for name in missing:
             optional = name in ("gpu_id", "n_gpus")
@@ -279,6 +281,9 @@ class _Drafter:
             yield f"      {name}: {OPEN!r}{hint}"
         for name, value in said.items():
             yield f"      {name}: {OPEN!r}  # {as_yaml(value)}, if a heading says so of the runs"
+        for name, numbers in _settings_of_headers(look).items():
+            if name not in {*stated, *said, *missing}:
+                yield f"      {name}: {OPEN!r}  # {numbers}, if a header says so of the whole row"
 
     def _draft_values(self, name: str, to: str, texts: list[str], look: TableLook) -> Iterator[str]:
         given = [text for text in texts if not is_absent(text, ())]
@@ -286,13 +291,41 @@ class _Drafter:
         if to == "seq_len" and is_long:
             yield f"      {as_yaml(name)}: {{to: seq_len, k_is: {OPEN!r}}}  # 1000 or 1024"
         elif not _is_listed(to, given) or len(given) > _MOST_TEXTS:
-            yield f"      {as_yaml(name)}: {as_yaml({'to': to} | _patterns_of_failures(given))}"
+            hint = _WHOSE_BATCH if _is_of_unsaid_cards(name, to) and self._has_cards(look) else ""
+            said = as_yaml({"to": to} | _patterns_of_failures(given))
+            yield f"      {as_yaml(name)}: {said}{hint}"
         else:
             yield f"      {as_yaml(name)}:"
             yield "        values:"
             for text in dict.fromkeys(map(plain_text, given)):
                 said = _without_usual_bits(values_of(to, text, self._catalogue), look)
                 yield f"          {as_yaml(text)}: {as_yaml(said)}"
+
+    def _has_cards(self, look: TableLook) -> bool:
+        """Return whether a row names more than one card."""
+        numbers = (
+            value.get("n_gpus") if isinstance(value, dict) else bare_text(text)
+            for name, guess in look.guesses.items()
+            if guess.to in ("gpu_id", "n_gpus")
+            for text in look.texts_of(name)
+            for value in (values_of(guess.to, text, self._catalogue),)
+        )
+        return any(n.isdigit() and int(n) > 1 for n in map(str, numbers))
+
+
+def _settings_of_headers(look: TableLook) -> dict[str, str]:
+    """Return the settings that headers of figures assign numbers to, where no pivot reads them."""
+    pivoted = {name for pivot in look.pivots for name in pivot.names}
+    names = [name for name, guess in look.guesses.items() if guess.metric and name not in pivoted]
+    found: dict[str, dict[int, None]] = {}
+    for setting, number in (pair for name in names for pair in read_assigned(name)):
+        found.setdefault(setting, {})[number] = None
+    return {setting: " or ".join(map(str, numbers)) for setting, numbers in found.items()}
+
+
+def _is_of_unsaid_cards(name: str, to: str) -> bool:
+    """Return whether a header calls a batch no more than that."""
+    return to == "micro_batch_size" and _SAYS_WHOSE.search(name) is None
 
 
 def _without_usual_bits(said: Any, look: TableLook) -> Any:

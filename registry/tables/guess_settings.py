@@ -43,8 +43,9 @@ _IS_METHOD: Final = re.compile(
     r"full(?:[ -]?(?:param\w*|fine[ -]?tun\w*|ft))*)(?: fine[ -]?tun\w*)?"
 )
 #: A number of cards and their name; the x of `RTX 5060` is none.
+#: Not the sizes of instances: a ``2xlarge`` has no two cards.
 _CARDS: Final = re.compile(
-    r"(?i)(?P<n>[0-9]{1,5})\s*[x*\u00d7]\s*(?P<gpu>.+)"
+    r"(?i)(?P<n>[0-9]{1,5})\s*[x*\u00d7]\s*(?P<gpu>(?!large\b).+)"
     r"|(?P<first>.+?)\s*(?<!rt)(?<!gt)(?<!dg)(?<!hg)[x*\u00d7]\s*(?P<last>[0-9]{1,5})"
 )
 #: Headers of number formats, which say of bits how the base is quantized.

@@ -10,7 +10,7 @@ from registry.tables.guess_words import read_settings
 from registry.tables.header import spoken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from registry.tables.raw_table import RawTable
 
@@ -43,7 +43,13 @@ def read_titles(titles: Iterable[str]) -> dict[str, Any]:
     said: dict[str, Any] = {}
     for title in titles:
         said |= read_settings(title).said
-        for name, number in _ASSIGNED.findall(title):
-            setting = guess_setting(spoken(name))
-            said |= {setting: int(number)} if setting in _NUMBERS else {}
+        said |= dict(read_assigned(title))
     return said
+
+
+def read_assigned(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the settings to which a text such as ``Memory (GB) @ BS=1`` assigns a number."""
+    for name, number in _ASSIGNED.findall(text):
+        setting = guess_setting(spoken(name))
+        if setting in _NUMBERS:
+            yield setting, int(number)

@@ -78,3 +78,49 @@ def test_an_import_notes_runs_that_only_headings_tell_apart(importer: Importer) 
 def test_bits_of_an_optimizer_in_brackets_are_not_the_bases() -> None:
     said = read_settings("AdamW (8-bit bitsandbytes)").said
     assert said == {"optimizer": "adamw_8bit"}
+
+
+def test_what_headers_of_figures_say_of_their_runs_is_asked_for(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    document = (
+        "| model | Memory (GB) @ BS=1 | Speed (s/it, seq_len=2048) |\n|---|---|---|\n"
+        "| qwen-7b | 12.0 | 1.2 |\n"
+    )
+    text, (table,) = draft(tmp_path, catalogue, document)
+    assert (table["defaults"]["micro_batch_size"], table["defaults"]["seq_len"]) == ("?", "?")
+    assert "micro_batch_size: '?'  # 1, if a header says so of the whole row" in text
+    assert "seq_len: '?'  # 2048, if a header says so of the whole row" in text
+
+
+def test_a_header_says_no_setting_that_a_column_or_a_pivot_has(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    document = (
+        "| model | batch size | Memory (GB), BS=1 |\n|---|---|---|\n| qwen-7b | 4 | 12.0 |\n\n"
+        "| model | Memory (GB) BS=1 | Memory (GB) BS=4 |\n|---|---|---|\n| qwen-7b | 9 | 12 |\n"
+    )
+    _, tables = draft(tmp_path, catalogue, document)
+    assert all("micro_batch_size" not in table["defaults"] for table in tables)
+    assert tables[1]["pivot"][0]["to"] == "micro_batch_size"
+
+
+def test_the_size_of_an_instance_is_no_number_of_cards(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    document = "| gpu | model | memory |\n|---|---|---|\n| {} | qwen-7b | 12 GB |\n"
+    _, (table,) = draft(tmp_path, catalogue, document.format("8xlarge"))
+    assert table["columns"]["gpu"] == {"values": {"8xlarge": {"gpu_id": "?"}}}
+    assert table["defaults"]["n_gpus"] == "?"
+    _, (table,) = draft(tmp_path, catalogue, document.format("8xA100"))
+    assert table["columns"]["gpu"] == {"values": {"8xA100": {"gpu_id": "a100", "n_gpus": 8}}}
+
+
+def test_a_draft_asks_whose_batch_it_is_where_rows_have_several_cards(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    document = "| gpu | {} | model | memory |\n|---|---|---|---|\n| {} | 64 | qwen-7b | 12 GB |\n"
+    asked = "{to: micro_batch_size}  # of each card, or of all together (to: global_batch_size)?"
+    assert asked in draft(tmp_path, catalogue, document.format("batch size", "8xA100"))[0]
+    assert asked not in draft(tmp_path, catalogue, document.format("batch size", "1xA100"))[0]
+    assert asked not in draft(tmp_path, catalogue, document.format("batch per gpu", "8xA100"))[0]
