@@ -43,6 +43,7 @@ from registry.importers.shared.grouping import group_runs
 from registry.importers.shared.loading import collect_files
 from registry.importers.shared.monitor import add_monitors
 from registry.importers.shared.overrides import parse_overrides, validate_overrides
+from registry.importers.torchtitan import TorchtitanImporter
 from registry.importers.torchtune import TorchtuneImporter
 from registry.importers.trainer_log import TrainerLogImporter
 from registry.importers.xtuner import XtunerImporter
@@ -83,6 +84,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
         LlamaRecipesImporter(),
         DeeplearningExamplesImporter(),
         NanotronImporter(),
+        TorchtitanImporter(),
         XtunerImporter(),
         PaddlenlpImporter(),
         MegatronImporter(),

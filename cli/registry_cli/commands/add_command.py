@@ -58,6 +58,7 @@ KINDS = (
     "deepspeed",
     "megatron",
     "nanotron",
+    "torchtitan",
     "xtuner",
     "paddlenlp",
     "trainer-log",
