@@ -212,6 +212,7 @@ def is_settings(file: RunFile) -> bool:
 
 def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOptions) -> None:
     """State what adapter, model and training configurations beside the log say."""
+    draft.takes_config = True
     names: list[Any] = []
     described = None
     for file in files:

@@ -201,12 +201,15 @@ def _measure(draft: Draft, progress: Progress, steps: int | None, lines: Sequenc
 
 def _totals(metrics: Mapping[str, str]) -> dict[str, str]:
     """Return the totals in seconds, of as many decimals, where they are a clock: ``2:08:35.51``."""
-    return {name: _seconds(text) if ":" in text else text for name, text in metrics.items()}
+    read = {name: _seconds(text) if ":" in text else text for name, text in metrics.items()}
+    return {name: text for name, text in read.items() if text is not None}
 
 
-def _seconds(clock: str) -> str:
+def _seconds(clock: str) -> str | None:
+    """Return the seconds of a clock, which days may precede: ``1 day, 2:08:35.51``."""
     n_decimals = len(clock.partition(".")[2])
-    return f"{parse_clock(clock) or 0:.{n_decimals}f}"
+    seconds = parse_clock(clock)
+    return None if seconds is None else f"{seconds:.{n_decimals}f}"
 
 
 def _measure_clock(draft: Draft, progress: Progress, steps: int | None) -> None:

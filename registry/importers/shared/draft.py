@@ -41,6 +41,8 @@ class Draft:
     lacks: dict[str, str] = field(default_factory=dict)
     #: The last step of the whole run, where the figures are of those since a restart.
     last_step: int | None = None
+    #: Whether a config.json beside the files would describe the model.
+    takes_config: bool = False
     #: The file, or the lines of it, that what is missing is said of; the first file if left out.
     place: str | None = None
 
@@ -109,7 +111,8 @@ def state_model(draft: Draft, names: Sequence[Any], options: ImportOptions) -> N
 
 def state_described_model(draft: Draft, config: dict[str, Any]) -> None:
     """Describe the model from a transformers config.json, where the catalogue does not know it."""
-    name = str(config.get("_name_or_path") or f"{config['model_type']}-of-this-run")
+    reported = draft.observation.get("model_reported")
+    name = str(config.get("_name_or_path") or reported or f"{config['model_type']}-of-this-run")
     slug = format_slug(path_of(name).name, otherwise="")
     described = {"model_id": slug, **parse_hf_config(config)}
     draft.models = [described | {"source": "config.json beside the log"}]
@@ -136,6 +139,7 @@ def apply_options(draft: Draft, options: ImportOptions) -> None:
 def observation_of(draft: Draft, options: ImportOptions) -> dict[str, Any]:
     """Return the observation; raise SubmissionError where it lacks its model or its method."""
     apply_options(draft, options)
+    _name_described(draft, options)
     _validate_needed(draft, options)
     _flag_capacity(draft, options)
     _state_failed_step(draft)
@@ -155,14 +159,25 @@ def observation_of(draft: Draft, options: ImportOptions) -> dict[str, Any]:
     return {key: value for key, value in row.items() if value not in (None, [], {})}
 
 
+def _name_described(draft: Draft, options: ImportOptions) -> None:
+    """Give the model that config.json describes the name that the user says, if it is a new one."""
+    name = draft.configuration.get("model_id") if "model_id" in options.overrides else None
+    if name and options.catalogue.resolve_model(name) is None and len(draft.models) == 1:
+        draft.models = [draft.models[0] | {"model_id": name}]
+
+
 def _validate_needed(draft: Draft, options: ImportOptions) -> None:
     problems = []
     model = draft.configuration.get("model_id")
     described = {row["model_id"] for row in draft.models}
     if model is None or (options.catalogue.resolve_model(model) is None and model not in described):
         name = model or draft.observation.get("model_reported")
-        said = options.catalogue.unknown_model(name) if name else "the files do not name the model"
-        problems.append(f"{said}; say which one it is with `--set model_id=…`")
+        said = "the files do not name the model"
+        if name:
+            # a log has no submission in which a model could be described
+            said = options.catalogue.unknown_model(name).partition("; to add one")[0]
+        beside = ", or put its config.json beside the files" if name and draft.takes_config else ""
+        problems.append(f"{said}; say which one it is with `--set model_id=…`{beside}")
     if "method" not in draft.configuration:
         problems.append(
             "the files do not say the method; say it with `--set method=…` (full, lora, …)"

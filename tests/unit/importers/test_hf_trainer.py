@@ -68,6 +68,25 @@ def test_the_config_of_any_family_describes_the_model(
     }  # fmt: skip
 
 
+def test_a_described_model_has_the_name_that_the_user_or_the_adapter_says(
+    fixtures: Path, read: Callable[..., Imported], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(fixtures / "hf_trainer", tmp_path / "run"))
+    (document,) = read(folder, model_id="mine").submissions
+    assert document["models"][0]["model_id"] == "mine"
+    assert document["observations"][0]["configuration"]["model_id"] == "mine"
+    path = folder / "adapter_config.json"
+    adapter = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(adapter | {"base_model_name_or_path": "me/private-thing"}))
+    (document,) = read(folder).submissions
+    assert document["models"][0]["model_id"] == "private-thing"
+    (folder / "config.json").unlink()
+    (refusal, *_) = read(folder).refused
+    assert refusal.reason.startswith("unknown model 'me/private-thing'; expected an id of the")
+    assert refusal.reason.endswith("=…`, or put its config.json beside the files")
+    assert "submission" not in refusal.reason
+
+
 def test_step_time_is_without_the_evaluations_that_the_runtime_includes(
     fixtures: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
 ) -> None:

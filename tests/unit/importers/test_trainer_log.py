@@ -402,6 +402,23 @@ def test_the_list_of_metrics_at_the_end_is_enough(
     assert "flags" not in run or "includes_evaluation" not in run["flags"]
 
 
+@pytest.mark.parametrize(
+    ("clock", "seconds"),
+    [("1 day, 5:21:43.37", 105_703.37), ("2 days, 0:00:01.00", 172_801), ("0:16:08.44", 968.44)],
+)
+def test_the_days_of_a_training_count(
+    clock: str,
+    seconds: float,
+    tmp_path: Path,
+    observe: Observe,
+    figure: Callable[..., dict[str, Any]],
+) -> None:
+    listed = LISTED.replace("0:16:08.44", clock)
+    (tmp_path / "run.log").write_text(listed, encoding="utf-8")
+    (run,) = observe(tmp_path, model_id="gpt2", method="lora")
+    assert figure(run, "total_time")["value"] == pytest.approx(seconds)
+
+
 def test_two_lists_of_metrics_are_two_trainings(
     tmp_path: Path, read: Callable[..., Imported]
 ) -> None:
