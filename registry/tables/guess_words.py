@@ -16,7 +16,7 @@ OPEN: Final = "?"
 #: Words of methods that say no setting beside the method.
 _FILLERS: Final = re.compile(
     r"(?i)(?:fine[ -]?tun(?:e|ed|ing)|tuning|tune|ft|training|method|and|with|using|w/|adapters?|"
-    r"peft|weights?|stage|deepspeed|ds|rank|微调|训练)"
+    r"peft|weights?|stage|deepspeed|ds|rank|ours?|微调|训练)"
 )
 _DENIAL: Final = r"\b(?:no|not|without|non|w/o)"
 _NO: Final = rf"(?P<no>{_DENIAL}[ -]+)?"

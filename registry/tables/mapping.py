@@ -15,7 +15,7 @@ from registry.reading.yaml_reader import Path, nearest_line
 from registry.submission import Source
 from registry.submission.messages import check_row
 from registry.tables.column_spec import ColumnSpec, LabelSpec, PatternSpec
-from registry.tables.spec import Names, Regex, Spec, Values
+from registry.tables.spec import Defaults, Names, Regex, Spec, Values
 from registry.tables.values import target_column
 
 
@@ -144,7 +144,7 @@ class TableSpec(Spec):
         default=None,
         description="What a row with one text says of the rows below it, or `{ignore: why}`.",
     )
-    defaults: Values = Field(
+    defaults: Defaults = Field(
         default={},
         description="Values of all rows, unless a cell says otherwise; null removes one.",
     )
@@ -194,7 +194,7 @@ class Logs(Spec):
     importer: str = Field(description="Which importer reads them: a name that `add --from` takes.")
     files: str = Field(default="*", description="A pattern of the files' names; all, if left out.")
     set: Values = Field(default={}, description="Values that override those in the files.")
-    defaults: Values = Field(
+    defaults: Defaults = Field(
         default={}, description="Values of runs whose files do not state them."
     )
     rules: list[LogRule] = Field(default=[], description="Values that hold for some runs.")
@@ -229,7 +229,7 @@ class SourceMapping(Spec):
     gpus: list[dict[str, Any]] = Field(
         default=[], description="Cards that the catalogue lacks, with columns of the table gpus."
     )
-    defaults: Values = Field(
+    defaults: Defaults = Field(
         default={}, description="Values of all rows, unless a table or a cell says otherwise."
     )
     absent: Names = Field(default=[], description="Texts that mean no value, in all columns.")

@@ -44,8 +44,14 @@ def _check_target(name: str) -> str:
     return name
 
 
+def _parse_defaults(document: Any) -> dict[str, Stated]:
+    return {} if document is None else parse_values(document)
+
+
 Target = Annotated[str, AfterValidator(_check_target)]
 Values = Annotated[dict[str, Stated], BeforeValidator(parse_values)]
+#: Of these, a draft's lines may all be deleted.
+Defaults = Annotated[dict[str, Stated], BeforeValidator(_parse_defaults)]
 Templates = Annotated[dict[str, Stated], BeforeValidator(partial(parse_values, may_refer=True))]
 Regex = Annotated[str, BeforeValidator(_parse_regex)]
 Regexes = Annotated[list[Regex], BeforeValidator(_as_list)]

@@ -32,6 +32,14 @@ def test_a_year_needs_no_quotes() -> None:
     assert wrong.startswith("m.yaml, line 1: source.published_on: found [2025]; expected")
 
 
+def test_defaults_whose_lines_were_all_deleted_are_none() -> None:
+    text = HEAD + "defaults:\ntables:\n  - match: {table: 1}\n    defaults:\n    columns: {}\n"
+    mapping = parse_mapping(text, origin="m.yaml")
+    assert (mapping.defaults, mapping.tables[0].defaults) == ({}, {})
+    wrong = error_of(text.replace("    defaults:", "    defaults: 3"))
+    assert wrong.endswith("found 3, expected columns and their values")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -124,3 +124,9 @@ def test_a_draft_asks_whose_batch_it_is_where_rows_have_several_cards(
     assert asked in draft(tmp_path, catalogue, document.format("batch size", "8xA100"))[0]
     assert asked not in draft(tmp_path, catalogue, document.format("batch size", "1xA100"))[0]
     assert asked not in draft(tmp_path, catalogue, document.format("batch per gpu", "8xA100"))[0]
+
+
+def test_whose_method_it_is_says_no_setting(tmp_path: Path, catalogue: Catalogue) -> None:
+    document = "| method | model | memory |\n|---|---|---|\n| LoRA (Ours) | qwen-7b | 12 GB |\n"
+    _, (table,) = draft(tmp_path, catalogue, document)
+    assert table["columns"]["method"] == {"values": {"LoRA (Ours)": {"method": "lora"}}}
