@@ -67,7 +67,7 @@ class NotebookImporter:
         if n_runs > 1:
             raise SubmissionError("it holds the figures of several runs; split the notebook")
         draft = Draft(environment={"framework": _framework_of(text)})
-        state_notebook(draft, text, options)
+        state_notebook(draft, text, _code_of(file), options)
         _measure(draft, text, printed[0] if printed else {})
         _doubt_full(draft)
         draft.cite(file)
@@ -90,6 +90,12 @@ def _text_of(file: RunFile) -> str:
     if file.kind == "text" and any("#### cell" in line for line in file.document[:20]):
         return "\n".join(file.document)
     return "\n".join(_cell_text(cell) for cell in entries_of(file.document, "cells"))
+
+
+def _code_of(file: RunFile) -> str:
+    """Return what the cells state; of a notebook saved as text, with what they printed."""
+    cells = entries_of(file.document, "cells")
+    return "\n".join(_cell_text({**cell, "outputs": []}) for cell in cells) or _text_of(file)
 
 
 def _find_metrics(file: RunFile) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from registry.importers.llama_factory_settings import state_config
 from registry.importers.shared.draft import state_model
 from registry.importers.shared.training_arguments import (
+    ATTENTION,
     state_lora_sizes,
     state_quantization,
     state_training_arguments,
@@ -68,6 +69,7 @@ _GENERATES: Final = re.compile(
     r"\b(?:generate|pipeline|pipe|generator|GenerationConfig)\("
     r"[^()]{0,2000}(?:\([^()]{0,500}\)[^()]{0,500}){0,20}\)"
 )
+_ENABLES: Final = re.compile(r"(?m)^\s*\w+\.gradient_checkpointing_enable\(")
 #: What gives a model or its trainer adapters.
 _ADAPTS: Final = re.compile(r"\bget_peft_model\(|\bpeft_config\s*=\s*(?!None\b|\s)|\.add_adapter\(")
 #: PEFT's classes of settings, and the methods they are.
@@ -114,9 +116,12 @@ def last_banner(text: str) -> str:
     return text[max(text.rfind("Num examples =", 0, end if end > 0 else None), 0) :]
 
 
-def state_notebook(draft: Draft, text: str, options: ImportOptions) -> None:
-    """State what the cells of a notebook say of its run, and what Unsloth's banner adds."""
-    code = re.sub(r"(?m)#.*$", "", text)
+def state_notebook(draft: Draft, text: str, source: str, options: ImportOptions) -> None:
+    """State what the cells of a notebook say of its run, and what Unsloth's banner adds.
+
+    Arguments are those of the source: what a library prints, it may only advise.
+    """
+    code = re.sub(r"(?m)#.*$", "", source)
     args = _arguments(code)
     if "finetuning_type" in args:
         state_config(draft, args, options)
@@ -129,9 +134,22 @@ def state_notebook(draft: Draft, text: str, options: ImportOptions) -> None:
     draft.state("packing", args.get("packing") if isinstance(args.get("packing"), bool) else None)
     objective = next((word for name, word in _TRAINERS if f"{name}(" in text), None)
     draft.state("objective", objective, "the trainer of the notebook")
-    if args.get("use_gradient_checkpointing"):
-        draft.state("gradient_checkpointing", True, "use_gradient_checkpointing")  # noqa: FBT003
+    draft.state("attention", ATTENTION.get(str(args.get("attn_implementation"))))
+    _state_checkpointing(draft, code, args)
+
+
+def _state_checkpointing(draft: Draft, code: str, args: dict[str, Any]) -> None:
+    """State whether activations are recomputed, and the other arguments of the training.
+
+    What the adapters are made without, the model or the trainer may still turn on.
+    """
+    asked = args.get("use_gradient_checkpointing")
+    draft.state("gradient_checkpointing", bool(asked) or None, "use_gradient_checkpointing")
+    enabled = _ENABLES.search(code.partition(_TRAINS)[0])
+    draft.state("gradient_checkpointing", bool(enabled) or None, "gradient_checkpointing_enable()")
     state_training_arguments(draft, args)
+    is_off = None if asked is None else bool(asked)
+    draft.state("gradient_checkpointing", is_off, "use_gradient_checkpointing")
 
 
 def state_default_length(draft: Draft, text: str) -> None:

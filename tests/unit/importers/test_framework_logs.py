@@ -402,6 +402,36 @@ def test_the_length_that_trl_falls_back_to_is_the_runs(tmp_path: Path, observe: 
     assert run["inferences"]["seq_len"] == "TRL's warning of its default"
 
 
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ("get_peft_model(model, use_gradient_checkpointing=False)", False),
+        ("get_peft_model(model, use_gradient_checkpointing='unsloth')", True),
+        ("f(use_gradient_checkpointing=False)\nArguments(gradient_checkpointing=True)", True),
+        ("model.gradient_checkpointing_enable()", True),
+        ("# model.gradient_checkpointing_enable()", None),
+    ],
+)
+def test_whether_activations_are_recomputed_is_what_the_cells_turn_on(
+    cells: str,
+    expected: bool | None,  # noqa: FBT001 - what is read
+    tmp_path: Path,
+    observe: Observe,
+) -> None:
+    adapter = "LoraConfig(r=8, attn_implementation='flash_attention_2')\nget_peft_model(model)"
+    path = write_notebook(tmp_path / "run.ipynb", f"{CELL}\n{adapter}\n{cells}", {"text": METRICS})
+    configuration = observe(path)[0]["configuration"]
+    assert configuration.get("gradient_checkpointing") is expected
+    assert configuration["attention"] == "flash2"
+
+
+def test_what_a_library_advises_is_no_setting(tmp_path: Path, observe: Observe) -> None:
+    advice = "use `attn_implementation='eager'` or `max_seq_length=512`, load_in_4bit=True\n"
+    path = write_notebook(tmp_path / "run.ipynb", CELL, {"text": advice + METRICS})
+    configuration = observe(path)[0]["configuration"]
+    assert not configuration.keys() & {"attention", "seq_len", "quant_bits"}
+
+
 LLAMA_FACTORY = """args = dict(stage='sft', model_name_or_path='Qwen/Qwen2.5-0.5B',
   finetuning_type='lora', quantization_bit=4, cutoff_len=1024, per_device_train_batch_size=2)
 !llamafactory-cli train train.json
