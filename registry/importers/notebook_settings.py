@@ -26,8 +26,9 @@ _MODEL: Final = re.compile(
 )
 #: The load of what is trained: other models of a notebook, as of a reward, have other names.
 _LOAD: Final = re.compile(
-    r"""^[ \t]*model\s*(?:,\s*\w+\s*)?=\s*(?!\w*Peft)\w*Model\w*\.from_pretrained\(\s*"""
-    r"""(?:\w*model_name\w*\s*=\s*)?(?:["'](?P<name>[^"'\n]+)["']|(?P<of>\w+)\s*[,)])""",
+    r"""^[ \t]*model\s*(?:,\s*\w+\s*)?=\s*(?!\w{0,60}Peft)"""
+    r"""\w{0,60}Model\w{0,60}\.from_pretrained\(\s*"""
+    r"""(?:\w{0,30}model_name\w{0,30}\s*=\s*)?(?:["'](?P<name>[^"'\n]+)["']|(?P<of>\w+)\s*[,)])""",
     re.MULTILINE,
 )
 _TRAINS: Final = ".train("
@@ -35,7 +36,7 @@ _TRAINS: Final = ".train("
 _HUB_NAME: Final = re.compile(r"[\w-][\w.-]*/(?!checkpoint-\d+$)[\w.-]+")
 #: What runs a script that the cells do not show.
 _LAUNCHES: Final = re.compile(
-    r"(?m)^\s*!.*\b(?:accelerate launch|torchrun|deepspeed|[\w-]+-cli|axolotl|swift|tune run|"
+    r"(?m)^[ \t]*!.*\b(?:accelerate launch|torchrun|deepspeed|[\w-]+-cli|axolotl|swift|tune run|"
     r"python3? (?!-m pip))"
 )
 #: Versions of 2025 and later name the card without "GPU", beside the picture of the banner.
@@ -69,7 +70,7 @@ _GENERATES: Final = re.compile(
     r"\b(?:generate|pipeline|pipe|generator|GenerationConfig)\("
     r"[^()]{0,2000}(?:\([^()]{0,500}\)[^()]{0,500}){0,20}\)"
 )
-_ENABLES: Final = re.compile(r"(?m)^\s*\w+\.gradient_checkpointing_enable\(")
+_ENABLES: Final = re.compile(r"(?m)^[ \t]*\w{1,60}\.gradient_checkpointing_enable\(")
 #: What gives a model or its trainer adapters.
 _ADAPTS: Final = re.compile(r"\bget_peft_model\(|\bpeft_config\s*=\s*(?!None\b|\s)|\.add_adapter\(")
 #: PEFT's classes of settings, and the methods they are.

@@ -266,3 +266,16 @@ def test_the_same_words_many_times_in_a_line_are_read_in_no_time(
     started = time.perf_counter()
     assert len(observe(path, **RUN)) == 1
     assert time.perf_counter() - started < 20
+
+
+@pytest.mark.parametrize("words", ["\n" * 60_000, "model = " + "Model" * 40_000, "1 * " * 40_000])
+def test_the_same_words_many_times_in_a_cell_are_read_in_no_time(
+    tmp_path: Path, observe: Observe, words: str
+) -> None:
+    output = {"text": "{'train_runtime': 9.5, 'train_samples_per_second': 1.5, 'train_loss': 1.0}"}
+    cell = {"cell_type": "code", "source": f"x = {words}\n{words}\n", "outputs": [output]}
+    notebook = {"cells": [cell], "nbformat": 4}
+    (tmp_path / "run.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    started = time.perf_counter()
+    assert len(observe(tmp_path, **RUN)) == 1
+    assert time.perf_counter() - started < 20
