@@ -16,8 +16,8 @@ select
     c.param_dtype,
     c.tensor_parallel,
     c.pipeline_parallel,
-    max(r.seq_len) filter (where r.outcome = 'ok') as longest_fitted,
-    min(r.seq_len) filter (where r.outcome = 'oom') as shortest_oom,
+    max(coalesce(r.longest_sequence, r.seq_len)) filter (where r.outcome = 'ok') as longest_fitted,
+    min(coalesce(r.longest_sequence, r.seq_len)) filter (where r.outcome = 'oom') as shortest_oom,
     count(*) as n_observations
 from finetuning as r
 left join gpus as g on r.gpu_id = g.gpu_id

@@ -67,6 +67,12 @@ figures as (
     from typical
     group by observation_id
 ),
+lengths as (
+    select observation_id, cast(max(value) as bigint) as longest_sequence
+    from measurements
+    where metric = 'sequence_length' and statistic = 'max'
+    group by observation_id
+),
 cited as (
     select observation_id, count(*) as n_citations
     from citations
@@ -139,7 +145,8 @@ select
     coalesce(n.n_citations, 0) as n_citations,
     c.objective,
     c.data,
-    o.flags
+    o.flags,
+    l.longest_sequence
 from observations as o
 inner join configurations as c on o.configuration_id = c.configuration_id
 inner join environments as e on o.environment_id = e.environment_id
@@ -147,5 +154,6 @@ left join models as m on c.model_id = m.model_id
 left join gpus as g on c.gpu_id = g.gpu_id
 left join peak as p on o.observation_id = p.observation_id
 left join figures as f on o.observation_id = f.observation_id
+left join lengths as l on o.observation_id = l.observation_id
 left join cited as n on o.observation_id = n.observation_id
 where not exists (select 1 from retractions as x where x.observation_id = o.observation_id)

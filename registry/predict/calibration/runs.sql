@@ -16,7 +16,7 @@ select
     c.length_distribution,
     c.dataset,
     -- Packed samples fill their sequences, or very nearly.
-    case when c.packing is distinct from true then l.longest_sample end as longest_sample,
+    case when c.packing is distinct from true then r.longest_sequence end as longest_sample,
     m.family,
     m.model_type,
     m.n_active_params,
@@ -46,12 +46,6 @@ select
 from results as r
 inner join observations as o using (observation_id)
 inner join configurations as c using (configuration_id)
-left join (
-    select observation_id, cast(max(value) as bigint) as longest_sample
-    from measurements
-    where metric = 'sequence_length' and statistic = 'max'
-    group by observation_id
-) as l on o.observation_id = l.observation_id
 left join models as m on r.model_id = m.model_id
 left join gpus as g on r.gpu_id = g.gpu_id
 where
