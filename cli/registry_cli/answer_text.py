@@ -14,15 +14,14 @@ from registry.predict.answer.plain import (
     format_chance,
     format_interval,
     format_question,
-    format_signed,
 )
+from registry.predict.answer_tables import HEAD, list_cards
 from registry.predict.calibration.unstated import open_fields
 from registry.units import format_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from registry.predict.answer.advice import CardVerdict
     from registry.predict.answer.assumed import Assumption
     from registry.predict.answer.nearest import Neighbour
     from registry.predict.answer.switches import Explanation, Switch
@@ -244,53 +243,17 @@ def _neighbours(neighbours: tuple[Neighbour, ...]) -> Iterator[str]:
         yield "  none"
 
 
-#: So many cards are shown of each verdict where none is asked about; `-f json` has all.
-_MOST_CARDS = 8
-
-
 def _cards(result: FitResult, width: int) -> Iterator[str]:
     """Yield the table of cards, the smallest first."""
-    asked = [card for card in result.shown if card.gpu.gpu_id in result.named]
-    others = [card for card in result.shown if card not in asked]
-    shown, hidden = list(asked), 0
-    for verdict in ("undecided", "fits"):
-        of_it = sorted(
-            (card for card in others if card.verdict == verdict),
-            key=lambda card: result.cost(card) is None,  # with a price first, else as they were
-        )
-        shown += of_it[:_MOST_CARDS]
-        hidden += len(of_it[_MOST_CARDS:])
-    if not shown:
+    table = list_cards(result)
+    if not table.rows:
         yield from ("", "cards: none of the catalogue's common ones could hold it")
         return
-    paid = result.spending.n_samples or 1000
-    priced = any(result.cost(card) for card in shown)
-    usd = f"; USD: for {paid:,.0f} samples" if priced else ""
-    leaves = "headroom: what the most likely peak leaves"
-    yield from ("", f"cards ({leaves}{usd}; chance: that it fits):")
-    yield from format_columns(_HEAD, [_card_cells(result, card) for card in shown], width)
-    if result.time_assumes and any(card.seconds_per_sample for card in shown):
-        yield f"  s/sample: {', '.join(result.time_assumes)}"
-    if any(card.seconds_per_sample and not card.is_timed for card in shown):
-        yield "  ~: from the card's speed alone; no run of full samples was timed on it"
-    if hidden:
-        yield f"  and {hidden} more common cards that could hold it (-f json has all)"
-
-
-_HEAD = ("card", "memory", "headroom", "verdict", "s/sample", "USD", "chance")
-
-
-def _card_cells(result: FitResult, card: CardVerdict) -> tuple[str, ...]:
-    seconds, cost = card.seconds_per_sample, result.cost(card)
-    return (
-        card.gpu.gpu_id + ("*" if card.gpu.verified is False else ""),
-        format_memory(card.gpu.memory_bytes),
-        format_signed(card.headroom_bytes),
-        card.verdict,
-        "" if seconds is None else f"{'' if card.is_timed else '~'}{seconds.value:.3g}",
-        "" if cost is None else f"{cost.value:.3g}",
-        format_chance(card.chance),
-    )
+    yield from ("", f"cards ({table.columns}):")
+    yield from format_columns(HEAD, table.rows, width)
+    yield from (f"  {note}" for note in table.notes)
+    if table.n_hidden:
+        yield f"  and {table.n_hidden} more common cards that could hold it (-f json has all)"
 
 
 #: Columns whose cells are words, which stand on the left.

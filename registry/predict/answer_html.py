@@ -5,21 +5,14 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from registry.predict.answer.plain import (
-    format_chance,
-    format_interval,
-    format_question,
-    format_signed,
-)
-from registry.units import format_duration, format_memory
+from registry.predict.answer.plain import format_interval, format_question, format_signed
+from registry.predict.answer_tables import HEAD, list_cards, list_costs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from registry.predict.answers import EstimateResult, FitResult
-
-#: So many cards are shown at most.
-_MOST_CARDS = 12
+    from registry.predict.question import Question
 
 
 def format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -33,37 +26,37 @@ def _row(tag: str, cells: Sequence[str]) -> str:
 
 
 def format_fit_html(found: FitResult) -> str:
-    """Return the question, the verdict and the cards of an answer."""
+    """Return the question, the verdict, what is odd, and the cards of an answer."""
     said = found.verdict_line or "on each card:"
-    shown = found.shown[:_MOST_CARDS]
-    cards = format_table(
-        ("card", "memory", "headroom", "verdict", "s/sample", "chance"),
-        [
-            (
-                card.gpu.gpu_id,
-                format_memory(card.gpu.memory_bytes),
-                format_signed(card.headroom_bytes),
-                card.verdict,
-                "" if card.seconds_per_sample is None else f"{card.seconds_per_sample.value:.3g}",
-                format_chance(card.chance),
-            )
-            for card in shown
-        ],
-    )
-    question = escape(format_question(found.answer.question))
-    return (
-        f"<p><b>{question}</b><br>peak per device: {escape(format_interval(found.peak))}<br>"
-        f"{escape(said)}</p>\n{cards}"
-    )
+    lines = [f"peak per device: {format_interval(found.peak)}", said, *_warned(found)]
+    return f"{_format_head(found.answer.question, lines)}\n{_format_cards(found)}"
+
+
+def _format_head(question: Question, lines: Iterable[str]) -> str:
+    told = "".join(f"<br>{escape(line)}" for line in lines)
+    return f"<p><b>{escape(format_question(question))}</b>{told}</p>"
+
+
+def _warned(found: FitResult | EstimateResult) -> list[str]:
+    return [f"warning: {warning}" for warning in found.warnings]
+
+
+def _format_cards(found: FitResult) -> str:
+    cards = list_cards(found)
+    if not cards.rows:
+        return "<p>none of the catalogue's common cards could hold it</p>"
+    kept = [i for i in range(len(HEAD)) if any(row[i] for row in cards.rows)]
+    table = format_table([HEAD[i] for i in kept], [[row[i] for i in kept] for row in cards.rows])
+    notes = [cards.columns, *cards.notes]
+    if cards.n_hidden:
+        notes.append(f"{cards.n_hidden} more common cards could hold it (to_dict() has all)")
+    return f"{table}\n<p>{'<br>'.join(map(escape, notes))}</p>"
 
 
 def format_estimate_html(found: EstimateResult) -> str:
     """Return the parts of a peak, and time and cost where they are known."""
     rows = [(name, format_signed(value)) for name, value in found.memory.parts.items() if value]
     rows.append(("peak per device", format_interval(found.memory.figure)))
-    if found.cost is not None:
-        rows.append(("optimizer step", format_duration(found.cost.seconds_per_step.value)))
-        if found.cost.price is not None:
-            rows.append(("cost in USD", f"{found.cost.price.value:.4g}"))
-    question = escape(format_question(found.question))
-    return f"<p><b>{question}</b></p>\n{format_table(('part', 'bytes'), rows)}"
+    rows += list_costs(found)
+    head = _format_head(found.question, _warned(found))
+    return f"{head}\n{format_table(('part', 'amount'), rows)}"

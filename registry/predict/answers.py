@@ -254,7 +254,8 @@ class FitResult:
 
     def __repr__(self) -> str:
         """Return the command that asks it, the verdict and the peak."""
-        return f"<{self.asked.command()}: {self.verdict_line}; {format_interval(self.peak)}>"
+        said = (self.verdict_line, format_interval(self.peak))
+        return f"<{self.asked.command()}: {'; '.join(one for one in said if one)}>"
 
     def _repr_html_(self) -> str:
         """Return it as a small table, for notebooks."""
@@ -274,6 +275,8 @@ class EstimateResult:
     assumptions: tuple[Assumption, ...] = ()
     #: Samples per epoch, if given.
     n_samples: int | None = None
+    #: Epochs that the GPU-hours and their price are of.
+    n_epochs: float = 1.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain data: what ``registry estimate -f json`` prints."""
@@ -285,6 +288,7 @@ class EstimateResult:
             "warnings": list(self.warnings),
             "assumptions": assumptions_data(self.assumptions),
             "n_samples": self.n_samples,
+            "n_epochs": self.n_epochs,
             "cost": None if self.cost is None else asdict(self.cost),
         }
 
@@ -387,7 +391,11 @@ def answer_fit(asked: Asked, registry: Registry, wanted: Wanted | None = None) -
         explanation=explain(question, known.calibration) if wanted.explain else None,
         frontier=frontier,
     )
-    more = (*warn_of_name(asked, question), *_idle_spending(result, wanted, known.catalogue))
+    more = (
+        *warn_of_name(asked, question),
+        *_idle_spending(result, wanted, known.catalogue),
+        *_idle_epochs(wanted),
+    )
     return replace(result, warnings=(*result.answer.warnings, *more))
 
 
@@ -442,10 +450,25 @@ def answer_estimate(
             *check_question(question),
             *warn_of_name(asked, question),
             *(f"time and cost: {words}" for words in _packed_alone(question) if wanted.n_samples),
+            *_nothing_to_pay(wanted),
+            *_idle_epochs(wanted),
         ),
         assumptions=assumptions_of(question, memory, known.calibration),
         n_samples=wanted.n_samples,
+        n_epochs=wanted.n_epochs,
     )
+
+
+def _nothing_to_pay(wanted: Wanted) -> list[str]:
+    """Return why an estimate shows no cost where a price was said."""
+    priced = wanted.price is not None or wanted.price_file is not None
+    return ["no cost is shown: give --samples"] if priced and wanted.n_samples is None else []
+
+
+def _idle_epochs(wanted: Wanted) -> list[str]:
+    """Return that epochs change nothing where nobody said of how many samples they are."""
+    idle = wanted.n_samples is None and wanted.n_epochs != 1
+    return ["--epochs changes nothing without --samples, the samples of an epoch"] if idle else []
 
 
 def _cost(question: Question, known: Knowledge, wanted: Wanted) -> Cost | None:
@@ -457,8 +480,8 @@ def _cost(question: Question, known: Knowledge, wanted: Wanted) -> Cost | None:
             raise QuestionError(
                 "time and cost depend on the card: give --gpu"
                 if question.gpu is None
-                else f"time and cost: the speed of {question.gpu.gpu_id} is not known; expected "
-                "none of samples, price and price_file, or another --gpu"
+                else f"time and cost: the speed of {question.gpu.gpu_id} is not known; leave out "
+                "--samples, --price and --price-file, or give a card of known speed with --gpu"
             )
         return None
     price = prices.of(question.gpu.gpu_id)

@@ -186,6 +186,30 @@ def test_what_is_said_of_prices_and_names_is_not_dropped_in_silence(run: Run) ->
     assert "says that" not in run("estimate", "--model", "llama-2-7b").stderr
 
 
+@pytest.mark.parametrize(
+    ("stated", "warning"),
+    [
+        (("estimate", "--price", "2"), "no cost is shown: give --samples"),
+        (("estimate", "--epochs", "3"), "--epochs changes nothing without --samples, the samples"),
+        (("fit", "--epochs", "3"), "--epochs changes nothing without --samples, the samples"),
+    ],
+)
+def test_prices_and_epochs_without_samples_are_not_dropped_in_silence(
+    run: Run, stated: tuple[str, ...], warning: str
+) -> None:
+    command, *options = stated
+    done = run(command, "--model", "qwen-7b", "--gpu", "rtx-4090", *options)
+    assert f"warning: {warning}" in done.stderr
+
+
+def test_hours_and_cost_say_of_how_many_epochs_they_are(run: Run) -> None:
+    asked = ("--model", "qwen-7b", "--gpu", "rtx-4090", "--samples", "1e3", "--price", "2")
+    done = run("estimate", *asked, "--epochs", "3")
+    assert "\ntime per epoch of 1,000 samples: " in done.stdout
+    assert "\nGPU-hours for 3 epochs: " in done.stdout
+    assert "\ncost in USD for 3 epochs: " in done.stdout
+
+
 def test_an_estimate_says_what_it_assumes(run: Run) -> None:
     bare = ("estimate", "--model", "llama-2-7b", "--method", "qlora")
     assert "no --quant-method is stated: bitsandbytes is assumed" in run(*bare).stderr

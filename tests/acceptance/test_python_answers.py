@@ -108,6 +108,32 @@ def test_what_a_notebook_shows_is_escaped_and_small(tmp_path: Path) -> None:
         assert len(shown) < 4000
 
 
+def test_a_notebook_shows_the_cards_of_the_terminal_with_what_they_rest_on() -> None:
+    found = registry.fit("llama-3-8b", gpu="rtx-4090", method="qlora", price=1, samples=500)
+    shown = found._repr_html_()
+    assert "<td>fits</td>" in shown  # after as many cards on which it is undecided
+    assert "<td>~" in shown
+    assert "USD: for 500 samples" in shown
+    assert "more common cards could hold it (to_dict() has all)" in shown
+    assert "<br>warning: no --quant-method is stated" in shown
+
+
+def test_a_notebook_shows_the_times_and_costs_of_an_estimate() -> None:
+    found = registry.estimate("qwen-7b", gpu="rtx-3090", samples=1000, epochs=3, price=2)
+    shown = found._repr_html_()
+    for name in ("time per epoch of 1,000 samples", "GPU-hours for 3 epochs"):
+        assert f"<td>{name}</td>" in shown
+    cost = found.to_dict()["cost"]
+    assert cost["price"]["value"] == pytest.approx(2 * cost["gpu_hours"]["value"])
+    assert found.to_dict()["n_epochs"] == 3
+
+
+def test_an_answer_without_a_card_shows_no_verdict() -> None:
+    shown = repr(registry.fit(params="8e9", layers=32))
+    assert shown.startswith("<registry fit --params 8e9 --layers 32 --method lora: ")
+    assert "None" not in shown
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

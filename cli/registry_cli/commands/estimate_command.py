@@ -10,11 +10,11 @@ import click
 
 from registry.api import Registry
 from registry.predict.answer.plain import format_interval, format_question, format_signed
+from registry.predict.answer_tables import list_costs
 from registry.predict.answers import Wanted, answer_estimate
 from registry.predict.asked import Asked, find_architecture
 from registry.predict.formula.rules_of_thumb import RULES, apply_rule
 from registry.store.snapshot import load_catalogue
-from registry.units import format_duration
 from registry_cli import console
 from registry_cli.answer_text import fold_lines, format_assumed, output_width
 from registry_cli.asking import (
@@ -111,7 +111,7 @@ def _spoken_params(asked: Asked, exact: int) -> float:
 
 
 def _lines(found: EstimateResult) -> list[str]:
-    memory, cost = found.memory, found.cost
+    memory = found.memory
     lines = [
         format_question(found.question),
         f"peak per device: {format_interval(memory.figure)}",
@@ -120,23 +120,4 @@ def _lines(found: EstimateResult) -> list[str]:
         f"  {name:<16} {format_signed(value):>12}" for name, value in memory.parts.items() if value
     ]
     lines += [f"  predictor: {memory.predictor}", *format_assumed(found)]
-    if cost is None:
-        return lines
-    step = cost.seconds_per_step
-    n_accumulated = found.question.setting("grad_accum_steps")
-    assumed = " (assumed; --accum says how many)" if found.question.grad_accum_steps is None else ""
-    of = f" of {n_accumulated} micro-batches{assumed}" if n_accumulated > 1 else ""
-    lines.append(f"time per optimizer step{of}: {_seconds(step.value, step.low, step.high)}")
-    if cost.seconds_per_epoch is not None:
-        epoch = cost.seconds_per_epoch
-        of = f" of {found.n_samples:,} samples"
-        lines.append(f"time per epoch{of}: {_seconds(epoch.value, epoch.low, epoch.high)}")
-    for name, figure in (("GPU-hours", cost.gpu_hours), ("cost in USD", cost.price)):
-        if figure is not None:
-            lines.append(f"{name}: {figure.value:.4g} ({figure.low:.3g} to {figure.high:.3g})")
-    return lines
-
-
-def _seconds(value: float, low: float, high: float) -> str:
-    interval = f"{format_duration(low)} to {format_duration(high)}"
-    return f"{format_duration(value)} (90 % interval {interval})"
+    return [*lines, *(f"{name}: {figure}" for name, figure in list_costs(found))]
