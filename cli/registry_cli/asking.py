@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.errors import QuestionError
-from registry.predict.asked import choices, explain_objective, parse_mean, parse_whole
+from registry.predict.asked import choices, explain_objective, parse_count, parse_mean
 from registry_cli.completing import complete_gpu, complete_model
 from registry_cli.group import HintedChoice
 from registry_cli.options import POSITIVE
@@ -27,14 +27,11 @@ class Count(click.ParamType[int]):
         self.thousand = thousand
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number; fail for what is none or not whole."""
+        """Return the number; fail for what is none, not whole or not above 0."""
         try:
-            number = parse_whole(value, "number", thousand=self.thousand)
+            return parse_count(value, "number", thousand=self.thousand)
         except QuestionError as error:
             self.fail(str(error).removeprefix("number: "), param, ctx)
-        if number < 1:
-            self.fail(f"found {value!r}; expected a number above 0", param, ctx)
-        return number
 
 
 COUNT = Count()
@@ -85,11 +82,9 @@ _OPTIONS = (
     click.option(
         "--params", metavar="N", help="Parameters of a model given by its size, such as 8e9 or 8B."
     ),
-    click.option("--layers", type=click.IntRange(min=1), help="Its layers (with --params)."),
-    click.option("--hidden", type=click.IntRange(min=1), help="Its hidden size (with --params)."),
-    click.option(
-        "--vocab", type=click.IntRange(min=1), help="Its vocabulary size (with --params)."
-    ),
+    click.option("--layers", type=COUNT, help="Its layers (with --params)."),
+    click.option("--hidden", type=COUNT, help="Its hidden size (with --params)."),
+    click.option("--vocab", type=COUNT, help="Its vocabulary size (with --params)."),
     click.option(
         "--gpu",
         metavar="ID",
@@ -100,8 +95,8 @@ _OPTIONS = (
     click.option(
         "--vram", metavar="SIZE", help="Memory of a card, such as 15GiB (instead of --gpu)."
     ),
-    click.option("--gpus", type=int, default=1, show_default=True, help="Number of cards."),
-    click.option("--nodes", type=int, help="Hosts that the cards are spread over."),
+    click.option("--gpus", type=COUNT, default=1, show_default=True, help="Number of cards."),
+    click.option("--nodes", type=COUNT, help="Hosts that the cards are spread over."),
     click.option(
         "--method",
         type=MethodChoice(choices("method")),
@@ -110,7 +105,7 @@ _OPTIONS = (
         show_default=True,
         help="lora, qlora, full, dora, …",
     ),
-    click.option("--quant-bits", type=int, help="Bits of the base weights, such as 8."),
+    click.option("--quant-bits", metavar="N", help="Bits of the base weights, such as 8."),
     click.option(
         "--quant-method",
         type=_chosen("quant_method"),
@@ -129,9 +124,9 @@ _OPTIONS = (
         show_default=True,
         help="Tokens per sample, such as 4096 or 4k (4,096).",
     ),
-    click.option("--batch", type=int, default=1, show_default=True, help="Samples per device."),
-    click.option("--accum", type=int, help="Micro-batches per optimizer step."),
-    click.option("--lora-rank", type=int, help="Rank of the adapters."),
+    click.option("--batch", type=COUNT, default=1, show_default=True, help="Samples per device."),
+    click.option("--accum", type=COUNT, help="Micro-batches per optimizer step."),
+    click.option("--lora-rank", type=COUNT, help="Rank of the adapters."),
     click.option(
         "--targets",
         metavar="A,B",
@@ -175,7 +170,7 @@ _OPTIONS = (
         default=None,
         help="Whether each weight is updated as soon as its gradient is computed.",
     ),
-    click.option("--virtual-tokens", type=int, help="Tokens of a trained prompt or prefix."),
+    click.option("--virtual-tokens", type=COUNT, help="Tokens of a trained prompt or prefix."),
     click.option(
         "--packing/--no-packing", default=None, help="Whether several samples share one sequence."
     ),
@@ -196,9 +191,9 @@ _OPTIONS = (
         "and --mean-tokens.",
     ),
     click.option(
-        "--tensor-parallel", type=int, help="Devices that share each layer (--method full)."
+        "--tensor-parallel", type=COUNT, help="Devices that share each layer (--method full)."
     ),
-    click.option("--pipeline-parallel", type=int, help="Pipeline stages (--method full)."),
+    click.option("--pipeline-parallel", type=COUNT, help="Pipeline stages (--method full)."),
     click.option(
         "--sharding", type=_chosen("sharding"), metavar="NAME", help="zero2, zero3, fsdp, fsdp2, …"
     ),

@@ -193,13 +193,14 @@ _CHOSEN = (
     "sharding", "offload",
 )  # fmt: skip
 _WHOLE = (
-    "layers", "hidden", "vocab", "gpus", "nodes", "quant_bits", "seq_len", "batch", "accum",
+    "layers", "hidden", "vocab", "gpus", "nodes", "seq_len", "batch", "accum",
     "lora_rank", "virtual_tokens", "tensor_parallel", "pipeline_parallel", "longest_sample",
 )  # fmt: skip
 
 
 #: Largest whole number that is asked about: a product of two is still a machine's integer.
 _MOST = 1e9
+_NEGATIVE = re.compile(r"\s*-\s*[0-9]")
 _WHOLE_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,2})?)\s*(k?)")
 _NUMBER = re.compile(r"([0-9]*\.?[0-9]+(?:e\+?[0-9]{1,2})?)\s*([kmb]?)")
 
@@ -220,9 +221,10 @@ def parse_whole(text: object, where: str, *, thousand: int = 1024) -> int:
 
 def parse_count(text: object, where: str, *, thousand: int = 1024) -> int:
     """Return a whole number above 0; raise QuestionError for none."""
-    number = parse_whole(text, where, thousand=thousand)
+    is_negative = _NEGATIVE.match(str(text))
+    number = 0 if is_negative else parse_whole(text, where, thousand=thousand)
     if not number:
-        raise QuestionError(f"{where}: found 0; expected a whole number above 0")
+        raise QuestionError(f"{where}: found {text!r}; expected a whole number above 0")
     return number
 
 
@@ -386,9 +388,21 @@ def _checked(asked: Asked) -> dict[str, Any]:
     for name in _WHOLE:
         if stated[name] is not None:
             stated[name] = parse_count(stated[name], name)
+    if asked.quant_bits is not None:
+        stated["quant_bits"] = _parse_bits(asked.quant_bits)
     if asked.mean_tokens is not None:
         stated["mean_tokens"] = parse_mean(asked.mean_tokens, "mean_tokens")
     return stated
+
+
+def _parse_bits(text: object) -> int:
+    """Return a number of bits, of which `check_question` knows those that there are."""
+    try:
+        return parse_count(text, "quant_bits")
+    except QuestionError:
+        raise QuestionError(
+            f"quant_bits: found {text!r}; expected 2, 3, 4 or 8, or nothing"
+        ) from None
 
 
 def _lengths_of(asked: Asked, stated: Mapping[str, Any]) -> dict[str, Any]:
@@ -541,7 +555,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     except SourceError as error:
         raise QuestionError(str(error)) from None
     except (ValueError, RecursionError) as error:
-        raise QuestionError(f"{path}: {error}; expected a config.json") from None
+        raise QuestionError(f"{path}: found no JSON ({error}); expected a config.json") from None
     if not isinstance(config, dict):
         raise QuestionError(f"{path}: found no object; expected a config.json")
     if "peft_type" in config:

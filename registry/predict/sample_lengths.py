@@ -60,8 +60,10 @@ def read_lengths(path: str) -> SampleLengths:
     try:
         content = read_bytes(Path(path).expanduser(), limit=_LARGEST, what="lengths of samples")
         text = content.decode("utf-8-sig")
-    except (SourceError, UnicodeDecodeError) as error:
+    except SourceError as error:
         raise QuestionError(f"lengths: {error}") from None
+    except UnicodeDecodeError as error:
+        raise QuestionError(f"lengths: {path}: found no UTF-8 ({error}); {_EXPECTED}") from None
     _limit_samples(_count_ends(text), path)
     values = islice(_values(text, path), _MOST_SAMPLES + 1)
     found = [_parse(value, f"{path}, {where}") for where, value in values]

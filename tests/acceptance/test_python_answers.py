@@ -7,6 +7,7 @@ import doctest
 import json
 import pickle
 import re
+import shlex
 import subprocess
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -126,6 +127,14 @@ def test_a_notebook_shows_the_times_and_costs_of_an_estimate() -> None:
     cost = found.to_dict()["cost"]
     assert cost["price"]["value"] == pytest.approx(2 * cost["gpu_hours"]["value"])
     assert found.to_dict()["n_epochs"] == 3
+
+
+def test_the_command_of_an_answer_takes_numbers_as_python_does(run: Run) -> None:
+    found = registry.fit("qwen-7b", gpu="rtx-3090", batch="1k", quant_bits=4.0, gpus=2.0)
+    command, *options = shlex.split(found.to_dict()["command"])[1:]
+    printed = json.loads(run(command, *options, "--json").stdout)
+    assert printed["question"] == found.to_dict()["question"]
+    assert printed["question"]["micro_batch_size"] == 1024
 
 
 def test_an_answer_without_a_card_shows_no_verdict() -> None:

@@ -15,7 +15,7 @@ from registry.predict.cards import find_gpu_row
 from registry.reading.bounded_file import read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from registry.catalogue import Catalogue
 
@@ -63,11 +63,18 @@ def build_prices(stated: Stated | None, file: Path | str | None, catalogue: Cata
                 )
             otherwise = price
             continue
-        kinds = catalogue.kinds_of(find_gpu_row(name, catalogue)["gpu_id"])
+        kinds = _kinds_of(name, where, catalogue)
         for kind in kinds:  # the price of the card itself goes before that of its family
             if kind not in found or found[kind][0] >= len(kinds):
                 found[kind] = (len(kinds), price)
     return Prices({gpu_id: price for gpu_id, (_, price) in found.items()}, otherwise)
+
+
+def _kinds_of(name: str, where: str, catalogue: Catalogue) -> Sequence[str]:
+    try:
+        return catalogue.kinds_of(find_gpu_row(name, catalogue)["gpu_id"])
+    except QuestionError as error:
+        raise QuestionError(f"{error}; it was found in {where}") from None
 
 
 Named = tuple[str | None, Any, str]
@@ -136,7 +143,8 @@ def _parse_yaml(text: str, path: Path) -> Iterator[Named]:
     try:
         found = parse_yaml(text)
     except yaml.YAMLError as error:
-        raise QuestionError(f"{path}: found no YAML ({error}); expected {_FILE}") from None
+        found = " ".join(str(error).split())  # in one line
+        raise QuestionError(f"{path}: found no YAML ({found}); expected {_FILE}") from None
     if not isinstance(found, dict):
         raise QuestionError(f"{path}: found no prices by card; expected {_FILE}")
     for name, price in found.items():

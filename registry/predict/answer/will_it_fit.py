@@ -256,7 +256,12 @@ def _rests_on(
             pulls[key] += weight * abs(pull)
     whole = sum(pulls.values()) or 1.0
     strongest = sorted(pulls.items(), key=lambda item: -item[1])[:5]
-    return tuple((key, pull / whole) for key, pull in strongest)
+    shares = ((key, pull / whole) for key, pull in strongest)
+    return tuple((key, share) for key, share in shares if share >= _LEAST_SHARE)
+
+
+#: Share of a figure below which it does not rest on a run: less than half a percent.
+_LEAST_SHARE = 0.005
 
 
 #: So many of the likeliest meanings on stacks that were measured say what an answer rests on.

@@ -64,6 +64,15 @@ def test_qlora_of_qwen_7b_fits_an_rtx_3090(ask: Ask, calibration: Calibration) -
     assert 0 < sum(share for _, share in found.rests_on) <= 1
 
 
+def test_an_answer_names_no_run_that_it_does_not_rest_on(
+    ask: Ask, calibration: Calibration
+) -> None:
+    asked = ask("qwen2.5-14b", "a100-80gb", method="full", n_gpus=8, sharding="zero3", seq_len=4096)
+    shares = [share for _, share in answer(asked, calibration).rests_on]
+    assert shares
+    assert min(shares) >= 0.005
+
+
 def test_full_training_of_qwen_7b_does_not_and_is_told_what_would(
     ask: Ask, calibration: Calibration, cards: list[Accelerator]
 ) -> None:

@@ -369,6 +369,27 @@ def test_no_whole_number_is_refused(text: str) -> None:
         parse_whole(text, "seq_len")
 
 
+@pytest.mark.parametrize("number", [0, "0", -3, "-3", -2.5])
+def test_a_count_is_above_0(catalogue: Catalogue, number: object) -> None:
+    with pytest.raises(QuestionError, match=f"^batch: found {number!r}; expected a whole number a"):
+        build_question(ask(model="qwen-7b", batch=number), catalogue)
+
+
+@pytest.mark.parametrize("bits", [-4, "four", 5])
+def test_bits_that_there_are_none_of_are_refused_with_those_that_there_are(
+    catalogue: Catalogue, bits: object
+) -> None:
+    with pytest.raises(QuestionError, match=f"found {bits!r}; expected 2, 3, 4 or 8, or nothing"):
+        build_question(ask(model="qwen-7b", quant_bits=bits), catalogue)
+
+
+def test_a_config_that_is_no_json_is_told_so(catalogue: Catalogue, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text("{")
+    with pytest.raises(QuestionError, match=r"config\.json: found no JSON \(.*\); expected a conf"):
+        build_question(ask(config=path), catalogue)
+
+
 @pytest.mark.parametrize("mean", [0, -5, float("nan"), float("inf"), "many", True])
 def test_no_mean_is_refused(catalogue: Catalogue, mean: object) -> None:
     with pytest.raises(QuestionError, match=f"^mean_tokens: found {mean!r}; expected a number abo"):

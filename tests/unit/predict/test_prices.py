@@ -65,6 +65,7 @@ def test_files_of_prices_are_read(
         ("p.csv", "l4,cheap\n", "line 1: found 'cheap'; expected USD per card and hour"),
         ("p.csv", "l4,nan\n", "line 1: found 'nan'; expected USD per card and hour"),
         ("p.csv", "l5,1\n", "unknown gpu 'l5'"),
+        ("p.csv", "l4,1\nl5,1\n", "p.csv, line 2"),
         ("p.yaml", "- l4\n", "found no prices by card; expected CSV with lines"),
         ("p.yaml", "l4: [\n", "found no YAML ("),
         ("p.yaml", "l4: [1]\n", "p.yaml, l4: found [1]; expected USD per card and hour"),
@@ -77,3 +78,4 @@ def test_a_file_that_is_no_list_of_prices_is_refused(
     with pytest.raises(QuestionError) as caught:
         build_prices(None, tmp_path / name, catalogue)
     assert message in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -23,6 +23,15 @@ if TYPE_CHECKING:
     from tests.unit.predict.conftest import Ask
 
 
+def test_a_file_that_is_no_text_is_named_with_what_was_expected(tmp_path: Path) -> None:
+    path = tmp_path / "lengths.parquet"
+    path.write_bytes(b"PAR1\x80\xff")
+    with pytest.raises(QuestionError) as caught:
+        read_lengths(str(path))
+    assert str(caught.value).startswith(f"lengths: {path}: found no UTF-8 (")
+    assert "; expected a number of tokens a line, " in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "text",
     [
