@@ -136,6 +136,14 @@ def test_rules_of_thumb_by_name(run: Run) -> None:
     assert done.stdout.startswith("20n: 140 GB for n = 7e+09 ")
 
 
+def test_a_rule_of_thumb_names_what_it_has_no_use_for(run: Run) -> None:
+    asked = ("estimate", "--model", "llama-2-7b", "--rule", "16n")
+    done = run(*asked, "--method", "qlora", "--samples", "1e4", "--no-checkpointing")
+    told = "warning: a rule of thumb counts parameters alone and leaves out "
+    assert f"{told}--method, --checkpointing, --samples\n" in done.stderr
+    assert run(*asked, "--json").stderr == ""
+
+
 def test_time_and_cost_of_a_run(run: Run) -> None:
     asked = ("--model", "qwen-7b", "--gpu", "a100-sxm4-80gb", "--samples", "10000", "--price", "2")
     cost = json.loads(run("estimate", *asked, "--json").stdout)["cost"]

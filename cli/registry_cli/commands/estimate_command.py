@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from registry.api import Registry
 from registry.predict.answer.plain import format_interval, format_question, format_signed
@@ -63,6 +64,7 @@ def command(
     asked, registry = Asked(**options), Registry(locate(registry_path))
     in_json = as_json or format_name == "json"
     if rule is not None:
+        console.warn_all(_idle_beside_rule())
         exact = find_architecture(asked, load_catalogue(registry.location)).n_params
         _show_rule(rule, asked, exact, as_json=in_json)
         return
@@ -80,6 +82,26 @@ def command(
         console.data(found.to_dict())
     else:
         console.answer(fold_lines(_lines(found), output_width()))
+
+
+#: What a rule of thumb takes: a model, and how it is shown.
+_OF_RULES = (
+    "model", "config", "params", "layers", "hidden", "vocab", "rule", "format_name", "as_json",
+    "registry_path",
+)  # fmt: skip
+
+
+def _idle_beside_rule() -> list[str]:
+    """Return that options change nothing, where some were given that a rule has no use for."""
+    context = click.get_current_context()
+    given = [
+        option.opts[0]
+        for option in context.command.params
+        if option.name not in _OF_RULES
+        and context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+    ]
+    names = ", ".join(name for name in given if name != "--no-curated")
+    return [f"a rule of thumb counts parameters alone and leaves out {names}"] if names else []
 
 
 def _show_rule(rule: str, asked: Asked, exact: int, *, as_json: bool) -> None:
