@@ -34,7 +34,16 @@ class Count(click.ParamType[int]):
             self.fail(str(error).removeprefix("number: "), param, ctx)
 
 
+class Whole(Count):
+    """The same, 0 included, which the question refuses by name."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number; fail for what is none or not whole."""
+        return 0 if str(value) == "0" else super().convert(value, param, ctx)
+
+
 COUNT = Count()
+WHOLE = Whole()
 
 
 class Mean(click.ParamType[float]):
@@ -95,8 +104,8 @@ _OPTIONS = (
     click.option(
         "--vram", metavar="SIZE", help="Memory of a card, such as 15GiB (instead of --gpu)."
     ),
-    click.option("--gpus", type=COUNT, default=1, show_default=True, help="Number of cards."),
-    click.option("--nodes", type=COUNT, help="Hosts that the cards are spread over."),
+    click.option("--gpus", type=WHOLE, default=1, show_default=True, help="Number of cards."),
+    click.option("--nodes", type=WHOLE, help="Hosts that the cards are spread over."),
     click.option(
         "--method",
         type=MethodChoice(choices("method")),
@@ -124,9 +133,9 @@ _OPTIONS = (
         show_default=True,
         help="Tokens per sample, such as 4096 or 4k (4,096).",
     ),
-    click.option("--batch", type=COUNT, default=1, show_default=True, help="Samples per device."),
-    click.option("--accum", type=COUNT, help="Micro-batches per optimizer step."),
-    click.option("--lora-rank", type=COUNT, help="Rank of the adapters."),
+    click.option("--batch", type=WHOLE, default=1, show_default=True, help="Samples per device."),
+    click.option("--accum", type=WHOLE, help="Micro-batches per optimizer step."),
+    click.option("--lora-rank", type=WHOLE, help="Rank of the adapters."),
     click.option(
         "--targets",
         metavar="A,B",
@@ -170,7 +179,7 @@ _OPTIONS = (
         default=None,
         help="Whether each weight is updated as soon as its gradient is computed.",
     ),
-    click.option("--virtual-tokens", type=COUNT, help="Tokens of a trained prompt or prefix."),
+    click.option("--virtual-tokens", type=WHOLE, help="Tokens of a trained prompt or prefix."),
     click.option(
         "--packing/--no-packing", default=None, help="Whether several samples share one sequence."
     ),
@@ -191,9 +200,9 @@ _OPTIONS = (
         "and --mean-tokens.",
     ),
     click.option(
-        "--tensor-parallel", type=COUNT, help="Devices that share each layer (--method full)."
+        "--tensor-parallel", type=WHOLE, help="Devices that share each layer (--method full)."
     ),
-    click.option("--pipeline-parallel", type=COUNT, help="Pipeline stages (--method full)."),
+    click.option("--pipeline-parallel", type=WHOLE, help="Pipeline stages (--method full)."),
     click.option(
         "--sharding", type=_chosen("sharding"), metavar="NAME", help="zero2, zero3, fsdp, fsdp2, …"
     ),

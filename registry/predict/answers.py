@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from math import inf
@@ -39,6 +40,7 @@ from registry.predict.asked import (
     build_question,
     find_cards,
     parse_count,
+    warn_of_experts,
     warn_of_name,
 )
 from registry.predict.calibration.calibration_file import FILE_NAME, read_calibration
@@ -51,7 +53,7 @@ from registry.store.folder import curated_dir
 from registry.store.snapshot import load_catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from registry.catalogue import Catalogue
@@ -393,6 +395,7 @@ def answer_fit(asked: Asked, registry: Registry, wanted: Wanted | None = None) -
     )
     more = (
         *warn_of_name(asked, question),
+        *warn_of_experts(question),
         *_idle_spending(result, wanted, known.catalogue),
         *_idle_epochs(wanted),
     )
@@ -449,6 +452,7 @@ def answer_estimate(
         warnings=(
             *check_question(question),
             *warn_of_name(asked, question),
+            *warn_of_experts(question),
             *(f"time and cost: {words}" for words in _packed_alone(question) if wanted.n_samples),
             *_nothing_to_pay(wanted),
             *_idle_epochs(wanted),
@@ -536,7 +540,7 @@ def fit(  # noqa: PLR0913 - the options that most state
         n_samples=_n_samples(samples),
         n_epochs=_n_epochs(epochs),
         explain=explain,
-        sweep=tuple(sweep.split(",") if isinstance(sweep, str) else sweep),
+        sweep=_axes(sweep),
         exact=exact,
     )
     return answer_fit(asked, _open(registry), wanted)
@@ -569,6 +573,11 @@ def estimate(  # noqa: PLR0913 - as above
         n_epochs=_n_epochs(epochs),
     )
     return answer_estimate(asked, _open(registry), wanted)
+
+
+def _axes(sweep: str | Iterable[str]) -> tuple[str, ...]:
+    named = sweep if isinstance(sweep, Iterable) and not isinstance(sweep, str) else str(sweep)
+    return tuple(named.split(",") if isinstance(named, str) and named else named)
 
 
 def _n_samples(samples: int | str | None) -> int | None:

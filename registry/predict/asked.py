@@ -346,6 +346,14 @@ def warn_of_name(asked: Asked, question: Question) -> list[str]:
     return [warning]
 
 
+def warn_of_experts(question: Question) -> list[str]:
+    """Return a warning where experts are said to be quantized, or not, and there are none."""
+    if question.quantized_experts is None or (question.quantized and question.model.n_experts):
+        return []
+    reason = "no weights are quantized" if question.model.n_experts else "it has none"
+    return [f"what is said of quantized experts of {question.model.model_id} is unused: {reason}"]
+
+
 def _refuse_idle(asked: Asked, method: str) -> None:
     """Raise QuestionError for what a method has no use for."""
     if method == "full" and asked.targets:
@@ -385,6 +393,8 @@ def _checked(asked: Asked) -> dict[str, Any]:
             "are held in 16 bits; expected fp32, bf16 or fp16, or --quant-bits for weights that "
             "are stored in fewer bits"
         )
+    if not isinstance(asked.stack, str | None):
+        raise QuestionError(f"stack: found {asked.stack!r}; expected a source or framework's name")
     for name in _WHOLE:
         if stated[name] is not None:
             stated[name] = parse_count(stated[name], name)

@@ -210,6 +210,22 @@ def test_prices_and_epochs_without_samples_are_not_dropped_in_silence(
     assert f"warning: {warning}" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (("--model", "llama-2-7b", "--method", "qlora"), "of llama-2-7b is unused: it has none"),
+        (("--model", "mixtral-8x7b"), "of mixtral-8x7b is unused: no weights are quantized"),
+    ],
+)
+def test_quantized_experts_that_there_are_not_are_warned_of(
+    run: Run, asked: tuple[str, ...], reason: str
+) -> None:
+    for command in ("fit", "estimate"):
+        done = run(command, *asked, "--quantized-experts")
+        assert f"warning: what is said of quantized experts {reason}\n" in done.stderr
+    assert "is unused" not in run("estimate", *asked).stderr
+
+
 def test_hours_and_cost_say_of_how_many_epochs_they_are(run: Run) -> None:
     asked = ("--model", "qwen-7b", "--gpu", "rtx-4090", "--samples", "1e3", "--price", "2")
     done = run("estimate", *asked, "--epochs", "3")

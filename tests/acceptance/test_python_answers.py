@@ -151,6 +151,8 @@ def test_an_answer_without_a_card_shows_no_verdict() -> None:
         ({"price": {"a1000": 1}}, "unknown gpu 'a1000'"),
         ({"price": "1.8.0"}, "price: found '1.8.0'; expected USD per card and hour, such as "),
         ({"sweep": "lenght"}, "sweep: found 'lenght'"),
+        ({"sweep": 5}, "sweep: found '5'; expected one or more of batch, seq-len, rank"),
+        ({"stack": 5}, "stack: found 5; expected a source or framework's name"),
         ({"vram": "15"}, "vram: found '15', expected an amount of memory"),
         ({"vram": 24}, "vram: found '24', expected an amount of memory with its unit, such as 24G"),
         ({"vram": 24e9}, "vram: found '24000000000.0', expected an amount of memory with its unit"),
