@@ -9,6 +9,7 @@ import textwrap
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from registry.catalogue.module_names import check_modules
 from registry.predict.answer.assumed import narrowest, plain_value
 from registry.predict.answer.plain import (
     format_chance,
@@ -17,6 +18,7 @@ from registry.predict.answer.plain import (
 )
 from registry.predict.answer_tables import HEAD, list_cards
 from registry.predict.calibration.unstated import open_fields
+from registry.predict.formula.adapters import DEFAULT_TARGETS
 from registry.units import format_memory
 
 if TYPE_CHECKING:
@@ -116,7 +118,7 @@ _NOTHING = 0.005
 
 def _explained(answer: Answer, found: Explanation) -> Iterator[str]:
     """Yield what each switch does, in words."""
-    likeliest = [_format_likeliest(one) for one in answer.assumptions]
+    likeliest = [_format_likeliest(one, answer.question) for one in answer.assumptions]
     taken = f" ({', '.join(likeliest)})" if likeliest else ""
     yield from ("", f"what each switch does on its own, the rest at its most likely{taken}:")
     idle = [one.what for one in found.switches if not _format_effect(one)]
@@ -128,8 +130,9 @@ def _explained(answer: Answer, found: Explanation) -> Iterator[str]:
         yield f"  next to nothing: {', '.join(idle)}"
 
 
-def _format_likeliest(one: Assumption) -> str:
-    return f"{_SETTINGS[one.setting][0]} {_format_setting(one.setting, one.cases[0].value)}"
+def _format_likeliest(one: Assumption, question: Question) -> str:
+    value = _format_setting(one.setting, one.cases[0].value, question)
+    return f"{_SETTINGS[one.setting][0]} {value}"
 
 
 _LITTLE_BYTES = 2**30 // 20
@@ -186,7 +189,7 @@ def format_assumed(found: Answer | EstimateResult) -> Iterator[str]:
         yield "  not stated, so the answer covers:"
     for one in found.assumptions:
         cases = ", ".join(
-            f"{_format_setting(one.setting, case.value)} ({case.weight:.0%}): "
+            f"{_format_setting(one.setting, case.value, found.question)} ({case.weight:.0%}): "
             f"{format_memory(int(case.bytes))}"
             for case in one.cases
         )
@@ -206,15 +209,26 @@ def _option(setting: str, question: Question) -> str:
 _ADAPTER_OPTIONS = {"lora_rank": "--lora-rank", "lora_target_modules": "--targets"}
 
 
-def _format_setting(setting: str, value: Any) -> str:
+def _format_setting(setting: str, value: Any, question: Question) -> str:
     if setting == "quantized_experts":
         return "quantized" if value else "not quantized"
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple):
         rank, targets = value
-        return f"rank {rank} on {' '.join(targets)}"
+        return f"rank {rank} on {_format_modules(targets, question)}"
     return str(plain_value(value))
+
+
+def _format_modules(targets: Sequence[str], question: Question) -> str:
+    """Return modules as the model's family calls them; in words where it has none of the name.
+
+    ``--targets`` refuses such a name.
+    """
+    is_usual = tuple(targets) == DEFAULT_TARGETS
+    if is_usual and [*check_modules(question.model.model_type, targets)]:
+        return "queries and values"
+    return " ".join(targets)
 
 
 def _room(found: Answer) -> Iterator[str]:

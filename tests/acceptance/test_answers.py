@@ -43,6 +43,16 @@ def test_what_is_not_stated_is_told_with_what_it_does(run: Run) -> None:
     assert left["narrows_most"] == "gradient_checkpointing"
 
 
+def test_an_answer_names_no_module_that_the_model_does_not_have(run: Run) -> None:
+    llama, qwen = (
+        run("fit", "--model", name, "--gpu", "a100-80gb").stdout
+        for name in ("llama-2-7b", "qwen-7b")
+    )
+    assert "rank 8 on q_proj v_proj (" in llama
+    assert "q_proj" not in qwen.partition("\nnearest measured runs:")[0]
+    assert "rank 8 on queries and values (" in qwen
+
+
 def test_each_option_that_an_answer_names_exists(run: Run) -> None:
     help_text = run("fit", "--help").stdout
     named = re.findall(r"--[a-z-]+", " ".join(way_out for _, way_out in _SETTINGS.values()))
