@@ -64,7 +64,8 @@ def is_no_heavier(run: Question, asked: Question) -> bool:
 
 
 def _is_no_larger(one: Question, other: Question) -> bool:
-    return one.seq_len <= other.seq_len and one.micro_batch_size <= other.micro_batch_size
+    """Return whether no sequence of one is longer than the other's longest, nor are there more."""
+    return one.longest <= other.longest and one.micro_batch_size <= other.micro_batch_size
 
 
 def _has_no_more(one: Question, other: Question) -> bool:
@@ -101,11 +102,13 @@ def proves_too_much(asked: Question, failed: ObservedRun) -> bool:
 def proves_enough(asked: Question, ran: ObservedRun) -> bool:
     """Return whether a run that ended well decides: it asked for no less, on a card with no more.
 
-    What `proves_too_much` asks of an OOM is asked of it the other way round.
+    What `proves_too_much` asks of an OOM is asked of it the other way round. Where the longest
+    sample is known of the question, it must be of the run.
     """
     run = ran.question
     measured = ran.outcome == "ok" and ran.evidence == "measured"
-    return measured and _decides(asked, run) and _has_less(run, asked)
+    tells = run.says_how_long or not asked.says_how_long
+    return measured and tells and _decides(asked, run) and _has_less(run, asked)
 
 
 def _decides(lean: Question, heavy: Question) -> bool:
@@ -182,13 +185,14 @@ def find_floor(asked: Question, runs: Sequence[Run], above: float = 0.0) -> Boun
     never need less than fewer did.
     """
 
-    def bounds(run: Question) -> bool:
-        return _is_no_larger(run, asked) and _has_no_more(run, asked)
+    def bounds(run: Question, seen: ObservedRun) -> bool:
+        # a length that its peak makes likely may have been exceeded: the one it states was not
+        return _is_no_larger(seen.question, asked) and _has_no_more(run, asked)
 
-    if not any(_peak(one) > above and bounds(q) for q, one in runs):
+    if not any(_peak(one) > above and bounds(q, one) for q, one in runs):
         return None
     nearest = _nearest(asked, [(q, one) for q, one in runs if _has_no_more(q, asked)])
-    floors = [Bound(one, floor_of(asked, one, q)) for q, one in nearest if bounds(q)]
+    floors = [Bound(one, floor_of(asked, one, q)) for q, one in nearest if bounds(q, one)]
     return max(floors, key=lambda floor: floor.bytes, default=None)
 
 
@@ -199,8 +203,7 @@ def find_ceiling(asked: Question, runs: Sequence[Run], below: float = inf) -> Bo
     """
 
     def bounds(run: Question) -> bool:
-        is_larger = _is_no_larger(asked, run) and asked.longest <= run.longest
-        return run.says_how_long and is_larger and _has_no_more(asked, run)
+        return run.says_how_long and _is_no_larger(asked, run) and _has_no_more(asked, run)
 
     if not any(_peak(one) < below and bounds(q) for q, one in runs):
         return None

@@ -16,6 +16,7 @@ from registry.predict.answer.leaner import (
     find_floor,
     floor_of,
     list_as_stated,
+    proves_enough,
     proves_too_much,
 )
 from registry.predict.answer.meant import Meant
@@ -605,6 +606,39 @@ def test_an_oom_proves_whatever_its_modules_are_called(calibration: Calibration)
     asked = seen.question.changed(stack=None, lora_target_modules=("all-linear",))
     assert proves_too_much(asked, seen)
     assert not proves_too_much(asked.changed(lora_target_modules=("q_proj",)), seen)
+
+
+def test_runs_of_longer_samples_bound_no_question_of_shorter_ones(calibration: Calibration) -> None:
+    failed = next(one for one in calibration.observations if one.outcome == "oom")
+    longest = failed.question.longest
+    asked = failed.question.changed(stack=None, gradient_checkpointing=True)
+    failed = replace(failed, question=asked)
+    assert proves_too_much(asked.changed(longest_sample=longest), failed)
+    assert not proves_too_much(asked.changed(longest_sample=longest - 1), failed)
+    ran = replace(failed, outcome="ok", peak_bytes=9.0 * GIB, settled=None)
+    longer = asked.changed(seq_len=2 * longest)
+    for length, is_bound in ((longest, True), (longest - 1, False)):
+        short = longer.changed(longest_sample=length)
+        assert (find_floor(short, [(ran.learned, ran)]) is not None) == is_bound
+
+
+def test_a_run_that_fits_proves_no_more_than_its_samples_were(calibration: Calibration) -> None:
+    failed = next(one for one in calibration.observations if one.outcome == "oom")
+    open_ = failed.question.changed(
+        stack=None, gradient_checkpointing=True, length_distribution=None, packing=None
+    )
+    filled, short = open_.changed(longest_sample=open_.seq_len), open_.changed(longest_sample=100)
+
+    def proves(asked: Question, run: Question) -> bool:
+        return proves_enough(asked, replace(failed, outcome="ok", question=run))
+
+    assert proves(open_, open_)
+    assert proves(open_, filled)
+    assert proves(short, short)
+    assert proves(short, filled)
+    assert not proves(open_, short)
+    assert not proves(filled, short)
+    assert not proves(filled, open_)  # nobody knows how long its samples were
 
 
 def test_a_neighbour_carries_over_by_the_formulas_difference(
