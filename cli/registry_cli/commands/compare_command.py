@@ -8,7 +8,7 @@ import click
 
 from registry.comparison.selections import compare_words
 from registry.errors import QueryError, QueryTimeoutError, SourceError
-from registry.store.snapshot import load_catalogue
+from registry.store.read import build_dataset
 from registry_cli import console
 from registry_cli.comparison_report import (
     factor_option,
@@ -20,8 +20,8 @@ from registry_cli.comparison_report import (
     strict_option,
 )
 from registry_cli.comparison_text import format_nothing
-from registry_cli.options import locate, registry_option
-from registry_cli.output import open_reader
+from registry_cli.options import registry_option
+from registry_cli.output import open_snapshot, reader_of
 
 
 @click.command(name="compare")
@@ -62,9 +62,9 @@ def command(
       registry compare peft=0.15 peft=0.19 -f markdown
     """  # noqa: D301 - \b keeps the examples' lines
     try:
-        catalogue = load_catalogue(locate(registry_path))
-        read = open_reader(registry_path)
-        sides, found = compare_words((a, b), read, catalogue)
+        snapshot = open_snapshot(registry_path)
+        read = reader_of(build_dataset(snapshot))
+        sides, found = compare_words((a, b), read, snapshot.catalogue)
     except QueryTimeoutError:
         raise
     except (QueryError, SourceError) as error:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -259,15 +259,16 @@ def fit(
     far-off and censored rows stays.
     """
     design = Design.of(rows)
+    islands = [*_list_islands(rows, prior).values()]
     if kernel is None:
         kernel = np.zeros((len(rows), len(rows)))
-        for places in _list_islands(rows, prior).values():
+        for places in islands:
             part = design.like([rows[i] for i in places])
             kernel[np.ix_(places, places)] = covariance(part, part, prior)
     figures = _WeighedFigures.of(design, prior, start)
     for _ in range(rounds):
-        figures = figures.revised(_whitening(kernel, figures))
-    whitening = _whitening(kernel, figures)
+        figures = figures.revised(_whitening(kernel, figures, islands))
+    whitening = _whitening(kernel, figures, islands)
     weights: Floats = whitening.T @ (whitening @ (figures.values - design.terms.formula))
     return Fit(design, prior, figures.values, whitening, weights, figures.noise_factors)
 
@@ -286,7 +287,9 @@ def _list_islands(rows: Sequence[FitRow], prior: Prior) -> dict[Hashable, list[i
     return found
 
 
-def _whitening(kernel: Floats, figures: _WeighedFigures) -> Floats:
+def _whitening(
+    kernel: Floats, figures: _WeighedFigures, islands: Iterable[Sequence[int]]
+) -> Floats:
     """Return the inverse of the Cholesky factor of the covariance of the figures.
 
     The covariance is positive definite, as every figure has noise of its own (Rasmussen and
@@ -294,10 +297,28 @@ def _whitening(kernel: Floats, figures: _WeighedFigures) -> Floats:
     """
     found = np.zeros_like(kernel)
     noise = figures.noise * figures.noise_factors
-    for places in _list_islands(figures.design.rows, figures.prior).values():
+    for places in islands:
         block = np.ix_(places, places)
-        factor = np.linalg.cholesky(kernel[block] + np.diag(noise[places]))
-        found[block] = np.linalg.solve(factor, np.eye(len(factor)))
+        found[block] = _inverse_of_lower(np.linalg.cholesky(kernel[block] + np.diag(noise[places])))
+    return found
+
+
+#: A triangle of this many rows is inverted as if it were full: halves of it would cost more.
+_SMALL_TRIANGLE = 32
+
+
+def _inverse_of_lower(factor: Floats) -> Floats:
+    """Return the inverse of a lower triangle, block by block.
+
+    numpy solves with full matrices alone, at several times the cost.
+    """
+    half = len(factor) // 2
+    if len(factor) <= _SMALL_TRIANGLE:
+        return np.asarray(np.linalg.solve(factor, np.eye(len(factor))), dtype=np.float64)
+    found = np.zeros_like(factor)
+    found[:half, :half] = upper = _inverse_of_lower(factor[:half, :half])
+    found[half:, half:] = lower = _inverse_of_lower(factor[half:, half:])
+    found[half:, :half] = -lower @ factor[half:, :half] @ upper
     return found
 
 

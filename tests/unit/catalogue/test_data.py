@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 
 from registry.catalogue.known import Catalogue
+from registry.contract.resources import parse_yaml
 from registry.measure.matching import find_gpu
 from registry.text import format_slug
 
@@ -24,7 +24,7 @@ Entry = dict[str, Any]
 
 
 def read_entries(name: str) -> list[Entry]:
-    entries: list[Entry] = yaml.safe_load((CATALOGUE / name).read_text(encoding="utf-8"))
+    entries: list[Entry] = parse_yaml((CATALOGUE / name).read_bytes())
     return entries
 
 

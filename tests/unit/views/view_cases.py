@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from registry.contract import view_names
+from registry.contract.resources import parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -122,7 +121,7 @@ def load_cases() -> list[Case]:
     return [
         Case(stated.get("view") or _view_of(path), stated)
         for path in sorted(CASES.glob("*.yaml"))
-        for stated in yaml.safe_load(path.read_text(encoding="utf-8"))
+        for stated in parse_yaml(path.read_bytes())
     ]
 
 
