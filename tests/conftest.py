@@ -50,6 +50,18 @@ def _own_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _nothing_waits_for_the_disk() -> Iterator[None]:
+    """Have writes of this process return at once: no test takes the machine's power away.
+
+    That files are flushed, and when, is held by tests that put a note in the place of fsync; the
+    commands that tests start flush as ever.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)  # which refuses what is no open file as well
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _signals_end_processes() -> Iterator[None]:
     """Have Ctrl-C raise KeyboardInterrupt here, and it and SIGHUP end the children of the tests.
 

@@ -9,7 +9,7 @@ import pytest
 
 from registry.store.build import build_tables
 from registry.store.folder import Folder
-from tests.unit.store.registries import RECORDS, add_numbers, make_registry, write_source
+from tests.unit.store.registries import add_numbers, make_registry, write_catalogue, write_source
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +50,7 @@ def folded(db: Registry, built_folded: Path) -> Registry:
 def built_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return small curated records of a checkout, built once: two sources. Nobody writes there."""
     folder = tmp_path_factory.mktemp("built") / "records"
-    shutil.copytree(RECORDS / "catalogue", folder / "catalogue")
+    write_catalogue(folder)
     (folder / "tables").mkdir()
     for number in (0, 1):
         write_source(folder, number)

@@ -16,7 +16,7 @@ from registry.store.build import build_tables, check_tables
 from registry.store.check import check_registry
 from registry.store.curated import find_pending_sources, hash_sources, read_curated
 from registry.store.folder import Folder, Location
-from tests.unit.store.registries import RECORDS, read_content, write_entry, write_source
+from tests.unit.store.registries import read_content, write_catalogue, write_entry, write_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ REINSTALL = "install the package again, or in a checkout run `registry build`"
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return curated records with one source, built once for all tests."""
     records = tmp_path_factory.mktemp("built")
-    shutil.copytree(RECORDS / "catalogue", records / "catalogue")
+    write_catalogue(records)
     write_source(records, 0)
     build_tables(records)
     return records
@@ -61,7 +61,7 @@ def problems(folder: Folder) -> list[str]:
 
 
 def test_beside_a_new_source_the_models_that_others_describe_are_known(tmp_path: Path) -> None:
-    shutil.copytree(RECORDS / "catalogue", tmp_path / "catalogue")
+    write_catalogue(tmp_path)
     write_source(tmp_path, 0)
     path = tmp_path / "sources" / "src-0" / "recorded.json"
     document = json.loads(path.read_text(encoding="utf-8"))
@@ -76,7 +76,7 @@ def test_beside_a_new_source_the_models_that_others_describe_are_known(tmp_path:
 
 
 def test_a_first_build_makes_every_file(tmp_path: Path) -> None:
-    shutil.copytree(RECORDS / "catalogue", tmp_path / "catalogue")
+    write_catalogue(tmp_path)
     write_source(tmp_path, 0)
     assert find_pending_sources(Folder(tmp_path)) == ("catalogue.json", "src-0")
     result = build_tables(tmp_path)

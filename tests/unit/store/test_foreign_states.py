@@ -35,6 +35,7 @@ from tests.unit.store.registries import (
     make_registry,
     read_content,
     runs,
+    write_catalogue,
     write_source,
 )
 
@@ -306,7 +307,7 @@ def test_a_fold_does_not_go_on_over_damaged_parts(
 
 
 def test_a_source_that_cannot_be_read_is_left_out_and_named(tmp_path: Path) -> None:
-    shutil.copytree(RECORDS / "catalogue", tmp_path / "catalogue")
+    write_catalogue(tmp_path)
     write_source(tmp_path, 0)
     build_tables(tmp_path)
     write_source(tmp_path, 1)
@@ -321,7 +322,7 @@ def test_a_source_that_cannot_be_read_is_left_out_and_named(tmp_path: Path) -> N
 
 
 def test_a_source_is_read_from_regular_files_alone(tmp_path: Path) -> None:
-    shutil.copytree(RECORDS / "catalogue", tmp_path / "catalogue")
+    write_catalogue(tmp_path)
     write_source(tmp_path, 0)
     build_tables(tmp_path)
     (tmp_path / "sources" / "endless").mkdir()
@@ -332,7 +333,7 @@ def test_a_source_is_read_from_regular_files_alone(tmp_path: Path) -> None:
 
 def build_and_correct(records: Path) -> tuple[Location, set[str]]:
     """Build tables of a source and correct a figure, which two tables report; return the ids."""
-    shutil.copytree(RECORDS / "catalogue", records / "catalogue")
+    write_catalogue(records)
     source = records / "sources" / "llama2-lora-3090"
     shutil.copytree(RECORDS / "sources" / "llama2-lora-3090", source)
     build_tables(records)
