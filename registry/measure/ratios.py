@@ -212,7 +212,7 @@ def t_quantile(share: float, degrees: float) -> float:
 
 def _integral(end: float, degrees: float) -> float:
     """Return the integral of the density from 0 to an angle, by Simpson's rule."""
-    values = [math.cos(end * i / _CELLS) ** (degrees - 1) for i in range(_CELLS + 1)]
+    values = [math.pow(math.cos(end * i / _CELLS), degrees - 1) for i in range(_CELLS + 1)]
     weighed = 4 * sum(values[1::2]) + 2 * sum(values[2:-1:2]) + values[0] + values[-1]
     return end / _CELLS / 3 * weighed
 

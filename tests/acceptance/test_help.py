@@ -154,7 +154,9 @@ def test_an_option_that_is_mistyped_names_the_near_one(run: Run) -> None:
     assert "--format" in run("query", "--fromat", "csv").stderr.partition("Did you mean")[2]
 
 
-def test_help_and_add_load_no_heavy_package(environment: dict[str, str], work: Path) -> None:
+def test_help_add_and_compare_load_no_heavy_package(
+    environment: dict[str, str], work: Path
+) -> None:
     example = CHECKOUT / "tests" / "examples" / "valid" / "minimal.json"
     program = (
         "import sys\n"
@@ -163,7 +165,11 @@ def test_help_and_add_load_no_heavy_package(environment: dict[str, str], work: P
         "heavy = {'duckdb', 'pandas', 'pandera', 'pyarrow', 'numpy', 'torch'} & set(sys.modules)\n"
         "print(status, sorted(heavy - set(sys.argv[1:])), file=sys.stderr)\n"
     )
-    for arguments in (["--help"], ["add", "--help"], ["add", str(example)], ["doctor", "--help"]):
+    sides = ("peft-method-comparison-2025-06", "peft-method-comparison")
+    for arguments in (
+        *(["--help"], ["add", "--help"], ["add", str(example)], ["doctor", "--help"]),
+        ["compare", *sides],
+    ):
         done = subprocess.run(
             [sys.executable, "-c", program, *arguments],
             cwd=work,

@@ -141,7 +141,7 @@ def _same(left: Design, right: Design, level: str) -> Floats:
     if level not in right.codes:
         return np.zeros((len(left.rows), len(right.rows)))
     a, b = left.numbers[level][:, None], right.numbers[level][None, :]
-    found: Floats = ((a == b) & (a >= 0)).astype(float)
+    found: Floats = (a == b) & (a >= 0)
     return found
 
 
@@ -299,7 +299,8 @@ def _whitening(
     noise = figures.noise * figures.noise_factors
     for places in islands:
         block = np.ix_(places, places)
-        found[block] = _inverse_of_lower(np.linalg.cholesky(kernel[block] + np.diag(noise[places])))
+        factor = np.linalg.cholesky(kernel[block] + np.diag(noise[places]))
+        found[block] = _inverse_of_lower(np.asarray(factor, dtype=np.float64))
     return found
 
 

@@ -86,7 +86,10 @@ def test_one_round_has_no_interval_and_several_runs_of_a_side_are_one_figure() -
 
 @pytest.mark.parametrize(
     ("share", "degrees", "value"),
-    [(0.975, 1, 12.7062), (0.975, 2, 4.3027), (0.975, 14, 2.1448), (0.95, 7, 1.8946)],
+    [
+        *((0.975, 1, 12.7062), (0.975, 2, 4.3027), (0.975, 14, 2.1448), (0.95, 7, 1.8946)),
+        *((0.025, 14, -2.1448), (0.5, 3, 0.0), (0.975, 1e6, 1.95997)),
+    ],
 )
 def test_quantiles_are_those_of_the_tables(share: float, degrees: float, value: float) -> None:
     assert t_quantile(share, degrees) == pytest.approx(value, rel=2e-4)

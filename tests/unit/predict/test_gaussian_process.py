@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from registry.predict.calibration import gaussian_process
@@ -216,3 +217,12 @@ def test_the_hazard_far_out_is_its_expansion() -> None:
     # the expansion takes over where the tail is below 1e-12
     assert gaussian_process._hazard(7.04) == 7.04 + 1 / 7.04
     assert gaussian_process._hazard(7.03) < 7.03 + 1 / 7.03
+
+
+@pytest.mark.parametrize("size", [1, 2, 32, 33, 150])
+def test_a_triangle_times_its_inverse_is_one(size: int) -> None:
+    factor = np.tril(np.cos(np.arange(size * size, dtype=np.float64)).reshape(size, size))
+    factor += 2 * size * np.eye(size)
+    inverse = gaussian_process._inverse_of_lower(factor)
+    assert np.allclose(factor @ inverse, np.eye(size), rtol=0, atol=1e-12)
+    assert not np.triu(inverse, 1).any()
