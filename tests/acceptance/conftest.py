@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-import sys
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +14,14 @@ import pytest
 
 from registry.api import Registry, open_registry
 from registry.store.folder import create_registry, find_registry
+from tests.acceptance.forking import COMMAND, LONGEST_INPUT, ForkServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from registry.store.add import Added
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
-
-COMMAND = Path(sys.executable).parent / "registry"
 
 
 def build_submission(number: int = 1) -> dict[str, Any]:
@@ -79,22 +78,35 @@ def work(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def fork_servers() -> Iterator[cycle[ForkServer]]:
+    """Return processes that fork the command, in turns: each orders sets in another way."""
+    servers = [ForkServer(), ForkServer()]
+    yield cycle(servers)
+    for server in servers:
+        server.close()
+
+
 @pytest.fixture
-def run(environment: dict[str, str], work: Path) -> Run:
+def run(environment: dict[str, str], work: Path, fork_servers: cycle[ForkServer]) -> Run:
     """Return a function that runs the command and sees that it shows no traceback."""
 
     def run_command(
         *arguments: str, cwd: Path = work, stdin: str | bytes = b"", **variables: str
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [str(COMMAND), *arguments],
-            cwd=cwd,
-            env={**environment, **variables},
-            input=stdin.encode() if isinstance(stdin, str) else stdin,
-            capture_output=True,
-            timeout=300,
-            check=False,
-        )
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        if not variables and len(data) <= LONGEST_INPUT:
+            done = next(fork_servers).run([*arguments], cwd, environment, data)
+        else:  # variables may be for the interpreter's start
+            done = subprocess.run(
+                [str(COMMAND), *arguments],
+                cwd=cwd,
+                env={**environment, **variables},
+                input=data,
+                capture_output=True,
+                timeout=300,
+                check=False,
+            )
         stdout, stderr = done.stdout.decode(), done.stderr.decode()
         assert "Traceback" not in stderr, stderr
         assert "a bug in the command" not in stderr, stderr
