@@ -58,9 +58,7 @@ def count_parameters(row: Row, decoder: Decoder = LLAMA_LIKE, get: Lookup = lamb
     return int(n_params)
 
 
-def count_active_parameters(
-    row: Row, decoder: Decoder = LLAMA_LIKE, get: Lookup = lambda _: None
-) -> int:
+def count_active_parameters(row: Row, decoder: Decoder, get: Lookup) -> int:
     """Return the parameters that one token passes through: all but the experts not chosen."""
     idle = count_mixture_layers(row, get) * (row["n_experts"] - row["n_experts_active"])
     return count_parameters(row, decoder, get) - int(idle) * _expert(row, decoder, get)

@@ -102,10 +102,10 @@ _TRAINERS: Final = (
 )
 
 
-def first_count(pattern: re.Pattern[str], text: str, group: str = "n") -> int | None:
+def first_count(pattern: re.Pattern[str], text: str) -> int | None:
     """Return the first count that a pattern finds, whose thousands may have commas."""
     found = pattern.search(text)
-    return int(found[group].replace(",", "")) if found else None
+    return int(found["n"].replace(",", "")) if found else None
 
 
 def last_banner(text: str) -> str:

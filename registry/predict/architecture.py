@@ -343,7 +343,6 @@ def architecture_from_figures(
     *,
     hidden_size: int | None = None,
     vocab_size: int | None = None,
-    model_id: str = "given by figures",
 ) -> Architecture:
     """Return a decoder of llama's proportions with so many parameters and layers.
 
@@ -363,7 +362,7 @@ def architecture_from_figures(
         f"a hidden size of {width:,} is assumed, as in llama; give --hidden: it moves activations"
     )
     return Architecture(
-        model_id=model_id,
+        model_id="given by figures",
         n_params=n_params,
         n_layers=n_layers,
         hidden_size=width,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, inf
+from math import exp
 from typing import TYPE_CHECKING, Any
 
 from registry.predict.answer.nearest import between, settings_of
@@ -196,7 +196,7 @@ def find_floor(asked: Question, runs: Sequence[Run], above: float = 0.0) -> Boun
     return max(floors, key=lambda floor: floor.bytes, default=None)
 
 
-def find_ceiling(asked: Question, runs: Sequence[Run], below: float = inf) -> Bound | None:
+def find_ceiling(asked: Question, runs: Sequence[Run], below: float) -> Bound | None:
     """Return the run that bounds a question from above, None where none took less than ``below``.
 
     As `find_floor`, the other way round, of runs whose samples were as long as they say.

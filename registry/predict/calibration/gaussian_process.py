@@ -334,7 +334,6 @@ class _WeighedFigures:
     """The figures of rows, with how far each is believed."""
 
     design: Design
-    prior: Prior
     limits: Floats
     censored: Any
     noise: Floats
@@ -348,7 +347,7 @@ class _WeighedFigures:
         noise = (prior.noise * design.terms.formula) ** 2
         values = measured if start is None or start.values is None else start.values
         factors = np.ones(len(measured)) if start is None else start.noise_factors
-        return cls(design, prior, measured, censored, noise, values, factors)
+        return cls(design, measured, censored, noise, values, factors)
 
     def revised(self, whitening: Floats) -> _WeighedFigures:
         """Believe far-off figures less, and put figures in the place of limits."""
