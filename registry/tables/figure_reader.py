@@ -177,7 +177,7 @@ def _says_per_gpu(part: FigureText) -> bool:
 def _read_quantity(text: str, part: FigureText, scope: str, hardware: Hardware) -> AnyQuantity:
     figure = part.figure
     options = _options(figure, is_bare=_is_bare(part.text))
-    if figure.canonical_unit == "byte":
+    if _is_held_by_cards(figure):
         options["capacity_bytes"] = hardware.capacity_bytes(scope)
         options["allow_over_capacity"] = hardware.allow_over_capacity
     try:
@@ -240,12 +240,17 @@ def _check_some(quantity: AnyQuantity, part: FigureText) -> None:
         )
 
 
+def _is_held_by_cards(figure: FigureSpec) -> bool:
+    """Return whether a figure is limited by the memory of the cards: that of the host is not."""
+    return figure.canonical_unit == "byte" and figure.kind != "host_rss"
+
+
 def _check_plausible(
     quantity: AnyQuantity, part: FigureText, scope: str, hardware: Hardware
 ) -> None:
     """Refuse memory that more cards would hold than a run of an unstated number of them has."""
     of_one = hardware.gpu_memory_bytes
-    if part.figure.canonical_unit != "byte" or scope != "total" or hardware.n_gpus is not None:
+    if not _is_held_by_cards(part.figure) or scope != "total" or hardware.n_gpus is not None:
         return
     if of_one is None or hardware.allow_over_capacity:
         return

@@ -217,6 +217,15 @@ def test_a_peak_above_the_cards_is_taken_where_it_is_flagged(importer: Importer)
     assert problems(importer, "| qwen-7b | 1 | 25GiB | - |", mapping) == ()
 
 
+@pytest.mark.parametrize("n_gpus", [", n_gpus: 1", ""])
+def test_memory_of_the_host_may_be_more_than_the_cards_have(
+    importer: Importer, n_gpus: str
+) -> None:
+    host = "{metric: peak_memory, kind: host_rss, scope: total}"
+    mapping = MAPPING.replace("{metric: peak_memory}", host).replace(", n_gpus: 1", n_gpus)
+    assert problems(importer, "| qwen-7b | 1 | 9000GiB | - |", mapping) == ()
+
+
 def test_a_row_without_figure_and_outcome_is_no_success(importer: Importer) -> None:
     (problem,) = problems(importer, "| qwen-7b | 1 | - | - |")
     assert problem == (
