@@ -351,7 +351,8 @@ def test_a_document_that_the_sources_no_longer_hold_is_new(
 ) -> None:
     document = build_document(1, source_id="src-1")
     curated = Registry(Location(records))
-    assert not curated.add(document).is_new
+    added = curated.add(document)
+    assert (added.is_new, added.is_curated) == (False, False)  # it is beside nothing
     change(records)
     assert curated.add(document).is_new
     assert count_runs(curated.location)["run-1"] == 1
