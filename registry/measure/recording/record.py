@@ -165,10 +165,14 @@ def quantile(values: list[float], share: float) -> float:
 
 
 def _longest(record: Record) -> list[Row]:
-    """Return the longest sequence that was seen, where the configuration allows longer ones."""
+    """Return the longest sequence that was seen, where the configuration allows longer ones.
+
+    After a step that ran out of memory and was given up, it may be one that no peak is of.
+    """
     seen = [int(part.get("longest") or 0) for part in record.parts]
     limit = record.configuration.get("seq_len") or 0
-    if not seen or not all(seen) or max(seen) >= limit:
+    is_given_up = "recovered_from_oom" in record.flags
+    if is_given_up or not seen or not all(seen) or max(seen) >= limit:
         return []
     return [_figure("sequence_length", max(seen), statistic="max")]
 

@@ -54,6 +54,28 @@ def test_figures_leave_the_warmup_out() -> None:
     assert found["samples_per_second", "value"] == 1.0
 
 
+@pytest.mark.parametrize(
+    ("longest", "flags", "told"),
+    [
+        ([24, 40], [], 40.0),
+        ([24, None], [], None),  # one process did not say
+        ([24, 64], [], None),  # as long as it allows
+        ([24, 40], ["recovered_from_oom"], None),  # its step may have been given up
+        ([], [], None),
+    ],
+)
+def test_the_longest_sequence_is_told_where_all_processes_know_it(
+    longest: list[int | None], flags: list[str], told: float | None
+) -> None:
+    parts = [
+        {"rank": rank, "steps": [], "peaks": [], "longest": each}
+        for rank, each in enumerate(longest)
+    ]
+    configuration = {"method": "lora", "gpus_per_node": 2, "n_nodes": 1, "seq_len": 64}
+    found = build_observation(make_record(parts=parts, flags=flags, configuration=configuration))
+    assert figures(found).get(("sequence_length", "max")) == told
+
+
 def test_a_recorded_run_is_a_valid_submission() -> None:
     prepared = prepare_submission(build_submission(make_record()), CATALOGUE, origin="run")
     observation = prepared.document["observations"][0]
