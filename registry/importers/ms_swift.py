@@ -15,7 +15,7 @@ from registry.importers.shared.segments import (
     parse_clock,
     split_segments,
 )
-from registry.importers.shared.shapes import number_of
+from registry.importers.shared.shapes import number_of, whole_of
 from registry.importers.shared.totals import is_total, measure_totals, sum_evaluations
 from registry.importers.shared.training_arguments import (
     ATTENTION,
@@ -189,9 +189,17 @@ def _measure_summary(draft: Draft, summary: Mapping[str, Any]) -> None:
                 metric, value, low=value - 50, high=value + 50, raw=found[group], unit_reported="M"
             )
     data = str(summary.get("train_dataset", ""))
-    size, longest = _SIZE.search(data), _LONGEST.search(data)
+    size = _SIZE.search(data)
     if size:
         draft.state("n_samples", int(size["size"]))
-    limit = draft.configuration.get("seq_len")
-    if longest and limit and int(longest["longest"]) < limit:
-        draft.measure("sequence_length", longest["longest"], statistic="max", raw=longest[0])
+    _measure_longest(draft, data)
+
+
+def _measure_longest(draft: Draft, data: str) -> None:
+    """Add the longest sample's tokens, where it is a sequence and longer ones were allowed."""
+    found = _LONGEST.search(data)
+    longest = whole_of(found["longest"]) if found else None
+    limit = number_of(draft.configuration.get("seq_len"))
+    is_alone = draft.configuration.get("packing") is not True
+    if found and longest and limit and longest < limit and is_alone:
+        draft.measure("sequence_length", longest, statistic="max", raw=found[0])

@@ -33,9 +33,9 @@ _RANK: Final = re.compile(r"^\s*\[rank(?P<rank>\d{1,7})\]:")
 _STEP: Final = re.compile(
     r"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}).{0,40}"
     r"(?<!validate )step: {1,9}(?P<step>\d{1,12}) {1,9}loss: {1,9}(?P<loss>\S{1,20}) "
-    r".{0,200}memory: {1,9}(?P<memory>[\d.]{1,12})GiB\("
-    r"[\d.]{1,12}%\) {1,9}[tw]ps: {1,9}(?P<tps>[\d,]{1,15})"
-    r"(?: {1,9}tflops: {1,9}(?P<tflops>[\d.,]{1,15}))?"
+    r".{0,200}memory: {1,9}(?P<memory>\d{1,9}(?:\.\d{1,9})?)GiB\("
+    r"[\d.]{1,12}%\) {1,9}[tw]ps: {1,9}(?P<tps>\d[\d,]{0,14})"
+    r"(?: {1,9}tflops: {1,9}(?P<tflops>\d[\d,]{0,14}(?:\.\d{1,9})?))?"
 )
 _COUNT: Final = re.compile(r"(?P<name>[a-z][a-z ]{1,40}?) (?P<n>\d{1,12})(?=[, ]|$)")
 #: Counts of the lines with which a training starts, and the columns they are.
@@ -63,7 +63,8 @@ _SIZES: Final = {
     "ep": "expert_parallel",
 }
 _LORA: Final = re.compile(
-    r"LoRA training active with rank=(?P<rank>\d{1,6}), alpha=(?P<alpha>[\d.]+)"
+    r"LoRA training active with rank=(?P<rank>\d{1,6}), "
+    r"alpha=(?P<alpha>\d{1,9}(?:\.\d{1,9})?)(?![\d.])"
 )
 #: Sentences of what is applied to the model, and the column and the value that each states.
 _SENTENCES: Final = (

@@ -69,6 +69,30 @@ def test_the_datas_longest_sample_is_told_where_longer_ones_are_allowed(
     assert run["configuration"]["n_samples"] == 6994
 
 
+@pytest.mark.parametrize(
+    ("settings", "data", "longest"),
+    [
+        ({"max_length": "2048"}, "max=1005.000000, size=6994", [1005]),
+        ({"max_length": [2048]}, "max=1005.000000, size=6994", []),
+        ({"max_length": 2048}, "max=0.000000, size=6994", []),
+        ({"max_length": 2048, "packing": True}, "max=1005.000000, size=6994", []),
+    ],
+)
+def test_a_longest_sample_is_told_only_of_a_sequence_below_a_limit(
+    tmp_path: Path,
+    read: Callable[..., Imported],
+    settings: dict[str, Any],
+    data: str,
+    longest: list[int],
+) -> None:
+    arguments = {"tuner_type": "lora", "model": "Qwen/Qwen2.5-0.5B", **settings}
+    (tmp_path / "args.json").write_text(json.dumps(arguments))
+    found = read(write_log(tmp_path, entry(8, "1m 2s"), {"train_dataset": data}), **RUN)
+    (run,) = (run for one in found.submissions for run in one["observations"])
+    told = [row["value"] for row in run["measurements"] if row["metric"] == "sequence_length"]
+    assert told == longest
+
+
 def test_defaults_of_a_quantization_that_is_not_used_are_left_out(
     fixtures: Path, observe: Observe
 ) -> None:

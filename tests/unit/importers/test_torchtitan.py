@@ -89,3 +89,23 @@ def test_steps_that_go_back_and_memory_that_ran_out_are_told(
     (tmp_path / "two.log").write_text("\n".join([*lines, "torch.OutOfMemoryError: CUDA out of"]))
     (run,) = observe(tmp_path)
     assert (run["outcome"], run["failed_step"]) == ("oom", 41)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("memory: 49.59GiB", "memory: 1.2.3GiB"),
+        ("memory: 49.59GiB", "memory: .GiB"),
+        ("tps: 6,856", "tps: ,"),
+        ("tps: 6,856", "tps: 6,856  tflops: ..,"),
+        ("Training completed", "LoRA training active with rank=8, alpha=1.2.3"),
+    ],
+)
+def test_what_is_no_number_is_passed_over(
+    fixtures: Path, tmp_path: Path, observe: Observe, figure: Figure, change: tuple[str, str]
+) -> None:
+    text = (fixtures / "torchtitan" / "full.log").read_text(encoding="utf-8")
+    head, _, tail = text.rpartition(change[0])
+    (tmp_path / "run.log").write_text(head + change[1] + tail, encoding="utf-8")
+    (run,) = observe(tmp_path)
+    assert figure(run, "peak_memory")["value"] == 49.59 * 2**30
