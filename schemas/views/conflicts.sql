@@ -99,6 +99,7 @@ compared as (
     where a.metric not in ('train_loss', 'eval_loss', 'accuracy') -- chance, not measurement
         -- how long a run went on, such as to a loss, unless that was a setting
         and a.metric not in ('n_samples', 'n_steps')
+        and a.metric <> 'sequence_length' -- of the data
         and (a.metric <> 'total_time' or a.is_of_stated_length)
     union all
     select
