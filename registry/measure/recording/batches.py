@@ -24,6 +24,8 @@ class Batches:
     is_masked: bool = False
     #: Whether some batch's sequences were laid end to end in one row.
     is_flat: bool = False
+    #: Whether some batch had further sequences, of pairs or of a decoder, that are not looked at.
+    has_others: bool = False
     #: Whether rows are samples; else they may be positions, and only tokens can be counted.
     has_samples_first: bool = True
     #: How often a micro-batch had so many samples, and a step so many micro-batches; 0: unknown.
@@ -53,6 +55,7 @@ class Batches:
             self._add_labels(inputs)
             return
         self._look_for_repetition(ids)
+        self.has_others |= _has_other_sequences(inputs, ids)
         n_rows, width = ids.shape[:_BATCH_DIMENSIONS]
         n_found, n_positions = n_rows, n_rows * width
         is_row_of_several = n_samples is not None and n_samples > 1 and n_rows == 1
@@ -142,7 +145,7 @@ class Batches:
     @property
     def longest(self) -> int | None:
         """Tokens of the longest sequence that entered the model, where that is known."""
-        return None if self.is_flat else max(self.widths, default=None)
+        return None if self.is_flat or self.has_others else max(self.widths, default=None)
 
     def read_length(self, limit: int | None = None) -> dict[str, Any]:
         """Return the columns ``seq_len``, ``length_distribution`` and ``padding_free``.
@@ -210,6 +213,20 @@ def _has_other_mask(inputs: Any, ids: Any) -> bool:
         or (str(getattr(value, "dtype", "")) == "torch.bool" and value.shape == ids.shape[:2])
         for name, value in named.items()
         if value is not None
+    )
+
+
+def _has_other_sequences(inputs: Any, ids: Any) -> bool:
+    """Return whether a batch has sequences beside its ids: those of pairs, or longer ones to learn.
+
+    What is learned from an encoder's text is a text of its own; in all other models it is no longer
+    than what is read.
+    """
+    named = inputs if hasattr(inputs, "items") else {}
+    return any(
+        "input_ids" in str(name) or (name == "labels" and value.shape[1] > ids.shape[1])
+        for name, value in named.items()
+        if value is not ids and getattr(value, "ndim", 0) == _BATCH_DIMENSIONS
     )
 
 

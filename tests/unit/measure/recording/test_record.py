@@ -167,3 +167,28 @@ def test_host_memory_of_a_gpu_job_is_no_memory_of_a_device() -> None:
 def test_quantiles_interpolate() -> None:
     assert quantile([4.0, 1.0, 3.0, 2.0], 0.9) == pytest.approx(3.7)
     assert quantile([5.0], 0.9) == 5.0
+
+
+@pytest.mark.parametrize(
+    ("change", "longest"),
+    [
+        ({}, 24),
+        ({"failure": Failure("oom", "out of memory", "backward")}, 24),
+        ({"failure": Failure("oom", "out of memory", "evaluate")}, None),
+        ({"flags": ["recovered_from_oom"]}, None),
+        ({"provenance": {"ranks_missing": 1}}, None),
+    ],
+)
+def test_the_longest_sequence_is_told_where_no_other_may_have_decided(
+    change: dict[str, Any], longest: int | None
+) -> None:
+    limited = {"method": "lora", "gpus_per_node": 1, "n_nodes": 1, "seq_len": 64}
+    part = {"rank": 0, "steps": [], "peaks": [["host_rss", 0, 4_096_000]], "longest": 24}
+    found = build_observation(make_record(configuration=limited, parts=[part], **change))
+    assert figures(found).get(("sequence_length", "max")) == longest
+
+
+def test_a_part_of_an_earlier_release_tells_no_longest_sequence() -> None:
+    limited = {"method": "lora", "gpus_per_node": 1, "n_nodes": 1, "seq_len": 64}
+    found = build_observation(make_record(configuration=limited))
+    assert ("sequence_length", "max") not in figures(found)

@@ -177,6 +177,25 @@ def test_the_longest_sequence_is_told_beside_a_limit_that_allows_longer_ones(
     assert {row["statistic"] for row in found} <= {"max"}
 
 
+@pytest.mark.parametrize(
+    ("parts", "longest"),
+    [
+        ({"input_ids": 64, "labels": 64}, 64),
+        ({"input_ids": 64, "labels": 51}, 64),
+        ({"input_ids": 64, "labels": 512}, None),
+        ({"input_ids": 64, "decoder_input_ids": 512}, None),
+        ({"prompt_input_ids": 40, "chosen_input_ids": 300, "rejected_input_ids": 700}, None),
+        ({"input_ids_chosen": 300, "input_ids_rejected": 700}, None),
+    ],
+)
+def test_the_longest_sequence_of_batches_of_several_texts_is_not_told(
+    parts: dict[str, int], longest: int | None
+) -> None:
+    batches = Batches()
+    batches.add({name: Tensor((2, width)) for name, width in parts.items()}, 2)
+    assert batches.longest == longest
+
+
 def test_the_longest_sequence_of_all_processes_is_told_of_a_job_that_was_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
