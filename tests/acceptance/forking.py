@@ -42,6 +42,7 @@ class ForkServer:
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair()
+        self._socket.settimeout(_SECONDS)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, __file__, str(theirs.fileno())],
@@ -68,7 +69,7 @@ class ForkServer:
         with ThreadPoolExecutor(2) as readers, self._killed_when_late():
             out, err = (readers.submit(_read_all, one) for one in (our_out, our_err))
             stdout, stderr = out.result(_SECONDS), err.result(_SECONDS)
-        status = int.from_bytes(_receive(self._socket, 4), "big", signed=True)
+            status = self._receive_status()  # it may go on after it has closed its output
         return subprocess.CompletedProcess([str(COMMAND), *arguments], status, stdout, stderr)
 
     @contextlib.contextmanager
@@ -78,7 +79,11 @@ class ForkServer:
             yield
         except TimeoutError:
             os.kill(pid, signal.SIGKILL)
+            self._receive_status()  # else the next call would take it for its own
             raise
+
+    def _receive_status(self) -> int:
+        return int.from_bytes(_receive(self._socket, 4), "big", signed=True)
 
     def close(self) -> None:
         """End the process, which has no other by then."""
@@ -132,7 +137,7 @@ def _become(
     sys.argv = [str(COMMAND), *arguments]
     sys.path[0] = str(COMMAND.parent)
     runpy.run_path(str(COMMAND), run_name="__main__")
-    os._exit(0)
+    sys.exit()
 
 
 if __name__ == "__main__":
