@@ -192,7 +192,9 @@ def _measure_summary(draft: Draft, summary: Mapping[str, Any]) -> None:
     size = _SIZE.search(data)
     if size:
         draft.state("n_samples", int(size["size"]))
-    _measure_longest(draft, data)
+    epochs = number_of(summary.get("epoch"))
+    if epochs is None or epochs >= 1:  # of a part of the data, the longest sample may be no part
+        _measure_longest(draft, data)
 
 
 def _measure_longest(draft: Draft, data: str) -> None:

@@ -173,3 +173,15 @@ def test_of_several_consoles_beside_each_other_none_is_taken(
         (tmp_path / name).write_text(CONSOLE, encoding="utf-8")
     reasons = {refusal.reason for refusal in read(tmp_path).refused}
     assert reasons == {"several consoles next to each other (a.log, b.log); name one"}
+
+
+@pytest.mark.parametrize(("epochs", "longest"), [("0.0229", []), ("1.0", [1005]), (2, [1005])])
+def test_the_longest_sample_is_told_of_a_run_over_all_the_data(
+    tmp_path: Path, observe: Observe, epochs: Any, longest: list[int]
+) -> None:
+    arguments = {"tuner_type": "lora", "model": "Qwen/Qwen2.5-0.5B", "max_length": 2048}
+    (tmp_path / "args.json").write_text(json.dumps(arguments))
+    summary = {"train_dataset": "max=1005.000000, size=6994", "epoch": epochs}
+    (run,) = observe(write_log(tmp_path, entry(8, "1m 2s"), summary), **RUN)
+    told = [row["value"] for row in run["measurements"] if row["metric"] == "sequence_length"]
+    assert told == longest
