@@ -150,6 +150,7 @@ def _measure_log(draft: Draft, summary: Mapping[str, Any], segment: Segment) -> 
         _measure_speed(draft, entries)
     _measure_memory(draft, entries)
     _measure_summary(draft, summary)
+    _measure_longest(draft, summary, entries)
 
 
 def _measure_speed(draft: Draft, entries: Sequence[Mapping[str, Any]]) -> None:
@@ -188,18 +189,22 @@ def _measure_summary(draft: Draft, summary: Mapping[str, Any]) -> None:
             draft.measure(
                 metric, value, low=value - 50, high=value + 50, raw=found[group], unit_reported="M"
             )
-    data = str(summary.get("train_dataset", ""))
-    size = _SIZE.search(data)
+    size = _SIZE.search(str(summary.get("train_dataset", "")))
     if size:
         draft.state("n_samples", int(size["size"]))
-    epochs = number_of(summary.get("epoch"))
-    if epochs is None or epochs >= 1:  # of a part of the data, the longest sample may be no part
-        _measure_longest(draft, data)
 
 
-def _measure_longest(draft: Draft, data: str) -> None:
-    """Add the longest sample's tokens, where it is a sequence and longer ones were allowed."""
-    found = _LONGEST.search(data)
+def _measure_longest(
+    draft: Draft, summary: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]
+) -> None:
+    """Add the longest sample's tokens, where it is a sequence and longer ones were allowed.
+
+    Not of a run over a part of the data, in which the longest sample need not be.
+    """
+    epochs = [float(n) for entry in entries if (n := number_of(entry.get("epoch"))) is not None]
+    found = _LONGEST.search(str(summary.get("train_dataset", "")))
+    if max(epochs, default=1.0) < 1:
+        return
     longest = whole_of(found["longest"]) if found else None
     limit = number_of(draft.configuration.get("seq_len"))
     is_alone = draft.configuration.get("packing") is not True

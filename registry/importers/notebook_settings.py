@@ -32,12 +32,14 @@ _LOAD: Final = re.compile(
     re.MULTILINE,
 )
 _TRAINS: Final = ".train("
+#: So many loads before the training are looked at, the last ones.
+_MOST_LOADS: Final = 100
 #: A repository of the hub, not a folder of a machine or a checkpoint in one.
 _HUB_NAME: Final = re.compile(r"[\w-][\w.-]*/(?!checkpoint-\d+$)[\w.-]+")
 #: What runs a script that the cells do not show.
 _LAUNCHES: Final = re.compile(
-    r"(?m)^[ \t]*!.*\b(?:accelerate launch|torchrun|deepspeed|[\w-]+-cli|axolotl|swift|tune run|"
-    r"python3? (?!-m pip))"
+    r"(?m)^[ \t]*!.*(?:\b(?:accelerate launch|torchrun|deepspeed|axolotl|swift|tune run|"
+    r"python3? (?!-m pip))|\w-cli)"
 )
 #: Versions of 2025 and later name the card without "GPU", beside the picture of the banner.
 _CARD: Final = re.compile(
@@ -164,11 +166,12 @@ def _names(text: str, code: str) -> list[str]:
     The first name of the notebook stands for it where it is loaded otherwise, or from a folder.
     """
     before = code.partition(_TRAINS)[0]
-    loads = [name for load in _LOAD.finditer(before) if (name := _loaded(load, before))]
+    loads = reversed([*_LOAD.finditer(before)][-_MOST_LOADS:])
+    loaded = next((name for load in loads if (name := _loaded(load, before))), "")
     trained = text.partition(_TRAINS)[0]
     first = [name for name in _MODEL.findall(trained) if name not in ("lora_model", "outputs")][:1]
-    is_told = bool(loads) and bool(_HUB_NAME.fullmatch(loads[-1]))
-    return loads[-1:] if is_told else loads[-1:] + first
+    is_told = bool(_HUB_NAME.fullmatch(loaded))
+    return [loaded] if is_told else [*filter(None, [loaded]), *first]
 
 
 def _loaded(load: re.Match[str], code: str) -> str | None:

@@ -268,7 +268,17 @@ def test_the_same_words_many_times_in_a_line_are_read_in_no_time(
     assert time.perf_counter() - started < 20
 
 
-@pytest.mark.parametrize("words", ["\n" * 60_000, "model = " + "Model" * 40_000, "1 * " * 40_000])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "\n" * 60_000,
+        "model = " + "Model" * 40_000,
+        "1 * " * 40_000,
+        "!" + "a-" * 60_000,
+        'name = "a/b"\nmodel = AutoModel.from_pretrained(name)\n' * 20_000,
+    ],
+    ids=["lines", "models", "products", "commands", "loads"],
+)
 def test_the_same_words_many_times_in_a_cell_are_read_in_no_time(
     tmp_path: Path, observe: Observe, words: str
 ) -> None:

@@ -181,7 +181,7 @@ def test_the_longest_sample_is_told_of_a_run_over_all_the_data(
 ) -> None:
     arguments = {"tuner_type": "lora", "model": "Qwen/Qwen2.5-0.5B", "max_length": 2048}
     (tmp_path / "args.json").write_text(json.dumps(arguments))
-    summary = {"train_dataset": "max=1005.000000, size=6994", "epoch": epochs}
-    (run,) = observe(write_log(tmp_path, entry(8, "1m 2s"), summary), **RUN)
+    summary = {"train_dataset": "max=1005.000000, size=6994"}
+    (run,) = observe(write_log(tmp_path, entry(8, "1m 2s", epoch=epochs), summary), **RUN)
     told = [row["value"] for row in run["measurements"] if row["metric"] == "sequence_length"]
     assert told == longest
