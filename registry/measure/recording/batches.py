@@ -34,6 +34,8 @@ class Batches:
     #: Whether the step that goes on passes a batch again, or with other weights, as SAM does: its
     #: passes are not accumulated.
     is_repeating: bool = False
+    #: The most samples that a micro-batch of each width had.
+    _most_of: dict[int, int] = field(default_factory=dict)
     #: Steps of which it cannot be told what a pass was: a micro-batch, or a part or view of one.
     _n_unclear: int = 0
     _has_several_rows: bool = False
@@ -72,6 +74,7 @@ class Batches:
             self._waiting.append((None, n_positions, visible))
             return
         self.widths.add(width)
+        self._most_of[width] = max(n_found, self._most_of.get(width, 0))
         self.sizes[n_found] += 1
         self._waiting.append((n_found, n_positions, visible))
 
@@ -144,8 +147,15 @@ class Batches:
 
     @property
     def longest(self) -> int | None:
-        """Tokens of the longest sequence that entered the model, where that is known."""
-        return None if self.is_flat or self.has_others else max(self.widths, default=None)
+        """Tokens of the longest sequence that entered the model, where that is known.
+
+        Not where it was in smaller micro-batches alone: one of as many as the others had would have
+        taken more than any that was seen.
+        """
+        if self.is_flat or self.has_others or not self.widths:
+            return None
+        longest = max(self.widths)
+        return longest if self._most_of[longest] == max(self._most_of.values()) else None
 
     def read_length(self, limit: int | None = None) -> dict[str, Any]:
         """Return the columns ``seq_len``, ``length_distribution`` and ``padding_free``.

@@ -196,6 +196,16 @@ def test_the_longest_sequence_of_batches_of_several_texts_is_not_told(
     assert batches.longest == longest
 
 
+@pytest.mark.parametrize(("n_last", "longest"), [(1, None), (2, 24), (3, 24)])
+def test_the_longest_sequence_of_a_smaller_batch_is_not_told(
+    n_last: int, longest: int | None
+) -> None:
+    batches = Batches()
+    for n_samples, width in ((2, 16), (2, 20), (n_last, 24)):
+        batches.add(batch(n_samples, width), 2)
+    assert batches.longest == longest
+
+
 def test_the_longest_sequence_of_all_processes_is_told_of_a_job_that_was_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
