@@ -50,9 +50,10 @@ def find_meant(asked: Question, measured: Iterable[ObservedRun]) -> Meant:
         is_larger = run.seq_len > asked.seq_len or run.micro_batch_size > asked.micro_batch_size
         if (is_smaller and is_larger) or not _has_all(run, asked):
             continue
-        if not is_smaller and (run.longest >= asked.longest or not asked.says_how_long):
+        is_open = not asked.says_how_long
+        if not is_smaller and (is_open or run.longest >= asked.longest):
             no_smaller.append(one)
-        if not is_larger:
+        if not is_larger and (is_open or run.longest <= asked.longest):
             no_larger.append(one)
     return Meant(tuple(no_smaller), tuple(no_larger))
 

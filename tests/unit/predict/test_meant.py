@@ -106,6 +106,16 @@ def test_the_upper_end_reaches_what_no_more_tokens_took_on_such_a_card(
     assert other.prediction.most is None
 
 
+def test_runs_of_longer_samples_lift_no_upper_end_of_shorter_ones(
+    ask: Ask, calibration: Calibration
+) -> None:
+    question = ask("tinyllama-1.1b", "a10g", seq_len=512, micro_batch_size=8, quant_bits=4)
+    measured = calibration.measured_of(question.model)
+    assert find_meant(question, measured).no_larger
+    short = question.changed(longest_sample=256)
+    assert all(one.learned.longest <= 256 for one in find_meant(short, measured).no_larger)
+
+
 def test_kinds_of_a_card_get_one_figure(ask: Ask, calibration: Calibration) -> None:
     names = ("a100-40gb", "a100-sxm4-40gb", "a100-pcie-40gb")
     found = {predict_memory(ask("llama-2-7b", name), calibration).figure for name in names}
