@@ -167,8 +167,8 @@ def quantile(values: list[float], share: float) -> float:
 def _longest(record: Record) -> list[Row]:
     """Return the longest sequence that was seen, where the configuration allows longer ones.
 
-    After a step that ran out of memory and was given up, it may be one that no peak is of. A process
-    that left nothing may have seen a longer one, and so may an evaluation that ran out of memory.
+    After a step that ran out of memory and was given up, it may be one that no peak is of. Longer
+    ones may be of a process that left nothing, or of an evaluation that ran out of memory.
     """
     in_evaluation = record.failure is not None and record.failure.phase == "evaluate"
     if in_evaluation or "ranks_missing" in record.provenance:
