@@ -127,7 +127,7 @@ class Left:
     n_ranks: int = 1
     steps: list[Row] = field(default_factory=list)
     peaks: list[list[Any]] = field(default_factory=list)
-    #: Tokens of the longest sequence that entered the model.
+    #: Tokens of the longest sequence that entered the model; nobody says of one that was killed.
     longest: int | None = None
     #: Seconds until the last step that were no training, by their kind.
     seconds_apart: Row = field(default_factory=dict)

@@ -292,7 +292,6 @@ class Session:
         if is_time and self.job is not None:
             self._known_at = time.monotonic()
             known["peaks"] = self.peaks.rows()
-            known["longest"] = self.batches.longest
             known["configuration"] = self.job.read_length(self.batches)
         if self.record is not None and self._regained_in == step:
             known["flags"] = self.record.flags

@@ -15,8 +15,13 @@ select
     c.padding_free,
     c.length_distribution,
     c.dataset,
-    -- Packed samples fill their sequences, or very nearly.
-    case when c.packing is distinct from true then r.longest_sequence end as longest_sample,
+    -- Packed samples fill their sequences, or very nearly; what is evaluated may be longer.
+    case
+        when
+            c.packing is distinct from true
+            and not coalesce(array_contains(r.flags, 'includes_evaluation'), false)
+            then r.longest_sequence
+    end as longest_sample,
     m.family,
     m.model_type,
     m.n_active_params,

@@ -21,6 +21,7 @@ from registry.store.folder import curated_dir
 from tests.unit.store.registries import make_registry
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
     from typing import Any
 
@@ -156,10 +157,10 @@ def test_fine_tuning_that_is_stated_counts_whatever_its_samples_say(
     assert [one.purpose for one in read_observations(db)] == [purpose]
 
 
-def longest_of(folder: Path, **stated: Any) -> int | None:
+def longest_of(folder: Path, flags: Sequence[str] = (), **stated: Any) -> int | None:
     """Return the longest sample of a run of up to 512 tokens that says it had 120 at most."""
     db = make_registry(folder)
-    observation = observe(**stated)
+    observation = {**observe(**stated), "flags": list(flags)}
     longest = {"metric": "sequence_length", "statistic": "max", "value": 120}
     observation["measurements"] += [longest, {**longest, "statistic": "mean", "value": 99}]
     db.add({"source": {"source_id": "mine", "kind": "run"}, "observations": [observation]})
@@ -173,6 +174,8 @@ def longest_of(folder: Path, **stated: Any) -> int | None:
 def test_a_run_of_shorter_samples_than_it_allows_is_one_of_its_samples(tmp_path: Path) -> None:
     assert longest_of(tmp_path / "apart") == 120
     assert longest_of(tmp_path / "packed", packing=True) is None  # packed, they fill 512
+    # what is evaluated may be longer
+    assert longest_of(tmp_path / "evaluated", ["includes_evaluation"]) is None
 
 
 @pytest.mark.parametrize("outcome", ["ok", "oom"])

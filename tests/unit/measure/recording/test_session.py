@@ -206,22 +206,30 @@ def test_the_longest_sequence_of_a_smaller_batch_is_not_told(
     assert batches.longest == longest
 
 
-def test_the_longest_sequence_of_all_processes_is_told_of_a_job_that_was_killed(
+def test_the_longest_sequence_of_a_job_is_that_of_its_processes_if_all_of_them_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(RECORD_FOLDER, str(tmp_path))
     session = Session(Options())
     train_short(session, LimitedJob(tmp_path), 16, 24, 20)
     (path,) = tmp_path.glob("record-0-*.jsonl")
-    first, second = (read_progress(path) for _ in range(2))
-    assert first is not None
-    assert second is not None
-    first.n_ranks = second.n_ranks = 2
-    second.rank, second.longest = 1, 40
-    for one in (first, second):
-        one.record.configuration["gpus_per_node"] = 2
-    assert total(only(assemble_all([first, second])[0]), "sequence_length") == 40
+
+    def lengths(longest: int | None) -> list[float]:
+        first, second = (read_progress(path) for _ in range(2))
+        assert first is not None
+        assert second is not None
+        first.n_ranks = second.n_ranks = 2
+        second.rank = 1
+        second.longest = second.longest and longest
+        for one in (first, second):
+            one.record.configuration["gpus_per_node"] = 2
+        figures = only(assemble_all([first, second])[0])["measurements"]
+        return [row["value"] for row in figures if row["metric"] == "sequence_length"]
+
+    assert lengths(40) == []  # a longer one may be what ended it
     session.finish_rank()
+    assert lengths(40) == [40]
+    assert lengths(None) == []
 
 
 def test_what_contradicts_itself_is_flagged(tmp_path: Path) -> None:
