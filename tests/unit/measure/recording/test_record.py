@@ -67,7 +67,7 @@ def test_figures_leave_the_warmup_out() -> None:
 def test_the_longest_sequence_is_told_where_all_processes_know_it(
     longest: list[int | None], flags: list[str], told: float | None
 ) -> None:
-    parts = [
+    parts: list[dict[str, Any]] = [
         {"rank": rank, "steps": [], "peaks": [], "longest": each}
         for rank, each in enumerate(longest)
     ]
