@@ -156,7 +156,8 @@ def _measure(draft: Draft, text: str, printed: Mapping[str, Any]) -> None:
 def _doubt_full(draft: Draft) -> None:
     """Leave the method open where no adapter is seen, yet few of the parameters are trained."""
     counts = {figure["metric"]: figure["value"] for figure in draft.figures}
-    is_part = counts.get("trainable_params", 0) < _MOST * counts.get("n_params", 0)
+    n_params = counts.get("n_params", 0)
+    is_part = counts.get("trainable_params", n_params) < _MOST * n_params
     if is_part and draft.inferences.get("method") == NO_ADAPTER:
         del draft.configuration["method"], draft.inferences["method"]
 

@@ -464,6 +464,14 @@ def test_a_script_or_a_few_trained_parameters_are_no_full_fine_tuning(
     assert refusal.reason.startswith("the files do not say the method; say it with `--set method=")
 
 
+def test_a_notebook_that_prints_all_parameters_alone_may_train_them_all(
+    tmp_path: Path, observe: Observe
+) -> None:
+    text = f"all params: 494,032,768{METRICS}"
+    (run,) = observe(write_notebook(tmp_path / "run.ipynb", CELL, {"text": text}))
+    assert run["configuration"]["method"] == "full"
+
+
 def test_deepspeeds_rate_is_of_all_processes_and_its_memory_of_the_first(
     fixtures: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
 ) -> None:
