@@ -70,7 +70,7 @@ figures as (
 lengths as (
     select observation_id, cast(max(value) as bigint) as longest_sequence
     from measurements
-    where metric = 'sequence_length' and statistic = 'max'
+    where metric = 'sequence_length' and statistic = 'max' and value >= 1
     group by observation_id
 ),
 cited as (
