@@ -114,7 +114,7 @@ out of memory, two Trainers in one process, `trl sft` with packing, torchrun wit
 - Allocator peaks, held and reserved, matched the job's own to the byte in all four jobs that
   printed theirs; the mean step of the raw loop was 118.25 ms, as on its own stopwatch.
 - Memory in use was 479 MiB above nvidia-smi's: version 1 of NVML's call counts what the driver
-  keeps for itself. Version 2 is used since then; it has not run on a card. If the samples
+  keeps for itself. Version 2 has been used since; it has not run on a card. If the samples
   missed a short peak (66 GB seen, 77 GB reserved before an OOM), they are no longer reported as
   one.
 - The card was recorded as an H100 80GB without a form factor. Since then the driver's name is tried

@@ -119,8 +119,9 @@ def command(
     """Record measurements: submissions, logs and results of frameworks, exports.
 
     A submission is a JSON document (or JSON lines), or a folder of them; - reads it from standard
-    input. Everything is validated first: if anything is wrong, nothing is recorded. Adding the same
-    document again changes nothing.
+    input. Logs and results, as files or a run's folder, are recognized by their content. Everything
+    is validated first: if anything is wrong, nothing is recorded. Adding the same document again
+    changes nothing.
 
     \b
     Examples:

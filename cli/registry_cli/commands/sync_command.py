@@ -17,9 +17,9 @@ def command(first: Path, second: Path, *, dry_run: bool) -> int:
     """Synchronize two registries: each gets the documents that only the other has.
 
     A and B are folders, or addresses such as s3://our-bucket/registry. What arrives is pending
-    until `registry fold`; what either of them erased does not come back. What is not valid, or says
-    of a model or GPU what the other side contradicts, is named and left out. Running it again
-    changes nothing.
+    until `registry fold`; what either of them erased does not come back. Documents that
+    are not valid, or in which the two sides contradict each other about a model or GPU, are named
+    and left out. Running it again changes nothing.
 
     \b
     Example:
