@@ -44,9 +44,9 @@ def command(
 ) -> None:
     """List the accelerators of the catalogue, with what the records hold on each.
 
-    memory_gib is what the driver reports; a line without it is a family of cards. n counts
-    observations, n_oom those that ran out of memory. Models and methods are listed with the most
-    frequent first.
+    memory_gib is what the driver reports; it is empty where that is not known, or differs among the
+    cards of a family. n counts observations, n_oom those that ran out of memory. Models and methods
+    are listed with the most frequent first.
 
     \b
     Examples:
