@@ -299,3 +299,18 @@ MULTI_GPU = """
                            derived: batch / step time
   step_time                5 s  (median, total)
 """
+
+
+def test_the_longest_sequence_that_fitted_is_one_that_was_trained_on(
+    run: Run, record: Callable[..., Any]
+) -> None:
+    configuration = {"model_id": "llama-3.1-8b", "method": "lora", "seq_len": 8192}
+    figures = [
+        {"metric": "step_time", "value": 3.0},
+        {"metric": "sequence_length", "statistic": "max", "value": 700},
+    ]
+    observation = {"outcome": "ok", "configuration": configuration, "measurements": figures}
+    source = {"source_id": "mine", "kind": "person"}
+    record({"source": source, "observations": [observation]})
+    listed = run("models", "--recorded", "--no-curated", "-f", "json").stdout
+    assert [row["longest_fitted"] for row in json.loads(listed)] == [700]

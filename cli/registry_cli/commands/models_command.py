@@ -40,8 +40,8 @@ def command(
 ) -> None:
     """List the models of the catalogue, with what the records hold on each.
 
-    n counts observations, n_oom those that ran out of memory; longest_fitted is the largest
-    seq_len of a successful run, pretraining included (the view max_seq_len has fine-tuning alone).
+    n counts observations, n_oom those that ran out of memory; longest_fitted is the longest
+    sequence of a successful run, pretraining included (the view max_seq_len has fine-tuning alone).
     Cards and methods are listed with the most frequent first.
 
     \b
