@@ -24,7 +24,7 @@ from registry.importers.shared.logs import (
 from registry.importers.shared.readings import OF_FIRST_PROCESS, measure_peak, say_timed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from registry.importers.base import Imported, ImportOptions, RunFile
 
@@ -89,7 +89,8 @@ class TorchtitanImporter:
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize lines of a step with its memory and its tokens."""
-        return [file for file in files if file.kind == "text" and _read_steps(file.document)]
+        logs = (file for file in files if file.kind == "text")
+        return [log for log in logs if any(map(_STEP.search, _plain(log.document)))]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return the run of each log."""
@@ -99,9 +100,14 @@ class TorchtitanImporter:
         )
 
 
+def _plain(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines without their colours."""
+    return (_COLOUR.sub("", line) for line in lines)
+
+
 def _read_steps(lines: Sequence[str]) -> list[re.Match[str]]:
     """Return the lines of steps, of the first of several ranks that print them."""
-    found = [match for line in lines if (match := _STEP.search(_COLOUR.sub("", line)))]
+    found = [match for line in lines if (match := _STEP.search(line))]
     ranks = [rank["rank"] if (rank := _RANK.match(one.string)) else None for one in found]
     of_one = [one for one, rank in zip(found, ranks, strict=True) if rank == ranks[0]]
     # without a prefix, each rank prints the same step
@@ -109,7 +115,7 @@ def _read_steps(lines: Sequence[str]) -> list[re.Match[str]]:
 
 
 def _draft(log: RunFile, options: ImportOptions) -> Draft:
-    lines = [_COLOUR.sub("", line) for line in log.document]
+    lines = [*_plain(log.document)]
     steps = _read_steps(lines)
     validate_growing(int(step["step"]) for step in steps)
     text = "\n".join(lines)

@@ -1,21 +1,4 @@
 -- Per setting, the longest sequence that fitted and the shortest that ran out of memory.
-with runs as (
-    select
-        r.*,
-        c.param_dtype,
-        c.tensor_parallel,
-        c.pipeline_parallel,
-        -- packed samples fill their sequences, however short they are
-        case
-            when r.longest_sequence < r.seq_len and c.packing is distinct from true
-                then r.longest_sequence
-            else r.seq_len
-        end as longest
-    from finetuning as r
-    inner join observations as o on r.observation_id = o.observation_id
-    inner join configurations as c on o.configuration_id = c.configuration_id
-)
-
 select
     r.model_id,
     r.objective,
@@ -30,14 +13,16 @@ select
     r.gradient_checkpointing,
     r.attention,
     r.lora_rank,
-    r.param_dtype,
-    r.tensor_parallel,
-    r.pipeline_parallel,
-    max(r.longest) filter (where r.outcome = 'ok') as longest_fitted,
-    min(r.longest) filter (where r.outcome = 'oom') as shortest_oom,
+    c.param_dtype,
+    c.tensor_parallel,
+    c.pipeline_parallel,
+    max(coalesce(r.longest_sequence, r.seq_len)) filter (where r.outcome = 'ok') as longest_fitted,
+    min(coalesce(r.longest_sequence, r.seq_len)) filter (where r.outcome = 'oom') as shortest_oom,
     count(*) as n_observations
-from runs as r
+from finetuning as r
 left join gpus as g on r.gpu_id = g.gpu_id
+inner join observations as o on r.observation_id = o.observation_id
+inner join configurations as c on o.configuration_id = c.configuration_id
 where r.outcome in ('ok', 'oom') and r.seq_len is not null
     and r.evidence in ('measured', 'claimed') -- what was computed or required is no run
     and not coalesce(array_contains(r.flags, 'peak_at_capacity'), false)
@@ -46,4 +31,4 @@ where r.outcome in ('ok', 'oom') and r.seq_len is not null
 group by
     r.model_id, r.objective, r.method_label, r.quant_bits, r.compute_dtype, r.gpu_id, r.n_gpus,
     r.sharding, r.offload, r.micro_batch_size, r.gradient_checkpointing, r.attention, r.lora_rank,
-    r.param_dtype, r.tensor_parallel, r.pipeline_parallel
+    c.param_dtype, c.tensor_parallel, c.pipeline_parallel

@@ -44,6 +44,7 @@ typical as (
     select
         observation_id,
         metric,
+        statistic,
         value,
         case origin || ' ' || statistic
             when 'reported median' then 1
@@ -63,14 +64,11 @@ figures as (
         min_by(value, place) filter (where metric = 'total_time') as total_seconds,
         min_by(value, place) filter (where metric = 'samples_per_second') as samples_per_second,
         min_by(value, place) filter (where metric = 'tokens_per_second') as tokens_per_second,
-        min_by(value, place) filter (where metric = 'trainable_params') as trainable_params
+        min_by(value, place) filter (where metric = 'trainable_params') as trainable_params,
+        cast(max(value) filter (
+            where metric = 'sequence_length' and statistic = 'max' and value >= 1
+        ) as bigint) as longest
     from typical
-    group by observation_id
-),
-lengths as (
-    select observation_id, cast(max(value) as bigint) as longest_sequence
-    from measurements
-    where metric = 'sequence_length' and statistic = 'max' and value >= 1
     group by observation_id
 ),
 cited as (
@@ -146,7 +144,10 @@ select
     c.objective,
     c.data,
     o.flags,
-    l.longest_sequence
+    -- packed samples fill their sequences, however short they are
+    case
+        when c.packing is distinct from true and coalesce(f.longest < c.seq_len, true) then f.longest
+    end as longest_sequence
 from observations as o
 inner join configurations as c on o.configuration_id = c.configuration_id
 inner join environments as e on o.environment_id = e.environment_id
@@ -154,6 +155,5 @@ left join models as m on c.model_id = m.model_id
 left join gpus as g on c.gpu_id = g.gpu_id
 left join peak as p on o.observation_id = p.observation_id
 left join figures as f on o.observation_id = f.observation_id
-left join lengths as l on o.observation_id = l.observation_id
 left join cited as n on o.observation_id = n.observation_id
 where not exists (select 1 from retractions as x where x.observation_id = o.observation_id)

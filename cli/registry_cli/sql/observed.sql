@@ -13,7 +13,7 @@ counted as (
         count(*) as n,
         count(*) filter (outcome = 'oom') as n_oom,
         count(distinct source_id) as n_sources,
-        max(least(seq_len, longest_sequence)) filter (outcome = 'ok') as longest
+        max(coalesce(longest_sequence, seq_len)) filter (outcome = 'ok') as longest
     from held
     group by thing
 ),

@@ -18,7 +18,8 @@ class Batches:
     A step's ``tokens`` are the positions that no attention mask hides, padding left out.
     """
 
-    widths: set[int] = field(default_factory=set)
+    #: The most samples that a micro-batch of each width had.
+    widths: dict[int, int] = field(default_factory=dict)
     is_padded: bool = False
     #: Whether there was a mask that may hide positions, and does not say which.
     is_masked: bool = False
@@ -34,8 +35,6 @@ class Batches:
     #: Whether the step that goes on passes a batch again, or with other weights, as SAM does: its
     #: passes are not accumulated.
     is_repeating: bool = False
-    #: The most samples that a micro-batch of each width had.
-    _most_of: dict[int, int] = field(default_factory=dict)
     #: Steps of which it cannot be told what a pass was: a micro-batch, or a part or view of one.
     _n_unclear: int = 0
     _has_several_rows: bool = False
@@ -73,8 +72,7 @@ class Batches:
         if not self.has_samples_first:
             self._waiting.append((None, n_positions, visible))
             return
-        self.widths.add(width)
-        self._most_of[width] = max(n_found, self._most_of.get(width, 0))
+        self.widths[width] = max(n_found, self.widths.get(width, 0))
         self.sizes[n_found] += 1
         self._waiting.append((n_found, n_positions, visible))
 
@@ -155,7 +153,7 @@ class Batches:
         if self.is_flat or self.has_others or not self.widths:
             return None
         longest = max(self.widths)
-        return longest if self._most_of[longest] == max(self._most_of.values()) else None
+        return longest if self.widths[longest] == max(self.widths.values()) else None
 
     def read_length(self, limit: int | None = None) -> dict[str, Any]:
         """Return the columns ``seq_len``, ``length_distribution`` and ``padding_free``.

@@ -15,11 +15,9 @@ select
     c.padding_free,
     c.length_distribution,
     c.dataset,
-    -- Packed samples fill their sequences, or very nearly; what is evaluated may be longer.
+    -- What is evaluated may be longer.
     case
-        when
-            c.packing is distinct from true
-            and not coalesce(array_contains(r.flags, 'includes_evaluation'), false)
+        when not coalesce(array_contains(r.flags, 'includes_evaluation'), false)
             then r.longest_sequence
     end as longest_sample,
     m.family,

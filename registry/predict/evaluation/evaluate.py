@@ -241,9 +241,10 @@ def evaluate(
     stated = _open(hold_out_open(seen, memory, wanted), seen)
     # lengths are no setting of software: those that the peak makes likely stay open
     knowing = [
-        replace(one, asked=one.learned.changed(stack=None, longest_sample=stated.longest_sample))
+        replace(
+            one, asked=one.learned.changed(stack=None, longest_sample=one.question.longest_sample)
+        )
         for one in seen
-        for stated in [one.question]
     ]
     informed = _open(hold_out_open(knowing, memory, wanted), seen)
     rows = [one for one in seen if one.source_id in wanted and one.measured_memory]
