@@ -96,6 +96,8 @@ def list_costs(found: EstimateResult) -> list[tuple[str, str]]:
         if figure is not None:
             span = f"{figure.low:.3g} to {figure.high:.3g}"
             rows.append((f"{name}{over}", f"{figure.value:.4g} ({span})"))
+    if found.time_assumes:
+        rows.append(("times assume", ", ".join(found.time_assumes)))
     return rows
 
 

@@ -31,6 +31,7 @@ from registry.predict.answer.prediction import (
 )
 from registry.predict.answer.prices import Prices, build_prices
 from registry.predict.answer.switches import explain
+from registry.predict.answer.time_assumes import list_time_assumes
 from registry.predict.answer.will_it_fit import answer, assumptions_of
 from registry.predict.answer_html import format_estimate_html, format_fit_html
 from registry.predict.architecture import peak_flops_of
@@ -167,13 +168,9 @@ class FitResult:
     @property
     def time_assumes(self) -> tuple[str, ...]:
         """What the times take for granted of what the question leaves open, in words."""
-        question = self.answer.question
-        filled = question.packing or question.longest_sample or question.mean_tokens
-        assumed = {
-            "checkpointing on": question.gradient_checkpointing is None,
-            f"samples of {question.seq_len} tokens": not filled,
-        }
-        return (*(words for words, is_open in assumed.items() if is_open), *_packed_alone(question))
+        question, own = self.answer.question, self.answer.calibration.own_times
+        cards = [card.gpu for card in self.shown]
+        return (*list_time_assumes(question, own, cards), *_packed_alone(question))
 
     def cost(self, card: CardVerdict) -> Interval | None:
         """Return the cost in USD of the samples (of 1,000 if their number is not stated).
@@ -279,6 +276,8 @@ class EstimateResult:
     n_samples: int | None = None
     #: Epochs that the GPU-hours and their price are of.
     n_epochs: float = 1.0
+    #: What times take for granted of what the question leaves open, in words.
+    time_assumes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain data: what ``registry estimate -f json`` prints."""
@@ -292,6 +291,7 @@ class EstimateResult:
             "n_samples": self.n_samples,
             "n_epochs": self.n_epochs,
             "cost": None if self.cost is None else asdict(self.cost),
+            "time_assumes": list(self.time_assumes),
         }
 
     def __repr__(self) -> str:
@@ -445,10 +445,12 @@ def answer_estimate(
         find_gpu(asked.gpu[0], known.catalogue)  # raises: it names the kinds of a family
     known = wanted.corrected(question, asked, known)
     memory = predict_memory(question, known.calibration)
+    cost = _cost(question, known, wanted)
+    own, timed = known.calibration.own_times, [question.gpu] if cost and question.gpu else []
     return EstimateResult(
         question=question,
         memory=memory,
-        cost=_cost(question, known, wanted),
+        cost=cost,
         warnings=(
             *check_question(question),
             *warn_of_name(asked, question),
@@ -460,6 +462,7 @@ def answer_estimate(
         assumptions=assumptions_of(question, memory, known.calibration),
         n_samples=wanted.n_samples,
         n_epochs=wanted.n_epochs,
+        time_assumes=list_time_assumes(question, own, timed) if timed else (),
     )
 
 

@@ -316,3 +316,38 @@ def test_calibrating_a_registry_of_ones_own(run: Run, work: Path, few_records: P
     assert done.stdout.endswith("mine/calibration.json\n")
     fit = run("fit", "--model", "qwen-7b", "--method", "qlora", "--registry", "mine")
     assert fit.returncode == 0
+
+
+def test_what_one_timed_oneself_is_the_speed_that_is_answered(run: Run, work: Path) -> None:
+    configuration = {
+        "model_id": "mistral-7b-v0.3", "gpu_id": "rtx-4090", "n_gpus": 1, "method": "lora",
+        "lora_rank": 16, "seq_len": 1024, "micro_batch_size": 2, "grad_accum_steps": 4,
+        "gradient_checkpointing": True, "compute_dtype": "bf16",
+    }  # fmt: skip
+    figures = [
+        {"metric": "peak_memory", "kind": "device", "value": "19 GiB"},
+        {"metric": "step_time", "statistic": "mean", "value": "9 s"},
+    ]
+    document = {
+        "source": {"source_id": "my-runs", "kind": "person"},
+        "observations": [
+            {"outcome": "ok", "configuration": configuration, "measurements": figures}
+        ],
+    }
+    asked = ("--model", "mistral-7b-v0.3", "--gpu", "rtx-4090", "--method", "lora")
+    asked += ("--lora-rank", "16", "--seq-len", "1024", "--batch", "2")
+    estimate = ("estimate", *asked, "--accum", "4", "-f", "json")
+    before = json.loads(run(*estimate).stdout)
+    assert before["time_assumes"] == ["checkpointing on", "samples of 1024 tokens"]
+    assert before["cost"]["seconds_per_step"]["value"] < 4
+    (work / "mine.json").write_text(json.dumps(document), encoding="utf-8")
+    assert run("add", "mine.json").returncode == 0
+    after = json.loads(run(*estimate).stdout)
+    speed = "at the speed of your own runs (my-runs)"
+    assert after["time_assumes"] == [*before["time_assumes"], speed]
+    interval = after["cost"]["seconds_per_step"]
+    assert interval["low"] < 9 < interval["high"]
+    assert interval["value"] == pytest.approx(9, rel=0.15)
+    shown = run("fit", *asked, "--gpu", "a100-80gb").stdout
+    note = f"checkpointing on, samples of 1024 tokens, rtx-4090 {speed}"
+    assert f"  s/sample: {note}" in shown.splitlines()

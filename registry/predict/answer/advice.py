@@ -336,13 +336,12 @@ def collect_cards(
     seconds = predict_samples(asked, calibration)
     measured = calibration.measured_of(question.model)
     meant = find_meant(question, measured)
-    timed = calibration.time.known.get("device", ())
     return [
         CardVerdict(
             gpu,
             *_judge_card(one, calibration, bounded(found, one, measured, meant)),
             seconds_per_sample=each,
-            is_timed=gpu.gpu_id in timed,
+            is_timed=gpu.gpu_id in calibration.timed_cards,
         )
         for gpu, one, each in zip(cards, asked, seconds, strict=True)
     ]

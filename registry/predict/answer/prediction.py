@@ -225,8 +225,11 @@ def _raised(found: Prediction, floor: Bound, low: float) -> Prediction:
 
 
 def predict_time(question: Question, calibration: Calibration) -> Prediction:
-    """Return the seconds of one micro-batch of one device, the optimizer's share included."""
-    return _predict([time_row(question)], calibration.time, {})
+    """Return the seconds of one micro-batch of one device, the optimizer's share included.
+
+    On the user's own stack where none is named and his own runs were timed (`OwnTimes`).
+    """
+    return _predict([time_row(calibration.own_times.meaning(question))], calibration.time, {})
 
 
 def _predict(rows: Sequence[FitRow], calibrated: Calibrated, parts: dict[str, float]) -> Prediction:
@@ -312,7 +315,8 @@ def predict_samples(
     questions: Sequence[Question], calibration: Calibration
 ) -> list[Interval | None]:
     """Return the seconds of a sample, all cards together; None where the speed is not known."""
-    rows = [time_row(one) for one in questions if has_known_speed(one)]
+    own = calibration.own_times
+    rows = [time_row(own.meaning(one)) for one in questions if has_known_speed(one)]
     batches = iter(calibration.time.predict_many(rows) if rows else ())
     return [
         _scaled(next(batches), 1 / _samples_at_a_time(one)) if has_known_speed(one) else None

@@ -90,8 +90,6 @@ TIME = Prior(
         "stack": Spread(0.10, 0.10),
         "setting": Spread(0.15, 0.10),
         "series": Spread(0.08, 0.06),
-        "shape": Spread(0.04, 0.04),
-        "device": Spread(0.05, 0.10),
         "lengths": Spread(0.0, 0.10),
     },
     local=Spread(0.05, 0.05),
@@ -162,22 +160,11 @@ def _row(question: Question, terms: list[Term], key: str = "") -> FitRow:
 def time_groups_of(question: Question) -> dict[str, Hashable]:
     """Return what the time of a question shares with measured rows, by level."""
     groups = groups_of(question)
-    device = question.gpu.gpu_id if question.gpu else None
-    groups["device"] = device
     varying = question.stack and question.length_distribution != "full"
     groups["lengths"] = (question.stack, question.seq_len) if varying else None
     if groups["series"] is not None:
-        groups["series"] = (groups["series"], device)
+        groups["series"] = (groups["series"], question.gpu.gpu_id if question.gpu else None)
     return groups
-
-
-def measured_time_groups_of(question: Question) -> dict[str, Hashable]:
-    """Return what a measured time shares with others, by level.
-
-    Of its card only where samples are full: those that may be short would make it look fast.
-    """
-    groups = time_groups_of(question)
-    return groups if question.length_distribution == "full" else {**groups, "device": None}
 
 
 def time_row(question: Question, key: str = "") -> FitRow:
@@ -206,6 +193,5 @@ def time_rows(observations: Iterable[ObservedRun]) -> list[FitRow]:
     for seen in observations:
         if seen.measured_time:
             row = time_row(seen.question, seen.observation_id)
-            groups = measured_time_groups_of(seen.question)
-            rows.append(replace(row, groups=groups, value=seen.seconds or 0.0))
+            rows.append(replace(row, value=seen.seconds or 0.0))
     return rows

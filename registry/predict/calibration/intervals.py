@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from registry.predict.calibration.fit_rows import MEMORY, TIME, memory_rows, time_rows
+from registry.predict.calibration.fit_rows import MEMORY, TIME, memory_rows, time_row, time_rows
 from registry.predict.calibration.gaussian_process import Fit, Start, covariance, fit
 from registry.predict.calibration.mixture import COVERAGE, Interval
 from registry.predict.calibration.open_question import (
@@ -33,6 +33,7 @@ from registry.predict.calibration.open_question import (
     group_of,
     mix,
 )
+from registry.predict.calibration.own_times import OwnTimes, collect_own_times
 from registry.predict.calibration.runs import PURPOSES
 from registry.predict.calibration.unstated import Usual, count_usual, settle
 from registry.tracking import track
@@ -286,6 +287,21 @@ class Calibration:
         """Stacks that have measured a model and kind of training."""
         return collect_stacks(self.observations, self.own_ids)
 
+    @cached_property
+    def own_times(self) -> OwnTimes:
+        """The user's own timed runs."""
+        return collect_own_times(self.observations, self.own_ids)
+
+    @cached_property
+    def timed_cards(self) -> frozenset[str]:
+        """Ids of the cards on which somebody timed a run of full samples.
+
+        Samples that may be shorter than their limit would make a card look fast.
+        """
+        timed = [one.question for one in self.observations if one.measured_time]
+        full = [one for one in timed if one.length_distribution == "full"]
+        return frozenset(one.gpu.gpu_id for one in full if one.gpu)
+
     def runs_of(self, model: Architecture) -> Sequence[ObservedRun]:
         """Return the runs of models of one shape."""
         return self._by_shape.get(model.shape, ())
@@ -321,12 +337,31 @@ def calibrate(observations: Iterable[ObservedRun]) -> Calibration:
     memory = calibrate_rows(thin(memory_rows(seen)), MEMORY)
     held = hold_out_open(seen, memory.fit)
     open_reach = {group: _rounded(open_quantile(held, group)) for group in GROUPS}
+    time = calibrate_rows(thin(time_rows(seen)), TIME)
+    unknown = {"source": _reaches(hold_out_times(seen, time.fit), "source")}
     return Calibration(
         observations=seen,
         memory=replace(memory, reach={**memory.reach, "open": open_reach}),
-        time=calibrate_rows(thin(time_rows(seen)), TIME),
+        time=replace(time, reach={**time.reach, **unknown}),
         usual=usual,
     )
+
+
+def hold_out_times(observations: Iterable[ObservedRun], fitted: Fit) -> list[HeldOut]:
+    """Return what is answered to all timed runs as their sources state them, each held out.
+
+    No source needs to be left out of the fit: what is asked of no stack learns from none.
+    """
+    seen = [one for one in observations if one.measured_time and one.asked is not None]
+    rows = [time_row(one.asked, one.observation_id) for one in seen if one.asked]
+    means, deviations = fitted.predict_many(rows)
+    return [
+        HeldOut(
+            replace(row, value=one.seconds or 0.0, groups={**row.groups, "stack": one.source_id}),
+            float(mean), float(deviation), "source", one.source_id,
+        )
+        for one, row, mean, deviation in zip(seen, rows, means, deviations, strict=True)
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from registry.predict.calibration.fit_rows import (
     TIME,
     FitRow,
     groups_of,
-    measured_time_groups_of,
     memory_rows,
+    time_groups_of,
     time_rows,
 )
 from registry.predict.calibration.gaussian_process import Start, fit
@@ -59,7 +59,7 @@ class Kind:
 
 
 PEAK = Kind(memory_rows, lambda run: groups_of(run.learned), MEMORY)
-STEP = Kind(time_rows, lambda run: measured_time_groups_of(run.question), TIME)
+STEP = Kind(time_rows, lambda run: time_groups_of(run.question), TIME)
 
 
 def unpack_fit(

@@ -43,7 +43,12 @@ def format_evaluation(found: Evaluation) -> str:
         "Chances of fitting, asked as the sources state their runs": _chances(found.chances),
         "Other formulas on the same rows": format_table(found.peers),
         "Peak memory, one row held out, its source and stack known": format_table(found.near),
-        "Time per sample, each source held out": format_table(found.time),
+        "Time of a step, each source held out, asked as it states its runs": format_table(
+            found.time
+        ),
+        "Time of a step, one row held out, its source and stack known": format_table(
+            found.near_time
+        ),
     }
     return "\n".join(
         line for title, table in sections.items() for line in (f"## {title}", "", *table, "")

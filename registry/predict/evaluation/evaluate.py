@@ -38,6 +38,7 @@ from registry.predict.calibration.gaussian_process import fit
 from registry.predict.calibration.intervals import (
     hold_out,
     hold_out_open,
+    hold_out_times,
     interval,
     open_quantile,
     score_quantile,
@@ -221,8 +222,10 @@ class Evaluation:
     peers: tuple[Score, ...]
     #: Rows held out one by one, the rest of their source known.
     near: tuple[Score, ...]
-    #: Seconds per sample, each source held out.
+    #: Times of a step, asked as the sources state them, each source held out.
     time: tuple[Score, ...]
+    #: The same, rows held out one by one.
+    near_time: tuple[Score, ...]
 
 
 def evaluate(
@@ -236,7 +239,7 @@ def evaluate(
     """
     seen = _settled(observations)
     _require_sources(seen)
-    memory = fit(thin(memory_rows(seen)), MEMORY)
+    memory, time = fit(thin(memory_rows(seen)), MEMORY), fit(thin(time_rows(seen)), TIME)
     wanted = list(sources or _measured_sources(seen))
     stated = _open(hold_out_open(seen, memory, wanted), seen)
     # lengths are no setting of software: those that the peak makes likely stay open
@@ -256,7 +259,8 @@ def evaluate(
         informed=_pooled(informed),
         peers=_peers(rows),
         near=(_near(memory, "one row held out"),),
-        time=_time(seen),
+        time=_time(seen, time),
+        near_time=(_without_verdicts(_near(time, "one row held out")),),
     )
 
 
@@ -379,16 +383,19 @@ def _near(fitted: Fit, name: str) -> Score:
     return score(name, judged)
 
 
-def _time(seen: Sequence[ObservedRun]) -> tuple[Score, ...]:
-    held = hold_out(fit(thin(time_rows(seen)), TIME), "source")
-    judged = []
-    for source in dict.fromkeys(one.fold for one in held):
-        others = [one for one in held if one.fold != source]
-        reach = score_quantile(others, "source")
-        judged += [
-            Judged(str(source), interval(one.mean, one.deviation, reach), one.row.value)
-            for one in held
-            if one.fold == source
-        ]
-    found = score("one source held out", judged)
-    return (replace(found, false_fits=None, false_refusals=None, undecided=None),)
+def _time(seen: Sequence[ObservedRun], fitted: Fit) -> tuple[Score, ...]:
+    """Return the scores of times, each source asked as it states its runs and widened by others."""
+    held = hold_out_times(seen, fitted)
+    reach = {
+        source: score_quantile([one for one in held if one.fold != source], "source")
+        for source in {one.fold for one in held}
+    }
+    judged = [
+        Judged(str(one.fold), interval(one.mean, one.deviation, reach[one.fold]), one.row.value)
+        for one in held
+    ]
+    return tuple(map(_without_verdicts, _by_source(judged)))
+
+
+def _without_verdicts(found: Score) -> Score:
+    return replace(found, false_fits=None, false_refusals=None, undecided=None)
