@@ -334,8 +334,8 @@ def test_what_one_timed_oneself_is_the_speed_that_is_answered(run: Run, work: Pa
             {"outcome": "ok", "configuration": configuration, "measurements": figures}
         ],
     }
-    asked = ("--model", "mistral-7b-v0.3", "--gpu", "rtx-4090", "--method", "lora")
-    asked += ("--lora-rank", "16", "--seq-len", "1024", "--batch", "2")
+    asked: tuple[str, ...] = ("--model", "mistral-7b-v0.3", "--gpu", "rtx-4090")
+    asked += ("--method", "lora", "--lora-rank", "16", "--seq-len", "1024", "--batch", "2")
     estimate = ("estimate", *asked, "--accum", "4", "-f", "json")
     before = json.loads(run(*estimate).stdout)
     assert before["time_assumes"] == ["checkpointing on", "samples of 1024 tokens"]
