@@ -57,7 +57,8 @@ _PACKINGS: Final = frozenset(
 _VARIANTS: Final = _PACKINGS | frozenset(
     (
         *("instruct", "chat", "it", "base", "pt", "sft", "dpo", "text", "hf", "pytorch"),
-        *("bf16", "fp16", "unsloth", "dynamic", "original", "quantized", "qat", "dwq", "mlx"),
+        *("bf16", "fp16", "unsloth", "dynamic", "original", "quantized", "unquantized", "qat"),
+        *("dwq", "mlx", "think"),
     )
 )
 #: How files of llama.cpp name what their weights are packed in: `Q4_K_M`, `q8_0`, `IQ3_XXS`.

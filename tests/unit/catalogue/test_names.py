@@ -75,6 +75,8 @@ def test_a_card_is_found_by_what_people_call_it(name: str, gpu_id: str) -> None:
         ("llama3.1:8b", "llama-3.1-8b"),
         ("llama3.1:8b-instruct-q4_K_M", "llama-3.1-8b"),
         ("google/gemma-3-12b-it-qat-q4_0-gguf", "gemma-3-12b"),
+        ("google/gemma-3-27b-it-qat-q4_0-unquantized", "gemma-3-27b"),
+        ("allenai/Olmo-3-7B-Think", "olmo-3-7b"),
         ("mlx-community/Qwen3-8B-4bit-DWQ", "qwen3-8b"),
         ("Llama 3.1 8B Instruct (4-bit)", "llama-3.1-8b"),
         ("RedHatAI/Qwen2.5-7B-Instruct-quantized.w8a8", "qwen2.5-7b"),
