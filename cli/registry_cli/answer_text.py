@@ -178,6 +178,7 @@ _SETTINGS = {
     "loss_kernel": ("loss", "--loss-kernel"),
     "adapters": ("adapters", "--lora-rank and --targets"),
     "longest_sample": ("longest sample", "--longest-sample or --lengths"),
+    "double_quant": ("double quantization", "--double-quant or --no-double-quant"),
     "quantized_experts": ("experts", "--quantized-experts or --no-quantized-experts"),
     "vocab_size": ("vocabulary", "--vocab"),
 }

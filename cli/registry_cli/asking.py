@@ -122,6 +122,11 @@ _OPTIONS = (
         help="bitsandbytes, gptq, awq, …",
     ),
     click.option(
+        "--double-quant/--no-double-quant",
+        default=None,
+        help="Whether the constants of 4-bit weights of bitsandbytes are quantized too.",
+    ),
+    click.option(
         "--quantized-experts/--no-quantized-experts",
         default=None,
         help="Whether the experts of a quantized mixture are quantized too.",

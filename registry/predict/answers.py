@@ -41,8 +41,8 @@ from registry.predict.asked import (
     build_question,
     find_cards,
     parse_count,
-    warn_of_experts,
     warn_of_name,
+    warn_of_unused,
 )
 from registry.predict.calibration.calibration_file import FILE_NAME, read_calibration
 from registry.predict.calibration.mixture import Interval
@@ -395,7 +395,7 @@ def answer_fit(asked: Asked, registry: Registry, wanted: Wanted | None = None) -
     )
     more = (
         *warn_of_name(asked, question),
-        *warn_of_experts(question),
+        *warn_of_unused(question),
         *_idle_spending(result, wanted, known.catalogue),
         *_idle_epochs(wanted),
     )
@@ -454,7 +454,7 @@ def answer_estimate(
         warnings=(
             *check_question(question),
             *warn_of_name(asked, question),
-            *warn_of_experts(question),
+            *warn_of_unused(question),
             *(f"time and cost: {words}" for words in _packed_alone(question) if wanted.n_samples),
             *_nothing_to_pay(wanted),
             *_idle_epochs(wanted),

@@ -68,6 +68,7 @@ class Asked:
     method: str = "lora"
     quant_bits: int | None = None
     quant_method: str | None = None
+    double_quant: bool | None = None
     quantized_experts: bool | None = None
     seq_len: int | str = 2048
     batch: int = 1
@@ -346,12 +347,19 @@ def warn_of_name(asked: Asked, question: Question) -> list[str]:
     return [warning]
 
 
-def warn_of_experts(question: Question) -> list[str]:
-    """Return a warning where experts are said to be quantized, or not, and there are none."""
-    if question.quantized_experts is None or (question.quantized and question.model.n_experts):
-        return []
-    reason = "no weights are quantized" if question.model.n_experts else "it has none"
-    return [f"what is said of quantized experts of {question.model.model_id} is unused: {reason}"]
+def warn_of_unused(question: Question) -> list[str]:
+    """Return a warning for each thing that is said of a quantization and changes nothing."""
+    model, warnings = question.model, []
+    if question.quantized_experts is not None and not (question.quantized and model.n_experts):
+        reason = "no weights are quantized" if model.n_experts else "it has none"
+        warnings.append(
+            f"what is said of quantized experts of {model.model_id} is unused: {reason}"
+        )
+    if question.double_quant is not None and not question.has_constants:
+        warnings.append(
+            "what is said of double quantization is unused: only bitsandbytes' 4 bits have it"
+        )
+    return warnings
 
 
 def _refuse_idle(asked: Asked, method: str) -> None:

@@ -59,6 +59,8 @@ class Question:
     quant_bits: int | None = None
     quant_method: str | None = None
     quant_type: str | None = None
+    #: Whether the constants of 4-bit weights of bitsandbytes are quantized too.
+    double_quant: bool | None = None
     #: Whether the experts of a quantized mixture are quantized: bitsandbytes leaves those that
     #: transformers 5 fuses as they are.
     quantized_experts: bool | None = None
@@ -213,6 +215,24 @@ class Question:
         return self.quantized and self.bitsandbytes and self.loss_kernel != "unsloth"
 
     @property
+    def has_constants(self) -> bool:
+        """Whether the base is in bitsandbytes' 4 bits, which have a constant for each block."""
+        return self.quant_bits == _BLOCKWISE_BITS and self.bitsandbytes
+
+    @property
+    def doubles(self) -> bool:
+        """Whether these constants are quantized too: as stated, or as Unsloth loads all models."""
+        stated = self.double_quant
+        always = self.loss_kernel == "unsloth"
+        return self.has_constants and (always if stated is None else stated)
+
+    @property
+    def may_double(self) -> bool:
+        """Whether nothing says if they are."""
+        is_told = self.double_quant is not None or self.loss_kernel == "unsloth"
+        return self.has_constants and not is_told
+
+    @property
     def may_leave_experts(self) -> bool:
         """Whether nothing says if bitsandbytes quantized the experts of a mixture."""
         in_doubt = self.quantized and self.bitsandbytes and self.quantized_experts is None
@@ -283,8 +303,8 @@ _COUNTS = (
 )  # fmt: skip
 
 
-#: Bits in which bitsandbytes stores weights.
-_BITSANDBYTES_BITS = (4, 8)
+#: Bits in which bitsandbytes stores weights, and those of them that it scales by blocks.
+_BITSANDBYTES_BITS, _BLOCKWISE_BITS = (4, 8), 4
 
 
 def _check_training(question: Question) -> None:
@@ -586,10 +606,10 @@ def _check_sources(question: Question) -> list[str]:
 
 
 _FROM_ROW = (
-    "method", "quant_bits", "quant_method", "quant_type", "compute_dtype", "param_dtype",
-    "lora_rank", "trainable_params", "grad_accum_steps", "gradient_checkpointing", "attention",
-    "optimizer", "sharding", "offload", "interconnect", "length_distribution", "mean_tokens",
-    "longest_sample", "tensor_parallel", "pipeline_parallel", "packing",
+    "method", "quant_bits", "quant_method", "quant_type", "double_quant", "compute_dtype",
+    "param_dtype", "lora_rank", "trainable_params", "grad_accum_steps", "gradient_checkpointing",
+    "attention", "optimizer", "sharding", "offload", "interconnect", "length_distribution",
+    "mean_tokens", "longest_sample", "tensor_parallel", "pipeline_parallel", "packing",
 )  # fmt: skip
 
 

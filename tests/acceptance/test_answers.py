@@ -318,6 +318,23 @@ def test_calibrating_a_registry_of_ones_own(run: Run, work: Path, few_records: P
     assert fit.returncode == 0
 
 
+def test_what_is_said_of_constants_moves_the_answer_or_is_said_to_be_unused(run: Run) -> None:
+    asked = ("fit", "--model", "llama-3.3-70b", "--gpu", "l40s", "--method")
+    twice, once = (
+        json.loads(run(*asked, "qlora", option, "-f", "json").stdout)
+        for option in ("--double-quant", "--no-double-quant")
+    )
+    saved = once["peak_bytes"]["value"] - twice["peak_bytes"]["value"]
+    assert 2 * 2**30 < saved < 4 * 2**30
+    shown = run(*asked, "qlora", "--no-checkpointing").stdout
+    assert "    double quantization: on (" in shown
+    unused = "what is said of double quantization is unused: only bitsandbytes' 4 bits have it"
+    assert (
+        unused in json.loads(run(*asked, "lora", "--double-quant", "-f", "json").stdout)["warnings"]
+    )
+    assert unused not in twice["warnings"]
+
+
 def test_what_one_timed_oneself_is_the_speed_that_is_answered(run: Run, work: Path) -> None:
     configuration = {
         "model_id": "mistral-7b-v0.3", "gpu_id": "rtx-4090", "n_gpus": 1, "method": "lora",

@@ -12,7 +12,7 @@ from registry.predict.calibration.unstated import OFF
 from registry.predict.formula.activations import LOGIT_BYTES
 from registry.predict.formula.optimizers import state_bytes
 from registry.predict.formula.peak_memory import memory_terms, total
-from registry.predict.formula.state import weight_bytes
+from registry.predict.formula.state import scale_bytes, weight_bytes
 from registry.predict.sharding import SHARDS_GRADIENTS, SHARDS_OPTIMIZER, SHARDS_WEIGHTS
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def _modes(question: Question) -> tuple[float, ...]:
     checkpointed = bool(question.setting("gradient_checkpointing"))
     return (
         weight_bytes(question),
+        scale_bytes(question),
         state_bytes(question, weight_bytes(question)),
         not checkpointed,
         question.setting("attention") == "eager",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _STATED = (
     "optimizer", "compute_dtype", "param_dtype", "attention", "loss_kernel",
     "gradient_checkpointing", "optimizer_in_backward", "lora_rank", "lora_target_modules",
-    "sharding", "stack", "quant_method",
+    "sharding", "stack", "quant_method", "double_quant",
 )  # fmt: skip
 #: Settings that it has to have as the question has them, stated or not.
 _ALIKE = tuple(name for name in SAME if name not in _STATED)

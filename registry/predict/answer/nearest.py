@@ -55,6 +55,7 @@ _ASPECTS = (
     _Aspect("parameters", lambda q: q.model.n_params, 2.0, doubling=True),
     _Aspect("method", lambda q: q.label, 4.0),
     _Aspect("quant_method", lambda q: q.quant_method, 0.5),
+    _Aspect("double_quant", lambda q: q.doubles if q.double_quant is not None else None, 0.1),
     _Aspect("seq_len", lambda q: q.seq_len, 0.5, doubling=True),
     _Aspect("longest_sample", lambda q: q.longest if q.says_how_long else None, 0.5, doubling=True),
     _Aspect("micro_batch_size", lambda q: q.micro_batch_size, 0.5, doubling=True),
@@ -156,7 +157,7 @@ _SIZES = frozenset({"seq_len", "longest_sample", "micro_batch_size"})
 _OPTIONAL = frozenset(
     {
         *("gpu", "stack", "lora_rank", "lora_target_modules", "optimizer", "param_dtype"),
-        "longest_sample",
+        *("longest_sample", "double_quant"),
     }
 )
 #: What it may leave open as well, though a default stands for it elsewhere.
@@ -165,7 +166,7 @@ _MAY_BE_OPEN = _OPTIONAL | _OPEN
 #: What a run states is told of these where the question does not.
 _TOLD = (
     "gradient_checkpointing", "lora_rank", "lora_target_modules", "optimizer", "param_dtype",
-    "loss_kernel", "longest_sample",
+    "loss_kernel", "longest_sample", "double_quant",
 )  # fmt: skip
 
 

@@ -47,6 +47,7 @@ _WORDS: dict[str, dict[Any, str]] = {
     "loss_kernel": {"whole": "loss over whole logits", **LEAN_LOSSES},
     "param_dtype": {"bf16": "weights held in bf16", "fp32": "weights held in fp32"},
     "optimizer": {"adamw": "AdamW", "adamw_8bit": "8-bit AdamW", "sgd": "SGD"},
+    "double_quant": {True: "quantization constants quantized too", False: "constants in fp32"},
     "quant_bits": {None: "16-bit base", 8: "8-bit base", 4: "4-bit base"},
     "lora_rank": {8: "rank 8", 64: "rank 64"},
     "offload": {
@@ -118,7 +119,10 @@ def _changes(base: Question) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _value(base: Question, name: str) -> Any:
     value = getattr(base, name)
-    defaults = {"offload": "none", "sharding": "ddp", "param_dtype": base.held_dtype}
+    defaults = {
+        "offload": "none", "sharding": "ddp", "param_dtype": base.held_dtype,
+        "double_quant": base.doubles,
+    }  # fmt: skip
     if value is None:
         value = DEFAULTS.get(name, defaults.get(name))
     return _SAME.get(value, value) if isinstance(value, str) else value
@@ -142,6 +146,7 @@ def _matters(base: Question, name: str) -> bool:
         "optimizer": trains_weights,
         "optimizer_in_backward": base.full and not base.deepspeed,
         "quant_bits": not base.full,
+        "double_quant": base.has_constants,
         "lora_rank": base.lora_rank is not None and not base.full,
         "sharding": base.n_gpus > 1,
     }.get(name, True)

@@ -6,6 +6,7 @@ select
     r.observation_id in (select observation_id from finetuning) or coalesce(r.objective = 'sft', false)
         as is_finetuning,
     c.param_dtype,
+    c.double_quant,
     c.n_steps,
     c.packing,
     c.memory_limit_bytes,

@@ -39,6 +39,7 @@ _COUNTED: Final[Mapping[str, tuple[Any, ...]]] = {
     "gradient_checkpointing": (True, False),
     "optimizer": ("adamw", "adamw_8bit"),
     "param_dtype": ("bf16", "fp32"),
+    "double_quant": (True, False),
     "adapters": ((8, ("q_proj", "v_proj")), (16, ("all-linear",)), (64, ("all-linear",))),
 }
 #: Settings that are named mostly where they are not the usual ones, so that counting would mislead:
@@ -167,6 +168,8 @@ def spell(question: Question, setting: str) -> Any:
             return question.held_dtype
         case "longest_sample":
             return question.longest
+        case "double_quant":
+            return question.doubles
         case "vocab_size":
             return question.model.vocab_size
     return question.setting(setting)
@@ -273,6 +276,7 @@ def _is_open(question: Question, setting: str) -> bool:
     of_model = {
         "vocab_size": question.model.open_vocabulary,
         "quantized_experts": question.may_leave_experts,
+        "double_quant": question.may_double,
     }
     if setting in of_model:
         return of_model[setting]

@@ -58,6 +58,7 @@ def _settings(question: Question, name: str) -> dict[str, Any]:
         "model": name,
         "method": question.method,
         "quantization": _QUANTIZATION[question.quant_bits],
+        "double_quant": question.doubles,
         "seq_len": question.longest,
         "micro_batch_size": question.micro_batch_size,
         "grad_accum_steps": question.setting("grad_accum_steps"),

@@ -30,6 +30,7 @@ _OPTIONS = {
     "param_dtype": "--param-dtype",
     "adapters": "--lora-rank and --targets",
     "grad_accum_steps": "--accum",
+    "double_quant": "--double-quant or --no-double-quant",
     "quantized_experts": "--quantized-experts or --no-quantized-experts",
 }
 #: Standard deviations to each end of a 90 % interval of a normal figure.

@@ -34,8 +34,7 @@ def compute_bytes(question: Question) -> int:
 def weights(question: Question) -> list[Term]:
     """Weights: parameters x bytes each; a quantizer leaves the embeddings as they are.
 
-    Blockwise quantization adds its scales: 4 bytes per 64 weights in NF4 and FP4 (Dettmers et al.
-    2023, QLoRA, section 3), about 2.5 bytes per 128 in GPTQ's groups. PEFT turns what bitsandbytes
+    Blockwise quantization adds its scales (`scale_bytes`). PEFT turns what bitsandbytes
     left unquantized to fp32 (`prepare_model_for_kbit_training`); Unsloth does not. bitsandbytes
     quantizes linear layers: experts that transformers 5 fuses into one tensor are none (read off
     `replace_with_bnb_linear`, and checked by a dry run).
@@ -53,12 +52,12 @@ def weights(question: Question) -> list[Term]:
         ]
     quantized = model.linear_params - question.plain_experts
     plain = _FP32_BYTES if question.keeps_fp32_embeddings else HALF_BYTES
-    scales = quantized * (4 / 64 if question.bitsandbytes else 2.5 / 128)
+    scales = quantized * scale_bytes(question)
     wide = question.keeps_fp32_embeddings * 2 * model.plain_params
     return [
         Term("quantized_weights", "weights", quantized * bits / 8 / shards, 0.04),
         Term("experts", "weights", plain * question.plain_experts / shards, 0.03),
-        Term("scales", "weights", scales * (bits < _ROWWISE_BITS) / shards, 0.5),
+        Term("scales", "weights", scales / shards, 0.5),
         Term("embeddings", "weights", 2 * model.plain_params / shards, 0.03),
         Term("fp32_embeddings", "weights", wide / shards, 0.25),
         *_gathered_terms(question),
@@ -67,6 +66,19 @@ def weights(question: Question) -> list[Term]:
 
 #: From this many bits on, one scale serves an entire row, which weighs nothing.
 _ROWWISE_BITS = 8
+
+
+def scale_bytes(question: Question) -> float:
+    """Return the bytes of the scales of one quantized weight.
+
+    4 bytes per 64 weights in NF4 and FP4; where they are quantized too, one byte, and 4 for each
+    256 of them (Dettmers et al. 2023, QLoRA, section 3). About 2.5 per 128 in GPTQ's groups.
+    """
+    if question.quant_bits is None or question.quant_bits >= _ROWWISE_BITS:
+        return 0.0
+    if question.doubles:
+        return 1 / 64 + 4 / (64 * 256)
+    return 4 / 64 if question.bitsandbytes else 2.5 / 128
 
 
 def _cast_weights(question: Question) -> list[Term]:

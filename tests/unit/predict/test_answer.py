@@ -306,6 +306,47 @@ def test_a_stack_that_is_named_leaves_open_what_nobody_stated(
     assert on.high < found.prediction.figure.high
 
 
+@pytest.mark.parametrize(
+    ("settings", "is_open"),
+    [
+        ({"quant_bits": 4}, True),
+        ({"quant_bits": 4, "quant_method": "bitsandbytes"}, True),
+        ({"quant_bits": 4, "double_quant": False}, False),
+        ({"quant_bits": 4, "loss_kernel": "unsloth"}, False),
+        ({"quant_bits": 4, "quant_method": "gptq"}, False),
+        ({"quant_bits": 8}, False),
+        ({}, False),
+    ],
+)
+def test_whether_constants_are_quantized_too_is_open_in_bitsandbytes_4_bits_alone(
+    ask: Ask, calibration: Calibration, settings: dict[str, Any], *, is_open: bool
+) -> None:
+    question = ask("llama-3.3-70b", gradient_checkpointing=True, lora_rank=16, **settings)
+    found = [
+        one for one in answer(question, calibration).assumptions if one.setting == "double_quant"
+    ]
+    assert bool(found) == is_open
+    if is_open:
+        twice, once = sorted(found[0].cases, key=lambda case: not case.value)
+        assert (twice.value, once.value) == (True, False)
+        saved = question.model.linear_params * (4 / 64 - 1 / 64 - 4 / (64 * 256))
+        assert once.bytes - twice.bytes == pytest.approx(saved, rel=0.15)
+
+
+def test_an_oom_without_quantized_constants_does_not_decide_for_them(
+    ask: Ask, calibration: Calibration
+) -> None:
+    settings = {**FAILED, "quant_bits": 4, "double_quant": False}
+    failed = replace(
+        next(one for one in calibration.observations if one.outcome == "oom"),
+        evidence="measured",
+        question=ask("llama-2-7b", "rtx-3090", **settings),
+    )
+    same = ask("llama-2-7b", "rtx-3090", **settings)
+    assert proves_too_much(same, failed)
+    assert not proves_too_much(same.changed(double_quant=True), failed)
+
+
 def test_a_stack_means_what_its_own_runs_had(ask: Ask, calibration: Calibration) -> None:
     question = ask("qwen-7b", seq_len=1024, stack="qwen-finetune-profile")
     usual = calibration.usual_on("qwen-finetune-profile")

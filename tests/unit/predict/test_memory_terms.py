@@ -137,6 +137,27 @@ def test_8_bits_have_one_scale_a_row_which_weighs_nothing() -> None:
     assert names(lora(quant_bits=3))["scales"] == 1200 * 2.5 / 128  # bitsandbytes has no 3 bits
 
 
+@pytest.mark.parametrize(
+    ("settings", "each"),
+    [
+        ({"double_quant": True}, 1 / 64 + 4 / (64 * 256)),
+        ({"double_quant": False}, 4 / 64),
+        ({}, 4 / 64),
+        ({"loss_kernel": "unsloth"}, 1 / 64 + 4 / (64 * 256)),
+        ({"loss_kernel": "unsloth", "double_quant": False}, 4 / 64),
+        ({"quant_method": "gptq", "double_quant": True}, 2.5 / 128),
+    ],
+)
+def test_constants_that_are_quantized_too_take_a_quarter(
+    settings: dict[str, Any], each: float
+) -> None:
+    """127 thousandths of a bit each, which is 0.373 bits less (QLoRA, section 3)."""
+    assert names(lora(quant_bits=4, **settings))["scales"] == pytest.approx(1200 * each)
+    assert names(lora(quant_bits=4, double_quant=True))["scales"] * 8 / 1200 == pytest.approx(
+        0.127, abs=0.001
+    )
+
+
 def test_quantized_weights_are_sharded_with_all_their_parts() -> None:
     found = names(lora(quant_bits=4, n_gpus=2, sharding="fsdp"))
     parts = ("quantized_weights", "scales", "embeddings", "fp32_embeddings", "gathered")
