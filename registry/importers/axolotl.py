@@ -1,11 +1,14 @@
-"""Axolotl: its console log, or the trainer state it leaves, with the YAML of the run.
+"""Axolotl: its console log, or the trainer state it leaves, with the settings of the run.
 
 The keys were renamed over time, so they are found by their words; numbers may be text; a rate of
 ``'0'`` tokens per second is no reading. Axolotl resets CUDA's peaks: the largest entry is the peak.
+A log begins with the settings as JSON, with defaults and the number of processes; where it does
+not, they are those of the YAML beside it.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,10 +20,10 @@ from registry.importers.hf_trainer import (
     state_settings,
 )
 from registry.importers.shared.draft import Draft, import_drafts, state_model
-from registry.importers.shared.logs import find_failure, printed_entries
+from registry.importers.shared.logs import find_failure, import_logs, printed_entries
 from registry.importers.shared.readings import OF_FIRST_PROCESS, measure_peak, measure_token_rate
-from registry.importers.shared.shapes import entries_of, number_of
-from registry.importers.shared.totals import half_width, is_total
+from registry.importers.shared.shapes import count_of, entries_of, number_of
+from registry.importers.shared.totals import half_width, is_total, rate_of
 from registry.importers.shared.training_arguments import (
     ATTENTION,
     state_lora_sizes,
@@ -37,6 +40,16 @@ if TYPE_CHECKING:
 _KINDS: Final = {"reserved": "reserved", "alloc": "allocated", "active": "active"}
 
 _BAR: Final = re.compile(r"(?<!\d)(?P<done>\d{1,15})/(?P<all>\d{1,15}) \[")
+
+#: How the line ends below which a log prints the settings.
+_PRINTS: Final = re.compile(r"\b(?:config|cfg):$")
+#: Keys of what is kept in the memory of the host, and the contract's word for it.
+_OFFLOADS: Final = {
+    "expert_offload": "params",
+    "layer_offloading": "params",
+    "activation_offloading": "activations",
+}
+_TRAINED: Final = re.compile(r"trainable params: (?P<n>\d[\d,]*) \|\|")
 
 
 class AxolotlImporter:
@@ -59,27 +72,97 @@ class AxolotlImporter:
         ]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
-        """Return the run that the log describes."""
+        """Return the run of the files; logs with totals of their own are runs of their own."""
         main = self.main_files(files)
-        entries = [entry for file in main for entry in _entries(file)]
-        draft = Draft()
-        for file in files:
-            if _is_yaml(file):
-                _state_yaml(draft, file.document, options)
-        state_settings(draft, files, options)
-        draft.environment["framework"] = "axolotl"
-        is_log = not any(map(is_state, main))
-        what = "the log ends" if is_log else "state of a checkpoint"
-        measure_run(draft, TrainerRun(_state(main, entries), _totals(entries), what))
-        _state_end(draft, main)
-        _measure_memory(draft, entries)
-        _measure_tokens(draft, entries)
-        used = [*main, *(file for file in files if _is_yaml(file) or is_settings(file))]
-        for file in main:
-            draft.cite(file)
-        if draft.has("peak_memory"):
-            draft.missing = [text for text in draft.missing if "memory" not in text]
-        return import_drafts(self.name, "an Axolotl run", used, [draft], options)
+        logs = _logs_of_runs(main)
+        if len(logs) > 1:
+            what = "an Axolotl log"
+            return import_logs(
+                self.name, what, logs, lambda log: _draft([log], files, options), options
+            )
+        draft = _draft(main, files, options)
+        settings = [file for file in files if file in _yamls(main, files) or is_settings(file)]
+        return import_drafts(self.name, "an Axolotl run", [*main, *settings], [draft], options)
+
+
+def _logs_of_runs(main: Sequence[RunFile]) -> list[RunFile]:
+    """Return a console log of each run; Axolotl may write the same one twice."""
+    logs: dict[str, RunFile] = {}
+    for file in main:
+        if file.kind == "text":
+            logs.setdefault(str(_totals(_entries(file)) or file.path), file)
+    return list(logs.values())
+
+
+def _draft(main: Sequence[RunFile], files: Sequence[RunFile], options: ImportOptions) -> Draft:
+    """Return what the files of one run say."""
+    entries = [entry for file in main for entry in _entries(file)]
+    draft = Draft()
+    _state_config(draft, main, files, options)
+    state_settings(draft, files, options)
+    draft.environment["framework"] = "axolotl"
+    is_log = not any(map(is_state, main))
+    what = "the log ends" if is_log else "state of a checkpoint"
+    measure_run(draft, TrainerRun(_state(main, entries), _totals(entries), what))
+    _state_end(draft, main)
+    _measure_memory(draft, entries)
+    _measure_tokens(draft, entries)
+    found = next(filter(None, map(_TRAINED.search, _lines(main))), None)
+    draft.measure("trainable_params", found["n"].replace(",", "") if found else None)
+    for file in main:
+        draft.cite(file)
+    if draft.has("peak_memory"):
+        draft.missing = [text for text in draft.missing if "memory" not in text]
+    return draft
+
+
+def _lines(main: Sequence[RunFile]) -> list[str]:
+    """Return the lines of the console logs."""
+    return [line for file in main if file.kind == "text" for line in file.document]
+
+
+def _state_config(
+    draft: Draft, main: Sequence[RunFile], files: Sequence[RunFile], options: ImportOptions
+) -> None:
+    """State the settings that the log prints, else those of the YAML beside it."""
+    printed = _printed_config(_lines(main))
+    yamls = _yamls(main, files)
+    if printed:
+        _state_yaml(draft, printed, options)
+        _state_processes(draft, printed)
+    elif yamls and all(file.document == yamls[0].document for file in yamls):
+        _state_yaml(draft, yamls[0].document, options)
+    elif yamls:
+        names = ", ".join(file.name for file in yamls)
+        draft.missing.append(f"no settings: {names} differ; leave one beside the log")
+
+
+def _yamls(main: Sequence[RunFile], files: Sequence[RunFile]) -> list[RunFile]:
+    """Return the YAML beside a log; none where the log prints the settings itself."""
+    return [] if _printed_config(_lines(main)) else [file for file in files if _is_yaml(file)]
+
+
+def _printed_config(lines: Sequence[str]) -> dict[str, Any]:
+    """Return the settings that a log prints as JSON before the training."""
+    texts = [line.rstrip() for line in lines]
+    for begin, text in enumerate(texts[:-1], start=1):
+        if _PRINTS.search(text) and texts[begin] == "{" and "}" in texts[begin:]:
+            try:
+                found = json.loads("\n".join(texts[begin : texts.index("}", begin) + 1]))
+            except (ValueError, RecursionError):
+                continue
+            return found if isinstance(found, dict) and "base_model" in found else {}
+    return {}
+
+
+def _state_processes(draft: Draft, config: Mapping[str, Any]) -> None:
+    """State what only a log tells: how many processes there are, and the version of torch."""
+    n_gpus = count_of(config.get("world_size"))
+    draft.state("n_gpus", n_gpus, "world_size of the settings that the log prints")
+    capabilities = config.get("env_capabilities")
+    version = capabilities.get("torch_version") if isinstance(capabilities, dict) else None
+    if isinstance(version, str):
+        draft.environment["torch_version"] = version
 
 
 def _entries(file: RunFile) -> list[dict[str, Any]]:
@@ -93,9 +176,9 @@ def _entries(file: RunFile) -> list[dict[str, Any]]:
 
 def _state_end(draft: Draft, main: Sequence[RunFile]) -> None:
     """Say how a console without totals ended, where it tells."""
-    lines = [line for file in main if file.kind == "text" for line in file.document]
     if draft.observation.get("outcome") == "unknown":
-        draft.observation |= find_failure(lines, lambda line: any(printed_entries([line])))
+        end = find_failure(_lines(main), lambda line: any(printed_entries([line])))
+        draft.observation |= end
 
 
 def _is_own(entry: Mapping[str, Any]) -> bool:
@@ -119,12 +202,23 @@ def _state(main: Sequence[RunFile], entries: list[dict[str, Any]]) -> dict[str, 
     for file in main:
         if is_state(file):
             return dict(file.document)
-    lines = [line for file in main if file.kind == "text" for line in file.document]
-    shown = [found for line in lines for found in _BAR.finditer(line)]
-    most = max((int(found["all"]) for found in shown), default=0)
-    done = max((int(found["done"]) for found in shown if int(found["all"]) == most), default=0)
-    steps = {"global_step": done, "max_steps": most} if done else {}
+    shown = [(line, bar) for line in _lines(main) for bar in _BAR.finditer(line)]
+    length = _length_of_training(shown, _totals(entries))
+    done = max((int(bar["done"]) for _, bar in shown if int(bar["all"]) == length), default=0)
+    steps = {"global_step": done, "max_steps": length} if done else {}
     return {"log_history": entries, **steps}
+
+
+def _length_of_training(
+    shown: Sequence[tuple[str, re.Match[str]]], totals: Mapping[str, Any]
+) -> int:
+    """Return the length of the training's bar: those of data and of evaluations may be longer."""
+    rate = rate_of(totals.get("train_steps_per_second"))
+    seconds = number_of(totals.get("train_runtime"))
+    lengths = {int(bar["all"]) for _, bar in shown}
+    agreeing = {n for n in lengths if rate is not None and seconds and rate.agrees(n / seconds)}
+    logged = {int(bar["all"]) for line, bar in shown if "'loss':" in line}
+    return max(agreeing or logged or lengths, default=0)
 
 
 def _state_yaml(draft: Draft, config: Mapping[str, Any], options: ImportOptions) -> None:
@@ -149,6 +243,8 @@ def _state_yaml(draft: Draft, config: Mapping[str, Any], options: ImportOptions)
         draft.state("attention", ATTENTION["flash_attn"])
     draft.state("attention", ATTENTION.get(str(config.get("attn_implementation"))))
     state_training_arguments(draft, {**config, "optim": config.get("optimizer")} | _dtype(config))
+    for key, offload in _OFFLOADS.items():
+        draft.state("offload", offload if config.get(key) else None, key)
 
 
 def _dtype(config: Mapping[str, Any]) -> dict[str, Any]:

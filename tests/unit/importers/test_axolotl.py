@@ -164,3 +164,75 @@ def test_of_an_oom_after_an_unknown_step_no_speed_is_taken(
     (observation,) = observe(write_run(tmp_path, str(entry), OOM))
     assert {row["metric"] for row in observation["measurements"]} == {"train_loss", "peak_memory"}
     assert any("does not say after which step" in text for text in read(tmp_path).missing)
+
+
+PRINTED = {
+    "adapter": "qlora",
+    "base_model": "allenai/OLMoE-1B-7B-0924",
+    "bf16": True,
+    "env_capabilities": {"torch_version": "2.12.1"},
+    "expert_offload": False,
+    "gradient_accumulation_steps": 4,
+    "load_in_4bit": True,
+    "lora_r": 8,
+    "micro_batch_size": 1,
+    "sequence_len": 2048,
+    "world_size": 2,
+}
+
+
+def printed_log(seconds: float, **changes: object) -> list[str]:
+    """Return the lines of a log: the settings, a long bar of the data, two steps, the totals."""
+    totals = {"train_runtime": str(seconds), "train_steps_per_second": f"{150 / seconds:.4g}"}
+    entry = {"loss": "5.5", "memory/device_reserved (GiB)": f"{seconds / 100}"}
+    return [
+        "[2026-07-06 15:03:15,660] [INFO] [axolotl.cli.config] config:",
+        *json.dumps({**PRINTED, **changes}, indent=2).splitlines(),
+        "trainable params: 2,097,152 || all params: 3,700,033,536 || trainable%: 0.0567",
+        "Tokenizing Prompts: 100%|##| 52002/52002 [00:10<00:00, 5000.00 examples/s]",
+        f"100%|##| 179/179 [00:02<00:00] 1%|  | 1/150 [00:26<1:05:28] {entry}",
+        f"100%|##| 150/150 [09:04<00:00, 2.61s/it] {totals | {'train_loss': '3.4'}}",
+    ]
+
+
+def test_the_settings_that_a_log_prints_are_its_own(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    log = write_run(tmp_path, *printed_log(500.0))
+    (observation,) = observe(log)
+    configuration = observation["configuration"]
+    assert configuration["model_id"] == "olmoe-1b-7b-0924"
+    assert (configuration["method"], configuration["lora_rank"]) == ("lora", 8)
+    assert (configuration["seq_len"], configuration["n_gpus"]) == (2048, 2)
+    assert "offload" not in configuration
+    assert observation["environment"]["torch_version"] == "2.12.1"
+    assert figure(observation, "trainable_params")["value"] == 2097152
+
+
+def test_the_longest_bar_need_not_be_that_of_the_training(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    (observation,) = observe(write_run(tmp_path, *printed_log(500.0)))
+    assert "resumed" not in observation.get("flags", [])
+    assert figure(observation, "step_time")["value"] == pytest.approx(500 / 150)
+
+
+def test_several_logs_are_several_runs(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    write_run(tmp_path, *printed_log(500.0))
+    (tmp_path / "copy.log").write_text((tmp_path / "train.log").read_text("utf-8"), "utf-8")
+    other = "\n".join(printed_log(700.0, world_size=1, expert_offload=True))
+    (tmp_path / "other.log").write_text(other, encoding="utf-8")
+    runs = {row["configuration"]["n_gpus"]: row for row in observe(tmp_path)}
+    assert figure(runs[2], "peak_memory")["value"] == 5 * 2**30
+    assert figure(runs[1], "peak_memory")["value"] == 7 * 2**30
+    assert runs[1]["configuration"]["offload"] == "params"
+
+
+def test_of_several_yamls_none_is_taken(tmp_path: Path, read: Callable[..., Imported]) -> None:
+    log = write_run(tmp_path, console("renamed", "1", "2", "9"), TOTALS)
+    (tmp_path / "b.yml").write_text(CONFIG.replace("4096", "2048"), encoding="utf-8")
+    found = read(log, model_id="llama-2-7b", method="lora")
+    assert "seq_len" not in found.submissions[0]["observations"][0]["configuration"]
+    assert any("b.yml, config.yml differ" in text for text in found.missing)
