@@ -17,11 +17,12 @@ from registry.importers.notebook_settings import (
     first_count,
     last_banner,
     state_notebook,
+    state_printed_card,
 )
 from registry.importers.shared.draft import Draft, import_drafts
 from registry.importers.shared.shapes import entries_of, number_of
 from registry.importers.shared.totals import Evaluations, measure_totals, rate_of, state_epochs
-from registry.importers.shared.unsloth import measure_reserved
+from registry.importers.shared.unsloth import find_contradiction, measure_reserved
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,6 +69,7 @@ class NotebookImporter:
             raise SubmissionError("it holds the figures of several runs; split the notebook")
         draft = Draft(environment={"framework": _framework_of(text)})
         state_notebook(draft, text, _code_of(file), options)
+        state_printed_card(draft, _printed_of(file), options)
         _measure(draft, text, printed[0] if printed else {})
         _doubt_full(draft)
         draft.cite(file)
@@ -98,12 +100,16 @@ def _code_of(file: RunFile) -> str:
     return "\n".join(_cell_text({**cell, "outputs": []}) for cell in cells) or _text_of(file)
 
 
+def _printed_of(file: RunFile) -> str:
+    """Return what the cells printed; of a notebook saved as text, with what they state."""
+    cells = entries_of(file.document, "cells")
+    return "\n".join(_cell_text({**cell, "source": ""}) for cell in cells) or _text_of(file)
+
+
 def _find_metrics(file: RunFile) -> list[dict[str, Any]]:
     """Return the totals that a notebook prints, those of one run once."""
-    cells = entries_of(file.document, "cells")
     # what stands in a cell's source may be of another run
-    text = "\n".join(_cell_text({**cell, "source": ""}) for cell in cells) or _text_of(file)
-    found = filter(_are_totals, map(_read_metrics, _METRICS.findall(text)))
+    found = filter(_are_totals, map(_read_metrics, _METRICS.findall(_printed_of(file))))
     return list({f"{number_of(one['train_runtime']):.4g}": one for one in found}.values())
 
 
@@ -142,7 +148,7 @@ def _measure(draft: Draft, text: str, printed: Mapping[str, Any]) -> None:
     metrics = _read_metrics(output["metrics"]) if output else dict(printed)
     steps = int(output["steps"]) if output else first_count(STEPS, last_banner(text))
     steps = steps or _steps_of_rate(draft, metrics)
-    if seconds:
+    if seconds and not (output and find_contradiction(text)):
         metrics = {**metrics, "train_runtime": seconds["value"]}
     state_epochs(draft, metrics)
     measure_totals(draft, metrics, steps, Evaluations())

@@ -45,6 +45,13 @@ _LAUNCHES: Final = re.compile(
 _CARD: Final = re.compile(
     r"(?:GPU[ =:]+|/\| +)(?P<name>[^.,=|\n]{1,80}?)\. (?:Num GPUs = \d+\. )?Max memory[ =:]"
 )
+#: A card as cells print it behind a label, and as nvidia-smi does in its table or its list.
+_PRINTED_CARDS: Final = (
+    re.compile(
+        r"(?im)^[^:=|\n]{0,40}\b(?:gpu|device|card)\b[^:=|\n]{0,30}[:=] *(?P<name>[^\n(,]+)"
+    ),
+    re.compile(r"(?m)^\| {1,4}\d{1,3} {2,4}(?P<name>[^|]{3,60}?) +(?:On|Off) +\|"),
+)
 _DEFAULT_LENGTH: Final = re.compile(
     r"pass a `max_seq_length` argument to the SFTTrainer, this will default to (?P<n>\d+)"
 )
@@ -230,6 +237,13 @@ def state_banner(draft: Draft, text: str, options: ImportOptions) -> None:
         found = pattern.search(text)
         if found:
             draft.environment[column] = found["v"]
+
+
+def state_printed_card(draft: Draft, printed: str, options: ImportOptions) -> None:
+    """State the card that cells print, where it is a known one and the only one."""
+    names = [found["name"] for cards in _PRINTED_CARDS for found in cards.finditer(printed)]
+    known = {card for name in names if (card := options.catalogue.resolve_gpu(name.strip()))}
+    draft.state("gpu_id", known.pop() if len(known) == 1 else None, "the card that a cell prints")
 
 
 def _state_model(draft: Draft, names: list[str], options: ImportOptions) -> None:

@@ -519,3 +519,41 @@ def test_text_that_nobody_knows_names_what_is_known(
         "not recognized as a training log or result of any known framework ("
     )
     assert all(f"{name}" in refusal.reason for name in IMPORTERS if name != "csv")
+
+
+LAST_CELL = """\
+GPU = Tesla T4. Max memory = 14.741 GB.
+446.5 seconds used for training.
+Peak reserved memory = 6.531 GB.
+Peak reserved memory % of max memory = {share} %.
+"""
+
+
+@pytest.mark.parametrize(("share", "flags"), [("44.284", ["figures_disagree"]), ("44.305", [])])
+def test_figures_of_a_templates_last_cell_disagree_with_the_card_of_the_training(
+    tmp_path: Path, read: Callable[..., Imported], share: str, flags: list[str]
+) -> None:
+    path = write_notebook(tmp_path / "run.ipynb", CELL, {"text": LAST_CELL.format(share=share)})
+    found = read(path, gpu_id="t4")
+    (run,) = found.submissions[0]["observations"]
+    assert run.get("flags", []) == flags
+    said = "its peak, 6.531 GB, is not the 44.284 % of 14.741 GB that it prints; if another"
+    assert any(said in text for text in found.missing) == bool(flags)
+
+
+@pytest.mark.parametrize(
+    ("printed", "card"),
+    [
+        ("GPU: NVIDIA GeForce RTX 5090\nVRAM: 34.2 GB\n", "rtx-5090"),
+        ("|   0  Tesla T4                       Off |   00000000:00:04.0 Off |", "t4"),
+        ("GPU 0: NVIDIA L4 (UUID: GPU-5)\nGPU 1: NVIDIA L4 (UUID: GPU-6)\n", "l4"),
+        ("GPU: NVIDIA L4\nTeacher on device: NVIDIA GeForce RTX 5090\n", None),
+        ("Device: cuda\n", None),
+    ],
+)
+def test_the_card_of_a_notebook_is_the_only_one_that_its_cells_print(
+    tmp_path: Path, observe: Observe, printed: str, card: str | None
+) -> None:
+    path = write_notebook(tmp_path / "run.ipynb", CELL, {"text": printed + METRICS})
+    (run,) = observe(path)
+    assert run["configuration"].get("gpu_id") == card
