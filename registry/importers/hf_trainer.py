@@ -25,8 +25,11 @@ from registry.importers.shared.totals import (
     sum_evaluations,
 )
 from registry.importers.shared.training_arguments import (
+    ATTENTION,
     DTYPES,
     state_adapter,
+    state_lora_sizes,
+    state_quantization,
     state_training_arguments,
 )
 
@@ -44,6 +47,11 @@ _STEPS: Final = ("global_step", "step")
 #: The log of a trainer state, and what each of its entries of a training holds.
 _LOG: Final = "log_history"
 _LOGGED: Final = frozenset({"loss", "learning_rate", "epoch", "step"})
+
+#: What the YAML of a script names, whatever else it sets.
+_SCRIPT: Final = frozenset({"model_name_or_path", "per_device_train_batch_size"})
+#: Keys that only configurations of supervised training have.
+_OF_SFT: Final = frozenset({"packing", "max_seq_length", "dataset_text_field", "dataset_kwargs"})
 
 #: How names of weights end that bitsandbytes has quantized.
 _QUANTIZED: Final = re.compile(r"-bnb-(?P<bits>[48])bit$")
@@ -207,7 +215,13 @@ def _exact_epoch(state: Mapping[str, Any], metrics: Mapping[str, Any]) -> dict[s
 def is_settings(file: RunFile) -> bool:
     """Return whether a file holds an adapter's, a model's or the training's settings."""
     named = {"peft_type", "per_device_train_batch_size"} & file.keys
-    return file.kind == "json" and (bool(named) or is_hf_config(file.document))
+    is_own = file.kind == "json" and (bool(named) or is_hf_config(file.document))
+    return is_own or is_script_yaml(file)
+
+
+def is_script_yaml(file: RunFile) -> bool:
+    """Return whether a YAML holds the arguments of a script of TRL, or of one like it."""
+    return file.kind == "yaml" and file.keys >= _SCRIPT and "finetuning_type" not in file.keys
 
 
 def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOptions) -> None:
@@ -215,10 +229,8 @@ def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOption
     draft.takes_config = True
     names: list[Any] = []
     described = None
-    for file in files:
+    for file in _settings(draft, files):
         document = file.document
-        if not is_settings(file):
-            continue
         if "peft_type" in document:
             state_adapter(draft, document)
             _state_quantized_weights(draft, document.get("base_model_name_or_path"))
@@ -227,6 +239,7 @@ def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOption
         elif "per_device_train_batch_size" in document:
             state_training_arguments(draft, document)
             _state_trl(draft, document)
+            _state_script_adapter(draft, document)
             names.append(document.get("model_name_or_path"))
         elif is_hf_config(document):
             described = document
@@ -237,6 +250,16 @@ def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOption
     state_model(draft, names, options)
     if "model_id" not in draft.configuration and described is not None:
         state_described_model(draft, described)
+
+
+def _settings(draft: Draft, files: Sequence[RunFile]) -> list[RunFile]:
+    """Return the files with settings; of several YAMLs of scripts none, for which one ran?"""
+    yamls = [file for file in files if is_script_yaml(file)]
+    if len(yamls) > 1:
+        names = ", ".join(file.name for file in yamls)
+        draft.missing.append(f"no settings of {names}: leave the one that was run beside the log")
+    is_open = len(yamls) > 1
+    return [file for file in files if is_settings(file) and not (is_open and file in yamls)]
 
 
 def _state_quantized_weights(draft: Draft, name: Any) -> None:
@@ -252,9 +275,27 @@ def _state_trl(draft: Draft, args: Mapping[str, Any]) -> None:
     length = args.get("max_length") or args.get("max_seq_length")
     if count_of(length):
         draft.state("seq_len", length)
-        draft.state("objective", "sft", "an SFT configuration: it has a maximal length")
+        is_sft = bool(_OF_SFT & args.keys())
+        reason = "an SFT configuration: it has a maximal length"
+        draft.state("objective", "sft" if is_sft else None, reason)
     if isinstance(args.get("packing"), bool):
         draft.state("packing", args["packing"])
+
+
+def _state_script_adapter(draft: Draft, args: Mapping[str, Any]) -> None:
+    """State adapters, bits and attention as TRL's scripts and those after them name them."""
+    if args.get("use_peft") is True or args.get("lora") is True:
+        draft.state("method", "dora" if args.get("use_dora") is True else "lora")
+        rank = count_of(args.get("lora_r", args.get("lora_rank")))
+        state_lora_sizes(draft, args, rank, args.get("lora_target_modules"))
+    elif args.get("use_peft") is False:
+        draft.state("method", "full", "use_peft: false")
+    bits = next((bits for bits in (4, 8) if args.get(f"load_in_{bits}bit") is True), None)
+    kind = args.get("bnb_4bit_quant_type")
+    state_quantization(draft, method="bitsandbytes", bits=bits, kind=kind)
+    draft.state("attention", ATTENTION.get(str(args.get("attn_implementation"))))
+    dtype = args.get("torch_dtype") or args.get("dtype")
+    draft.state("param_dtype", DTYPES.get(str(dtype)))
 
 
 def measure_run(draft: Draft, run: TrainerRun) -> None:

@@ -23,6 +23,7 @@ from registry.importers.shared.totals import Evaluations, measure_totals, rate_o
 from registry.importers.shared.unsloth import measure_reserved
 from registry.importers.trainer_log_progress import (
     LISTED,
+    SECONDS,
     STAMP,
     TOTALS,
     Progress,
@@ -82,7 +83,7 @@ def is_trainer_log(file: RunFile) -> bool:
     is_stamped = any("***** Running " in line for line in lines) and any(map(STAMP.search, lines))
     return (
         is_stamped
-        or any(TOTALS.search(line) or LISTED.search(line) for line in lines)
+        or any(one.search(line) for line in lines for one in (TOTALS, LISTED, SECONDS))
         or any(TIMED in line for line in lines)
         or ran_out_of_memory(lines)
     )

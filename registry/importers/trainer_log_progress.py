@@ -30,6 +30,8 @@ STAMP: Final = re.compile(
 TOTALS: Final = re.compile(r"^[^{]*\{(?=.*'train_loss': ).*'train_runtime': '?\d")
 #: The same in the list that scripts print below ``***** train metrics *****``.
 LISTED: Final = re.compile(r"^ *train_runtime += +\d")
+#: The total time as scripts after Unsloth's templates print it, of a Trainer that printed none.
+SECONDS: Final = re.compile(r"^(?P<value>\d{1,15}(?:\.\d{1,15})?) seconds used for training")
 _NUMBER: Final = r"\d{1,15}\.?\d{0,30}(?:e[+-]?\d{1,3})?"
 _LOSS: Final = re.compile(
     rf"'loss': '?(?P<loss>{_NUMBER}).{{0,2000}}'epoch': '?(?P<epoch>{_NUMBER})"
@@ -106,9 +108,10 @@ def read_progress(lines: Sequence[str]) -> Progress:
     progress = Progress()
     totals = [line for line in lines if TOTALS.search(line)]
     listed = [line for line in lines if LISTED.search(line)]
+    spent = [line for line in lines if SECONDS.search(line)]
     # scripts that print what `train` returns print the totals twice
     returned = [line for line in totals if "TrainOutput(" in line]
-    if max(len(returned), len(totals) - len(returned), len(listed)) > 1:
+    if max(*map(len, (returned, listed, spent)), len(totals) - len(returned)) > 1:
         raise SubmissionError("several training runs in one log; split it")
     timed = [line for line in lines if TIMED in line]
     progress.timed = [entry for entry in printed_entries(timed) if TIMED in entry]
@@ -121,7 +124,7 @@ def read_progress(lines: Sequence[str]) -> Progress:
             raise SubmissionError("several training runs in one log; split it")
         _take_line(progress, line)
     tells = progress.has_begun or progress.out_of_memory or progress.timed
-    if not tells and not totals and not listed:
+    if not (tells or totals or listed or spent):
         trained = progress.losses or progress.checkpoint
         raise SubmissionError(
             NO_TOTALS if trained else "evaluation or prediction only; nothing was trained here"
@@ -157,6 +160,8 @@ def _take_figures(progress: Progress, line: str) -> None:
     progress.bars |= {
         int(bar["done"]) for bar in _BAR.finditer(line) if bar["done"] == bar["planned"]
     }
+    if found := SECONDS.search(line):
+        progress.metrics.setdefault("train_runtime", found["value"])
     if "'train_runtime'" in line and not TOTALS.search(line):
         return
     if "train_" in line or progress.ended:

@@ -35,7 +35,6 @@ _COUNT: Final = re.compile(
 )
 #: The epochs of data whose length is not known.
 _ENDLESS: Final = "Num Epochs = 9,223,372,036,854,775,807"
-_CACHED: Final = re.compile(r".*models--(?P<owner>[^/\\]+?)--(?P<name>[^/\\]+)[/\\].*")
 
 #: Paths of Windows have spaces; they are of a length that a line of many takes no square of time.
 _WORDS: Final = {
@@ -58,8 +57,8 @@ _WORDS: Final = {
 }
 #: Training arguments that a script prints as JSON, without those that hold others.
 _ARGUMENTS: Final = re.compile(r'\{[^{}]*"per_device_train_batch_size"[^{}]*\}')
-#: What the first line of Unsloth's banner says, beside a picture of characters.
-_UNSLOTH: Final = "Unsloth - "
+#: What the first line of Unsloth's banners says, beside a picture of characters.
+_UNSLOTH: Final = re.compile(r"Unsloth(?: - |: Fast | 20\d\d\.)")
 #: Sentences of LLaMA-Factory, the column and its value.
 _SENTENCES: Final = (
     ("Gradient checkpointing enabled", "gradient_checkpointing", True),
@@ -72,7 +71,7 @@ _SENTENCES: Final = (
 def state_trainer_log(draft: Draft, lines: Sequence[str], options: ImportOptions) -> None:
     """State what the lines say of model, method, batch and cards."""
     words = _find_words(lines)
-    names = [_model_name(words[key]) for key in ("weights", "file", "config") if key in words]
+    names = [words[key] for key in ("weights", "file", "config") if key in words]
     state_model(draft, names, options)
     draft.state("method", words.get("method", "").lower() or None)
     draft.state("lora_target_modules", target_modules(words.get("modules")))
@@ -89,7 +88,7 @@ def state_trainer_log(draft: Draft, lines: Sequence[str], options: ImportOptions
         if any(sentence in line for line in lines):
             draft.state(column, value)
     _state_counts(draft, lines)
-    if any(_UNSLOTH in line for line in lines):
+    if any(map(_UNSLOTH.search, lines)):
         state_banner(draft, "\n".join(lines), options)
         draft.environment["framework"] = "unsloth"
     state_training_arguments(draft, _find_arguments(lines))
@@ -120,20 +119,6 @@ def _find_arguments(lines: Sequence[str]) -> Mapping[str, Any]:
         if arguments not in printed:
             printed.append(arguments)
     return printed[0] if len(printed) == 1 else {}
-
-
-def _model_name(path: str) -> str:
-    r"""Return the name of a model in a cache of the Hub or of ModelScope, else the path as it is.
-
-    >>> _model_name("/data/modelscope/Qwen2___5-7B-Instruct")
-    '/data/modelscope/Qwen2.5-7B-Instruct'
-    >>> _model_name("/data/hub/models--Qwen--Qwen2.5-3B-Instruct/snapshots/aa8e")
-    'Qwen/Qwen2.5-3B-Instruct'
-    >>> _model_name(r"C:\Users\me\hub\models--Qwen--Qwen2.5-3B\snapshots\aa8e")
-    'Qwen/Qwen2.5-3B'
-    """
-    found = _CACHED.fullmatch(f"{path}/")
-    return f"{found['owner']}/{found['name']}" if found else path.replace("___", ".")
 
 
 def _state_counts(draft: Draft, lines: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from registry.catalogue.hf_config import parse_hf_config
 from registry.errors import SubmissionError
 from registry.importers.base import Imported
 from registry.importers.shared.overrides import parse_override, part_of_column
-from registry.importers.shared.shapes import is_path, number_of, path_of
+from registry.importers.shared.shapes import is_path, name_of_model, number_of, path_of
 from registry.submission.facts import RATES, filled_the_card
 from registry.text import format_slug
 
@@ -93,7 +93,7 @@ class Draft:
 
 def state_model(draft: Draft, names: Sequence[Any], options: ImportOptions) -> None:
     """State the model by the first name that the catalogue knows, in full or without its folder."""
-    stated = [name for name in names if isinstance(name, str) and name]
+    stated = [name_of_model(name) for name in names if isinstance(name, str) and name]
     if stated:
         draft.observation["model_reported"] = (
             path_of(stated[0]).name if is_path(stated[0]) else stated[0]
@@ -113,7 +113,7 @@ def state_described_model(draft: Draft, config: dict[str, Any]) -> None:
     """Describe the model from a transformers config.json, where the catalogue does not know it."""
     reported = draft.observation.get("model_reported")
     name = str(config.get("_name_or_path") or reported or f"{config['model_type']}-of-this-run")
-    slug = format_slug(path_of(name).name, otherwise="")
+    slug = format_slug(path_of(name_of_model(name)).name, otherwise="")
     described = {"model_id": slug, **parse_hf_config(config)}
     draft.models = [described | {"source": "config.json beside the log"}]
     draft.state("model_id", slug, "described by config.json beside the log")

@@ -14,6 +14,7 @@ _LARGEST: Final = 1e30
 _LARGEST_COUNT: Final = 2**63 - 1
 
 #: How a path of Windows begins that is not relative.
+_CACHED: Final = re.compile(r".*models--(?P<owner>[^/\\]+?)--(?P<name>[^/\\]+)[/\\].*")
 _DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
 
 #: Parts of the name of a repository of the Hub: its owner and its own.
@@ -94,3 +95,17 @@ def entries_of(document: Any, key: str) -> list[dict[str, Any]]:
     """Return the mappings in a list below a key; none where there is no list."""
     value = document.get(key) if isinstance(document, dict) else None
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def name_of_model(path: str) -> str:
+    r"""Return the name of a model in a cache of the Hub or of ModelScope, else the path as it is.
+
+    >>> name_of_model("/data/modelscope/Qwen2___5-7B-Instruct")
+    '/data/modelscope/Qwen2.5-7B-Instruct'
+    >>> name_of_model("/data/hub/models--Qwen--Qwen2.5-3B-Instruct/snapshots/aa8e")
+    'Qwen/Qwen2.5-3B-Instruct'
+    >>> name_of_model(r"C:\Users\me\hub\models--Qwen--Qwen2.5-3B\snapshots\aa8e")
+    'Qwen/Qwen2.5-3B'
+    """
+    found = _CACHED.fullmatch(f"{path}/")
+    return f"{found['owner']}/{found['name']}" if found else path.replace("___", ".")

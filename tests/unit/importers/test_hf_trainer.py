@@ -423,3 +423,56 @@ def test_weights_that_are_called_as_quantized_are(tmp_path: Path, observe: Obser
     assert run["configuration"]["quant_bits"] == 4
     reason = "the weights are called llama-3.2-1b-unsloth-bnb-4bit"
     assert run["inferences"]["quant_bits"] == reason
+
+
+SCRIPT = """\
+model_name_or_path: Qwen/Qwen3-4B
+use_peft: true
+load_in_4bit: true
+lora_r: 16
+lora_target_modules: all-linear
+max_length: 2048
+per_device_train_batch_size: 4
+gradient_accumulation_steps: 2
+attn_implementation: flash_attention_2
+bf16: true
+"""
+TOTALS = {"train_runtime": 976.0, "train_steps_per_second": 0.173, "train_loss": 0.06}
+
+
+@pytest.mark.parametrize(("also", "objective"), [("packing: true\n", "sft"), ("beta: 0.1\n", None)])
+def test_the_yaml_of_a_trl_script_gives_the_settings(
+    tmp_path: Path, observe: Observe, also: str, objective: str | None
+) -> None:
+    write_run(tmp_path, TOTALS)
+    (tmp_path / "config.yaml").write_text(SCRIPT + also, encoding="utf-8")
+    (run,) = observe(tmp_path)
+    configuration = run["configuration"]
+    assert (configuration["model_id"], configuration["method"]) == ("qwen3-4b", "lora")
+    assert (configuration["lora_rank"], configuration["quant_bits"]) == (16, 4)
+    assert (configuration["seq_len"], configuration["micro_batch_size"]) == (2048, 4)
+    assert configuration["attention"] == "flash2"
+    assert configuration.get("objective") == objective
+
+
+def test_of_two_scripts_yamls_none_is_the_runs(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    write_run(tmp_path, TOTALS)
+    (tmp_path / "config.yaml").write_text(SCRIPT, encoding="utf-8")
+    (tmp_path / "args.yaml").write_text(SCRIPT.replace("2048", "512"), encoding="utf-8")
+    found = read(tmp_path, **RUN)
+    (run,) = found.submissions[0]["observations"]
+    assert "seq_len" not in run["configuration"]
+    assert any("no settings of args.yaml, config.yaml" in text for text in found.missing)
+
+
+def test_a_model_in_the_hubs_cache_has_its_name_and_not_that_of_its_revision(
+    tmp_path: Path, fixtures: Path, read: Callable[..., Imported]
+) -> None:
+    folder = Path(shutil.copytree(fixtures / "hf_trainer", tmp_path / "run"))
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config["_name_or_path"] = r"C:\Users\me\hub\models--fnlp--cpt-large\snapshots\f07323ad"
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (submission,) = read(folder).submissions
+    assert [model["model_id"] for model in submission["models"]] == ["cpt-large"]

@@ -705,3 +705,18 @@ def test_a_trainer_that_runs_on_deepspeed_is_read_by_its_totals(
     peak = figure(run, "peak_memory")
     assert (peak["value"], peak["kind"]) == (54.06 * 2**30, "allocated")
     assert (run["configuration"]["n_gpus"], run["configuration"]["sharding"]) == (8, "zero2")
+
+
+def test_the_time_that_a_script_after_unsloths_template_prints_is_the_total(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    path = tmp_path / "train.log"
+    head = "".join(line for line in BANNER.splitlines(keepends=True) if "train_" not in line)
+    spent = "1664.6966 seconds used for training.\n27.74 minutes used for training.\n"
+    losses = "".join(line for line in head.splitlines(keepends=True) if "'loss'" in line)
+    path.write_text(CARD + losses + spent + MEMORY.format(share="25.003"), encoding="utf-8")
+    (run,) = observe(path, model_id="llama-3.1-8b", method="lora")
+    assert run["configuration"]["gpu_id"] == "l4"
+    assert run["outcome"] == "ok"
+    assert figure(run, "total_time")["value"] == 1664.6966
+    assert figure(run, "peak_memory")["kind"] == "reserved"
