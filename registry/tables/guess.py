@@ -10,6 +10,7 @@ from registry.tables.cell_reader import bare_text, is_absent
 from registry.tables.guess_figures import (
     MEMORY_ABROAD,
     NO_TRAINING,
+    OF_DIFFERENCE,
     OF_INFERENCE,
     SHARE_OR_POWER,
     SHARES,
@@ -119,7 +120,10 @@ _NAMES: Final[tuple[tuple[str, str], ...]] = (
 
 #: What metrics' names look like, where neither the header nor the cells give a unit.
 _METRICS: Final[tuple[tuple[str, str], ...]] = (
-    ("trainable_params", r"(?:trainable|可训练参数)(?!.*(?:%|percent|ratio|share|比))"),
+    (
+        "trainable_params",
+        rf"^(?!.*(?:{OF_DIFFERENCE})).*(?:trainable|可训练参数)(?!.*(?:%|percent|ratio|share|比))",
+    ),
     ("peak_memory", rf"\bmem\b|memory(?!\W*bandw)|vram|{MEMORY_ABROAD}"),
     (
         "step_time",

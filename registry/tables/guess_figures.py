@@ -49,6 +49,7 @@ _NO_PEAK: Final = re.compile(
     r"\bactivations?\b(?!\W*(?:ckpt|check|recomp))|\bgradients?\b(?!\W*(?:ckpt|check|acc))|"
     r"\boptimi[sz]er|\bstates?\b(?!\W*tun)|\bweights?\b|\bparam|\bmodel\b|\badapter|\best(?:imat\w*)?\b|"
     r"\bpredict|\btheor|\bexpected\b|\brequire|\brecommend|\bmin(?:imum|imal)?\b|\bneed|\bfree\b|"
+    r"\bheadroom\b|\bmargin\b|\bremaining\b|\bspare\b|余量|剩余|여유|"
     r"\bavailable\b|\bcapacity\b|\bcards?\b(?<!per card)|\bbudget\b|\blimit\b|\bspec|"
     r"\bfragment|\bload(?:ing|ed)?\b|\bbandwidth\b|节省|估计|预计|预期|最低|需要|内存(?!.*显存)|"
     r"arbeitsspeicher|m[eé]moire vive|\binit(?:ial(?:ly)?)?\b|\bstart(?:ing|up)?\b|"
@@ -59,6 +60,10 @@ _NO_PEAK: Final = re.compile(
 #: What is no amount of memory and no time, unless a unit of memory says so: shares, watts, degrees.
 SHARE_OR_POWER: Final = re.compile(
     r"(?i)utili[sz]ation|\butil\b|\bwatts?\b|\bpower\b|\btemp(?:erature)?\b|利用率|功耗|温度"
+)
+#: What a count of trained parameters is more or less by, against another run's.
+OF_DIFFERENCE: Final = (
+    r"\bextra\b|\badditional\b|\bmore\b|\bfewer\b|\bvs\b|Δ|\bdelta\b|\bdiff|\breduc"
 )
 _IN_USE: Final = re.compile(r"(?i)peak|max|us(?:e|ed|age)\b|alloc|reserved|active|occup|占用|峰值")
 #: Memory that is plainly a card's.
@@ -251,6 +256,21 @@ def doubt_of_memory_beside(name: str, names: Sequence[str]) -> Doubt | None:
     if not of_cards or _OF_CARDS.search(name) or _OF_TORCH.search(name):
         return None
     return Doubt(f"beside {of_cards[0]!r}: the memory of the host, or of the cards?")
+
+
+def doubt_of_own_memory(name: str) -> Doubt | None:
+    """Return why memory in a list of what a machine has may be its own; None where it is in use.
+
+    >>> doubt_of_own_memory("VRAM").reason
+    "'VRAM': what the card has, or what a run used?"
+    """
+    is_used = _IN_USE.search(name) is not None
+    return None if is_used else Doubt(f"{name!r}: what the card has, or what a run used?")
+
+
+def doubt_of_second(first: str) -> Doubt:
+    """Return why a time is in doubt beside another that looks like that of the whole run."""
+    return Doubt(f"beside {first!r}: which of them is the run's?")
 
 
 def _is_size_of_card(number: str) -> bool:

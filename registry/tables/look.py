@@ -14,6 +14,8 @@ from registry.tables.guess_figures import (
     doubt_of_context,
     doubt_of_estimates,
     doubt_of_needs,
+    doubt_of_own_memory,
+    doubt_of_second,
 )
 from registry.tables.guess_settings import guess_pivots, guess_table, names_cards
 from registry.tables.guess_words import OPEN
@@ -157,7 +159,7 @@ def look_at(table: RawTable, catalogue: Catalogue) -> TableLook:
     is_upright = look.is_measured and not (names_metrics or _METRIC.fullmatch(table.columns[0]))
     if is_upright or (is_list and not names_metrics):
         return look
-    turned = _without_long_label(_look_upright(transpose(table), catalogue))
+    turned = _without_long_label(_look_upright(transpose(table), catalogue, is_list=is_list))
     is_better = turned.is_measured and (names_metrics or not turned.pivots)
     return replace(turned, is_transposed=True) if is_better else look
 
@@ -206,20 +208,48 @@ def _are_metrics(texts: list[str]) -> bool:
     )
 
 
-def _look_upright(table: RawTable, catalogue: Catalogue) -> TableLook:
+def _look_upright(table: RawTable, catalogue: Catalogue, *, is_list: bool = False) -> TableLook:
+    """Return what a table looks like as it stands; a list of what is known of one run has one."""
     guesses = guess_table(table, catalogue)
     context = doubt_of_context((*table.heading[-1:], *table.prose))
     context = context or doubt_of_estimates((*reversed(table.prose), *reversed(table.heading)))
     context = context or doubt_of_needs(table.columns)
-    pivots = guess_pivots(table, guesses, catalogue)
+    guesses = _doubt_machine(guesses) if is_list else guesses
+    pivots = [] if is_list else guess_pivots(table, guesses, catalogue)
     if context is not None:
         guesses = {name: _with_doubt(guess, context) for name, guess in guesses.items()}
         pivots = [replace(pivot, cell=_with_doubt(pivot.cell, context)) for pivot in pivots]
     pivoted = {name for pivot in pivots for name in pivot.names}
     others = {name: guess for name, guess in guesses.items() if name not in pivoted}
+    others = _doubt_second(others)
     look = TableLook(table, others, pivots)
     of_cards = [name for name in others if names_cards(name, catalogue)]
     return replace(look, guesses=_with_failures(look, of_cards if len(of_cards) > 1 else []))
+
+
+def _doubt_machine(guesses: dict[str, Guess]) -> dict[str, Guess]:
+    """Return guesses of a list in which only memory looks measured, beside the card that has it."""
+    metrics = {guess.metric for guess in guesses.values()} - {None}
+    has_card = any(guess.to == "gpu_id" for guess in guesses.values())
+    if metrics != {"peak_memory"} or not has_card:
+        return guesses
+    return {
+        name: replace(guess, doubt=guess.doubt or doubt_of_own_memory(name))
+        if guess.metric
+        else guess
+        for name, guess in guesses.items()
+    }
+
+
+def _doubt_second(guesses: dict[str, Guess]) -> dict[str, Guess]:
+    """Return guesses of which every whole time but the first is in doubt: a run has one."""
+    times = [
+        name
+        for name, guess in guesses.items()
+        if guess.metric == "total_time" and guess.doubt is None and not guess.parts
+    ]
+    doubts = {name: doubt_of_second(times[0]) for name in times[1:]}
+    return guesses | {name: replace(guesses[name], doubt=doubt) for name, doubt in doubts.items()}
 
 
 def _with_doubt(guess: Guess, doubt: Doubt) -> Guess:

@@ -403,7 +403,7 @@ class RowReader:
                 self._problems.add(
                     f"found {figure.metric} twice, {known.raw!r} and "
                     f"{figure.raw!r}; expected one; tell them apart by statistic, scope "
-                    "or kind, or read columns that are runs of their own as `pivot`",
+                    "or kind, read columns that are runs of their own as `pivot`, or ignore one",
                     report.place,
                 )
 

@@ -957,3 +957,49 @@ def test_a_section_that_is_alone_in_its_document_is_a_heading(tmp_path: Path) ->
         ("Bench", "Estimated memory"),
         ("All of it was computed.",),
     )
+
+
+def test_what_is_left_of_the_card_is_no_peak(tmp_path: Path, catalogue: Catalogue) -> None:
+    columns = draft(
+        tmp_path,
+        catalogue,
+        "method,peak_reserved_gb,reserved_headroom_gb\nlora,31.686,0.298\ndora,30.887,1.097\n",
+    )["columns"]
+    assert columns["peak_reserved_gb"]["figure"]["metric"] == "peak_memory"
+    assert columns["reserved_headroom_gb"]["figure"]["metric"] == "?"
+
+
+def test_parameters_that_are_trained_more_are_no_count_of_a_run(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    columns = draft(
+        tmp_path,
+        catalogue,
+        "method,trainable_params,extra_trainable_params_vs_lora,peak_gb\n"
+        "lora,979435520,0,30.9\ndora,983664640,4229120,31.6\n",
+    )["columns"]
+    assert columns["trainable_params"] == {"figure": {"metric": "trainable_params"}}
+    assert "extra_trainable_params_vs_lora" not in columns
+
+
+def test_of_two_whole_times_one_is_asked_for(tmp_path: Path, catalogue: Catalogue) -> None:
+    columns = draft(
+        tmp_path,
+        catalogue,
+        "rank,train_runtime_seconds,wall_time_seconds\n8,1085.7,1095.1\n16,1123.2,1133.0\n",
+    )["columns"]
+    assert columns["train_runtime_seconds"]["figure"]["metric"] == "total_time"
+    assert columns["wall_time_seconds"]["figure"]["metric"] == "?"
+
+
+def test_the_memory_of_a_machine_is_no_peak_and_its_versions_are_no_runs(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    table = draft(
+        tmp_path,
+        catalogue,
+        "Component,Specification\nGPU,NVIDIA GeForce RTX 4090\nVRAM,24.2 GB\nCUDA,12.8\n"
+        "TRL,0.29.1\n",
+    )
+    assert table["columns"]["VRAM"]["figure"]["metric"] == "?"
+    assert "pivot" not in table
