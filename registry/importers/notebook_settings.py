@@ -60,7 +60,11 @@ _BATCH: Final = re.compile(
     r"Batch size per device = (?P<n>\d+) \| Gradient [Aa]ccumulation steps = (?P<accum>\d+)"
 )
 STEPS: Final = re.compile(r"Total steps = (?P<n>[\d,]+)")
-_N_GPUS: Final = re.compile(r"Num GPUs(?: used)? = (?P<n>\d+)")
+#: Cards that a process sees, those its model lies on, and the processes. Parts of a model that are
+#: kept on the host count as on one more.
+_SEEN: Final = re.compile(r"Num GPUs = (?P<n>\d+)")
+_USED: Final = re.compile(r"Num GPUs used = (?P<n>\d+)")
+_PROCESSES: Final = re.compile(r"Data Parallel GPUs = (?P<n>\d+)")
 #: Arguments of calls that the cells state as plain values, or as sums and products of numbers.
 _ARGUMENT: Final = re.compile(
     r"""\b(?P<key>[a-z_0-9]+)\s*=\s*(?:(?P<value>True|False|-?\d[\d_.]*(?:e-?\d+)?"""
@@ -222,10 +226,7 @@ def _state_method(draft: Draft, code: str, args: dict[str, Any]) -> None:
 
 def state_banner(draft: Draft, text: str, options: ImportOptions) -> None:
     """State what Unsloth prints before a training: cards, batch, steps, data and versions."""
-    card = _CARD.search(text)
-    if card:
-        draft.state("gpu_id", options.catalogue.resolve_gpu(card["name"]) or card["name"])
-    draft.state("n_gpus", first_count(_N_GPUS, text))
+    _state_cards(draft, text, options)
     banner = last_banner(text)
     batch = _BATCH.search(banner)
     if batch:
@@ -244,6 +245,21 @@ def state_printed_card(draft: Draft, printed: str, options: ImportOptions) -> No
     names = [found["name"] for cards in _PRINTED_CARDS for found in cards.finditer(printed)]
     known = {card for name in names if (card := options.catalogue.resolve_gpu(name.strip()))}
     draft.state("gpu_id", known.pop() if len(known) == 1 else None, "the card that a cell prints")
+
+
+def _state_cards(draft: Draft, text: str, options: ImportOptions) -> None:
+    """State the card and how many of them train; none where the sessions of a text had others."""
+    found = [card["name"] for card in _CARD.finditer(text)]
+    names = dict.fromkeys(options.catalogue.resolve_gpu(name) or name for name in found)
+    if len(names) > 1:
+        draft.flags.add("figures_disagree")
+        draft.missing.append(f"no card: it names {', '.join(names)}, of several sessions")
+        return
+    draft.state("gpu_id", next(iter(names), None))
+    seen, used = first_count(_SEEN, text), first_count(_USED, text)
+    held = used if used is None or seen is None else min(seen, used)
+    processes = first_count(_PROCESSES, text) or 1
+    draft.state("n_gpus", seen if held is None else held * processes)
 
 
 def _state_model(draft: Draft, names: list[str], options: ImportOptions) -> None:

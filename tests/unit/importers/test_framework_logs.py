@@ -557,3 +557,33 @@ def test_the_card_of_a_notebook_is_the_only_one_that_its_cells_print(
     path = write_notebook(tmp_path / "run.ipynb", CELL, {"text": printed + METRICS})
     (run,) = observe(path)
     assert run["configuration"].get("gpu_id") == card
+
+
+@pytest.mark.parametrize(
+    ("seen", "used", "processes", "n_gpus"),
+    [(2, 1, 1, 1), (1, 2, 1, 1), (2, 2, 1, 2), (2, 1, 2, 2)],
+    ids=["one of two", "with the host", "split", "copies"],
+)
+def test_cards_that_unsloth_sees_need_not_be_those_it_trains_on(
+    tmp_path: Path, observe: Observe, seen: int, used: int, processes: int, n_gpus: int
+) -> None:
+    banner = (
+        f"   \\\\   /|    Tesla T4. Num GPUs = {seen}. Max memory: 14.741 GB. Platform: Linux.\n"
+        f"==((====))==  Unsloth - 2x faster free finetuning | Num GPUs used = {used}\n"
+        f"\\        /    Data Parallel GPUs = {processes} | Total batch size (1 x 4 x 1) = 4\n"
+    )
+    path = write_notebook(tmp_path / "run.ipynb", CELL, {"text": banner + METRICS})
+    (run,) = observe(path)
+    assert (run["configuration"]["gpu_id"], run["configuration"]["n_gpus"]) == ("t4", n_gpus)
+
+
+def test_cards_of_several_sessions_are_not_the_runs(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    other = "NVIDIA GeForce RTX 3060. Num GPUs = 1. Max memory: 11.755 GB. Platform: Linux.\n"
+    text = f"   \\\\   /|    {other}{LAST_CELL.format(share=44.305)}"
+    found = read(write_notebook(tmp_path / "run.ipynb", CELL, {"text": text}))
+    (run,) = found.submissions[0]["observations"]
+    assert "gpu_id" not in run["configuration"]
+    assert run["flags"] == ["figures_disagree"]
+    assert any("no card: it names rtx-3060-12gb, t4" in text for text in found.missing)
