@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from registry.catalogue.hf_config import parse_hf_config
 from registry.errors import SubmissionError
 from registry.importers.base import Imported
+from registry.importers.shared.adapters import find_other_count
 from registry.importers.shared.overrides import parse_override, part_of_column
 from registry.importers.shared.shapes import is_path, name_of_model, number_of, path_of
 from registry.submission.facts import RATES, filled_the_card
@@ -142,6 +143,9 @@ def observation_of(draft: Draft, options: ImportOptions) -> dict[str, Any]:
     _name_described(draft, options)
     _validate_needed(draft, options)
     _flag_capacity(draft, options)
+    if other := find_other_count(draft, options):
+        draft.flags.add("figures_disagree")
+        draft.missing.append(other)
     _state_failed_step(draft)
     row: dict[str, Any] = {
         "outcome": "ok",

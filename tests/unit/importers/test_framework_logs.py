@@ -560,13 +560,14 @@ def test_the_card_of_a_notebook_is_the_only_one_that_its_cells_print(
 
 
 @pytest.mark.parametrize(
-    ("seen", "used", "processes", "n_gpus"),
-    [(2, 1, 1, 1), (1, 2, 1, 1), (2, 2, 1, 2), (2, 1, 2, 2)],
+    ("printed", "n_gpus"),
+    [((2, 1, 1), 1), ((1, 2, 1), 1), ((2, 2, 1), 2), ((2, 1, 2), 2)],
     ids=["one of two", "with the host", "split", "copies"],
 )
 def test_cards_that_unsloth_sees_need_not_be_those_it_trains_on(
-    tmp_path: Path, observe: Observe, seen: int, used: int, processes: int, n_gpus: int
+    tmp_path: Path, observe: Observe, printed: tuple[int, int, int], n_gpus: int
 ) -> None:
+    seen, used, processes = printed
     banner = (
         f"   \\\\   /|    Tesla T4. Num GPUs = {seen}. Max memory: 14.741 GB. Platform: Linux.\n"
         f"==((====))==  Unsloth - 2x faster free finetuning | Num GPUs used = {used}\n"
@@ -587,3 +588,24 @@ def test_cards_of_several_sessions_are_not_the_runs(
     assert "gpu_id" not in run["configuration"]
     assert run["flags"] == ["figures_disagree"]
     assert any("no card: it names rtx-3060-12gb, t4" in text for text in found.missing)
+
+
+SMALL_LLAMA = """\
+model = from_pretrained('unsloth/Llama-3.2-1B-Instruct')
+get_peft_model(model, r=16, lora_alpha=16, target_modules=[
+    "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("counted", "flags"), [("11,272,192", []), ("24,313,856", ["figures_disagree"])]
+)
+def test_trained_parameters_of_another_model_than_the_cells_name_are_flagged(
+    tmp_path: Path, read: Callable[..., Imported], counted: str, flags: list[str]
+) -> None:
+    text = f"     Trainable parameters = {counted}/3,000,000,000 (0.81% trained)\n{METRICS}"
+    found = read(write_notebook(tmp_path / "run.ipynb", SMALL_LLAMA, {"text": text}))
+    (run,) = found.submissions[0]["observations"]
+    assert run.get("flags", []) == flags
+    said = "the adapters of llama-3.2-1b with rank 16 have 11,272,192"
+    assert any(said in text for text in found.missing) == bool(flags)
