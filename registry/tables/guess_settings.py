@@ -124,7 +124,7 @@ def values_of(to: str, text: str, catalogue: Catalogue) -> Any:
     if to == "outcome" and find_estimate(bare) is not None:
         return {"evidence": OPEN}
     if to == "outcome":
-        return {to: _OUTCOMES.get(bare.lower()) or parse_outcome_word(bare).outcome or OPEN}
+        return {to: _outcome(bare) or _outcome(bare.rpartition("_")[2]) or OPEN}
     return _values_of_setting(to, bare)
 
 
@@ -206,6 +206,11 @@ def _doubt_memory(guesses: dict[str, Guess]) -> dict[str, Guess]:
         else replace(guess, doubt=doubts[name])
         for name, guess in guesses.items()
     }
+
+
+def _outcome(text: str) -> str | None:
+    """Return how a run ended, as a word says it; of labels such as ``VERIFIED_OOM`` the last."""
+    return _OUTCOMES.get(text.lower()) or parse_outcome_word(text).outcome
 
 
 def _is_bits(text: str) -> bool:

@@ -23,6 +23,11 @@ _NO: Final = rf"(?P<no>{_DENIAL}[ -]+)?"
 #: What denies, or may deny, a word farther on in the same clause.
 _DENIED_BEFORE: Final = re.compile(rf"(?i){_DENIAL}\b[^\0()\[\],;+|]*\Z")
 
+#: What turns a word on or off behind it, as in ``offload=False``.
+_SWITCH: Final = re.compile(
+    r"(?i)\s*[=:]\s*(?:true|on|yes|enabled|(?P<off>false|off|no|none|disabled))\b"
+)
+
 #: Methods whose adapters have a rank and whose base may be quantized.
 _WITH_RANK: Final = ("lora", "dora", "adalora", "galore", "longlora", "lorafa", "randlora")
 
@@ -86,6 +91,7 @@ _SETTINGS: Final = (
     _word(r"\badafactor\b", {"optimizer": "adafactor"}),
     _word(r"\b(?:lora[ _-]?)?(?:rank|r)(?:\s*[=:]\s*|\s+|(?=[0-9]))([0-9]+)\b", {"lora_rank": 1}),
     _word(r"(?:\b(?:lora[ _-]?)?alpha|\u03b1)\s*[=:]?\s*([0-9]+)\b", {"lora_alpha": 1}),
+    _word(r"\bseq(?:uence)?[ _-]?(?:len(?:gth)?)?\s*[=:]?\s*([0-9]{3,7})\b", {"seq_len": 1}),
     _word(r"\bnf4\b", {"quant_bits": 4, "quant_type": "nf4"}),
     _word(
         r"\b(?:int|(?:load[ _-]in[ _-])?(?:quant\w*[ _-])?bits?\s*[=:]\s*)([2-8])\b",
@@ -178,10 +184,13 @@ def _read(text: str, words: tuple[Word, ...]) -> Reading:
         values = None if found is None else _values(word, found)
         if found is None or values is None or not _fits(values, said):
             continue
+        switch = None if "method" in values else _SWITCH.match(rest, found.end())
+        if switch and switch["off"]:
+            values = word.denied if word.denied and not found["no"] else dict.fromkeys(values, OPEN)
         if "method" not in values and _DENIED_BEFORE.search(rest, 0, found.start()):
             values = dict.fromkeys(values, OPEN)
         said |= values
-        rest = f"{rest[: found.start()]}\0{rest[found.end() :]}"
+        rest = f"{rest[: found.start()]}\0{rest[(switch or found).end() :]}"
     return Reading(said, tuple(_left_over(rest)))
 
 

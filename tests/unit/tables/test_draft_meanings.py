@@ -1003,3 +1003,26 @@ def test_the_memory_of_a_machine_is_no_peak_and_its_versions_are_no_runs(
     )
     assert table["columns"]["VRAM"]["figure"]["metric"] == "?"
     assert "pivot" not in table
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("offload=False (seq 512, r16)", {"offload": "none", "seq_len": 512, "lora_rank": 16}),
+        ("offload=True + grad ckpt", {"offload": "stated", "gradient_checkpointing": True}),
+        ("packing=off", {"packing": False}),
+        ("DDP = false", {"sharding": "?"}),
+        ("seq2048, sequence parallel 4", {"seq_len": 2048}),
+    ],
+)
+def test_a_word_that_is_turned_off_behind_it_says_so(text: str, said: dict[str, Any]) -> None:
+    assert read_settings(text).said == said
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"), [("VERIFIED_OOM", "oom"), ("VERIFIED_OK", "ok"), ("NOT_RUN_YET", "?")]
+)
+def test_the_last_word_of_a_label_tells_how_a_run_ended(
+    catalogue: Catalogue, text: str, outcome: str
+) -> None:
+    assert values_of("outcome", text, catalogue) == {"outcome": outcome}
