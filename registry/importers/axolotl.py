@@ -63,12 +63,14 @@ class AxolotlImporter:
     )
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
-        """Recognize log entries with Axolotl's memory or token keys, or its YAML beside a state."""
+        """Recognize Axolotl's memory or token keys, or its settings: printed, or beside a state."""
         has_yaml = any(_is_yaml(file) for file in files)
         return [
             file
             for file in files
-            if any(_is_own(entry) for entry in _entries(file)) or (has_yaml and is_state(file))
+            if any(map(_is_own, _entries(file)))
+            or (has_yaml and is_state(file))
+            or (any(_entries(file)) and _printed_config(_lines([file])))
         ]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
@@ -143,16 +145,17 @@ def _yamls(main: Sequence[RunFile], files: Sequence[RunFile]) -> list[RunFile]:
 
 
 def _printed_config(lines: Sequence[str]) -> dict[str, Any]:
-    """Return the settings that a log prints as JSON before the training."""
+    """Return the settings that a log prints as JSON before the training: the first such lines."""
     texts = [line.rstrip() for line in lines]
-    for begin, text in enumerate(texts[:-1], start=1):
-        if _PRINTS.search(text) and texts[begin] == "{" and "}" in texts[begin:]:
-            try:
-                found = json.loads("\n".join(texts[begin : texts.index("}", begin) + 1]))
-            except (ValueError, RecursionError):
-                continue
-            return found if isinstance(found, dict) and "base_model" in found else {}
-    return {}
+    begins = (i for i, text in enumerate(texts, start=1) if _PRINTS.search(text))
+    begin = next((i for i in begins if texts[i : i + 1] == ["{"]), None)
+    if begin is None or "}" not in texts[begin:]:
+        return {}
+    try:
+        found = json.loads("\n".join(texts[begin : texts.index("}", begin) + 1]))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) and "base_model" in found else {}
 
 
 def _state_processes(draft: Draft, config: Mapping[str, Any]) -> None:

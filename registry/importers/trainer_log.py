@@ -159,7 +159,9 @@ def _explain_memory(lines: Sequence[str]) -> str:
 _CARD: Final = "Num GPUs"
 #: A figure of memory as callbacks print it, as the Trainer's own metrics do, or as scripts say it.
 _MEMORY: Final = re.compile(
+    # a number before a bracket is the line of a function, as in `[log_gpu_memory_usage:107]`
     r"\b(?!\w{0,40}cpu)\w{0,40}mem(?:ory)?_\w{1,40}\b['\")]{0,2}\s{0,20}[:=]\s{0,20}\d+(?:\.\d+)?"
+    r"(?![\d.]{0,20}\])"
     r"|\b(?:peak|max(?:imum)?)\b[\w \t]{0,30}\b(?:mem(?:ory)?|vram)\b[\w \t]{0,30}"
     r"[:=]\s{0,20}\d+(?:\.\d+)?\s?[KMG]i?B\b",
     re.IGNORECASE,

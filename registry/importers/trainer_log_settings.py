@@ -83,7 +83,7 @@ def state_trainer_log(draft: Draft, lines: Sequence[str], options: ImportOptions
     draft.state("compute_dtype", DTYPES.get(words.get("dtype", "")))
     if "transformers" in words:
         draft.environment["transformers_version"] = words["transformers"]
-    draft.environment["framework"] = "llama-factory" if "method" in words else "transformers"
+    draft.environment["framework"] = _framework(words, lines)
     for sentence, column, value in _SENTENCES:
         if any(sentence in line for line in lines):
             draft.state(column, value)
@@ -95,6 +95,13 @@ def state_trainer_log(draft: Draft, lines: Sequence[str], options: ImportOptions
     state_default_length(draft, "\n".join(lines))
     draft.measure("trainable_params", words.get("trained", "").replace(",", ""))
     draft.measure("n_params", words.get("params", "").replace(",", ""))
+
+
+def _framework(words: Mapping[str, str], lines: Sequence[str]) -> str:
+    """Return what runs the Trainer, where its lines say so."""
+    if "method" in words:
+        return "llama-factory"
+    return "axolotl" if any("[axolotl." in line for line in lines) else "transformers"
 
 
 def _find_words(lines: Sequence[str]) -> dict[str, str]:

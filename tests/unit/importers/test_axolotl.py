@@ -236,3 +236,24 @@ def test_of_several_yamls_none_is_taken(tmp_path: Path, read: Callable[..., Impo
     found = read(log, model_id="llama-2-7b", method="lora")
     assert "seq_len" not in found.submissions[0]["observations"][0]["configuration"]
     assert any("b.yml, config.yml differ" in text for text in found.missing)
+
+
+def test_a_log_of_before_the_memory_keys_gives_the_settings_that_it_prints(
+    tmp_path: Path, observe: Observe
+) -> None:
+    lines = [line.replace("memory/device_reserved (GiB)", "grad") for line in printed_log(500.0)]
+    (tmp_path / "train.log").write_text("\n".join(lines).replace("config:", "cfg:"), "utf-8")
+    (observation,) = observe(tmp_path / "train.log")
+    assert observation["configuration"]["model_id"] == "olmoe-1b-7b-0924"
+    assert observation["environment"]["framework"] == "axolotl"
+
+
+def test_the_line_of_a_function_is_no_figure_of_memory(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    line = "[INFO] [axolotl.utils.models.log_gpu_memory_usage:107] [RANK:0] after load: 2.313GB"
+    (tmp_path / "train.log").write_text(f"{line}\n{TOTALS}\n", encoding="utf-8")
+    found = read(tmp_path / "train.log", model_id="llama-3.2-1b", method="lora")
+    (run,) = found.submissions[0]["observations"]
+    assert run["environment"]["framework"] == "axolotl"
+    assert "train.log: no memory" in found.missing
