@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from registry.importers.deepspeed import state_engine
 from registry.importers.deepspeed_figures import measure_deepspeed_peak, read_lines
+from registry.importers.hf_trainer import measure_memory
 from registry.importers.llama_factory_settings import is_config, state_config_beside
 from registry.importers.shared.draft import Draft
 from registry.importers.shared.efficiency import TIMED, measure_efficiency
-from registry.importers.shared.logs import STOPPED, import_logs
+from registry.importers.shared.logs import STOPPED, import_logs, printed_entries
 from registry.importers.shared.segments import parse_clock
 from registry.importers.shared.shapes import count_of, number_of
 from registry.importers.shared.totals import Evaluations, measure_totals, rate_of, state_epochs
@@ -194,12 +195,20 @@ def _measure(draft: Draft, progress: Progress, steps: int | None, lines: Sequenc
         draft.measure("train_loss", progress.losses[-1][1], statistic="last")
     if not draft.has("tokens_per_second"):
         draft.measure("tokens_per_second", progress.tokens_per_second, statistic="mean")
+    _measure_memory(draft, lines)
+    draft.lacks["gpu_id"] = "no card"
+
+
+def _measure_memory(draft: Draft, lines: Sequence[str]) -> None:
+    """Add the peak that the lines tell: Unsloth's, the Trainer's own, or DeepSpeed's."""
     measure_reserved(draft, "\n".join(lines))
+    if not draft.has("peak_memory"):
+        totals = printed_entries([line for line in lines if TOTALS.search(line)])
+        measure_memory(draft, next(totals, {}))
     if not draft.has("peak_memory"):
         measure_deepspeed_peak(draft, read_lines(lines).timers)
     if not draft.has("peak_memory"):
         draft.missing.append(_explain_memory(lines))
-    draft.lacks["gpu_id"] = "no card"
 
 
 def _totals(metrics: Mapping[str, str]) -> dict[str, str]:

@@ -720,3 +720,20 @@ def test_the_time_that_a_script_after_unsloths_template_prints_is_the_total(
     assert run["outcome"] == "ok"
     assert figure(run, "total_time")["value"] == 1664.6966
     assert figure(run, "peak_memory")["kind"] == "reserved"
+
+
+def test_the_memory_that_the_trainer_prints_in_its_totals_is_the_runs(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    totals = {
+        "train_runtime": 191.2,
+        "train_loss": 1.06,
+        "init_mem_gpu_alloc_delta": 0,
+        "train_mem_gpu_alloc_delta": -17491768832,
+        "train_mem_gpu_peaked_delta": 26747825664,
+        "before_init_mem_gpu": 36141687296,
+    }
+    (tmp_path / "train.log").write_text(f"{totals}\n", encoding="utf-8")
+    (run,) = observe(tmp_path / "train.log", model_id="llama-3-8b", method="full")
+    peak = figure(run, "peak_memory")
+    assert (peak["value"], peak["kind"]) == (45397744128, "allocated")
