@@ -32,6 +32,13 @@ from registry.importers.shared.training_arguments import (
     state_quantization,
     state_training_arguments,
 )
+from registry.importers.wandb_settings import (
+    is_wandb_config,
+    is_wandb_metadata,
+    state_wandb_machine,
+    state_wandb_model,
+    unwrap_config,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +49,7 @@ if TYPE_CHECKING:
 _MEMORY: Final = {"gpu": ("allocated", "per_gpu", 0), "cpu": ("host_rss", "total", None)}
 
 #: What totals call the steps of the run, where a script or a callback adds them.
-_STEPS: Final = ("global_step", "step")
+_STEPS: Final = ("global_step", "step", "train/global_step")
 
 #: The log of a trainer state, and what each of its entries of a training holds.
 _LOG: Final = "log_history"
@@ -216,7 +223,7 @@ def is_settings(file: RunFile) -> bool:
     """Return whether a file holds an adapter's, a model's or the training's settings."""
     named = {"peft_type", "per_device_train_batch_size"} & file.keys
     is_own = file.kind == "json" and (bool(named) or is_hf_config(file.document))
-    return is_own or is_script_yaml(file)
+    return is_own or is_script_yaml(file) or is_wandb_config(file) or is_wandb_metadata(file)
 
 
 def is_script_yaml(file: RunFile) -> bool:
@@ -231,7 +238,11 @@ def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOption
     described = None
     for file in _settings(draft, files):
         document = file.document
-        if "peft_type" in document:
+        if is_wandb_metadata(file):
+            state_wandb_machine(draft, document, options)
+        elif is_wandb_config(file):
+            names += _state_wandb(draft, unwrap_config(document))
+        elif "peft_type" in document:
             state_adapter(draft, document)
             _state_quantized_weights(draft, document.get("base_model_name_or_path"))
             names.append(document.get("base_model_name_or_path"))
@@ -250,6 +261,16 @@ def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOption
     state_model(draft, names, options)
     if "model_id" not in draft.configuration and described is not None:
         state_described_model(draft, described)
+
+
+def _state_wandb(draft: Draft, args: Mapping[str, Any]) -> list[Any]:
+    """State what the Trainer handed to Weights & Biases; return the names of the model."""
+    names = state_wandb_model(draft, args)
+    state_training_arguments(draft, args)
+    # the model's own length is that of the text it generates
+    if _OF_SFT & args.keys():
+        _state_trl(draft, args)
+    return names
 
 
 def _settings(draft: Draft, files: Sequence[RunFile]) -> list[RunFile]:

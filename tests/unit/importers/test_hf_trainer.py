@@ -476,3 +476,42 @@ def test_a_model_in_the_hubs_cache_has_its_name_and_not_that_of_its_revision(
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (submission,) = read(folder).submissions
     assert [model["model_id"] for model in submission["models"]] == ["cpt-large"]
+
+
+WANDB = """\
+_name_or_path: {value: Qwen/Qwen3-4B}
+_wandb: {value: {cli_version: 0.21.0}}
+max_length: {value: 20}
+per_device_train_batch_size: {value: 4}
+gradient_accumulation_steps: {desc: null, value: 8}
+bf16: {value: true}
+peft_config:
+  value:
+    default: {peft_type: LORA, r: 16, target_modules: [q_proj, v_proj]}
+quantization_config:
+  value: {load_in_4bit: true, bnb_4bit_quant_type: nf4}
+"""
+
+
+@pytest.mark.parametrize(("also", "seq_len"), [("", None), ("packing: {value: true}\n", 2048)])
+def test_the_folder_of_weights_and_biases_gives_settings_card_and_steps(
+    tmp_path: Path,
+    observe: Observe,
+    figure: Callable[..., dict[str, Any]],
+    also: str,
+    seq_len: int | None,
+) -> None:
+    summary = {**TOTALS, "_wandb": {"runtime": 980}, "train/global_step": 169}
+    (tmp_path / "wandb-summary.json").write_text(json.dumps(summary), encoding="utf-8")
+    config = WANDB.replace("20}", "2048}") if also else WANDB
+    (tmp_path / "config.yaml").write_text(config + also, encoding="utf-8")
+    machine = {"gpu": "NVIDIA GeForce RTX 4090", "gpu_count": 2}
+    (tmp_path / "wandb-metadata.json").write_text(json.dumps(machine), encoding="utf-8")
+    (run,) = observe(tmp_path)
+    found = run["configuration"]
+    assert (found["model_id"], found["method"], found["lora_rank"]) == ("qwen3-4b", "lora", 16)
+    assert (found["micro_batch_size"], found["grad_accum_steps"]) == (4, 8)
+    assert (found["quant_bits"], found["quant_type"]) == (4, "nf4")
+    assert (found["gpu_id"], found.get("n_gpus")) == ("rtx-4090", None)
+    assert found.get("seq_len") == seq_len
+    assert figure(run, "step_time")["value"] == pytest.approx(976 / 169)
