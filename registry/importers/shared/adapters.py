@@ -18,13 +18,8 @@ if TYPE_CHECKING:
 
 #: Share by which a count may be off: that of a log in millions is rounded.
 _SLACK: Final = 0.01
-#: Settings of PEFT by which adapters have other parameters than rank and modules say.
-_OTHERWISE: Final = frozenset(
-    {
-        *("modules_to_save", "layers_to_transform", "rank_pattern", "target_parameters"),
-        *("trainable_token_indices", "exclude_modules", "layer_replication", "lora_bias"),
-    }
-)
+#: Settings of PEFT that leave the adapters as they usually are; variants have others.
+_USUAL: Final = {"bias": "none", "init_lora_weights": True, "fan_in_fan_out": False}
 
 
 def find_other_count(draft: Draft, options: ImportOptions) -> str | None:
@@ -47,9 +42,10 @@ def find_other_count(draft: Draft, options: ImportOptions) -> str | None:
 def _is_plain_lora(settings: Mapping[str, Any]) -> bool:
     """Return whether rank and modules are all that the adapters depend on."""
     is_told = bool(settings.get("lora_rank") and settings.get("lora_target_modules"))
-    other = _OTHERWISE & (settings.get("peft_config") or {}).keys()
+    further = settings.get("peft_config") or {}
+    is_usual = all(key in _USUAL and _USUAL[key] == value for key, value in further.items())
     is_lora = settings.get("method") == "lora" and not settings.get("trains_embeddings")
-    return is_told and is_lora and not other
+    return is_told and is_lora and is_usual
 
 
 def _count(model: Mapping[str, Any], settings: Mapping[str, Any]) -> int | None:
