@@ -32,6 +32,9 @@ _NO_OUTPUT = (
     "{'train_runtime': …, 'train_loss': …}, nor Unsloth's `… seconds used for training.`; expected "
     "one in the output of a cell; show what trainer.train() returned, and save it with its outputs"
 )
+_CUT_OFF = (
+    "called a notebook, but not JSON: cut off, or damaged; expected the whole file; save it again"
+)
 _OF_LLAMA_FACTORY = frozenset({"finetuning_type", "top.finetuning_type"})
 _MODEL = frozenset({"architectures", "hidden_size", "num_hidden_layers"})
 
@@ -40,6 +43,8 @@ def explain_refusal(file: RunFile) -> str:
     """Return why nothing is taken of a file."""
     if file.kind == "csv" or read_monitor(file) or explain_monitor(file):
         return _explain_table(file)
+    if file.kind == "text" and file.path.suffix == ".ipynb":
+        return _CUT_OFF
     if file.kind == "text" and any("{'loss': " in line for line in file.document):
         return NO_TOTALS
     return _explain_other_kind(file) or _explain_settings(file) or UNKNOWN

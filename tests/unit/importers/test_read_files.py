@@ -218,3 +218,12 @@ def test_a_setting_that_no_column_can_hold_is_refused(text: str, message: str) -
     with pytest.raises(SubmissionError) as error:
         parse_overrides([text])
     assert str(error.value) == message
+
+
+def test_a_notebook_that_is_cut_off_is_said_to_be(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    path = tmp_path / "run.ipynb"
+    path.write_text('{"cells": [\n {"cell_type": "code", "source": "model.tra', encoding="utf-8")
+    (refusal,) = read(path).refused
+    assert refusal.reason.startswith("called a notebook, but not JSON: cut off, or damaged")
