@@ -69,7 +69,8 @@ class NotebookImporter:
             raise SubmissionError("it holds the figures of several runs; split the notebook")
         draft = Draft(environment={"framework": _framework_of(text)})
         state_notebook(draft, text, _code_of(file), options)
-        state_printed_card(draft, _printed_of(file), options)
+        if file.kind != "text":  # what cells state is no card that they saw
+            state_printed_card(draft, _printed_of(file), options)
         _measure(draft, text, printed[0] if printed else {})
         _doubt_full(draft)
         draft.cite(file)
