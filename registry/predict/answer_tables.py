@@ -98,6 +98,8 @@ def list_costs(found: EstimateResult) -> list[tuple[str, str]]:
             rows.append((f"{name}{over}", f"{figure.value:.4g} ({span})"))
     if found.time_assumes:
         rows.append(("times assume", ", ".join(found.time_assumes)))
+    if not found.question.says_mean:
+        rows.append(("to narrow the times", "state --packing, --mean-tokens or --lengths"))
     return rows
 
 

@@ -203,6 +203,11 @@ class Question:
         return "fp32" if self.full and self.sharding in FSDP else self.setting("compute_dtype")
 
     @property
+    def says_mean(self) -> bool:
+        """Whether the mean length of samples is known: it is given, or every sample is filled."""
+        return bool(self.packing or self.mean_tokens or self.length_distribution == "full")
+
+    @property
     def bitsandbytes(self) -> bool:
         """Whether bitsandbytes quantized the base, or nothing says what did and it can."""
         if self.quant_method is None:

@@ -157,11 +157,16 @@ def _row(question: Question, terms: list[Term], key: str = "") -> FitRow:
     return FitRow(key, tuple(terms), groups_of(question), float(question.tokens))
 
 
+#: Group of times whose intervals are wider: nothing says how long samples are on average.
+UNTOLD = "lengths not told"
+
+
 def time_groups_of(question: Question) -> dict[str, Hashable]:
     """Return what the time of a question shares with measured rows, by level."""
     groups = groups_of(question)
     varying = question.stack and question.length_distribution != "full"
     groups["lengths"] = (question.stack, question.seq_len) if varying else None
+    groups["spread"] = None if question.says_mean else UNTOLD
     if groups["series"] is not None:
         groups["series"] = (groups["series"], question.gpu.gpu_id if question.gpu else None)
     return groups

@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from registry.predict.calibration.fit_rows import MEMORY, TIME, memory_rows, time_row, time_rows
+from registry.predict.calibration.fit_rows import (
+    MEMORY,
+    TIME,
+    UNTOLD,
+    memory_rows,
+    time_row,
+    time_rows,
+)
 from registry.predict.calibration.gaussian_process import Fit, Start, covariance, fit
 from registry.predict.calibration.mixture import COVERAGE, Interval
 from registry.predict.calibration.open_question import (
@@ -77,7 +84,8 @@ class Calibrated:
 
     #: Makes the fit when it is first asked for: most commands need one figure alone.
     make: Callable[[], Fit]
-    #: Times the deviation that an interval reaches: by nearness, of a stack or ("") of all.
+    #: Times the deviation that an interval reaches: by nearness, of a stack, of times of samples
+    #: whose lengths are `UNTOLD`, or ("") of all others.
     reach: Mapping[str, Mapping[str, float]]
 
     @cached_property
@@ -109,7 +117,8 @@ class Calibrated:
 
     def _reach(self, row: FitRow) -> float:
         reach = self.reach[nearness(row, self.known)]
-        return reach.get(str(row.groups.get("stack")), reach[""])
+        groups = (str(row.groups.get(level)) for level in ("stack", "spread"))
+        return next((reach[group] for group in groups if group in reach), reach[""])
 
     def spread(self, row: FitRow, relative: float) -> float:
         """Return the deviation of a row's logarithm: its interval as that of a normal figure."""
@@ -338,7 +347,8 @@ def calibrate(observations: Iterable[ObservedRun]) -> Calibration:
     held = hold_out_open(seen, memory.fit)
     open_reach = {group: _rounded(open_quantile(held, group)) for group in GROUPS}
     time = calibrate_rows(thin(time_rows(seen)), TIME)
-    unknown = {"source": _reaches(hold_out_times(seen, time.fit), "source")}
+    timed = hold_out_times(seen, time.fit)
+    unknown = {"source": {name: _rounded(reach_of_times(timed, name)) for name in ("", UNTOLD)}}
     return Calibration(
         observations=seen,
         memory=replace(memory, reach={**memory.reach, "open": open_reach}),
@@ -362,6 +372,19 @@ def hold_out_times(observations: Iterable[ObservedRun], fitted: Fit) -> list[Hel
         )
         for one, row, mean, deviation in zip(seen, rows, means, deviations, strict=True)
     ]  # fmt: skip
+
+
+def reach_of_times(held: Sequence[HeldOut], spread: str, besides: object = None) -> float:
+    """Return how many deviations the interval of a time reaches that is asked of no stack.
+
+    ``spread`` is `UNTOLD` where nothing says how long samples are, else "". Chosen as
+    `open_quantile` chooses it for peaks, ``besides`` as there.
+    """
+    others = [one for one in held if one.fold != besides]
+    alike = [one for one in others if (one.row.groups.get("spread") or "") == spread]
+    enough = len({one.fold for one in alike}) >= _SOURCES
+    scores = [(one.score, one.fold) for one in (alike if enough else others)]
+    return max(equal_quantile(scores), source_quantile(scores))
 
 
 @dataclass(frozen=True)

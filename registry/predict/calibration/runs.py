@@ -206,7 +206,7 @@ def _seconds(row: Mapping[str, Any], question: Question) -> float | None:
     step = _seconds_per_step(row)
     if step is not None and row.get("grad_accum_steps"):
         return step / float(row["grad_accum_steps"])
-    each = _seconds_per_sample(row)
+    each = _seconds_per_sample(row) or _seconds_per_sequence(row, question)
     if each is None:
         return None
     data_parallel = 1 if question.sharding == "device_map" else question.n_gpus
@@ -233,13 +233,21 @@ def _seconds_per_sample(row: Mapping[str, Any]) -> float | None:
     return None
 
 
+def _seconds_per_sequence(row: Mapping[str, Any], question: Question) -> float | None:
+    """Return seconds per sequence over all devices, of the tokens of sequences that are filled."""
+    is_filled = question.packing or question.length_distribution == "full"
+    if not is_filled or not row.get("tokens_per_second"):
+        return None
+    return question.seq_len / float(row["tokens_per_second"])
+
+
 def resolve_stack(name: str, observations: Iterable[ObservedRun]) -> str:
     """Return the source whose measurements stand for a source or framework of this name.
 
     Of several sources of one framework, the one with the most runs. Raises QuestionError for a
     name that nothing was measured of.
     """
-    seen = list(observations)
+    seen = [one for one in observations if one.measured_memory or one.measured_time]
     sources = Counter(one.source_id for one in seen)
     if name in sources:
         return name

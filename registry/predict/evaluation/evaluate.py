@@ -29,6 +29,7 @@ from registry.predict.answer.prediction import (
 from registry.predict.calibration.fit_rows import (
     MEMORY,
     TIME,
+    UNTOLD,
     USABLE,
     measured_terms,
     memory_rows,
@@ -41,6 +42,7 @@ from registry.predict.calibration.intervals import (
     hold_out_times,
     interval,
     open_quantile,
+    reach_of_times,
     score_quantile,
     thin,
 )
@@ -386,15 +388,18 @@ def _near(fitted: Fit, name: str) -> Score:
 def _time(seen: Sequence[ObservedRun], fitted: Fit) -> tuple[Score, ...]:
     """Return the scores of times, each source asked as it states its runs and widened by others."""
     held = hold_out_times(seen, fitted)
-    reach = {
-        source: score_quantile([one for one in held if one.fold != source], "source")
-        for source in {one.fold for one in held}
-    }
+    kinds = [(one.fold, str(one.row.groups.get("spread") or "")) for one in held]
+    reach = {kind: reach_of_times(held, kind[1], besides=kind[0]) for kind in {*kinds}}
     judged = [
-        Judged(str(one.fold), interval(one.mean, one.deviation, reach[one.fold]), one.row.value)
-        for one in held
+        Judged(str(one.fold), interval(one.mean, one.deviation, reach[kind]), one.row.value)
+        for kind, one in zip(kinds, held, strict=True)
     ]
-    return tuple(map(_without_verdicts, _by_source(judged)))
+    told = {
+        name: [one for (_, spread), one in zip(kinds, judged, strict=True) if spread == kind]
+        for name, kind in (("lengths stated", ""), ("lengths not stated", UNTOLD))
+    }
+    pooled = [score(name, rows) for name, rows in told.items() if rows]
+    return tuple(map(_without_verdicts, (*_by_source(judged), *pooled)))
 
 
 def _without_verdicts(found: Score) -> Score:

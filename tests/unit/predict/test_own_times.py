@@ -48,6 +48,17 @@ def test_what_others_timed_moves_no_answer_that_names_no_stack(calibration: Cali
         assert slower(seen.question.changed(stack=None), calibration) == pytest.approx(1)
 
 
+def test_a_time_is_less_certain_where_nothing_says_how_long_samples_are(
+    ask: Ask, calibration: Calibration
+) -> None:
+    asked = ask("mistral-7b-v0.3", "rtx-4090", seq_len=1024)
+    untold = predict_time(asked, calibration).figure
+    for told in ({"packing": True}, {"length_distribution": "full"}, {"mean_tokens": 1024.0}):
+        figure = predict_time(asked.changed(**told), calibration).figure
+        assert figure.value == pytest.approx(untold.value)
+        assert figure.high < 0.9 * untold.high
+
+
 @pytest.mark.parametrize(
     ("changed", "card", "by"),
     [

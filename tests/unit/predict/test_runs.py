@@ -96,6 +96,20 @@ def test_a_run_that_states_its_steps_is_timed_by_them(catalogue: Catalogue) -> N
     assert unknown.seconds is None
 
 
+def test_tokens_a_second_time_a_run_whose_sequences_are_filled(catalogue: Catalogue) -> None:
+    row: dict[str, Any] = {
+        "observation_id": "x", "source_id": "s", "outcome": "ok", "evidence": "measured",
+        "method": "lora", "seq_len": 512, "micro_batch_size": 2, "n_gpus": 4,
+        "tokens_per_second": 8192.0, **catalogue.models["qwen-7b"],
+    }  # fmt: skip
+    for filled in ({"packing": True}, {"length_distribution": "full"}):
+        (timed,) = collect_observations([{**row, **filled}], {})
+        assert timed.seconds == pytest.approx(512 / 8192 * 2 * 4)
+    for unknown in ({}, {"length_distribution": "variable"}, {"packing": False}):
+        (one,) = collect_observations([{**row, **unknown}], {})
+        assert one.seconds is None
+
+
 @pytest.fixture(scope="module")
 def recorded() -> list[ObservedRun]:
     return read_observations(open_registry(curated_dir()))
