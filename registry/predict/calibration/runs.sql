@@ -65,3 +65,9 @@ where
     and coalesce(greatest(
         c.tensor_parallel, c.pipeline_parallel, c.context_parallel, c.expert_parallel
     ), 1) = 1
+    -- what moves weights that lie in host memory has buffers of its own: those of ZeRO-3 and FSDP
+    -- are computed, those that stream layers or experts are not
+    and not (
+        coalesce(r.offload in ('params', 'optimizer_and_params'), false)
+        and coalesce(r.sharding in ('none', 'ddp', 'device_map'), true)
+    )

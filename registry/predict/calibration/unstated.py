@@ -33,6 +33,8 @@ Choices = tuple[tuple[Any, float], ...]
 FILLED: Final = 2**30
 #: Tokens that the longest samples of most data reach.
 _SHORT: Final = 1024
+#: Part of the limit that all samples may stay below where they are said to vary.
+_PART: Final = 4
 
 #: Settings that are counted: what is plausible, each value as many times as `_START` sources.
 _COUNTED: Final[Mapping[str, tuple[Any, ...]]] = {
@@ -104,6 +106,9 @@ class Usual:
             return _adapters_of(question, self.choices[kind_of(question), setting])
         if setting == "vocab_size":
             return _vocabularies_of(question)
+        if setting == "longest_sample":
+            (filled, often), (_, seldom) = _FIXED[setting]
+            return ((filled, often), (_short_of(question), seldom))
         found = self.choices.get((kind_of(question), setting)) or _FIXED[setting]
         if setting == "attention" and question.gpu and question.gpu.is_before_ampere:
             return tuple((_OLD_CARDS.get(value, value), weight) for value, weight in found)
@@ -262,6 +267,13 @@ def open_settings(question: Question) -> tuple[str, ...]:
     return tuple(setting for setting in _SETTINGS if _is_open(question, setting))
 
 
+def _short_of(question: Question) -> int:
+    """Return the tokens that the longest sample may have, if none is as long as the limit."""
+    if question.length_distribution != "variable":
+        return _SHORT
+    return min(_SHORT, max(question.seq_len // _PART, 1))
+
+
 def _is_open(question: Question, setting: str) -> bool:
     if setting == "adapters":
         is_told = question.full or question.trainable_params
@@ -272,7 +284,8 @@ def _is_open(question: Question, setting: str) -> bool:
         return not told and not question.deepspeed
     if setting == "longest_sample":
         filled = question.packing or question.length_distribution == "full"
-        return question.longest_sample is None and not filled and question.seq_len > _SHORT
+        is_longer = question.seq_len > _short_of(question)
+        return question.longest_sample is None and not filled and is_longer
     of_model = {
         "vocab_size": question.model.open_vocabulary,
         "quantized_experts": question.may_leave_experts,

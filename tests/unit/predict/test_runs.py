@@ -115,6 +115,17 @@ def recorded() -> list[ObservedRun]:
     return read_observations(open_registry(curated_dir()))
 
 
+def test_what_streams_weights_from_the_host_is_neither_learned_from_nor_judged(
+    recorded: list[ObservedRun],
+) -> None:
+    kinds = ("params", "optimizer_and_params")
+    away = [one.question for one in recorded if one.question.offload in kinds]
+    assert {one.sharding for one in away} <= {"zero3", "fsdp", "fsdp2", "hsdp"}
+    assert len(away) > 10
+    assert "soup-benchmarks" in {one.source_id for one in recorded}
+    assert "soup-layer-streaming" not in {one.source_id for one in recorded}
+
+
 def test_what_is_asked_is_what_the_source_states(recorded: list[ObservedRun]) -> None:
     asked = [
         one.asked

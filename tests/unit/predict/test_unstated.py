@@ -49,6 +49,29 @@ def test_weights_add_up_and_the_likeliest_comes_first(ask: Ask, calibration: Cal
     assert {one.question.gradient_checkpointing for one in found} == {True, False}
 
 
+@pytest.mark.parametrize(
+    ("settings", "shortest"),
+    [
+        ({"seq_len": 512, "length_distribution": "variable"}, 128),
+        ({"seq_len": 2048, "length_distribution": "variable"}, 512),
+        ({"seq_len": 8192, "length_distribution": "variable"}, 1024),
+        ({"seq_len": 512, "length_distribution": "variable", "longest_sample": 300}, 300),
+        ({"seq_len": 512}, 512),
+        ({"seq_len": 8192}, 1024),
+        ({"seq_len": 8192, "length_distribution": "full"}, 8192),
+    ],
+)
+def test_samples_that_vary_may_all_be_shorter_than_the_limit(
+    ask: Ask, calibration: Calibration, settings: dict[str, Any], shortest: int
+) -> None:
+    asked = ask("qwen-7b", **{**ALL, "packing": None, **settings})
+    found = complete(asked, calibration.usual)
+    assert min(one.question.longest for one in found) == shortest
+    assert found[0].question.longest == min(
+        settings["seq_len"], settings.get("longest_sample", 2**30)
+    )
+
+
 def test_modules_that_are_stated_stay(ask: Ask, calibration: Calibration) -> None:
     question = ask("qwen-7b", lora_target_modules=("o_proj",))
     assert {one.question.lora_target_modules for one in complete(question, calibration.usual)} == {
