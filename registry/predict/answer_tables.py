@@ -77,7 +77,7 @@ def _notes(result: FitResult, shown: Sequence[CardVerdict]) -> list[str]:
     if timed and result.time_assumes:
         notes.append(f"s/sample: {', '.join(result.time_assumes)}")
     if any(not card.is_timed for card in timed):
-        notes.append("~: from the card's speed alone; no run of full samples was timed on it")
+        notes.append("~: no run of full samples was timed on it, to hold its time against")
     return notes
 
 

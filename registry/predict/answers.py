@@ -168,9 +168,9 @@ class FitResult:
     @property
     def time_assumes(self) -> tuple[str, ...]:
         """What the times take for granted of what the question leaves open, in words."""
-        question, own = self.answer.question, self.answer.calibration.own_times
-        cards = [card.gpu for card in self.shown]
-        return (*list_time_assumes(question, own, cards), *_packed_alone(question))
+        question, cards = self.answer.question, [card.gpu for card in self.shown]
+        assumed = list_time_assumes(question, self.answer.own_times, cards)
+        return (*assumed, *_packed_alone(question))
 
     def cost(self, card: CardVerdict) -> Interval | None:
         """Return the cost in USD of the samples (of 1,000 if their number is not stated).

@@ -68,7 +68,7 @@ class CardVerdict:
     chance: float
     #: Of all cards together; None where the card's speed is not known.
     seconds_per_sample: Interval | None = None
-    #: Whether somebody timed a run on the card; else its time follows from its speed alone.
+    #: Whether somebody timed a run of full samples on the card, which its time can be held against.
     is_timed: bool = False
 
     @property

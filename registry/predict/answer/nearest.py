@@ -55,7 +55,7 @@ _ASPECTS = (
     _Aspect("parameters", lambda q: q.model.n_params, 2.0, doubling=True),
     _Aspect("method", lambda q: q.label, 4.0),
     _Aspect("quant_method", lambda q: q.quant_method, 0.5),
-    _Aspect("double_quant", lambda q: q.doubles if q.double_quant is not None else None, 0.1),
+    _Aspect("double_quant", lambda q: q.double_quant if q.has_constants else None, 0.1),
     _Aspect("seq_len", lambda q: q.seq_len, 0.5, doubling=True),
     _Aspect("longest_sample", lambda q: q.longest if q.says_how_long else None, 0.5, doubling=True),
     _Aspect("micro_batch_size", lambda q: q.micro_batch_size, 0.5, doubling=True),

@@ -78,7 +78,8 @@ def explain(question: Question, calibration: Calibration) -> Explanation:
         (what, complete(changed, usual)[0].question, settings)
         for what, changed, settings in _turned(base)
     ]
-    asked = [base, *(changed for _, changed, _ in turned)]
+    stack = calibration.own_times.meaning(base).stack  # both sides at one speed
+    asked = [one.changed(stack=stack) for one in (base, *(changed for _, changed, _ in turned))]
     sample, *each = predict_samples(asked, calibration)
     switches = []
     for (what, changed, settings), seconds in zip(turned, each, strict=True):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from registry.predict.architecture import Accelerator
     from registry.predict.calibration.intervals import Calibration
     from registry.predict.calibration.open_question import OpenMixture
+    from registry.predict.calibration.own_times import OwnTimes
     from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
 
@@ -138,6 +139,11 @@ class Answer:
     def cards(self) -> tuple[CardVerdict, ...]:
         """The verdict on each card, the smallest first."""
         return tuple(collect_cards(self.question, self.calibration, self.gpus))
+
+    @cached_property
+    def own_times(self) -> OwnTimes:
+        """The user's own timed runs, at whose speed times are where they say it."""
+        return self.calibration.own_times
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all that it says, without what it was computed from: that is large."""

@@ -298,8 +298,10 @@ class Calibration:
 
     @cached_property
     def own_times(self) -> OwnTimes:
-        """The user's own timed runs."""
-        return collect_own_times(self.observations, self.own_ids)
+        """The user's own timed runs, of stacks that were learned: of too many new ones none is."""
+        learned = self.time.known.get("stack", ())
+        seen = [one for one in self.observations if one.question.stack in learned]
+        return collect_own_times(seen, self.own_ids)
 
     @cached_property
     def timed_cards(self) -> frozenset[str]:

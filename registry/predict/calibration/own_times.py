@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OwnTimes:
-    """The last timed run of the user's own, by model and kind of training, and by card."""
+    """The timed run of the user's own with the last id, by model and kind, and by card."""
 
     #: By kin and card, by kin (its card None), and by card (its kin None).
     runs: Mapping[tuple[Any, str | None], ObservedRun]
@@ -52,7 +52,7 @@ class OwnTimes:
 
 
 def collect_own_times(observations: Iterable[ObservedRun], own_ids: Container[str]) -> OwnTimes:
-    """Return the timed runs of the user's own.
+    """Return the timed runs of the user's own on cards of known speed.
 
     Those whose samples may be shorter than their limit, by nobody knows how much, say something of
     the like on the same card alone: elsewhere they would make everything look fast.
@@ -60,12 +60,17 @@ def collect_own_times(observations: Iterable[ObservedRun], own_ids: Container[st
     found: dict[tuple[Any, str | None], ObservedRun] = {}
     for seen in observations:
         asked = seen.question
-        if seen.measured_time and seen.observation_id in own_ids and asked.stack:
+        is_own = seen.observation_id in own_ids and asked.stack
+        if seen.measured_time and is_own and _has_known_card(asked):
             kin, card = kin_of(asked), _card_of(asked)
             found[kin, card] = seen
             if asked.length_distribution == "full" or asked.mean_tokens is not None:
                 found[kin, None] = found[None, card] = seen
     return OwnTimes(found)
+
+
+def _has_known_card(question: Question) -> bool:
+    return bool(question.gpu and question.gpu.peak_flops(question.compute_dtype))
 
 
 def _card_of(question: Question) -> str | None:

@@ -333,6 +333,16 @@ def test_whether_constants_are_quantized_too_is_open_in_bitsandbytes_4_bits_alon
         assert once.bytes - twice.bytes == pytest.approx(saved, rel=0.15)
 
 
+@pytest.mark.parametrize(("settings", "is_told"), [({"quant_bits": 4}, True), ({}, False)])
+def test_runs_are_told_apart_by_constants_where_there_are_any(
+    ask: Ask, calibration: Calibration, settings: dict[str, Any], *, is_told: bool
+) -> None:
+    question = ask("llama-3.1-8b", double_quant=True, **settings)
+    found = collect_nearest(question, calibration.observations, 3)
+    told = [words for one in found for words in one.differences if "double_quant" in words]
+    assert bool(told) == is_told
+
+
 def test_an_oom_without_quantized_constants_does_not_decide_for_them(
     ask: Ask, calibration: Calibration
 ) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from registry.predict.answer.prediction import predict_samples, predict_time
+from registry.predict.answer.switches import explain
+from registry.predict.answer.time_assumes import list_time_assumes
 from registry.predict.calibration.fit_rows import TIME, time_row, time_rows
 from registry.predict.calibration.gaussian_process import fit
 from registry.predict.calibration.runs import ObservedRun
@@ -109,3 +111,52 @@ def test_what_a_question_leaves_open_is_as_the_own_run_had_it(
     stated = timed.changed(gradient_checkpointing=True)
     assert known.own_times.meaning(stated).gradient_checkpointing is True
     assert known.own_times.meaning(timed.changed(quant_bits=4)).gradient_checkpointing is None
+
+
+def test_own_runs_of_an_unknown_card_say_nothing_of_any(ask: Ask, calibration: Calibration) -> None:
+    timed = ask("mistral-7b-v0.3", None, seq_len=1024)
+    known = having_timed(calibration, timed)
+    assert known.own_times.runs == {}
+    asked = ask("mistral-7b-v0.3", "rtx-4090", seq_len=1024)
+    assert slower(asked, known) == pytest.approx(1)
+
+
+def test_own_runs_that_were_not_learned_are_not_said_to_be_the_speed(
+    ask: Ask, calibration: Calibration
+) -> None:
+    timed = ask("mistral-7b-v0.3", "rtx-4090", seq_len=1024)
+    learned = having_timed(calibration, timed)
+    card = [timed.gpu] if timed.gpu else []
+    assert any("own runs" in one for one in list_time_assumes(timed, learned.own_times, card))
+    unlearned = replace(learned, time=calibration.time)
+    assert list_time_assumes(timed, unlearned.own_times, card) == (
+        "checkpointing on",
+        "samples of 1024 tokens",
+    )
+
+
+def test_what_times_assume_is_told_of_each_card_as_own_runs_have_it(
+    ask: Ask, calibration: Calibration
+) -> None:
+    timed = ask("mistral-7b-v0.3", "rtx-4090", seq_len=4096)
+    settings = {"gradient_checkpointing": False, "longest_sample": 700}
+    known = having_timed(calibration, timed, length_distribution="variable", **settings)
+    other = ask("mistral-7b-v0.3", "a100-80gb", seq_len=4096)
+    cards = [one.gpu for one in (other, timed) if one.gpu]
+    assert list_time_assumes(timed, known.own_times, cards) == (
+        "checkpointing on", "rtx-4090 checkpointing off",
+        "samples of 4096 tokens", "rtx-4090 samples of 700 tokens",
+        "rtx-4090 at the speed of your own runs (mine)",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("card", ["rtx-4090", "a100-80gb"])
+def test_a_switch_to_what_one_has_not_timed_is_priced_at_the_speed_of_ones_own_runs(
+    ask: Ask, calibration: Calibration, card: str
+) -> None:
+    settings = {"seq_len": 1024, "micro_batch_size": 2, "compute_dtype": "bf16", "lora_rank": 16}
+    known = having_timed(calibration, ask("mistral-7b-v0.3", "rtx-4090", **settings))
+    question = ask("mistral-7b-v0.3", card, gradient_checkpointing=True, **settings)
+    (to_4_bits,) = (one for one in explain(question, known).switches if one.what == "4-bit base")
+    assert to_4_bits.time_ratio is not None
+    assert to_4_bits.time_ratio > 1
