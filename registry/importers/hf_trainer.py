@@ -274,13 +274,16 @@ def _state_wandb(draft: Draft, args: Mapping[str, Any]) -> list[Any]:
 
 
 def _settings(draft: Draft, files: Sequence[RunFile]) -> list[RunFile]:
-    """Return the files with settings; of several YAMLs of scripts none, for which one ran?"""
+    """Return the files with settings, a script's YAML after what a run wrote.
+
+    Of several such YAMLs none, for which one ran?
+    """
     yamls = [file for file in files if is_script_yaml(file)]
     if len(yamls) > 1:
         names = ", ".join(file.name for file in yamls)
         draft.missing.append(f"no settings of {names}: leave the one that was run beside the log")
-    is_open = len(yamls) > 1
-    return [file for file in files if is_settings(file) and not (is_open and file in yamls)]
+    written = [file for file in files if is_settings(file) and file not in yamls]
+    return [*written, *(yamls if len(yamls) == 1 else ())]
 
 
 def _state_quantized_weights(draft: Draft, name: Any) -> None:

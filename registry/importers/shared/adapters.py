@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import QuestionError
+from registry.importers.shared.shapes import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +42,7 @@ def find_other_count(draft: Draft, options: ImportOptions) -> str | None:
 
 def _is_plain_lora(settings: Mapping[str, Any]) -> bool:
     """Return whether rank and modules are all that the adapters depend on."""
-    is_told = bool(settings.get("lora_rank") and settings.get("lora_target_modules"))
+    is_told = bool(count_of(settings.get("lora_rank")) and settings.get("lora_target_modules"))
     further = settings.get("peft_config") or {}
     is_usual = all(key in _USUAL and _USUAL[key] == value for key, value in further.items())
     is_lora = settings.get("method") == "lora" and not settings.get("trains_embeddings")

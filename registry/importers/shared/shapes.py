@@ -14,7 +14,6 @@ _LARGEST: Final = 1e30
 _LARGEST_COUNT: Final = 2**63 - 1
 
 #: How a path of Windows begins that is not relative.
-_CACHED: Final = re.compile(r".*models--(?P<owner>[^/\\]+?)--(?P<name>[^/\\]+)[/\\].*")
 _DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
 
 #: Parts of the name of a repository of the Hub: its owner and its own.
@@ -107,5 +106,8 @@ def name_of_model(path: str) -> str:
     >>> name_of_model(r"C:\Users\me\hub\models--Qwen--Qwen2.5-3B\snapshots\aa8e")
     'Qwen/Qwen2.5-3B'
     """
-    found = _CACHED.fullmatch(f"{path}/")
-    return f"{found['owner']}/{found['name']}" if found else path.replace("___", ".")
+    for part in re.split(r"[/\\]", path):
+        kind, *names = part.split("--", 2)
+        if kind == "models" and len(names) == _HUB_PARTS and all(names):
+            return "/".join(names)
+    return path.replace("___", ".")

@@ -141,6 +141,8 @@ def _as_plausible(run: Question, setting: str) -> Any:
     """Return the value of a setting that a measured run has, as it is asked about, or None."""
     if setting == "attention":
         return "eager" if run.setting(setting) == "eager" else "flash2"
+    if setting == "double_quant":  # Unsloth's say it by what they are
+        return run.doubles if run.has_constants and not run.may_double else None
     if setting == "param_dtype":  # as it is, since runs of a stack are alike by it
         return None if run.quantized else run.param_dtype
     if setting == "adapters":

@@ -455,6 +455,19 @@ def test_the_yaml_of_a_trl_script_gives_the_settings(
     assert configuration.get("objective") == objective
 
 
+def test_what_a_run_wrote_wins_over_the_yaml_of_its_script(
+    tmp_path: Path, observe: Observe
+) -> None:
+    (tmp_path / "config.yaml").write_text(SCRIPT, encoding="utf-8")
+    arguments = {"per_device_train_batch_size": 16, "model_name_or_path": "Qwen/Qwen2.5-3B"}
+    (tmp_path / "training_args.json").write_text(json.dumps(arguments), encoding="utf-8")
+    (tmp_path / "all_results.json").write_text(json.dumps(TOTALS), encoding="utf-8")
+    settings = observe(tmp_path)[0]["configuration"]
+    assert settings["micro_batch_size"] == 16
+    assert settings["model_id"] == "qwen2.5-3b"
+    assert settings["seq_len"] == 2048
+
+
 def test_of_two_scripts_yamls_none_is_the_runs(
     tmp_path: Path, read: Callable[..., Imported]
 ) -> None:

@@ -289,3 +289,15 @@ def test_the_same_words_many_times_in_a_cell_are_read_in_no_time(
     started = time.perf_counter()
     assert len(observe(tmp_path, **RUN)) == 1
     assert time.perf_counter() - started < 20
+
+
+def test_the_same_words_many_times_in_a_models_name_are_read_in_no_time(
+    tmp_path: Path, observe: Observe
+) -> None:
+    totals = {"train_runtime": 1.5, "train_loss": 1.0}
+    (tmp_path / "all_results.json").write_text(json.dumps(totals), encoding="utf-8")
+    adapter = {"peft_type": "LORA", "base_model_name_or_path": "models--" * 10_000 + "x\n"}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(adapter), encoding="utf-8")
+    started = time.perf_counter()
+    assert len(observe(tmp_path, **RUN)) == 1
+    assert time.perf_counter() - started < 20

@@ -40,7 +40,7 @@ from registry.predict.answer.prediction import (
 )
 from registry.predict.answer.will_it_fit import answer
 from registry.predict.calibration.mixture import Interval
-from registry.predict.calibration.runs import ObservedRun
+from registry.predict.calibration.runs import ObservedRun, resolve_stack
 from registry.predict.calibration.unstated import fields_of
 from registry.predict.dryrun.correction import correct, likeliest
 from registry.predict.formula.peak_memory import GIB
@@ -365,6 +365,16 @@ def test_a_stack_means_what_its_own_runs_had(ask: Ask, calibration: Calibration)
     assert 0.8 < share < 0.85  # its own four fifths, and what is usual of all-linear
     # the profile's figure for a batch of one, without trained embeddings
     assert predict_memory(question, calibration).figure.value / GIB == pytest.approx(20.1, abs=0.5)
+
+
+def test_a_stack_of_unsloths_quantizes_constants_as_its_loader_does(
+    ask: Ask, calibration: Calibration
+) -> None:
+    stack = resolve_stack("unsloth", calibration.observations)
+    question = ask("llama-3.1-8b", quant_bits=4, stack=stack)
+    (value, share), *_ = calibration.usual_on(stack).of(question, "double_quant")
+    assert value is True
+    assert share > 0.9
 
 
 def test_a_prediction_below_what_leaner_runs_took_is_raised_above_it(
