@@ -45,10 +45,12 @@ _LAUNCHES: Final = re.compile(
 _CARD: Final = re.compile(
     r"(?:GPU[ =:]+|/\| +)(?P<name>[^.,=|\n]{1,80}?)\. (?:Num GPUs = \d+\. )?Max memory[ =:]"
 )
-#: A card as cells print it behind a label, and as nvidia-smi does in its table or its list.
+#: A card as cells print it behind a label, and as nvidia-smi does in its table or its list. What
+#: a label recommends or needs is another card.
 _PRINTED_CARDS: Final = (
     re.compile(
-        r"(?im)^[^:=|\n]{0,40}\b(?:gpu|device|card)\b[^:=|\n]{0,30}[:=] *(?P<name>[^\n(,]+)"
+        r"(?im)^(?![^:=|\n]{0,80}(?:recommend|requir|minimum|suggest|support|target|need))"
+        r"[^:=|\n]{0,40}\b(?:gpu|device|card)\b[^:=|\n]{0,30}[:=] *(?P<name>[^\n(,]+)"
     ),
     re.compile(r"(?m)^\| {1,4}\d{1,3} {2,4}(?P<name>[^|]{3,60}?) +(?:On|Off) +\|"),
 )

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: What a column of outcomes says of a run that ended; words of failures are the contract's.
 _OUTCOMES: Final = dict.fromkeys(("ok", "success", "succeeded", "completed", "done", "pass"), "ok")
+#: What labels of outcomes say before them that changes nothing.
+_CHECKED: Final = re.compile(r"(?i)^(?:verified|confirmed|measured|observed|actual|status)[_ -]+")
 _NO: Final = dict.fromkeys(("no", "none", "off", "false", "0", "❌", "✗", "✘"))
 _YES: Final = ("on", "yes", "✅", "✓", "✔", "✔️", "☑️")
 _SWITCH: Final = dict.fromkeys((*_YES, "enabled", "true", "1", "y"), True)
@@ -121,10 +123,10 @@ def values_of(to: str, text: str, catalogue: Catalogue) -> Any:
         return _values_of_gpu(bare, catalogue)
     if to == "method":
         return read_method(bare).values()
-    if to == "outcome" and find_estimate(bare) is not None:
+    if to == "outcome" and find_estimate(bare.replace("_", " ")) is not None:
         return {"evidence": OPEN}
     if to == "outcome":
-        return {to: _outcome(bare) or _outcome(bare.rpartition("_")[2]) or OPEN}
+        return {to: _outcome(bare) or OPEN}
     return _values_of_setting(to, bare)
 
 
@@ -209,8 +211,12 @@ def _doubt_memory(guesses: dict[str, Guess]) -> dict[str, Guess]:
 
 
 def _outcome(text: str) -> str | None:
-    """Return how a run ended, as a word says it; of labels such as ``VERIFIED_OOM`` the last."""
-    return _OUTCOMES.get(text.lower()) or parse_outcome_word(text).outcome
+    """Return how a run ended, as a word says it; of labels such as ``VERIFIED_OOM`` the last.
+
+    What is before it says nothing else then: ``NO_OOM`` and ``NOT_OK`` mean the opposite.
+    """
+    words = _CHECKED.sub("", text).replace("_", " ")
+    return _OUTCOMES.get(words.lower()) or parse_outcome_word(words).outcome
 
 
 def _is_bits(text: str) -> bool:

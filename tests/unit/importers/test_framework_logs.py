@@ -544,6 +544,8 @@ def test_figures_of_a_templates_last_cell_disagree_with_the_card_of_the_training
 @pytest.mark.parametrize(
     ("printed", "card"),
     [
+        ("Recommended GPU: A100-SXM4-80GB\nGPU: Tesla T4\n", "t4"),
+        ("Requires a GPU: NVIDIA L4 or RTX 4090\nMinimum GPU: NVIDIA L4\n", None),
         ("GPU: NVIDIA GeForce RTX 5090\nVRAM: 34.2 GB\n", "rtx-5090"),
         ("|   0  Tesla T4                       Off |   00000000:00:04.0 Off |", "t4"),
         ("GPU 0: NVIDIA L4 (UUID: GPU-5)\nGPU 1: NVIDIA L4 (UUID: GPU-6)\n", "l4"),

@@ -1020,9 +1020,17 @@ def test_a_word_that_is_turned_off_behind_it_says_so(text: str, said: dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("text", "outcome"), [("VERIFIED_OOM", "oom"), ("VERIFIED_OK", "ok"), ("NOT_RUN_YET", "?")]
+    ("text", "outcome"),
+    [
+        *(("VERIFIED_OOM", "oom"), ("VERIFIED_OK", "ok"), ("NOT_RUN_YET", "?")),
+        *(("NO_OOM", "ok"), ("NOT_OK", "?"), ("not_failed", "?"), ("UNTESTED_OK", "?")),
+    ],
 )
 def test_the_last_word_of_a_label_tells_how_a_run_ended(
     catalogue: Catalogue, text: str, outcome: str
 ) -> None:
     assert values_of("outcome", text, catalogue) == {"outcome": outcome}
+
+
+def test_a_label_of_an_estimate_is_no_outcome(catalogue: Catalogue) -> None:
+    assert values_of("outcome", "ESTIMATED_OOM", catalogue) == {"evidence": "?"}
