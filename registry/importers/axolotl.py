@@ -83,7 +83,8 @@ class AxolotlImporter:
                 self.name, what, logs, lambda log: _draft([log], files, options), options
             )
         draft = _draft(main, files, options)
-        settings = [file for file in files if file in _yamls(main, files) or is_settings(file)]
+        yamls = _yamls(main, files)
+        settings = [file for file in files if file in yamls or is_settings(file)]
         return import_drafts(self.name, "an Axolotl run", [*main, *settings], [draft], options)
 
 
