@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.catalogue.decoders import Decoder, has_bias
 from registry.catalogue.mixers import MIXERS
+from registry.catalogue.stacks import ATTENTIONS, STACKS, list_layers, nemotron_expert
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from registry.catalogue.decoders import Lookup
 
@@ -17,13 +18,35 @@ if TYPE_CHECKING:
 #: What a decoder of llama's kind is taken for where no layout is given.
 LLAMA_LIKE: Final = Decoder()
 
-#: What layers of single families have besides: parameters of one layer.
-EXTRAS: Final[Mapping[str, Callable[[Row], int]]] = {
-    "two": lambda _: 2,  # the slopes of apertus' activation
-    "inner_norms": lambda row: int(row["hidden_size"] + row["intermediate_size"]),
-    "lambdas": lambda row: 4 * int(row["head_dim"]),
-    "sinks": lambda row: int(row["n_heads"]),
-    "no_last_norm": lambda _: 0,
+
+def _indexers(row: Row, get: Lookup) -> int:
+    """Count DeepSeek's indexers, which choose the tokens that layers attend to."""
+    hidden, head, heads = row["hidden_size"], get("index_head_dim"), get("index_n_heads")
+    each = get("q_lora_rank") * heads * head + hidden * (head + heads) + 2 * head
+    return _count_indexed(row["n_layers"], get) * int(each)
+
+
+def _count_indexed(n_layers: int, get: Lookup) -> int:
+    """Return how many layers have an indexer: others take over what an earlier one chose."""
+    stated = get("indexer_types") or get("index_topk_pattern")
+    if stated:
+        return sum(kind in ("full", "F") for kind in stated[:n_layers])
+    every, offset = max(get("index_topk_freq") or 1, 1), get("index_skip_topk_offset")
+    first = 1 - (2 if offset is None else offset)
+    return sum(max(layer + first, 0) % every == 0 for layer in range(n_layers))
+
+
+#: What layers of single families have besides: parameters of all layers.
+EXTRAS: Final[Mapping[str, Callable[[Row, Lookup], int]]] = {
+    "two": lambda row, _: 2 * int(row["n_layers"]),  # the slopes of apertus' activation
+    "inner_norms": lambda row, _: (
+        int(row["hidden_size"] + row["intermediate_size"]) * int(row["n_layers"])
+    ),
+    "lambdas": lambda row, _: 4 * int(row["head_dim"] * row["n_layers"]),
+    "sinks": lambda row, _: int(row["n_heads"] * row["n_layers"]),
+    "indexer": _indexers,
+    "mamba2_beside": lambda row, get: int(row["n_layers"]) * MIXERS["mamba2"](row, get),
+    "no_last_norm": lambda *_: 0,
 }
 
 #: What families call the number of experts that all tokens pass through.
@@ -43,45 +66,50 @@ def count_parameters(row: Row, decoder: Decoder = LLAMA_LIKE, get: Lookup = lamb
     >>> count_parameters({**shape, "intermediate_size": 8, "vocab_size": 10})
     236
     """
+    if decoder.stack is not None:
+        return STACKS[decoder.stack](row, get)
     n_layers, norm = row["n_layers"], decoder.norm_vectors * row["hidden_size"]
-    n_sparse = count_mixture_layers(row, get)
-    n_attention = _count_attention_layers(row, decoder, get)
-    n_params = n_attention * _attention(row, decoder, get)
+    n_sparse = count_mixture_layers(row, decoder, get)
+    n_attention = count_attention_layers(row, decoder, get)
+    n_params = _attentions(n_attention, row, decoder, get)
     if decoder.mixer is not None:
         n_params += (n_layers - n_attention) * MIXERS[decoder.mixer](row, get)
     n_params += n_sparse * _mixture(row, decoder, get)
     n_params += (n_layers - n_sparse) * _dense(row, decoder, get)
     n_params += n_layers * _norms_per_layer(decoder, get) * norm
     if decoder.extra is not None:
-        n_params += n_layers * EXTRAS[decoder.extra](row)
+        n_params += EXTRAS[decoder.extra](row, get)
     n_params += _ends(row, decoder, get) + (0 if decoder.extra == "no_last_norm" else norm)
     return int(n_params)
 
 
 def count_active_parameters(row: Row, decoder: Decoder, get: Lookup) -> int:
     """Return the parameters that one token passes through: all but the experts not chosen."""
-    idle = count_mixture_layers(row, get) * (row["n_experts"] - row["n_experts_active"])
+    idle = count_mixture_layers(row, decoder, get) * (row["n_experts"] - row["n_experts_active"])
     return count_parameters(row, decoder, get) - int(idle) * _expert(row, decoder, get)
 
 
-def count_mixture_layers(row: Row, get: Lookup) -> int:
-    """Return how many layers have experts; families say it in seven ways."""
+def count_mixture_layers(row: Row, decoder: Decoder, get: Lookup) -> int:
+    """Return how many layers have experts; families say it in eight ways."""
     n_layers = int(row["n_layers"])
     if not row.get("n_experts"):
         return 0
+    if decoder.stack == "nemotron_h":
+        return list_layers(get).count("moe")
     types, listed = get("mlp_layer_types"), get("moe_layers")
     if isinstance(types, list):
         return types[:n_layers].count("sparse")  # of all layers, even where fewer are kept
     if isinstance(listed, list):
         return sum(layer in listed for layer in range(n_layers))
-    return sum(_has_experts(layer, get) for layer in range(n_layers))
+    return sum(_has_experts(layer, decoder, get) for layer in range(n_layers))
 
 
-def _has_experts(layer: int, get: Lookup) -> bool:
+def _has_experts(layer: int, decoder: Decoder, get: Lookup) -> bool:
     """Return whether a layer has experts, by the rules of the families that do not list them."""
     step = get("decoder_sparse_step") or get("interleave_moe_layer_step") or 1
     period, offset = get("expert_layer_period") or 1, get("expert_layer_offset") or 0
-    first = get("first_k_dense_replace") or get("num_dense_layers") or 0
+    stated = (get("first_k_dense_replace"), get("num_dense_layers"), decoder.dense_layers)
+    first = next(number for number in stated if number is not None)
     first = max(first, get("moe_layer_start_index") or 0)
     last = get("moe_layer_end_index")
     is_last = last is not None and last >= 0 and layer > last
@@ -96,21 +124,32 @@ def _has_experts(layer: int, get: Lookup) -> bool:
     )
 
 
-def _count_attention_layers(row: Row, decoder: Decoder, get: Lookup) -> int:
+def count_attention_layers(row: Row, decoder: Decoder, get: Lookup) -> int:
+    """Return how many layers have attention; in the others is what ``Decoder.mixer`` names."""
     n_layers = int(row["n_layers"])
+    if decoder.stack == "nemotron_h":
+        return list_layers(get).count("full_attention")
     if decoder.mixer is None:
         return n_layers
     types = get("layer_types") or get("layers_block_type")
     if isinstance(types, list):
         return sum(name not in _WITHOUT_ATTENTION for name in types[:n_layers])
-    listed = get("full_attn_idxs")  # how LFM2 said it before it listed the types
-    if isinstance(listed, list):
+    listed = _list_attention(n_layers, get)
+    if listed is not None:
         return sum(layer in listed for layer in range(n_layers))
     every = get("full_attention_interval") or decoder.attention_every
-    if get("attn_layer_period"):
-        period, offset = get("attn_layer_period"), get("attn_layer_offset") or 0
-        return sum(layer % period == offset for layer in range(n_layers))
-    return n_layers // int(every)
+    return (n_layers - decoder.attention_from) // int(every) if every else 0
+
+
+def _list_attention(n_layers: int, get: Lookup) -> Sequence[int] | None:
+    """Return the layers with attention as LFM2 listed them once, Bamba, Kimi and Jamba; or None."""
+    of_kimi = (get("linear_attn_config") or {}).get("full_attn_layers")
+    if of_kimi:
+        return [layer - 1 for layer in of_kimi]
+    if period := get("attn_layer_period"):
+        return range(get("attn_layer_offset") or 0, n_layers, period)
+    listed = get("full_attn_idxs") or get("attn_layer_indices")
+    return listed if isinstance(listed, list) else None
 
 
 def _ends(row: Row, decoder: Decoder, get: Lookup) -> int:
@@ -123,6 +162,12 @@ def _ends(row: Row, decoder: Decoder, get: Lookup) -> int:
     return int(n_params + has_bias(decoder, decoder.head_bias, get) * vocab)
 
 
+def _attentions(n_layers: int, row: Row, decoder: Decoder, get: Lookup) -> int:
+    if decoder.attention is not None:
+        return ATTENTIONS[decoder.attention](row, get)
+    return n_layers * _attention(row, decoder, get)
+
+
 def _attention(row: Row, decoder: Decoder, get: Lookup) -> int:
     if decoder.is_latent or get("kv_lora_rank"):
         return _latent_attention(row, get)
@@ -130,6 +175,7 @@ def _attention(row: Row, decoder: Decoder, get: Lookup) -> int:
     query, key = row["n_heads"] * head, row["n_kv_heads"] * head
     n_params = hidden * (query + 2 * key) + query * hidden
     n_params += decoder.gated_attention * hidden * query
+    n_params += has_bias(decoder, decoder.gate_bias, get) * query
     n_params += has_bias(decoder, decoder.query_bias, get) * (query + 2 * key)
     n_params += has_bias(decoder, decoder.output_bias, get) * hidden
     return int(n_params + _query_key_norms(decoder, get, head, query + key))
@@ -175,6 +221,8 @@ def _mixture(row: Row, decoder: Decoder, get: Lookup) -> int:
 
 
 def _expert(row: Row, decoder: Decoder, get: Lookup) -> int:
+    if decoder.stack == "nemotron_h":
+        return nemotron_expert(row, get)
     width, hidden = row["intermediate_size"], row["hidden_size"]
     biases = decoder.expert_bias * (2 * width + hidden)
     return int(_mlp(row, decoder, get, width) + biases)

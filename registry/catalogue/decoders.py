@@ -27,6 +27,8 @@ class Decoder:
     gated_mlp: bool = True
     #: Whether the output layer shares the embedding where the configuration does not say.
     tied_embeddings: bool = False
+    #: Whether its class can share them at all.
+    can_tie: bool = True
     #: Whether a bias that depends on a flag is there where the flag is missing.
     biased_by_default: bool = False
     query_bias: Flag = False
@@ -48,6 +50,7 @@ class Decoder:
     is_latent: bool = False
     #: Whether the output of the attention has a gate as wide as the queries.
     gated_attention: bool = False
+    gate_bias: Flag = False
     #: Field with the width of the MLP of layers that have no experts.
     dense_width: str = "intermediate_size"
     #: What all tokens share in a mixture: an expert with a gate of its own, a number of experts, an
@@ -61,8 +64,16 @@ class Decoder:
     extra: str | None = None
     #: What layers without attention have instead; see ``registry.catalogue.mixers.MIXERS``.
     mixer: str | None = None
-    #: Every how many layers there is one with attention where ``layer_types`` is missing.
+    #: Every how many layers there is one with attention where ``layer_types`` is missing; 0: none.
     attention_every: int = 1
+    #: Layers at the start that are left out of that.
+    attention_from: int = 0
+    #: Layers at the start that have no experts where the configuration does not say.
+    dense_layers: int = 0
+    #: What counts the attention of all layers; see ``registry.catalogue.stacks.ATTENTIONS``.
+    attention: str | None = None
+    #: What counts the whole decoder, layer by layer; see ``registry.catalogue.stacks.STACKS``.
+    stack: str | None = None
 
 
 _FLAGGED = Decoder(query_bias="attention_bias", output_bias="attention_bias")
@@ -70,8 +81,9 @@ _LLAMA = replace(_FLAGGED, mlp_bias="mlp_bias")
 _QUERIES = Decoder(query_bias="attention_bias")
 _QWEN3 = replace(_FLAGGED, query_key_norm="head")
 _QWEN3_NEXT = replace(
-    _QWEN3, gated_attention=True, shared_expert="gated", mixer="delta", attention_every=4
-)
+    _QWEN3, gated_attention=True, gate_bias="attention_bias", shared_expert="gated", mixer="delta",
+    attention_every=4,
+)  # fmt: skip
 _OLMO2 = replace(_FLAGGED, query_key_norm="all")
 _GPT2 = Decoder(
     gated_mlp=False, tied_embeddings=True, query_bias=True, output_bias=True, mlp_bias=True,
@@ -81,11 +93,13 @@ _GEMMA = replace(_FLAGGED, tied_embeddings=True)
 _GEMMA3 = replace(_GEMMA, norms_per_layer=4, query_key_norm="head")
 _LATENT = Decoder(is_latent=True, query_bias="attention_bias")
 _DEEPSEEK = replace(_LATENT, shared_expert="counted")
+_INDEXED = replace(_DEEPSEEK, dense_layers=3, extra="indexer")
 _GLM4_MOE = replace(
     _QUERIES, shared_expert="counted", query_key_norm="head", query_key_norm_flag="use_qk_norm"
 )
 _ERNIE = replace(_LLAMA, query_bias="use_bias", output_bias="use_bias", mlp_bias="use_bias")
 _GPTJ = Decoder(gated_mlp=False, mlp_bias=True, norm_vectors=2, norms_per_layer=1, head_bias=True)
+_GEMMA4 = replace(_GEMMA, stack="gemma4")
 _LFM2 = Decoder(tied_embeddings=True, query_key_norm="head", mixer="short_convolution")
 _COHERE = replace(_FLAGGED, tied_embeddings=True, norms_per_layer=1)
 
@@ -94,9 +108,13 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "cwm": _LLAMA,
     "iquestcoder": _LLAMA,
     "granite": _LLAMA,
+    "granite_swa": replace(_LLAMA, tied_embeddings=True, extra="sinks"),
     "granitemoe": _FLAGGED,
     "granitemoeshared": replace(_FLAGGED, shared_expert="wide"),
     "granitemoehybrid": replace(_FLAGGED, shared_expert="wide", mixer="mamba2"),
+    "bamba": replace(_LLAMA, mixer="mamba2", attention_every=0),
+    "falcon_h1": replace(_LLAMA, extra="mamba2_beside"),
+    "nemotron_h": replace(_LLAMA, gated_mlp=False, can_tie=False, stack="nemotron_h"),
     "smollm3": _LLAMA,
     "helium": _LLAMA,
     "hyperclovax": _LLAMA,
@@ -112,6 +130,8 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "ernie4_5_moe": replace(_ERNIE, shared_expert="counted", router_vectors=1),
     "glm": replace(_QUERIES, biased_by_default=True),
     "glm4": replace(_QUERIES, biased_by_default=True, norms_per_layer=4),
+    "glm4v_text": Decoder(query_bias=True, norms_per_layer=4),
+    "glm4v_moe_text": replace(_QUERIES, biased_by_default=True, shared_expert="counted"),
     "glm4_moe": _GLM4_MOE,
     "glm4_moe_lite": _DEEPSEEK,
     "solar_open": _GLM4_MOE,
@@ -132,7 +152,14 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "deepseek": replace(_FLAGGED, shared_expert="counted"),
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": _DEEPSEEK,
+    "deepseek_v32": _INDEXED,
+    "glm_moe_dsa": _INDEXED,
     "kimi_k2": _DEEPSEEK,
+    "kimi_linear": replace(
+        _DEEPSEEK, can_tie=False, mixer="kimi_delta", attention_every=4, attention_from=1,
+        dense_layers=1,
+    ),
+    "mistral4": _DEEPSEEK,
     "xverse": Decoder(),
     "youtu": _LATENT,
     "hunyuan_v1_dense": replace(_FLAGGED, query_key_norm="head"),
@@ -144,6 +171,8 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "qwen": Decoder(query_bias=True),
     "qwen2": Decoder(query_bias=True),
     "mimo": Decoder(query_bias=True),
+    "mimo_v2_flash": replace(_QUERIES, attention="mimo_v2", dense_layers=1),
+    "qwen2_5_omni_text": Decoder(query_bias=True),
     "qwen2_moe": Decoder(query_bias=True, shared_expert="gated"),
     "qwen2_vl_text": Decoder(query_bias=True),
     "qwen2_5_vl_text": Decoder(query_bias=True),
@@ -157,10 +186,14 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "gemma": _GEMMA,
     "gemma2": replace(_GEMMA, norms_per_layer=4),
     "gemma3_text": _GEMMA3,
+    "gemma3n_text": replace(_GEMMA, stack="gemma3n"),
+    "gemma4_text": _GEMMA4,
+    "gemma4_unified_text": _GEMMA4,
     "vaultgemma": _GEMMA,
     "olmo": replace(_FLAGGED, norm_vectors=0),
     "olmo2": _OLMO2,
     "olmo3": _OLMO2,
+    "olmo_hybrid": replace(_OLMO2, mixer="delta", attention_every=4),
     "olmoe": _OLMO2,
     "flex_olmo": _OLMO2,
     "cohere": replace(_COHERE, query_key_norm="all", query_key_norm_flag="use_qk_norm"),

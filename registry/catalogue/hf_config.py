@@ -21,7 +21,17 @@ from registry.catalogue.encoders import (
     has_decoder_of_its_own,
     is_encoder,
 )
-from registry.catalogue.towers import TEXT_TYPES, TOWER_TYPES, TOWERS
+from registry.catalogue.stacks import list_layers
+from registry.catalogue.towers import (
+    MAY_LACK_TOWERS,
+    SOUND_TOWERS,
+    SOUND_TYPES,
+    TEXT_TYPES,
+    TIED_BY_TEXT,
+    TIED_INSIDE,
+    TOWER_TYPES,
+    TOWERS,
+)
 from registry.errors import excerpt
 
 if TYPE_CHECKING:
@@ -384,6 +394,8 @@ def _is_size(value: Any) -> bool:
 def _sizes(get: Lookup) -> Row:
     """Return the sizes that are there, and those that follow from them."""
     row = read_sizes(get)
+    if not _has_experts(get):
+        row = {column: size for column, size in row.items() if "experts" not in column}
     if "hidden_size" in row:
         row |= _mlp_width(row, get) | _heads(row, get)
     if "n_layers" in row and get("model_type") in OTHERS:  # an encoder and a decoder
@@ -391,8 +403,16 @@ def _sizes(get: Lookup) -> Row:
     return row
 
 
+def _has_experts(get: Lookup) -> bool:
+    """Return whether the fields of a mixture mean something, which some classes always have."""
+    if get("model_type") == "nemotron_h":
+        return "moe" in list_layers(get)
+    return not (get("model_type") == "gemma4_text" and get("enable_moe_block") is not True)
+
+
 def _mlp_width(row: Row, get: Lookup) -> Row:
-    if _is_size(of_experts := _of_all_layers(get("moe_intermediate_size"))):
+    of_experts = _of_all_layers(get("moe_intermediate_size"))
+    if _has_experts(get) and _is_size(of_experts):
         return {"intermediate_size": of_experts}
     kind, width = get("model_type"), row.get("intermediate_size")
     if kind == _FUSED_GATE and width:
@@ -435,14 +455,30 @@ def _kv_heads(row: Row, get: Lookup) -> int:
 
 def _layout(config: Any, get: Lookup) -> Row:
     decoder = DECODERS.get(get("model_type") or "")
-    tied = [read_field(config, "tie_word_embeddings"), get("tie_word_embeddings")]
-    tied += [decoder.tied_embeddings] if decoder else []
+    tied = [*_list_tied(config, get), *([decoder.tied_embeddings] if decoder else [])]
+    tied = tied if decoder is None or decoder.can_tie else [False]
     bias = has_bias(decoder, decoder.query_bias, get) if decoder else get("attention_bias")
     return {
         "tied_embeddings": next((value for value in tied if isinstance(value, bool)), None),
         "attention_bias": bias if isinstance(bias, bool) else None,
         "gated_mlp": decoder.gated_mlp if decoder else _gated_by_kind(get),
     }
+
+
+def _list_tied(config: Any, get: Lookup) -> list[Any]:
+    """Return what may say whether embeddings are tied; the first that is there decides.
+
+    Of a model of several modalities its own class comes after what is stated in either part: before
+    transformers 5 the text part decided.
+    """
+    whole, name = read_field(config, "model_type"), "tie_word_embeddings"
+    stated = [read_field(config, name), read_field(_text_part(config), name)]
+    if whole in TIED_BY_TEXT and stated[1] is True:
+        return [True]
+    if whole in TIED_INSIDE:
+        return [get(name)]
+    own = _family_defaults().get(str(whole), {}).get(name) if whole in TOWERS else None
+    return [*stated, own, get(name)]
 
 
 def _layer_embeddings(sizes: Row, get: Lookup) -> int | None:
@@ -492,17 +528,23 @@ def _is_counted(row: Row, decoder: Decoder, get: Lookup) -> bool:
 def _with_tower(config: Any, row: Row, counts: Row) -> Row:
     """Return the counts of a decoder with its tower; nothing where the tower is not known."""
     whole = str(row.get("model_type"))
-    tower = read_field(config, "vision_config")
-    if whole not in TOWERS or not tower or not counts:
+    seen, heard = (read_field(config, f"{kind}_config") for kind in ("vision", "audio"))
+    stated = seen and (heard or whole not in SOUND_TOWERS)
+    if whole not in TOWERS or not counts or not (stated or whole in MAY_LACK_TOWERS):
         return {}  # a text part is not the whole model
-    kind = read_field(tower, "model_type")
-    kind = TOWER_TYPES[whole] if kind in (None, whole) else str(kind)
-    get = _tower_lookup(tower, kind)
-    added = TOWERS[whole](get, _lookup(config, whole), row["hidden_size"])
+    hidden, added = row["hidden_size"], 0
+    if seen:
+        get = _tower_lookup(seen, TOWER_TYPES[whole], whole)
+        added += TOWERS[whole](get, _tower_lookup(config, whole, whole), hidden)
+    if heard and whole in SOUND_TOWERS:
+        added += SOUND_TOWERS[whole](_tower_lookup(heard, SOUND_TYPES[whole], whole), hidden)
     return {name: count + added for name, count in counts.items()}
 
 
-def _tower_lookup(tower: Any, kind: str) -> Lookup:
+def _tower_lookup(tower: Any, usual: str, whole: str) -> Lookup:
+    """Return what looks up a field of a tower: as stated, else as its class has it."""
+    stated = read_field(tower, "model_type")
+    kind = usual if stated in (None, whole) else str(stated)
     defaults = {**_family_defaults().get(kind, {}), "model_type": kind}
 
     def get(name: str) -> Any:

@@ -79,8 +79,8 @@ def count_modules(model: Any) -> dict[str, int]:
     text = model.config.get_text_config()
     sizes_of = read_sizes(lambda name: read_field(text, name))
     experts, active = sizes_of.get("n_experts"), sizes_of.get("n_experts_active")
-    if experts and active:
-        inside = sum(size for name, size in sizes.items() if ".experts." in name)
+    inside = sum(size for name, size in sizes.items() if ".experts." in name)
+    if experts and active and inside:
         counts["n_active_params"] = counts["n_params"] - inside * (experts - active) // experts
     return counts
 

@@ -37,15 +37,52 @@ def _count_mamba(row: Row, get: Lookup) -> int:
     return int(n_params + rank + 2 * state)
 
 
+def count_mamba2(  # noqa: PLR0913 - the shape of one module
+    hidden: int,
+    heads: int,
+    inner: int,
+    states: int,
+    kernel: int,
+    *,
+    convolution_bias: bool,
+    biases: tuple[bool, bool] = (False, False),
+    has_norm: bool = True,
+) -> int:
+    """Count Mamba-2's mixer (Dao and Gu 2024); ``biases`` are those into it and out of it.
+
+    ``states`` is the width of what is convolved besides the inner width: twice groups by states.
+    """
+    convolved = inner + states
+    inputs = inner + convolved + heads
+    n_params = hidden * inputs + inner * hidden + 3 * heads + has_norm * inner
+    n_params += convolved * (kernel + convolution_bias)
+    return int(n_params + biases[0] * inputs + biases[1] * hidden)
+
+
 def _count_mamba2(row: Row, get: Lookup) -> int:
-    """Count Mamba-2's mixer (Dao and Gu 2024)."""
-    hidden, heads = row["hidden_size"], get("mamba_n_heads")
-    inner = (get("mamba_expand") or 2) * hidden
-    convolved = inner + 2 * get("mamba_n_groups") * get("mamba_d_state")
-    n_params = hidden * (inner + convolved + heads) + inner * hidden + inner + 3 * heads
-    n_params += convolved * (get("mamba_d_conv") + (get("mamba_conv_bias") is not False))
-    biases = inner + convolved + heads + hidden
-    return int(n_params + biases * (get("mamba_proj_bias") is True))
+    hidden, into = row["hidden_size"], get("mamba_proj_bias") is True
+    out = get("projectors_bias")  # Falcon-H1's, which may leave the norm out too
+    return count_mamba2(
+        hidden,
+        get("mamba_n_heads"),
+        get("mamba_d_ssm") or (get("mamba_expand") or 2) * hidden,
+        2 * get("mamba_n_groups") * get("mamba_d_state"),
+        get("mamba_d_conv"),
+        convolution_bias=get("mamba_conv_bias") is not False,
+        biases=(into, into if out is None else out is True),
+        has_norm=get("mamba_rms_norm") is not False,
+    )
+
+
+def _count_kimi_delta(row: Row, get: Lookup) -> int:
+    """Count Kimi's delta attention: as many queries, keys and values, and two low-rank gates."""
+    own = get("linear_attn_config") or {}
+    hidden, head = row["hidden_size"], own.get("head_dim") or get("linear_head_dim")
+    heads = own.get("num_heads") or get("linear_num_heads")
+    kernel = own.get("short_conv_kernel_size") or get("linear_conv_kernel_dim")
+    width = heads * head
+    n_params = 4 * hidden * width + 3 * width * kernel + 2 * (hidden * head + head * width)
+    return int(n_params + hidden * heads + width + heads + head)
 
 
 def _count_lightning(row: Row, _: Lookup) -> int:
@@ -64,6 +101,7 @@ def _count_short_convolution(row: Row, get: Lookup) -> int:
 #: Mixers by the name that ``Decoder.mixer`` gives.
 MIXERS: Final[Mapping[str, Mixer]] = {
     "delta": _count_delta,
+    "kimi_delta": _count_kimi_delta,
     "mamba": _count_mamba,
     "mamba2": _count_mamba2,
     "lightning": _count_lightning,

@@ -505,7 +505,7 @@ PUBLISHED: dict[str, Published] = {
     "Nemotron-H by transformers 5": Published(  # a name for each layer, and no number of them
         {"model_type": "nemotron_h", "hidden_size": 4096, "intermediate_size": 21504,
          "layers_block_type": ["linear_attention", "mlp", "full_attention"]},
-        None,
+        1_401_497_984,
         {"n_layers": 3},
     ),
     "a family that is not listed": Published(

@@ -3,7 +3,7 @@
 Run it with the extra ``train``: ``python -m tests.unit.catalogue.make_counted``. Counts are of the
 modules that transformers builds on its meta device, of two configurations of each class: as the
 class has it, written in full, and another, written as a published config.json is: without what
-equals the class's own values.
+equals the class's own values. Of the current families there are small ones besides (``varied``).
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ from registry.catalogue.decoders import DECODERS, Decoder
 from registry.catalogue.encoders import OTHERS
 from registry.catalogue.hf_config import SPELLINGS
 from registry.catalogue.meta_model import build_on_meta, count_modules
-from registry.catalogue.towers import TEXT_TYPES, TOWER_TYPES, TOWERS
+from registry.catalogue.towers import SOUND_TYPES, TEXT_TYPES, TOWER_TYPES, TOWERS
+from tests.unit.catalogue.varied import VARIED
 
 CATALOGUE: Final = Path(__file__).parents[3] / "registry" / "catalogue"
 DEFAULTS: Final = CATALOGUE / "family_defaults.json"
 COUNTED: Final = Path(__file__).parents[2] / "fixtures" / "catalogue" / "counted.json"
-PARTS: Final = ("text_config", "vision_config", "attn_config", "ffn_config")
+PARTS: Final = (
+    *("text_config", "vision_config", "audio_config"),
+    *("linear_attn_config", "attn_config", "ffn_config"),
+)
 
 #: Classes whose own values do not fit together; what makes them whole.
 NEEDED: Final[dict[str, dict[str, Any]]] = {
@@ -35,6 +39,9 @@ NEEDED: Final[dict[str, dict[str, Any]]] = {
     "hunyuan_v1_dense": {"head_dim": 128},
     "hunyuan_v1_moe": {"head_dim": 128},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 16},
+    "aya_vision": {"vision_config": {"model_type": "siglip_vision_model"}},
+    "gemma4": {"vision_config": {}, "audio_config": {}},
+    "gemma4_unified": {"vision_config": {}, "audio_config": {}},
 }
 
 #: Decoders of a part that are models of their own too.
@@ -53,8 +60,14 @@ def main() -> None:
     fields = collect_fields()
     kinds = [kind for kind in (*DECODERS, *OTHERS, *TOWERS) if kind in CONFIG_MAPPING]
     alone = [kind for kind in kinds if kind not in TEXT_TYPES.values() or kind in _ALONE]
-    defaults = {kind: read_defaults(kind, fields) for kind in (*kinds, *set(TOWER_TYPES.values()))}
+    towers = {*TOWER_TYPES.values(), *SOUND_TYPES.values()}
+    defaults = {kind: read_defaults(kind, fields) for kind in (*kinds, *towers)}
     counted = [row for kind in sorted(alone) for row in count_class(kind, fields)]
+    counted += [
+        count_one(kind, change, fields, is_full=False)
+        for kind, changes in VARIED.items()
+        for change in changes
+    ]
     write(DEFAULTS, {kind: found for kind, found in sorted(defaults.items()) if found})
     COUNTED.parent.mkdir(parents=True, exist_ok=True)
     write(COUNTED, counted)
@@ -95,8 +108,9 @@ def read_defaults(kind: str, fields: set[str]) -> Row:
     own = CONFIG_MAPPING[kind]().to_dict()
     scalars = {
         name: value
-        for name, value in own.items()
-        if name in fields and isinstance(value, int | str) and name != "model_type"
+        for name, stated in own.items()
+        if name in fields and name != "model_type"
+        if isinstance(value := one_of_many(stated), int | float | str)
     }
     computed: set[str] = set()
     sizes = [name for names in SPELLINGS.values() for name in names if is_size(own.get(name))]
@@ -105,8 +119,18 @@ def read_defaults(kind: str, fields: set[str]) -> Row:
             other = CONFIG_MAPPING[kind](**{name: own[name] * 2}).to_dict()
         except Exception:  # noqa: BLE001, S112 - not every size can stand alone
             continue
-        computed |= {each for each in scalars if each != name and other.get(each) != own[each]}
+        computed |= {
+            each
+            for each in scalars
+            if each != name and one_of_many(other.get(each)) != scalars[each]
+        }
     return {name: value for name, value in scalars.items() if name not in computed}
+
+
+def one_of_many(value: Any) -> Any:
+    """Return the size that a class writes once for each layer or side."""
+    is_repeated = isinstance(value, list | tuple) and value and {*map(is_size, value)} == {True}
+    return value[0] if is_repeated and {*value} == {value[0]} else value
 
 
 def is_size(value: Any) -> bool:
