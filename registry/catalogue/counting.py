@@ -203,13 +203,17 @@ def _latent_attention(row: Row, get: Lookup) -> int:
 
 
 def _dense(row: Row, decoder: Decoder, get: Lookup) -> int:
-    """Count the MLP of a layer without experts."""
+    return _mlp(row, decoder, get, dense_width(row, decoder, get))
+
+
+def dense_width(row: Row, decoder: Decoder, get: Lookup) -> int:
+    """Return the width of the MLP of a layer without experts."""
     width = row["intermediate_size"]
     if row.get("n_experts"):
         width = get(decoder.dense_width) or width
     elif decoder.shared_expert == "wide":
         width = get("shared_intermediate_size") or width
-    return _mlp(row, decoder, get, width)
+    return int(width)
 
 
 def _mixture(row: Row, decoder: Decoder, get: Lookup) -> int:
@@ -229,18 +233,26 @@ def _expert(row: Row, decoder: Decoder, get: Lookup) -> int:
 
 
 def _shared(row: Row, decoder: Decoder, get: Lookup) -> int:
-    hidden, width = row["hidden_size"], row["intermediate_size"]
+    width = shared_width(row, decoder, get)
+    if decoder.shared_expert == "gated":
+        return (3 * width + bool(width)) * int(row["hidden_size"])  # with the gate that weighs it
+    if decoder.shared_expert == "wide":
+        return 3 * width * int(row["hidden_size"])
+    return _mlp(row, decoder, get, width) if width else 0
+
+
+def shared_width(row: Row, decoder: Decoder, get: Lookup) -> int:
+    """Return the width of what all tokens of a mixture share; 0 where there is nothing."""
     match decoder.shared_expert:
         case "gated":
-            own = get("shared_expert_intermediate_size")
-            return int(3 * hidden * own + hidden) if own else 0  # with the gate that weighs it
+            return int(get("shared_expert_intermediate_size") or 0)
         case "counted":
             number = next((count for name in SHARED_COUNTS if (count := get(name))), 0)
-            return int(number) * _mlp(row, decoder, get, width)
+            return int(number) * int(row["intermediate_size"])
         case "wide":
-            return int(3 * hidden * (get("shared_intermediate_size") or 0))
+            return int(get("shared_intermediate_size") or 0)
         case "one":
-            return _mlp(row, decoder, get, width)
+            return int(row["intermediate_size"])
     return 0
 
 

@@ -21,6 +21,7 @@ from registry.catalogue.encoders import (
     has_decoder_of_its_own,
     is_encoder,
 )
+from registry.catalogue.linear import list_linear
 from registry.catalogue.stacks import list_layers
 from registry.catalogue.towers import (
     MAY_LACK_TOWERS,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from registry.catalogue.decoders import Decoder, Lookup
+    from registry.catalogue.linear import Linear
 
 Row = dict[str, Any]
 
@@ -136,6 +138,16 @@ def parse_hf_config(config: Any) -> Row:
         return row | _with_tower(config, row, counts)
     except _UNCOUNTABLE:  # a figure that the count needs is none
         return row
+
+
+def linear_modules(config: Any) -> tuple[Linear, ...]:
+    """Return the linear modules of the decoder's layers; none where a family's are not listed."""
+    part = _text_part(config)
+    try:
+        get = _lookup(part, _text_type(config, part))
+        return list_linear(_sizes(get), get)
+    except _UNCOUNTABLE:
+        return ()
 
 
 def is_hf_config(document: Any) -> bool:

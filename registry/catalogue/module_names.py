@@ -43,6 +43,11 @@ MODULE_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "mpt": ("Wqkv", "out_proj", "up_proj", "down_proj"),
 }
 
+_DELTA = ("in_proj_qkv", "in_proj_z", "in_proj_a", "in_proj_b", "out_proj", "conv1d")
+_MAMBA2 = ("in_proj", "out_proj", "conv1d")
+#: Of a tower of Qwen's kind.
+_EYES = ("qkv", "proj", "linear_fc1", "linear_fc2")
+
 #: Of latent attention, of whose queries the configuration narrows some (`q_lora_rank`), and of
 #: Qwen's first generation, whose code comes with its weights: the source qwen-finetune-profile.
 _OTHERS: Final[dict[str, tuple[str, ...]]] = {
@@ -54,6 +59,20 @@ _OTHERS: Final[dict[str, tuple[str, ...]]] = {
         ),
     ),
     "qwen": ("c_attn", "c_proj", "w1", "w2"),
+    "qwen3_5_text": (*_LLAMA, *_DELTA),
+    "qwen3_5": (*_LLAMA, *_DELTA, *_EYES),
+    "qwen3_5_moe_text": (*_LLAMA, "shared_expert_gate", *_DELTA),
+    "qwen3_5_moe": (*_LLAMA, "shared_expert_gate", *_DELTA, *_EYES),
+    "llama4_text": (*_LLAMA, "router"),
+    "llama4": (*_LLAMA, "router", "fc1", "fc2", "linear_1", "linear"),
+    **dict.fromkeys(("glm4v", "glm46v"), (*_LLAMA, "gate_up_proj", "qkv", "proj", "downsample")),
+    "glm4v_moe": (*_LLAMA, "qkv", "proj", "downsample"),
+    "nemotron_h": (
+        *(*_ATTENTION, "up_proj", "down_proj"),
+        *("fc1_latent_proj", "fc2_latent_proj", *_MAMBA2),
+    ),
+    **dict.fromkeys(("falcon_h1", "bamba"), (*_LLAMA, *_MAMBA2)),
+    "mimo_v2_flash": _LLAMA,
 }
 
 #: Mixtures whose experts PEFT adapts though transformers 5 holds those of a layer in one tensor
@@ -65,6 +84,14 @@ FUSED_AND_ADAPTED: Final = frozenset(
         *("mixtral", "olmoe", "qwen2_moe", "qwen3_moe", "qwen3_next", "solar_open"),
     }
 )
+
+_OF_MAMBA = (ALL_LINEAR, "out_proj", "conv1d")
+#: Targets on which PEFT 0.21 ends in an error, by family.
+REFUSED_BY_PEFT: Final[dict[str, tuple[str, ...]]] = {
+    "falcon_h1": _OF_MAMBA,  # Mamba's kernels read these weights by themselves
+    "nemotron_h": _OF_MAMBA,
+    "gemma4": _LLAMA,  # the tower wraps its matrices of these names
+}
 
 #: Embeddings and output layers, as the decoders above call them.
 ENDS: Final = (

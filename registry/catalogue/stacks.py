@@ -46,7 +46,7 @@ def _count_looked_up(row: Row, get: Lookup) -> int:
     return int(get("vocab_size_per_layer_input") * every + every * hidden + width + of_layers)
 
 
-def _is_shared(layer: int, row: Row, get: Lookup) -> bool:
+def is_shared(layer: int, row: Row, get: Lookup) -> bool:
     """Return whether a layer takes keys and values from an earlier one."""
     return bool(layer >= row["n_layers"] - (get("num_kv_shared_layers") or 0))
 
@@ -61,16 +61,17 @@ def _full_after(layer: int, every: int) -> str:
     return "sliding_attention" if (layer + 1) % every else "full_attention"
 
 
-def _list_gemma4_types(row: Row, get: Lookup) -> list[str]:
+def list_gemma4_types(row: Row, get: Lookup) -> list[str]:
+    """Return what each layer of Gemma 4 attends to; the last one to all, whatever is stated."""
     types = get("layer_types")
     if isinstance(types, list):
         found = [*types]
     else:
         found = [_full_after(layer, _GEMMA_PATTERN) for layer in range(row["n_layers"])]
-    return [*found[:-1], "full_attention"]  # whatever is stated, the last one attends to all
+    return [*found[:-1], "full_attention"]
 
 
-def _gemma4_heads(layer: int, is_full: bool, row: Row, get: Lookup) -> tuple[int, int]:  # noqa: FBT001
+def gemma4_heads(layer: int, is_full: bool, row: Row, get: Lookup) -> tuple[int, int]:  # noqa: FBT001
     """Return the width of a head and the number of key heads of a layer."""
     own: Mapping[str, Any] = {}
     layers = get("per_layer_config")
@@ -87,10 +88,10 @@ def _gemma4_heads(layer: int, is_full: bool, row: Row, get: Lookup) -> tuple[int
 
 
 def _count_gemma4_attention(layer: int, is_full: bool, row: Row, get: Lookup) -> int:  # noqa: FBT001
-    hidden, (head, groups) = row["hidden_size"], _gemma4_heads(layer, is_full, row, get)
+    hidden, (head, groups) = row["hidden_size"], gemma4_heads(layer, is_full, row, get)
     query, biased = row["n_heads"] * head, get("attention_bias") is True
     n_params = 2 * hidden * query + head + biased * (query + hidden)
-    if _is_shared(layer, row, get):
+    if is_shared(layer, row, get):
         return int(n_params)
     matrices = 1 if is_full and get("attention_k_eq_v") is True else 2
     return int(n_params + matrices * groups * head * (hidden + biased) + head)
@@ -106,11 +107,11 @@ def _count_gemma4_mixture(row: Row, get: Lookup) -> int:
 
 
 def _count_gemma4(row: Row, get: Lookup) -> int:
-    hidden, types = row["hidden_size"], _list_gemma4_types(row, get)
+    hidden, types = row["hidden_size"], list_gemma4_types(row, get)
     n_params = _count_ends(row) + _count_looked_up(row, get)
     for layer in range(row["n_layers"]):
         is_full = types[layer] == "full_attention"
-        doubled = get("use_double_wide_mlp") is True and _is_shared(layer, row, get)
+        doubled = get("use_double_wide_mlp") is True and is_shared(layer, row, get)
         n_params += _count_gemma4_attention(layer, is_full, row, get)
         n_params += 3 * hidden * get("intermediate_size") * (1 + doubled) + 4 * hidden
     return int(n_params + row["n_layers"] * _count_gemma4_mixture(row, get))
@@ -181,7 +182,7 @@ def _count_nemotron_mixture(row: Row, get: Lookup) -> int:
     return int(n_params + _count_two(hidden, get("moe_shared_expert_intermediate_size"), get))
 
 
-def _list_mimo_types(row: Row, get: Lookup) -> Iterator[bool]:
+def list_mimo_windows(row: Row, get: Lookup) -> Iterator[bool]:
     """Yield whether each layer attends to a window."""
     types = get("layer_types")
     for layer in range(row["n_layers"]):
@@ -195,7 +196,7 @@ def _count_mimo_attention(row: Row, get: Lookup) -> int:
     """Count the attention of all layers of MiMo-V2: windows have more key heads, and sinks."""
     hidden, heads, biased = row["hidden_size"], row["n_heads"], get("attention_bias") is True
     query, value, n_params = heads * row["head_dim"], get("v_head_dim"), 0
-    for is_window in _list_mimo_types(row, get):
+    for is_window in list_mimo_windows(row, get):
         key = row["n_kv_heads"] * (1 + is_window) * (row["head_dim"] + value)
         n_params += (query + key) * (hidden + biased) + heads * value * hidden + is_window * heads
     return int(n_params)

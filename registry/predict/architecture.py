@@ -13,6 +13,7 @@ from registry.catalogue.hf_config import (
     check_hf_config,
     describe_stored_weights,
     is_encoder_decoder,
+    linear_modules,
     list_unstated,
     parse_hf_config,
     read_quantizer,
@@ -23,6 +24,8 @@ from registry.predict.layouts import describe_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from registry.catalogue.linear import Linear
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class Architecture:
     open_vocabulary: bool = False
     #: Parameters of vectors that layers look up for a token of their own (Gemma 3n).
     layer_embedding_params: int = 0
+    #: The linear modules of its layers, where a configuration of a listed family gives them.
+    modules: tuple[Linear, ...] = field(default=(), compare=False)
     #: What was not stated and is taken as something, in words.
     taken: tuple[str, ...] = field(default=(), compare=False)
     #: How a config.json says that the weights are stored, such as "in 4 bits"; None for 16.
@@ -198,6 +203,7 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
     if row.get("model_type") in _ATTENDS_TO_IMAGES:
         raise QuestionError(_refuse_images(row.get("model_id"), row["model_type"]))
     names = {one.name for one in fields(Architecture)} - {
+        "modules",
         "taken",
         "stored",
         "quantizer",
@@ -279,6 +285,7 @@ def architecture_from_config(
     found = architecture_of({**row, **counts, "model_id": model_id})
     return replace(
         found,
+        modules=linear_modules(config),
         taken=tuple(_list_taken(config, found)),
         stored=describe_stored_weights(config),
         quantizer=read_quantizer(config),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 #: What layers have instead of attention, by ``Decoder.mixer``.
 _MIXERS = {
     "delta": "a gated delta network",
+    "kimi_delta": "a gated delta network",
     "lightning": "linear attention",
     "mamba": "Mamba",
     "mamba2": "Mamba-2",
@@ -39,7 +40,7 @@ def describe_layout(question: Question) -> Iterator[str]:
     model = question.model
     kind = TEXT_TYPES.get(model.model_type or "", model.model_type or "")
     mixer = DECODERS[kind].mixer if kind in DECODERS else None
-    if mixer or kind not in {"", *DECODERS, *OTHERS, *TOWERS}:
+    if mixer or _is_uncommon(kind) or kind not in {"", *DECODERS, *OTHERS, *TOWERS}:
         what = f"{_MIXERS[mixer]} in place of attention" if mixer else f"{kind}'s layout"
         yield (
             f"{model.model_id}: {what} is not computed: all layers count as llama's, of attention "
@@ -60,6 +61,16 @@ def describe_layout(question: Question) -> Iterator[str]:
         )
 
 
+def _is_uncommon(kind: str) -> bool:
+    """Return whether a family is counted by itself, or its layers hold more than llama's."""
+    decoder = DECODERS.get(kind)
+    if decoder is None:
+        return False
+    return bool(decoder.stack or decoder.attention or decoder.extra in _MORE)
+
+
+#: What layers have besides that takes memory of its own.
+_MORE = frozenset({"indexer", "mamba2_beside"})
 _OPEN = ", which without --checkpointing may be far too little"
 
 

@@ -6,7 +6,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from registry.catalogue.module_names import ALL_LINEAR, FUSED_AND_ADAPTED, known_modules
+from registry.catalogue.module_names import (
+    ALL_LINEAR,
+    FUSED_AND_ADAPTED,
+    REFUSED_BY_PEFT,
+    known_modules,
+    last_name,
+)
 from registry.errors import QuestionError
 from registry.predict.architecture import Accelerator, Architecture, architecture_of, gpu_of
 from registry.predict.formula.adapters import MLP, counted_as_square, targeted
@@ -414,6 +420,7 @@ def check_question(question: Question) -> list[str]:
     warnings += _check_card(question)
     warnings += _check_experts(question)
     warnings += _check_expert_adapters(question)
+    warnings += _check_refused(question)
     warnings += _check_quantizer(question)
     warnings += _check_offload(question)
     warnings += _check_fsdp(question)
@@ -509,6 +516,8 @@ def _check_expert_adapters(question: Question) -> Iterator[str]:
     model = question.model
     if question.full or not model.n_experts or question.quantized_experts is False:
         return
+    if model.modules:  # none of experts among them
+        return
     targets = question.lora_target_modules or (ALL_LINEAR,)
     others = tuple(sorted((targeted(model, targets) or frozenset()) - MLP))
     if METHODS[question.method].targets is not None or not others:
@@ -528,6 +537,18 @@ def _check_expert_adapters(question: Question) -> Iterator[str]:
             f"{more / 2**30:.1f} GiB; transformers 5 holds the experts of a layer in one tensor, "
             f"to which PEFT {added}: for the case of none, ask with --targets {','.join(asked)}"
         )
+
+
+def _check_refused(question: Question) -> Iterator[str]:
+    """Yield a warning where PEFT ends in an error on a target of the family's."""
+    kind = question.model.model_type or ""
+    names = dict.fromkeys(last_name(target) for target in question.lora_target_modules or ())
+    refused = [name for name in names if name in REFUSED_BY_PEFT.get(kind, ())]
+    if question.method not in ("lora", "adalora") or not refused:
+        return
+    others = [name for name in known_modules(kind) if name not in REFUSED_BY_PEFT[kind]]
+    way_out = f"name others, such as {','.join(others)}" if others else "all-linear works"
+    yield f"PEFT 0.21 ends in an error on {','.join(refused)} of {kind}: {way_out}"
 
 
 def _check_quantizer(question: Question) -> Iterator[str]:

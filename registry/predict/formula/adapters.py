@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from registry.catalogue.module_names import ALL_LINEAR, ENDS, last_name
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 #: What PEFT targets in llama-like models where nothing is said.
 DEFAULT_TARGETS = ("q_proj", "v_proj")
+#: The same of families of which it targets others.
+_OTHER_DEFAULTS = {"nemotron_h": ("q_proj", "k_proj", "v_proj", "o_proj")}
 _ALL = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 _PLAIN = ("q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj")
 #: Names of families, in the terms of llama's. Fused modules count as one matrix.
@@ -25,6 +27,34 @@ _NAMES = {
 _FUSED = {"qkv": ("q_proj", "k_proj", "v_proj"), "gate_up": ("gate_proj", "up_proj")}
 #: Modules of the MLP, in the terms of llama's.
 MLP = frozenset({"gate_proj", "up_proj", "down_proj", "gate_up"})
+
+
+class Target(NamedTuple):
+    """Modules of one name and shape that carry an adapter; names are llama's."""
+
+    name: str
+    inputs: int
+    outputs: int
+    #: How many a layer has on average, and how many of them a token passes through.
+    copies: float
+    used: float
+
+
+def list_targets(model: Architecture, targets: tuple[str, ...] | None) -> list[Target]:
+    """Return the modules with an adapter: those that a configuration listed, else as llama's."""
+    if not model.modules:
+        return [
+            Target(name, inner, outer, copies(model, name), used(model, name))
+            for name, inner, outer in target_widths(model, targets)
+        ]
+    usual = _OTHER_DEFAULTS.get(model.model_type or "", DEFAULT_TARGETS)
+    names = {last_name(target) for target in targets or usual}
+    return [
+        Target(name if name in _ALL else _NAMES.get(name, name), inner, outer, share, share)
+        for name, inner, outer, number in model.modules
+        if name in names or ALL_LINEAR in names
+        for share in [number / model.n_layers]
+    ]
 
 
 def target_widths(
@@ -56,6 +86,10 @@ def counted_as_square(model: Architecture, targets: tuple[str, ...] | None) -> l
 
     Embeddings and the output layer are not among them: their names at least are known.
     """
+    if model.modules:
+        widths = {name: (inner, outer) for name, inner, outer, _ in model.modules}
+        listed = {*widths, *ENDS, ALL_LINEAR}
+        return [target for target in targets or () if last_name(target) not in listed]
     widths = _widths(model)
     return [
         target

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from registry.errors import QuestionError
-from registry.predict.formula.adapters import MLP, copies, target_widths, used
+from registry.predict.formula.adapters import MLP, list_targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from registry.predict.architecture import Architecture
+    from registry.predict.formula.adapters import Target
     from registry.predict.question import Question
-
-    Widths = tuple[str, int, int]
 
 #: Virtual tokens of a prompt or prefix where neither they nor its parameters are stated.
 VIRTUAL_TOKENS = 20
@@ -60,19 +59,19 @@ def _lora(question: Question) -> float:
     return _sum(question, lambda _name, inner, outer: rank * (inner + outer))
 
 
-def _modules(question: Question) -> Iterator[Widths]:
+def _modules(question: Question) -> Iterator[Target]:
     """Yield the modules with an adapter: no experts that are one tensor, which is no module."""
+    model = question.model
     targets = question.lora_target_modules or METHODS[question.method].targets
-    are_fused = question.model.n_experts and question.quantized_experts is False
-    for widths in target_widths(question.model, targets):
-        if not (are_fused and widths[0] in MLP):
-            yield widths
+    are_fused = model.n_experts and question.quantized_experts is False and not model.modules
+    for target in list_targets(model, targets):
+        if not (are_fused and target.name in MLP):
+            yield target
 
 
 def _sum(question: Question, of: Callable[[str, int, int], float]) -> float:
-    model = question.model
-    found = sum(of(*widths) * copies(model, widths[0]) for widths in _modules(question))
-    return model.n_layers * found
+    found = sum(of(*target[:3]) * target.copies for target in _modules(question))
+    return question.model.n_layers * found
 
 
 def _dora(question: Question) -> float:
@@ -285,13 +284,13 @@ def kept_per_token(question: Question) -> float:
     if question.method == "adaption_prompt":
         # scores over the prompt (softmax in fp32, probabilities in 16 bits); two more outputs
         return 6.0 * model.n_heads * virtual_tokens(question) + 4.0 * model.hidden_size
-    return sum(_kept_of(question, *widths) for widths in _modules(question))
+    return sum(_kept_of(question, target) for target in _modules(question))
 
 
-def _kept_of(question: Question, name: str, inner: int, outer: int) -> float:
-    kept = METHODS[question.method].kept(name)
+def _kept_of(question: Question, target: Target) -> float:
+    kept = METHODS[question.method].kept(target.name)
     rank = kept.ranks and kept.ranks * question.setting("lora_rank")
-    return used(question.model, name) * (kept.inputs * inner + kept.outputs * outer + rank)
+    return target.used * (kept.inputs * target.inputs + kept.outputs * target.outputs + rank)
 
 
 #: Methods that run matrices of a low rank beside a module, and what a pass of them moves: bytes for
@@ -305,8 +304,8 @@ def moved_per_token(question: Question) -> float:
     if question.method not in _BESIDE:
         return 0.0
     return sum(
-        used(question.model, name) * (_MOVED_OF_INPUT * inner + _MOVED_OF_OUTPUT * outer)
-        for name, inner, outer in _modules(question)
+        used * (_MOVED_OF_INPUT * inner + _MOVED_OF_OUTPUT * outer)
+        for _, inner, outer, _, used in _modules(question)
     )
 
 
@@ -314,8 +313,8 @@ def kept_of_weights(question: Question) -> float:
     """Return the bytes of the matrices that one layer makes out of its adapters and keeps."""
     method = METHODS[question.method]
     return sum(
-        method.kept(name).weights * inner * outer * copies(question.model, name)
-        for name, inner, outer in _modules(question)
+        method.kept(name).weights * inner * outer * copies
+        for name, inner, outer, copies, _ in _modules(question)
     )
 
 

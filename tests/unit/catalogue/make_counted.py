@@ -19,6 +19,7 @@ from registry.catalogue.counting import SHARED_COUNTS
 from registry.catalogue.decoders import DECODERS, Decoder
 from registry.catalogue.encoders import OTHERS
 from registry.catalogue.hf_config import SPELLINGS
+from registry.catalogue.linear import LINEAR
 from registry.catalogue.meta_model import build_on_meta, count_modules
 from registry.catalogue.towers import SOUND_TYPES, TEXT_TYPES, TOWER_TYPES, TOWERS
 from tests.unit.catalogue.varied import VARIED
@@ -173,8 +174,26 @@ def count_one(kind: str, change: Row, fields: set[str], *, is_full: bool) -> Row
 
     made = CONFIG_MAPPING[kind](**change)
     config = made.to_dict() if is_full else {**made.to_diff_dict(), "model_type": kind}
-    counted = count_modules(build_on_meta(config))
+    model = build_on_meta(config)
+    counted = count_modules(model)
+    if TEXT_TYPES.get(kind, kind) in LINEAR:
+        counted["linear_widths"] = sum_widths(model)
     return {"model_type": kind, "config": keep(config, fields), **counted}
+
+
+def sum_widths(model: Any) -> int:
+    """Return the inputs and outputs of all linear modules of a decoder's layers together."""
+    from torch.nn import Linear  # noqa: PLC0415 - of the extra train
+
+    return sum(
+        module.in_features + module.out_features
+        for name, module in model.named_modules()
+        if isinstance(module, Linear) and not _ELSEWHERE.search(name)
+    )
+
+
+#: Output layers, towers and what joins them.
+_ELSEWHERE: Final = re.compile(r"lm_head|vis(ion|ual)|audio|multi_modal")
 
 
 def keep(config: Row, fields: set[str]) -> Row:

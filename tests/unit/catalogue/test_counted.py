@@ -14,7 +14,7 @@ import pytest
 
 from registry.catalogue.decoders import DECODERS
 from registry.catalogue.encoders import OTHERS
-from registry.catalogue.hf_config import parse_hf_config
+from registry.catalogue.hf_config import linear_modules, parse_hf_config
 from registry.catalogue.meta_model import can_build, count_modules, count_on_meta
 from registry.catalogue.towers import TEXT_TYPES, TOWERS
 
@@ -45,6 +45,16 @@ def test_the_reader_counts_what_the_modules_hold(row: dict[str, Any]) -> None:
     assert found["n_params"] == row["n_params"]
     if "n_active_params" in row:
         assert found["n_active_params"] == row["n_active_params"]
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in COUNTED if "linear_widths" in row], ids=lambda row: row["model_type"]
+)
+def test_adapters_of_a_rank_have_as_many_parameters_as_the_linear_modules_are_wide(
+    row: dict[str, Any],
+) -> None:
+    found = linear_modules(row["config"])
+    assert sum((one.inputs + one.outputs) * one.copies for one in found) == row["linear_widths"]
 
 
 def test_every_family_that_is_counted_is_held_to_its_modules() -> None:

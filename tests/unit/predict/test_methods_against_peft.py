@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
+from registry.catalogue.linear import LINEAR
+from registry.catalogue.meta_model import build_on_meta
+from registry.catalogue.module_names import ALL_LINEAR, REFUSED_BY_PEFT
+from registry.predict.architecture import architecture_from_config
 from registry.predict.formula.activations import layer_activation_bytes
 from registry.predict.formula.methods import kept_of_weights, kept_per_token
-from registry.predict.question import Question
+from registry.predict.question import Question, check_question
+from tests.unit.catalogue.varied import VARIED
 from tests.unit.predict.tiny import TINY
 
 torch = pytest.importorskip("torch")
@@ -93,6 +98,44 @@ def test_an_adapter_keeps_what_peft_keeps(method: str) -> None:
     assert wrapped[0] - plain[0] == pytest.approx(kept_per_token(question), rel=0.01)
     if kept_of_weights(question):
         assert wrapped[1] - plain[1] == pytest.approx(kept_of_weights(question), rel=0.1)
+
+
+#: Families whose layers are not all alike, and the modules beside the decoder's.
+LISTED = [(kind, config) for kind in LINEAR for config in VARIED.get(kind, ())]
+LISTED += [(kind, config) for kind in ("qwen3_5", "llama4", "glm4v") for config in VARIED[kind]]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("kind", "config"), LISTED)
+def test_lora_trains_what_peft_trains(kind: str, config: dict[str, Any]) -> None:
+    stated = {"model_type": kind, **config}
+    model = architecture_from_config(stated)
+    refused = REFUSED_BY_PEFT.get(kind, ())
+    names = tuple({one.name for one in model.modules} - {*refused})
+    settings = peft.LoraConfig(
+        r=8, target_modules=list(names), exclude_modules=".*(vis|audio|multi_modal).*"
+    )
+    with torch.device("meta"):
+        built = peft.get_peft_model(build_on_meta(stated), settings)
+    trained = sum(one.numel() for one in built.parameters() if one.requires_grad)
+    question = Question(model, method="lora", seq_len=64, lora_rank=8, lora_target_modules=names)
+    assert question.adapter_params == trained
+
+
+@pytest.mark.parametrize("kind", REFUSED_BY_PEFT)
+def test_peft_refuses_what_is_warned_of(kind: str) -> None:
+    stated = {"model_type": kind, **VARIED[kind][0]}
+    name = REFUSED_BY_PEFT[kind][0]
+    with pytest.raises(ValueError, match=r"incompatible|not supported"), torch.device("meta"):
+        peft.get_peft_model(build_on_meta(stated), peft.LoraConfig(target_modules=_as_peft(name)))
+    question = Question(
+        architecture_from_config(stated), method="lora", seq_len=64, lora_target_modules=(name,)
+    )
+    assert any("PEFT 0.21 ends in an error" in one for one in check_question(question))
+
+
+def _as_peft(name: str) -> Any:
+    return name if name == ALL_LINEAR else [name]
 
 
 @pytest.mark.parametrize("frozen", [True, False])

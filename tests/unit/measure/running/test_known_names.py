@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from registry.catalogue.linear import LINEAR
+from registry.catalogue.meta_model import build_on_meta
 from registry.catalogue.module_names import (
     ENDS,
     FUSED_AND_ADAPTED,
@@ -15,6 +17,7 @@ from registry.catalogue.module_names import (
 )
 from registry.contract import vocabulary
 from registry.measure.running.methods import installed_methods, known_methods
+from tests.unit.catalogue.varied import VARIED
 
 SHAPE = {
     "vocab_size": 64,
@@ -63,6 +66,18 @@ def test_latent_attention_has_the_names_that_transformers_gives_it(
     linear = torch.nn.Linear
     found = {name for name, module in model.named_modules() if isinstance(module, linear)}
     assert {name.rpartition(".")[2] for name in found} - set(ENDS) <= {*known_modules(kind)}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [*LINEAR, "qwen3_5", "qwen3_5_moe", "llama4", "glm4v", "glm46v"])
+def test_linear_modules_are_known_by_their_names(kind: str) -> None:
+    torch: Any = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    for config in VARIED.get(kind, ()) if known_modules(kind) else ():
+        model = build_on_meta({"model_type": kind, **config})
+        linear = torch.nn.Linear
+        found = {name for name, module in model.named_modules() if isinstance(module, linear)}
+        assert {name.rpartition(".")[2] for name in found} - set(ENDS) <= {*known_modules(kind)}
 
 
 def test_the_methods_of_the_installed_peft_are_read_without_loading_it() -> None:
