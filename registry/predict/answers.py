@@ -26,7 +26,6 @@ from registry.predict.answer.prediction import (
     FITS,
     UNDECIDED,
     estimate_cost,
-    has_known_speed,
     predict_memory,
 )
 from registry.predict.answer.prices import Prices, build_prices
@@ -49,6 +48,7 @@ from registry.predict.calibration.mixture import Interval
 from registry.predict.calibration.runs import resolve_stack
 from registry.predict.cards import common_gpus, find_gpu
 from registry.predict.dryrun.executing import execute_asked
+from registry.predict.formula.step_time import has_known_speed
 from registry.predict.question import Question, check_question
 from registry.store.folder import curated_dir
 from registry.store.snapshot import load_catalogue

@@ -20,6 +20,7 @@ from registry.predict.calibration.mixture import COVERAGE, widened
 from registry.predict.calibration.open_question import Learned, group_of, mix
 from registry.predict.calibration.unstated import open_settings
 from registry.predict.formula.peak_memory import PARTS
+from registry.predict.formula.step_time import has_known_speed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -322,13 +323,6 @@ def predict_samples(
         _scaled(next(batches), 1 / _samples_at_a_time(one)) if has_known_speed(one) else None
         for one in questions
     ]
-
-
-def has_known_speed(question: Question) -> bool:
-    """Return whether the time of a question is computed: of one card whose FLOP/s are known."""
-    gpu = question.gpu
-    known = gpu is not None and gpu.peak_flops(question.compute_dtype) is not None
-    return known and not question.is_split
 
 
 def _scaled(figure: Interval, factor: float) -> Interval:

@@ -43,6 +43,7 @@ from registry.predict.calibration.open_question import (
 from registry.predict.calibration.own_times import OwnTimes, collect_own_times
 from registry.predict.calibration.runs import PURPOSES
 from registry.predict.calibration.unstated import Usual, count_usual, settle
+from registry.predict.formula.step_time import has_known_speed
 from registry.tracking import track
 
 if TYPE_CHECKING:
@@ -362,9 +363,11 @@ def calibrate(observations: Iterable[ObservedRun]) -> Calibration:
 def hold_out_times(observations: Iterable[ObservedRun], fitted: Fit) -> list[HeldOut]:
     """Return what is answered to all timed runs as their sources state them, each held out.
 
-    No source needs to be left out of the fit: what is asked of no stack learns from none.
+    No source needs to be left out of the fit: what is asked of no stack learns from none. Cards
+    whose speed is not known are not answered.
     """
-    seen = [one for one in observations if one.measured_time and one.asked is not None]
+    timed = [(one, one.asked) for one in observations if one.measured_time and one.asked]
+    seen = [one for one, asked in timed if has_known_speed(asked)]
     rows = [time_row(one.asked, one.observation_id) for one in seen if one.asked]
     means, deviations = fitted.predict_many(rows)
     return [
@@ -379,14 +382,14 @@ def hold_out_times(observations: Iterable[ObservedRun], fitted: Fit) -> list[Hel
 def reach_of_times(held: Sequence[HeldOut], spread: str, besides: object = None) -> float:
     """Return how many deviations the interval of a time reaches that is asked of no stack.
 
-    ``spread`` is `UNTOLD` where nothing says how long samples are, else "". Chosen as
-    `open_quantile` chooses it for peaks, ``besides`` as there.
+    ``spread`` is `UNTOLD` where nothing says how long samples are, else "". So many that 90 % of
+    all rows lie inside, each source counting the same; ``besides`` as in `open_quantile`, whose
+    second condition would make times say nothing: one source in ten is off by ten times.
     """
     others = [one for one in held if one.fold != besides]
     alike = [one for one in others if (one.row.groups.get("spread") or "") == spread]
     enough = len({one.fold for one in alike}) >= _SOURCES
-    scores = [(one.score, one.fold) for one in (alike if enough else others)]
-    return max(equal_quantile(scores), source_quantile(scores))
+    return equal_quantile([(one.score, one.fold) for one in (alike if enough else others)])
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,13 @@ def time_terms(question: Question) -> list[Term]:
     return [term for term in terms if term.value]
 
 
+def has_known_speed(question: Question) -> bool:
+    """Return whether the time of a question is computed: of one card whose FLOP/s are known."""
+    gpu = question.gpu
+    known = gpu is not None and gpu.peak_flops(question.compute_dtype) is not None
+    return known and not question.is_split
+
+
 def _peak(question: Question) -> float:
     known = question.gpu and question.gpu.peak_flops(question.compute_dtype)
     return known or DEFAULT_PEAK_FLOPS
