@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from registry.predict.formula.peak_memory import memory_terms, moments, total
-from registry.predict.formula.step_time import time_terms
+from registry.predict.formula.step_time import has_known_speed, time_terms
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
@@ -193,10 +193,10 @@ def memory_rows(observations: Iterable[ObservedRun]) -> list[FitRow]:
 
 
 def time_rows(observations: Iterable[ObservedRun]) -> list[FitRow]:
-    """Return the rows of measured times."""
+    """Return the rows of measured times, on cards whose speed is known."""
     rows = []
     for seen in observations:
-        if seen.measured_time:
+        if seen.measured_time and has_known_speed(seen.question):
             row = time_row(seen.question, seen.observation_id)
             rows.append(replace(row, value=seen.seconds or 0.0))
     return rows

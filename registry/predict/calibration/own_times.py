@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.predict.calibration.open_question import kin_of
 from registry.predict.calibration.unstated import complete_like
+from registry.predict.formula.step_time import has_known_speed
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
@@ -61,16 +62,12 @@ def collect_own_times(observations: Iterable[ObservedRun], own_ids: Container[st
     for seen in observations:
         asked = seen.question
         is_own = seen.observation_id in own_ids and asked.stack
-        if seen.measured_time and is_own and _has_known_card(asked):
+        if seen.measured_time and is_own and has_known_speed(asked):
             kin, card = kin_of(asked), _card_of(asked)
             found[kin, card] = seen
-            if asked.length_distribution == "full" or asked.mean_tokens is not None:
+            if asked.says_mean:
                 found[kin, None] = found[None, card] = seen
     return OwnTimes(found)
-
-
-def _has_known_card(question: Question) -> bool:
-    return bool(question.gpu and question.gpu.peak_flops(question.compute_dtype))
 
 
 def _card_of(question: Question) -> str | None:

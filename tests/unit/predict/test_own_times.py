@@ -101,6 +101,14 @@ def test_own_runs_of_samples_of_unknown_length_say_nothing_of_other_cards(
         assert slower(other, known) == pytest.approx(1)
 
 
+def test_own_runs_of_packed_samples_say_how_fast_other_cards_are(
+    ask: Ask, calibration: Calibration
+) -> None:
+    timed = ask("mistral-7b-v0.3", "rtx-4090", seq_len=1024, micro_batch_size=2, packing=True)
+    known = having_timed(calibration, timed, length_distribution=None)
+    assert slower(ask("mistral-7b-v0.3", "a100-80gb", seq_len=1024, packing=True), known) > 1.3
+
+
 def test_what_a_question_leaves_open_is_as_the_own_run_had_it(
     ask: Ask, calibration: Calibration
 ) -> None:
