@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.catalogue.decoders import Decoder, has_bias
-from registry.catalogue.mixers import MIXERS
+from registry.catalogue.mixers import MIXERS, read_kimi
 from registry.catalogue.stacks import ATTENTIONS, STACKS, list_layers, nemotron_expert
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def count_attention_layers(row: Row, decoder: Decoder, get: Lookup) -> int:
 
 def _list_attention(n_layers: int, get: Lookup) -> Sequence[int] | None:
     """Return the layers with attention as LFM2 listed them once, Bamba, Kimi and Jamba; or None."""
-    of_kimi = (get("linear_attn_config") or {}).get("full_attn_layers")
+    of_kimi = read_kimi(get).get("full_attn_layers")
     if of_kimi:
         return [layer - 1 for layer in of_kimi]
     if period := get("attn_layer_period"):

@@ -103,7 +103,7 @@ _COUNTED_FROM: Final = (
     "vocab_size", "tied_embeddings",
 )  # fmt: skip
 #: Most layers that are counted, far more than any model has.
-_MOST_LAYERS: Final = 10**6
+_MOST_LAYERS: Final = 10**4
 #: No size of any model comes near it.
 _LARGEST: Final = 10**7
 #: What a count raises of figures that are not there or are none.
@@ -145,7 +145,8 @@ def linear_modules(config: Any) -> tuple[Linear, ...]:
     part = _text_part(config)
     try:
         get = _lookup(part, _text_type(config, part))
-        return list_linear(_sizes(get), get)
+        sizes = _sizes(get)
+        return list_linear(sizes, get) if sizes["n_layers"] <= _MOST_LAYERS else ()
     except _UNCOUNTABLE:
         return ()
 

@@ -74,9 +74,15 @@ def _count_mamba2(row: Row, get: Lookup) -> int:
     )
 
 
+def read_kimi(get: Lookup) -> Mapping[str, Any]:
+    """Return the part in which Kimi's published configurations describe their linear attention."""
+    own = get("linear_attn_config")
+    return own if isinstance(own, dict) else {}
+
+
 def _count_kimi_delta(row: Row, get: Lookup) -> int:
     """Count Kimi's delta attention: as many queries, keys and values, and two low-rank gates."""
-    own = get("linear_attn_config") or {}
+    own = read_kimi(get)
     hidden, head = row["hidden_size"], own.get("head_dim") or get("linear_head_dim")
     heads = own.get("num_heads") or get("linear_num_heads")
     kernel = own.get("short_conv_kernel_size") or get("linear_conv_kernel_dim")

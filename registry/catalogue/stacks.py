@@ -27,7 +27,8 @@ def list_layers(get: Lookup) -> list[str]:
     types = get("layers_block_type") or get("layer_types")
     if isinstance(types, list):
         return [_OLDER.get(name, str(name)) for name in types]
-    return [_LETTERS.get(letter, letter) for letter in get("hybrid_override_pattern") or ""]
+    word = get("hybrid_override_pattern")
+    return [_LETTERS.get(letter, letter) for letter in word] if isinstance(word, str) else []
 
 
 def _count_ends(row: Row) -> int:
@@ -76,9 +77,12 @@ def gemma4_heads(layer: int, is_full: bool, row: Row, get: Lookup) -> tuple[int,
     own: Mapping[str, Any] = {}
     layers = get("per_layer_config")
     if isinstance(layers, dict):
-        own = next((one for name, one in layers.items() if int(name) == layer), {})
+        stated = (one for name, one in layers.items() if int(name) == layer)
+        own = next((one for one in stated if isinstance(one, dict)), {})
     elif layers:
-        own = {name: getattr(layers[layer], name) for name in ("head_dim", "num_key_value_heads")}
+        own = {
+            name: getattr(layers[layer], name, None) for name in ("head_dim", "num_key_value_heads")
+        }
     elif is_full:
         gated = get("attention_k_eq_v") is True
         heads = get("num_global_key_value_heads") if gated else None

@@ -34,6 +34,41 @@ _BERT: dict[str, Any] = {
     "intermediate_size": 3072, "vocab_size": 30522,
 }  # fmt: skip
 
+
+def _qwen_eyes(out: int) -> dict[str, Any]:
+    return {
+        "model_type": "qwen3_5", "depth": 27, "hidden_size": 1152, "intermediate_size": 4304,
+        "num_heads": 16, "in_channels": 3, "patch_size": 16, "spatial_merge_size": 2,
+        "temporal_patch_size": 2, "out_hidden_size": out, "num_position_embeddings": 2304,
+        "deepstack_visual_indexes": [],
+    }  # fmt: skip
+
+
+def _qwen3_5(model_type: str, **sizes: Any) -> dict[str, Any]:
+    return {
+        "model_type": model_type, "head_dim": 256, "vocab_size": 248320,
+        "linear_num_key_heads": 16, "linear_key_head_dim": 128, "linear_value_head_dim": 128,
+        "linear_conv_kernel_dim": 4, "full_attention_interval": 4, **sizes,
+    }  # fmt: skip
+
+
+_GEMMA4_EYES: dict[str, Any] = {
+    "model_type": "gemma4_vision", "hidden_size": 1152, "intermediate_size": 4304,
+    "num_hidden_layers": 27, "num_attention_heads": 16, "num_key_value_heads": 16, "head_dim": 72,
+    "position_embedding_size": 10240, "patch_size": 16, "standardize": True,
+}  # fmt: skip
+
+
+def _gemma4(*, num_hidden_layers: int, **sizes: Any) -> dict[str, Any]:
+    """Return the text part of a Gemma 4, every sixth of whose layers attends to all."""
+    types = [*["sliding_attention"] * 5, "full_attention"] * (num_hidden_layers // 6)
+    return {
+        "model_type": "gemma4_text", "num_hidden_layers": num_hidden_layers, "head_dim": 256,
+        "global_head_dim": 512, "vocab_size": 262144, "attention_k_eq_v": True,
+        "hidden_size_per_layer_input": 0, "layer_types": types, **sizes,
+    }  # fmt: skip
+
+
 PUBLISHED: dict[str, Published] = {
     "Llama-2-7b": Published(
         _llama("llama", (4096, 32, 32, 11008, 32000), tie_word_embeddings=False),
@@ -494,6 +529,56 @@ PUBLISHED: dict[str, Published] = {
         _llama("mimo", (4096, 36, 32, 11008, 151680), num_key_value_heads=8),
         7_622_619_136,
         {"gated_mlp": True},
+    ),
+    # counted by the banners of Unsloth's notebooks, less the adapters: see the catalogue
+    "Qwen3.5-27B": Published(
+        {"model_type": "qwen3_5", "tie_word_embeddings": False, "vision_config": _qwen_eyes(5120),
+         "text_config": _qwen3_5("qwen3_5_text", hidden_size=5120, num_hidden_layers=64,
+                                 num_attention_heads=24, num_key_value_heads=4,
+                                 intermediate_size=17408, linear_num_value_heads=48)},
+        27_356_728_560,
+        {"n_layers": 64, "head_dim": 256, "n_kv_heads": 4},
+    ),
+    "Qwen3.5-35B-A3B": Published(
+        {"model_type": "qwen3_5_moe", "tie_word_embeddings": False,
+         "vision_config": _qwen_eyes(2048),
+         "text_config": _qwen3_5("qwen3_5_moe_text", hidden_size=2048, num_hidden_layers=40,
+                                 num_attention_heads=16, num_key_value_heads=2,
+                                 moe_intermediate_size=512, shared_expert_intermediate_size=512,
+                                 num_experts=256, num_experts_per_tok=8,
+                                 linear_num_value_heads=32)},
+        35_107_181_936,
+        {"n_active_params": 3_901_560_176, "intermediate_size": 512},
+    ),
+    "gemma-4-31B": Published(
+        {"model_type": "gemma4", "tie_word_embeddings": True, "audio_config": None,
+         "vision_config": _GEMMA4_EYES,
+         "text_config": _gemma4(hidden_size=5376, num_hidden_layers=60, num_attention_heads=32,
+                                num_key_value_heads=16, num_global_key_value_heads=4,
+                                intermediate_size=21504)},
+        31_273_086_512,
+        {"head_dim": 256, "n_kv_heads": 16},
+    ),
+    "gemma-4-26B-A4B": Published(
+        {"model_type": "gemma4", "tie_word_embeddings": True, "audio_config": None,
+         "vision_config": _GEMMA4_EYES,
+         "text_config": _gemma4(hidden_size=2816, num_hidden_layers=30, num_attention_heads=16,
+                                num_key_value_heads=8, num_global_key_value_heads=2,
+                                intermediate_size=2112, moe_intermediate_size=704,
+                                num_experts=128, top_k_experts=8, enable_moe_block=True)},
+        25_805_933_872,
+        {"n_active_params": 4_395_322_672, "n_experts": 128, "intermediate_size": 704},
+    ),
+    "Nemotron-3-Nano-30B-A3B": Published(
+        {"model_type": "nemotron_h", "hidden_size": 2688, "num_hidden_layers": 52,
+         "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 128,
+         "intermediate_size": 1856, "moe_intermediate_size": 1856,
+         "moe_shared_expert_intermediate_size": 3712, "n_routed_experts": 128,
+         "num_experts_per_tok": 6, "vocab_size": 131072, "mamba_num_heads": 64,
+         "mamba_head_dim": 64, "n_groups": 8, "ssm_state_size": 128, "conv_kernel": 4,
+         "hybrid_override_pattern": "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME"},
+        31_577_937_344,
+        {"n_active_params": 3_580_073_408, "gated_mlp": False},
     ),
     "Nemotron-H-8B-Base-8K": Published(  # the activation of the MLP says that it has no gate
         {"model_type": "nemotron_h", "hidden_size": 4096, "num_hidden_layers": 52,

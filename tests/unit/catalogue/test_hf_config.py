@@ -12,11 +12,13 @@ from registry.catalogue.hf_config import (
     describe_stored_weights,
     format_hf_config,
     is_hf_config,
+    linear_modules,
     parse_hf_config,
 )
 from registry.contract.resources import parse_yaml
 from registry.store.folder import curated_dir
 from tests.unit.catalogue.configs import PUBLISHED
+from tests.unit.catalogue.varied import VARIED
 
 CURATED: list[dict[str, Any]] = parse_yaml(
     (curated_dir() / "catalogue" / "models.yaml").read_bytes()
@@ -445,3 +447,31 @@ def test_a_mixture_without_its_active_experts_has_no_active_parameters() -> None
 )  # fmt: skip
 def test_what_cannot_be_counted_is_left_out_without_an_error(config: dict[str, Any]) -> None:
     assert "n_params" not in parse_hf_config(config)
+
+
+@pytest.mark.parametrize(
+    ("family", "field", "value"),
+    [
+        ("gemma4_text", "per_layer_config", "x"),
+        ("gemma4_text", "per_layer_config", {"0": 1}),
+        ("nemotron_h", "hybrid_override_pattern", 3),
+        ("nemotron_h", "hybrid_override_pattern", "MXM"),
+        ("kimi_linear", "linear_attn_config", [1]),
+        ("bamba", "attn_layer_indices", {"a": 1}),
+    ],
+)
+def test_fields_of_layers_that_are_none_end_in_no_traceback(
+    family: str, field: str, value: Any
+) -> None:
+    config = {"model_type": family, **VARIED[family][0], field: value}
+    assert parse_hf_config(config)["hidden_size"] == 32
+    linear_modules(config)
+
+
+def test_the_type_of_each_layer_decides_not_their_number() -> None:
+    """As in transformers, which ignores the number of Nemotron-H's layers; else nothing is said."""
+    config = {"model_type": "nemotron_h", **VARIED["nemotron_h"][0]}
+    assert "n_params" in parse_hf_config(config)
+    assert "n_params" not in parse_hf_config({**config, "num_hidden_layers": 7})
+    without = {name: value for name, value in config.items() if "pattern" not in name}
+    assert "n_params" not in parse_hf_config({**without, "num_hidden_layers": 4})
