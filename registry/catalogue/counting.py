@@ -142,12 +142,14 @@ def count_attention_layers(row: Row, decoder: Decoder, get: Lookup) -> int:
 
 
 def _list_attention(n_layers: int, get: Lookup) -> Sequence[int] | None:
-    """Return the layers with attention as LFM2 listed them once, Bamba, Kimi and Jamba; or None."""
+    """Return the layers with attention as hybrids list them that do not name all types; or None."""
     of_kimi = read_kimi(get).get("full_attn_layers")
     if of_kimi:
         return [layer - 1 for layer in of_kimi]
     if period := get("attn_layer_period"):
         return range(get("attn_layer_offset") or 0, n_layers, period)
+    if blocks := get("block_types"):  # RecurrentGemma's, over and over
+        return [layer for layer in range(n_layers) if blocks[layer % len(blocks)] == "attention"]
     listed = get("full_attn_idxs") or get("attn_layer_indices")
     return listed if isinstance(listed, list) else None
 

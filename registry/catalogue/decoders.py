@@ -110,6 +110,7 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "granite": _LLAMA,
     "granite_swa": replace(_LLAMA, tied_embeddings=True, extra="sinks"),
     "granitemoe": _FLAGGED,
+    "granitemoe_swa": replace(_FLAGGED, extra="sinks"),
     "granitemoeshared": replace(_FLAGGED, shared_expert="wide"),
     "granitemoehybrid": replace(_FLAGGED, shared_expert="wide", mixer="mamba2"),
     "bamba": replace(_LLAMA, mixer="mamba2", attention_every=0),
@@ -189,6 +190,9 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "gemma3n_text": replace(_GEMMA, stack="gemma3n"),
     "gemma4_text": _GEMMA4,
     "gemma4_unified_text": _GEMMA4,
+    "recurrent_gemma": replace(
+        _GEMMA, output_bias=True, mlp_bias=True, mixer="recurrent", attention_every=3
+    ),
     "vaultgemma": _GEMMA,
     "olmo": replace(_FLAGGED, norm_vectors=0),
     "olmo2": _OLMO2,

@@ -85,8 +85,8 @@ _MLP_WIDTH: Final = {
 _FOUR_TIMES: Final = frozenset(
     {"gpt2", "gpt_bigcode", "gptj", "bloom", "falcon", "mpt", "codegen", "gpt_neo", "openai-gpt"}
 )
-#: The family whose ``intermediate_size`` counts the gate and the up projection together.
-_FUSED_GATE: Final = "qwen"
+#: Families whose ``intermediate_size`` counts the gate and the up projection together.
+_FUSED_GATE: Final = ("qwen", "recurrent_gemma")
 #: Parts in which models of several modalities keep the configuration of their decoder.
 _TEXT_PARTS: Final = ("text_config", "llm_config", "language_config")
 
@@ -283,7 +283,7 @@ def format_hf_config(row: Mapping[str, Any]) -> Row:
     """Return a configuration of the shape that a row of ``models`` describes."""
     row = {column: value for column, value in row.items() if value is not None}
     config = {name: row[column] for column, name in _names(row).items() if column in row}
-    if row.get("model_type") == _FUSED_GATE and "intermediate_size" in row:
+    if row.get("model_type") in _FUSED_GATE and "intermediate_size" in row:
         config["intermediate_size"] *= 2
     if "n_experts" in row:  # families differ in the name, and ignore the other's
         config["num_experts"] = row["n_experts"]
@@ -428,7 +428,7 @@ def _mlp_width(row: Row, get: Lookup) -> Row:
     if _has_experts(get) and _is_size(of_experts):
         return {"intermediate_size": of_experts}
     kind, width = get("model_type"), row.get("intermediate_size")
-    if kind == _FUSED_GATE and width:
+    if kind in _FUSED_GATE and width:
         return {"intermediate_size": width // 2}
     if kind == "lfm2" and width:
         width = get("block_ff_dim") or width  # as in transformers, the older name decides

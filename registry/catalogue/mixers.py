@@ -104,6 +104,15 @@ def _count_short_convolution(row: Row, get: Lookup) -> int:
     return int(4 * hidden * hidden + hidden * get("conv_L_cache") + biases)
 
 
+def _count_recurrent(row: Row, get: Lookup) -> int:
+    """Count Griffin's recurrent block (De et al. 2024), whose gates work in blocks, one a head."""
+    hidden, heads = row["hidden_size"], row["n_heads"]
+    width = get("lru_width") or hidden
+    n_params = 3 * hidden * width + 2 * width + hidden
+    n_params += width * (get("conv1d_width") + 1) + width
+    return int(n_params + 2 * heads * ((width // heads) ** 2 + width // heads))
+
+
 #: Mixers by the name that ``Decoder.mixer`` gives.
 MIXERS: Final[Mapping[str, Mixer]] = {
     "delta": _count_delta,
@@ -111,5 +120,6 @@ MIXERS: Final[Mapping[str, Mixer]] = {
     "mamba": _count_mamba,
     "mamba2": _count_mamba2,
     "lightning": _count_lightning,
+    "recurrent": _count_recurrent,
     "short_convolution": _count_short_convolution,
 }

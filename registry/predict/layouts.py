@@ -19,6 +19,7 @@ _MIXERS = {
     "delta": "a gated delta network",
     "kimi_delta": "a gated delta network",
     "lightning": "linear attention",
+    "recurrent": "a recurrent block",
     "mamba": "Mamba",
     "mamba2": "Mamba-2",
     "short_convolution": "a convolution",

@@ -214,6 +214,14 @@ VARIED: Final[dict[str, list[Row]]] = {
         _sees(HEADLESS, _of("qwen2", **TIED), multimodal_projector_bias=False),
     ],
     "granite_swa": [PLAIN, {**PLAIN, **BIASED, "mlp_bias": True, **UNTIED}],
+    "granitemoe_swa": [
+        {**PLAIN, "num_local_experts": 4, "num_experts_per_tok": 2, **UNTIED},
+        {**PLAIN, "num_local_experts": 4, "num_experts_per_tok": 2, **BIASED, **TIED},
+    ],
+    "recurrent_gemma": [
+        {**PLAIN, "lru_width": 48}, {**PLAIN, "block_types": ["recurrent", "attention"], **UNTIED},
+        {**PLAIN, "num_hidden_layers": 5, "conv1d_width": 3, **BIASED},
+    ],
     "olmo_hybrid": [
         {**PLAIN, **DELTA}, {**PLAIN, **DELTA, "layer_types": LINEAR * 3, **BIASED, **TIED},
     ],
