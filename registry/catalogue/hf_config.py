@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from registry.catalogue.decoders import Decoder, Lookup
-    from registry.catalogue.linear import Linear
+    from registry.catalogue.linear import LinearModule
 
 Row = dict[str, Any]
 
@@ -140,7 +140,7 @@ def parse_hf_config(config: Any) -> Row:
         return row
 
 
-def linear_modules(config: Any) -> tuple[Linear, ...]:
+def linear_modules(config: Any) -> tuple[LinearModule, ...]:
     """Return the linear modules of the decoder's layers; none where a family's are not listed."""
     part = _text_part(config)
     try:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Found = Iterator[tuple[str, int, int, int]]
 
 
-class Linear(NamedTuple):
+class LinearModule(NamedTuple):
     """Linear modules of one name and shape."""
 
     name: str
@@ -45,13 +45,13 @@ class Linear(NamedTuple):
     copies: int
 
 
-def list_linear(row: Row, get: Lookup) -> tuple[Linear, ...]:
+def list_linear(row: Row, get: Lookup) -> tuple[LinearModule, ...]:
     """Return the linear modules of a decoder's layers; none for a family that is not listed."""
     listed = LINEAR.get(get("model_type") or "")
     found: Counter[tuple[str, int, int]] = Counter()
     for name, inputs, outputs, copies in listed(row, get) if listed else ():
         found[name, int(inputs), int(outputs)] += copies
-    return tuple(Linear(*module, copies) for module, copies in found.items() if copies)
+    return tuple(LinearModule(*module, copies) for module, copies in found.items() if copies)
 
 
 def _attention(row: Row, get: Lookup) -> Found:

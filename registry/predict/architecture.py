@@ -25,7 +25,7 @@ from registry.predict.layouts import describe_head
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from registry.catalogue.linear import Linear
+    from registry.catalogue.linear import LinearModule
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Architecture:
     #: Parameters of vectors that layers look up for a token of their own (Gemma 3n).
     layer_embedding_params: int = 0
     #: The linear modules of its layers, where a configuration of a listed family gives them.
-    modules: tuple[Linear, ...] = field(default=(), compare=False)
+    modules: tuple[LinearModule, ...] = field(default=(), compare=False)
     #: What was not stated and is taken as something, in words.
     taken: tuple[str, ...] = field(default=(), compare=False)
     #: How a config.json says that the weights are stored, such as "in 4 bits"; None for 16.
