@@ -88,6 +88,14 @@ def test_own_runs_of_the_like_or_on_the_card_say_how_fast_it_is(
     assert sample.value == predict_time(question, known).figure.value / 2
 
 
+def test_one_own_run_is_believed_however_far_it_is_from_the_formula(
+    ask: Ask, calibration: Calibration
+) -> None:
+    """A fit believes far-off figures less, but a machine that is slow is slow in all its runs."""
+    timed = ask("mistral-7b-v0.3", "rtx-4090", seq_len=1024, micro_batch_size=2)
+    assert slower(timed, having_timed(calibration, timed)) == pytest.approx(SLOWER, rel=0.05)
+
+
 def test_own_runs_of_samples_of_unknown_length_say_nothing_of_other_cards(
     ask: Ask, calibration: Calibration
 ) -> None:
