@@ -83,7 +83,7 @@ class AxolotlImporter:
                 self.name, what, logs, lambda log: _draft([log], files, options), options
             )
         draft = _draft(main, files, options)
-        yamls = _yamls(main, files)
+        _, yamls = _config_of(main, files)
         settings = [file for file in files if file in yamls or is_settings(file)]
         return import_drafts(self.name, "an Axolotl run", [*main, *settings], [draft], options)
 
@@ -128,8 +128,7 @@ def _state_config(
     draft: Draft, main: Sequence[RunFile], files: Sequence[RunFile], options: ImportOptions
 ) -> None:
     """State the settings that the log prints, else those of the YAML beside it."""
-    printed = _printed_config(_lines(main))
-    yamls = _yamls(main, files)
+    printed, yamls = _config_of(main, files)
     if printed:
         _state_yaml(draft, printed, options)
         _state_processes(draft, printed)
@@ -140,9 +139,12 @@ def _state_config(
         draft.missing.append(f"no settings: {names} differ; leave one beside the log")
 
 
-def _yamls(main: Sequence[RunFile], files: Sequence[RunFile]) -> list[RunFile]:
-    """Return the YAML beside a log; none where the log prints the settings itself."""
-    return [] if _printed_config(_lines(main)) else [file for file in files if _is_yaml(file)]
+def _config_of(
+    main: Sequence[RunFile], files: Sequence[RunFile]
+) -> tuple[dict[str, Any], list[RunFile]]:
+    """Return the settings that the logs print, and where they print none the YAML beside them."""
+    printed = _printed_config(_lines(main))
+    return printed, [] if printed else [file for file in files if _is_yaml(file)]
 
 
 def _printed_config(lines: Sequence[str]) -> dict[str, Any]:

@@ -143,9 +143,14 @@ class Question:
         return min(self.seq_len, self.longest_sample or self.seq_len)
 
     @property
+    def is_filled(self) -> bool:
+        """Whether every sequence is as long as the limit: samples are packed, filled or cut."""
+        return bool(self.packing or self.length_distribution == "full")
+
+    @property
     def says_how_long(self) -> bool:
         """Whether the longest sample is known: its length is given, or every sample is filled."""
-        return bool(self.packing or self.longest_sample or self.length_distribution == "full")
+        return bool(self.is_filled or self.longest_sample)
 
     @property
     def tokens(self) -> int:
@@ -211,7 +216,7 @@ class Question:
     @property
     def says_mean(self) -> bool:
         """Whether the mean length of samples is known: it is given, or every sample is filled."""
-        return bool(self.packing or self.mean_tokens or self.length_distribution == "full")
+        return bool(self.is_filled or self.mean_tokens)
 
     @property
     def bitsandbytes(self) -> bool:
@@ -231,17 +236,20 @@ class Question:
         return self.quant_bits == _BLOCKWISE_BITS and self.bitsandbytes
 
     @property
+    def _says_double(self) -> bool | None:
+        """What is said of quantizing these too: as stated, or as Unsloth loads all models."""
+        always = True if self.loss_kernel == "unsloth" else None
+        return always if self.double_quant is None else self.double_quant
+
+    @property
     def doubles(self) -> bool:
-        """Whether these constants are quantized too: as stated, or as Unsloth loads all models."""
-        stated = self.double_quant
-        always = self.loss_kernel == "unsloth"
-        return self.has_constants and (always if stated is None else stated)
+        """Whether these constants are quantized too; not where nothing says so."""
+        return self.has_constants and bool(self._says_double)
 
     @property
     def may_double(self) -> bool:
         """Whether nothing says if they are."""
-        is_told = self.double_quant is not None or self.loss_kernel == "unsloth"
-        return self.has_constants and not is_told
+        return self.has_constants and self._says_double is None
 
     @property
     def may_leave_experts(self) -> bool:

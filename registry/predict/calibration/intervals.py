@@ -74,6 +74,11 @@ class HeldOut:
     fold: object
 
     @property
+    def spread(self) -> str:
+        """`UNTOLD`, of a time whose question does not say how long samples are; else ""."""
+        return str(self.row.groups.get("spread") or "")
+
+    @property
     def score(self) -> float:
         """Logarithmic error over the relative deviation."""
         return abs(math.log(self.row.value / self.mean)) * self.mean / self.deviation
@@ -154,11 +159,16 @@ def _known(rows: Iterable[FitRow]) -> dict[str, set[Any]]:
     return known
 
 
-def calibrate_rows(rows: Sequence[FitRow], prior: Prior) -> Calibrated:
-    """Return the fit of rows and its intervals. Takes seconds for hundreds of rows."""
+def calibrate_rows(
+    rows: Sequence[FitRow], prior: Prior, near: Sequence[str] = NEARNESS
+) -> Calibrated:
+    """Return the fit of rows and its intervals, by what is ``near``.
+
+    Takes seconds for hundreds of rows.
+    """
     fitted = fit(rows, prior)
     return Calibrated(
-        lambda: fitted, {name: _reaches(hold_out(fitted, name), name) for name in NEARNESS}
+        lambda: fitted, {name: _reaches(hold_out(fitted, name), name) for name in near}
     )
 
 
@@ -349,7 +359,7 @@ def calibrate(observations: Iterable[ObservedRun]) -> Calibration:
     memory = calibrate_rows(thin(memory_rows(seen)), MEMORY)
     held = hold_out_open(seen, memory.fit)
     open_reach = {group: _rounded(open_quantile(held, group)) for group in GROUPS}
-    time = calibrate_rows(thin(time_rows(seen)), TIME)
+    time = calibrate_rows(thin(time_rows(seen)), TIME, NEARNESS[:-1])
     timed = hold_out_times(seen, time.fit)
     unknown = {"source": {name: _rounded(reach_of_times(timed, name)) for name in ("", UNTOLD)}}
     return Calibration(
@@ -367,15 +377,15 @@ def hold_out_times(observations: Iterable[ObservedRun], fitted: Fit) -> list[Hel
     whose speed is not known are not answered.
     """
     timed = [(one, one.asked) for one in observations if one.measured_time and one.asked]
-    seen = [one for one, asked in timed if has_known_speed(asked)]
-    rows = [time_row(one.asked, one.observation_id) for one in seen if one.asked]
+    answered = [(one, asked) for one, asked in timed if has_known_speed(asked)]
+    rows = [time_row(asked, one.observation_id) for one, asked in answered]
     means, deviations = fitted.predict_many(rows)
     return [
         HeldOut(
             replace(row, value=one.seconds or 0.0, groups={**row.groups, "stack": one.source_id}),
             float(mean), float(deviation), "source", one.source_id,
         )
-        for one, row, mean, deviation in zip(seen, rows, means, deviations, strict=True)
+        for (one, _), row, mean, deviation in zip(answered, rows, means, deviations, strict=True)
     ]  # fmt: skip
 
 
@@ -387,7 +397,7 @@ def reach_of_times(held: Sequence[HeldOut], spread: str, besides: object = None)
     second condition would make times say nothing: one source in ten is off by ten times.
     """
     others = [one for one in held if one.fold != besides]
-    alike = [one for one in others if (one.row.groups.get("spread") or "") == spread]
+    alike = [one for one in others if one.spread == spread]
     enough = len({one.fold for one in alike}) >= _SOURCES
     return equal_quantile([(one.score, one.fold) for one in (alike if enough else others)])
 

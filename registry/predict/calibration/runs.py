@@ -235,8 +235,7 @@ def _seconds_per_sample(row: Mapping[str, Any]) -> float | None:
 
 def _seconds_per_sequence(row: Mapping[str, Any], question: Question) -> float | None:
     """Return seconds per sequence over all devices, of the tokens of sequences that are filled."""
-    is_filled = question.packing or question.length_distribution == "full"
-    if not is_filled or not row.get("tokens_per_second"):
+    if not question.is_filled or not row.get("tokens_per_second"):
         return None
     return question.seq_len / float(row["tokens_per_second"])
 

@@ -285,9 +285,7 @@ def _is_open(question: Question, setting: str) -> bool:
         told = question.param_dtype or is_wide or question.quantized
         return not told and not question.deepspeed
     if setting == "longest_sample":
-        filled = question.packing or question.length_distribution == "full"
-        is_longer = question.seq_len > _short_of(question)
-        return question.longest_sample is None and not filled and is_longer
+        return not question.says_how_long and question.seq_len > _short_of(question)
     of_model = {
         "vocab_size": question.model.open_vocabulary,
         "quantized_experts": question.may_leave_experts,

@@ -388,7 +388,7 @@ def _near(fitted: Fit, name: str) -> Score:
 def _time(seen: Sequence[ObservedRun], fitted: Fit) -> tuple[Score, ...]:
     """Return the scores of times, each source asked as it states its runs and widened by others."""
     held = hold_out_times(seen, fitted)
-    kinds = [(one.fold, str(one.row.groups.get("spread") or "")) for one in held]
+    kinds = [(one.fold, one.spread) for one in held]
     reach = {kind: reach_of_times(held, kind[1], besides=kind[0]) for kind in {*kinds}}
     judged = [
         Judged(str(one.fold), interval(one.mean, one.deviation, reach[kind]), one.row.value)
