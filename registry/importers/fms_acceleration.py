@@ -22,6 +22,7 @@ from registry.importers.shared.training_arguments import (
     DTYPES,
     state_lora_sizes,
     state_quantization,
+    state_upcast_weights,
 )
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ def _draft(file: RunFile, row: Mapping[str, str], number: int, options: ImportOp
     draft.state("objective", "sft", "fms-hf-tuning's sft_trainer")
     draft.state("param_dtype", DTYPES.get(row.get("torch_dtype", "")))
     _state_compute(draft, row)
+    state_upcast_weights(draft)
     _measure_memory(draft, row)
     _measure_speed(draft, row)
     if not draft.has("total_time"):

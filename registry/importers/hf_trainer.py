@@ -31,6 +31,7 @@ from registry.importers.shared.training_arguments import (
     state_lora_sizes,
     state_quantization,
     state_training_arguments,
+    state_upcast_weights,
 )
 from registry.importers.wandb_settings import (
     is_wandb_config,
@@ -257,6 +258,7 @@ def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOption
             names.append(document.get("_name_or_path"))
             dtype = document.get("torch_dtype") or document.get("dtype")
             draft.state("param_dtype", DTYPES.get(str(dtype)))
+    state_upcast_weights(draft)
     draft.environment = {key: value for key, value in draft.environment.items() if value}
     state_model(draft, names, options)
     if "model_id" not in draft.configuration and described is not None:

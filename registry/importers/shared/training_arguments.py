@@ -109,6 +109,23 @@ def _state_sharding(draft: Draft, args: Mapping[str, Any]) -> None:
         draft.state("sharding", "fsdp_grad_op" if grads else "fsdp")
 
 
+#: Shardings of PyTorch that accelerate sets up, and dtypes of mixed precision.
+_FSDP: Final = ("fsdp", "fsdp_grad_op", "hsdp")
+_MIXED: Final = ("bf16", "fp16")
+
+
+def state_upcast_weights(draft: Draft) -> None:
+    """State fp32 where accelerate holds trained weights so, whatever they were loaded in.
+
+    Source: `Accelerator.prepare_model`, which casts what FSDP trains in mixed precision up.
+    """
+    stated = draft.configuration
+    is_mixed = stated.get("sharding") in _FSDP and stated.get("compute_dtype") in _MIXED
+    if is_mixed and stated.get("method") == "full":
+        stated["param_dtype"] = "fp32"
+        draft.inferences["param_dtype"] = "accelerate casts what FSDP trains in mixed precision up"
+
+
 def state_adapter(draft: Draft, config: Mapping[str, Any]) -> None:
     """State the method and its settings from a PEFT configuration."""
     kind = str(config.get("peft_type", "")).upper().removeprefix("PEFTTYPE.")

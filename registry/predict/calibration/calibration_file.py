@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from registry.api import Registry
 
 #: Version of the file's form.
-STATE_VERSION = 4
+STATE_VERSION = 5
 FILE_NAME = "calibration.json"
 
 #: Largest file that is read, in bytes: a hundred times that of the curated records.

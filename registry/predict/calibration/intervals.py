@@ -451,15 +451,21 @@ def hold_out_open(
 def open_quantile(held: Sequence[HeldOpen], group: str, besides: str | None = None) -> float:
     """Return by how much the intervals of a group's questions are moved apart.
 
-    By so much that 90 % of all rows lie inside, each source counting the same, and that at least
-    three quarters of the rows do in nine sources of ten. ``besides`` is a source whose own scores
+    By so much that 90 % of all rows lie inside, each source counting the same, and farther by what
+    it takes that at least three quarters of the rows do in nine sources of ten, all groups
+    together: of one group alone there are too few sources. ``besides`` is a source whose own scores
     do not count: it is judged by the others'. Where few sources have the group, all scores count.
     """
     others = [one for one in held if one.seen.source_id != besides]
-    alike = [one for one in others if one.group == group]
+    inside = {name: _group_quantile(others, name) for name in GROUPS}
+    beyond = [(one.score - inside[one.group], one.seen.source_id) for one in others]
+    return inside[group] + max(source_quantile(beyond), 0.0)
+
+
+def _group_quantile(held: Sequence[HeldOpen], group: str) -> float:
+    alike = [one for one in held if one.group == group]
     enough = len({one.seen.source_id for one in alike}) >= _SOURCES
-    scores = [(one.score, one.seen.source_id) for one in (alike if enough else others)]
-    return max(equal_quantile(scores), source_quantile(scores))
+    return equal_quantile([(one.score, one.seen.source_id) for one in (alike if enough else held)])
 
 
 def source_quantile(scores: Iterable[tuple[float, object]]) -> float:

@@ -32,7 +32,7 @@ _LIKELY = 0.8
 #: what is beside it does not widen the interval.
 _MIDDLE = 0.5
 #: Groups of questions that intervals are widened by: the first leaves least to the software.
-GROUPS = ("adapters on one device", "full, sharded or offloaded")
+GROUPS = ("whole on each device", "sharded or offloaded")
 
 Kin = tuple[Any, ...]
 
@@ -143,8 +143,8 @@ def group_of(question: Question) -> str:
 
     Under DDP, each device holds what one device alone does.
     """
-    alone = question.sharding in (None, "none", "ddp") and question.offload in (None, "none")
-    return GROUPS[0] if alone and not question.full else GROUPS[1]
+    whole = question.sharding in (None, "none", "ddp") and question.offload in (None, "none")
+    return GROUPS[0] if whole else GROUPS[1]
 
 
 def _as_the_fit_says(_row: FitRow, relative: float) -> float:

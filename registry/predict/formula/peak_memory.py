@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from registry.predict.formula.activations import activations, fragmentation, logits
+from registry.predict.formula.activations import (
+    activations,
+    fragmentation,
+    held_at_the_end,
+    logits,
+)
 from registry.predict.formula.parallel import Stage, end_stages, kept_of
 from registry.predict.formula.state import gradients, runtime, step_temporaries, trained, weights
 from registry.predict.formula.term import Term, total
@@ -36,9 +41,9 @@ def moments(question: Question) -> list[list[Term]]:
     """Return the summands of what one device holds, in bytes, at each moment that may be the peak.
 
     Beside what stays (weights, optimizer state, adapters, context; gradients too where they are
-    accumulated), these are the start of the backward pass (activations and logits alive) and the
-    optimizer's step (gradients and its temporaries alive). Of a split model, each of the devices
-    that may be the fullest has both.
+    accumulated), these are the start of the backward pass (activations and logits alive), its end
+    under FSDP (`held_at_the_end`), and the optimizer's step (gradients and its temporaries alive).
+    Of a split model, each of the devices that may be the fullest has them.
     """
     stages = end_stages(question) if question.is_split else (Stage(question),)
     return [terms for stage in stages for terms in _moments_of(stage)]
@@ -50,10 +55,11 @@ def _moments_of(stage: Stage) -> list[list[Term]]:
     made = gradients(question)
     made_logits = logits(question) if stage.has_logits else []
     backward = [*kept_of(stage, activations(question)), *made_logits, *fragmentation(question)]
+    end = held_at_the_end(question)
     step = step_temporaries(question)
     if question.keeps_gradients:
         stay += made
     else:
         step = [*made, *step]
-    held = ([*stay, *backward], [*stay, *step])
-    return [[term for term in terms if term.value] for terms in held]
+    held = [backward, end, step] if end else [backward, step]
+    return [[term for term in (*stay, *alive) if term.value] for alive in held]

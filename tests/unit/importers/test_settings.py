@@ -15,6 +15,7 @@ from registry.importers.shared.training_arguments import (
     state_optimizer,
     state_quantization,
     state_training_arguments,
+    state_upcast_weights,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +44,26 @@ def test_sharding_is_read_off_deepspeed_and_fsdp(
     args: dict[str, Any], sharding: str | None
 ) -> None:
     assert stated(args).get("sharding") == sharding
+
+
+@pytest.mark.parametrize(
+    ("settings", "held"),
+    [
+        ({}, "fp32"),
+        ({"sharding": "fsdp_grad_op"}, "fp32"),
+        ({"compute_dtype": None}, "bf16"),
+        ({"method": "lora"}, "bf16"),
+        ({"sharding": "zero3"}, "bf16"),
+    ],
+)
+def test_accelerate_holds_what_fsdp_trains_in_mixed_precision_in_fp32(
+    settings: dict[str, Any], held: str
+) -> None:
+    draft = Draft()
+    trained = {"method": "full", "sharding": "fsdp", "compute_dtype": "bf16"}
+    draft.configuration.update(trained | {"param_dtype": "bf16"} | settings)
+    state_upcast_weights(draft)
+    assert draft.configuration["param_dtype"] == held
 
 
 def test_a_deepspeed_file_is_named_without_its_folder() -> None:

@@ -18,6 +18,7 @@ from registry.predict.answer.frontier import find_frontier, parse_axes
 from registry.predict.answer.prediction import Prediction, judge, predict_memory
 from registry.predict.answer.switches import explain
 from registry.predict.answer.verdict import decide
+from registry.predict.calibration.fit_rows import moment_rows
 from registry.predict.calibration.mixture import Interval
 from registry.predict.formula.peak_memory import GIB
 from registry.predict.question import check_question
@@ -25,6 +26,7 @@ from registry.predict.question import check_question
 if TYPE_CHECKING:
     from registry.predict.architecture import Accelerator
     from registry.predict.calibration.intervals import Calibration
+    from registry.predict.question import Question
     from tests.unit.predict.conftest import Ask
 
 #: All that matters, so that intervals are narrow.
@@ -117,9 +119,18 @@ def test_a_switch_that_leaves_a_setting_open_has_it_as_it_likeliest_is(
         packing=True, **stated,
     )  # fmt: skip
     found = next(one for one in explain(question, calibration).switches if one.what == "FSDP")
-    asked = predict_memory(question.changed(sharding="fsdp"), calibration).figure.value
-    change = asked - predict_memory(question, calibration).figure.value
-    assert found.peak_change_bytes == pytest.approx(change, rel=0.15)
+    sharded = question.changed(sharding="fsdp")
+    (likeliest, _), *_ = calibration.usual.of(sharded, "param_dtype")
+
+    def peak(asked: Question) -> float:
+        return calibration.memory.predict_highest(moment_rows(asked))[1].value
+
+    changes = {
+        dtype: peak(sharded.changed(param_dtype=dtype)) - peak(question)
+        for dtype in ("bf16", "fp32")
+    }
+    assert found.peak_change_bytes == pytest.approx(changes[likeliest])
+    assert changes["fp32"] > changes["bf16"] + GIB
 
 
 def test_a_leaner_loss_is_a_remedy_where_the_logits_are_what_is_too_large(

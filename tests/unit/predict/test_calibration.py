@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -62,10 +62,11 @@ def test_what_pytorch_counts_has_no_context(ask: Ask) -> None:
     assert measured_terms(ask("qwen-7b"), "unknown") == whole
 
 
-def test_questions_are_grouped_by_what_spreads_or_trains_all(ask: Ask) -> None:
+def test_questions_are_grouped_by_whether_a_device_holds_the_model_whole(ask: Ask) -> None:
     plain = ask("qwen-7b", sharding="none", offload="none")
-    others = ({"method": "full"}, {"sharding": "fsdp", "n_gpus": 2}, {"offload": "activations"})
-    assert group_of(plain) == GROUPS[0]
+    alike: list[dict[str, Any]] = [{}, {"method": "full"}, {"sharding": "ddp", "n_gpus": 2}]
+    others = ({"sharding": "fsdp", "n_gpus": 2}, {"offload": "activations"})
+    assert {group_of(plain.changed(**one)) for one in alike} == {GROUPS[0]}
     assert {group_of(plain.changed(**one)) for one in others} == {GROUPS[1]}
 
 

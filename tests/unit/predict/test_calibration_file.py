@@ -110,15 +110,15 @@ def test_another_version_is_refused() -> None:
     with pytest.raises(QuestionError) as caught:
         parse_calibration(json.dumps({"version": 0}), "x.json")
     assert str(caught.value) == (
-        "x.json: found version 0; expected 4; write it again with `registry calibrate`"
+        "x.json: found version 0; expected 5; write it again with `registry calibrate`"
     )
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "[]", '{"version": 4}', b"\xff", "[" * 100_000),
-        '{"version": 4, "release": "0.2.0", "models": []}',
+        *("", "[]", '{"version": 5}', b"\xff", "[" * 100_000),
+        '{"version": 5, "release": "0.2.0", "models": []}',
     ],
 )
 def test_what_is_no_calibration_is_refused(text: str | bytes) -> None:

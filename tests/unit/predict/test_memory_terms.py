@@ -444,6 +444,23 @@ def test_offloaded_activations_are_those_of_two_layers() -> None:
     assert names(without)["layer_activations"] == 2 * LAYER.value
 
 
+@pytest.mark.parametrize("sharding", ["fsdp", "hsdp"])
+def test_fsdp_1_holds_inputs_of_frozen_layers_and_their_gradients_to_the_end(sharding: str) -> None:
+    small = replace(TINY, vocab_size=2)  # whose logits are not the peak
+    asked = lora(model=small, sharding=sharding, n_gpus=2)
+    held = names(asked)
+    assert held["checkpoints"] == 2 * CHECKPOINTS.value
+    assert "logits" not in held
+    for other in ({"fsdp_version": 2}, {"sharding": "ddp"}):
+        assert names(asked.changed(**other))["checkpoints"] == CHECKPOINTS.value
+    assert "checkpoints" not in names(asked.changed(gradient_checkpointing=False))
+
+
+def test_logits_are_the_peak_of_fsdp_where_they_outweigh_what_is_held_to_the_end() -> None:
+    held = names(lora(sharding="fsdp", n_gpus=2))
+    assert (held["checkpoints"], held["logits"]) == (CHECKPOINTS.value, LOGITS.value)
+
+
 def test_gradients_that_are_not_accumulated_are_not_there_when_the_backward_pass_starts() -> None:
     long = {"seq_len": 16, "micro_batch_size": 2}
     assert "full_gradients" in names(full(**long, grad_accum_steps=2))
