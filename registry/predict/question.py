@@ -82,7 +82,7 @@ class Question:
     optimizer: str | None = None
     n_gpus: int = 1
     sharding: str | None = None
-    #: The generation of FSDP that is meant, 1 or 2; both are computed alike.
+    #: The generation of FSDP that is meant, 1 or 2; the first where none is stated.
     fsdp_version: int | None = None
     offload: str | None = None
     interconnect: str | None = None
@@ -616,7 +616,8 @@ def _check_fsdp(question: Question) -> Iterator[str]:
     if question.fsdp_version != _SECOND or question.n_gpus == 1:
         return
     yield (
-        "FSDP 2 is computed as FSDP: it has no flat parameters and frees buffers sooner, but too "
+        "FSDP 2 is computed as FSDP 1 but for the inputs of frozen layers, which it does not hold to "
+        "the end of the backward pass: it has no flat parameters and frees buffers sooner, but too "
         "few fine-tuning runs state which of the two they used to measure the difference"
     )
     if question.quant_bits == _STORED_IN_INTEGERS and question.bitsandbytes:

@@ -6,7 +6,7 @@ from __future__ import annotations
 CARDS_OF_A_HOST = 8
 #: PyTorch's shardings that spread the weights.
 FSDP = frozenset({"fsdp", "hsdp"})
-#: Names of its two generations; both are computed as FSDP.
+#: Names of its two generations; only what the first holds to the end tells them apart.
 FSDP_VERSIONS = {"fsdp1": 1, "fsdp2": 2, "fully_shard": 2}
 #: Shardings that spread the weights, the gradients, the optimizer's state over the ranks.
 SHARDS_WEIGHTS = FSDP | {"zero3", "device_map"}

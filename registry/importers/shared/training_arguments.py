@@ -80,6 +80,7 @@ def state_training_arguments(draft: Draft, args: Mapping[str, Any]) -> None:
         draft.state("gpu_id", "cpu", "use_cpu in the training arguments")
         draft.state("n_gpus", 1, "use_cpu in the training arguments")
     _state_sharding(draft, args)
+    state_upcast_weights(draft)
 
 
 def state_optimizer(draft: Draft, name: Any) -> None:
@@ -116,6 +117,8 @@ _MIXED: Final = ("bf16", "fp16")
 
 def state_upcast_weights(draft: Draft) -> None:
     """State fp32 where accelerate holds trained weights so, whatever they were loaded in.
+
+    To be called again where a method or a dtype is stated after the training arguments.
 
     Source: `Accelerator.prepare_model`, which casts what FSDP trains in mixed precision up.
     """

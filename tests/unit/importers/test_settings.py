@@ -66,6 +66,14 @@ def test_accelerate_holds_what_fsdp_trains_in_mixed_precision_in_fp32(
     assert draft.configuration["param_dtype"] == held
 
 
+def test_training_arguments_after_a_method_say_that_fsdp_holds_fp32() -> None:
+    draft = Draft()
+    draft.state("method", "full")
+    state_training_arguments(draft, {"fsdp": "full_shard", "bf16": True})
+    assert draft.configuration["param_dtype"] == "fp32"
+    assert "accelerate" in draft.inferences["param_dtype"]
+
+
 def test_a_deepspeed_file_is_named_without_its_folder() -> None:
     draft = Draft()
     state_training_arguments(draft, {"deepspeed": "/home/me/ds_z3.json"})
