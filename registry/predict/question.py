@@ -616,9 +616,9 @@ def _check_fsdp(question: Question) -> Iterator[str]:
     if question.fsdp_version != _SECOND or question.n_gpus == 1:
         return
     yield (
-        "FSDP 2 is computed as FSDP 1 but for the inputs of frozen layers, which it does not hold to "
-        "the end of the backward pass: it has no flat parameters and frees buffers sooner, but too "
-        "few fine-tuning runs state which of the two they used to measure the difference"
+        "FSDP 2 is computed as FSDP 1, but for the inputs of frozen layers, which it does not hold "
+        "to the end of the backward pass: it has no flat parameters and frees buffers sooner, but "
+        "too few fine-tuning runs state which of the two they used to measure the difference"
     )
     if question.quant_bits == _STORED_IN_INTEGERS and question.bitsandbytes:
         yield (
