@@ -7,15 +7,15 @@ The ten logs of a system are ten runs of one configuration.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.mlperf_figures import measure_events
-from registry.importers.mlperf_system import state_system
 from registry.importers.shared.draft import Draft, import_drafts
-from registry.importers.shared.shapes import number_of
+from registry.importers.shared.shapes import count_of, number_of, section_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from registry.importers.base import Imported, ImportOptions, RunFile
 
@@ -61,7 +61,7 @@ class MlperfImporter:
             draft = Draft(provenance={"benchmark": "MLPerf training"})
             _state_run(draft, events)
             for system in _systems_of(log, events, systems):
-                state_system(draft, system.document, options)
+                _state_system(draft, system.document, options)
             draft.lacks.setdefault(
                 "gpu_id", "no accelerator; add the JSON of the system beside the log, or state it"
             )
@@ -122,3 +122,47 @@ def _state_run(draft: Draft, events: Sequence[Event]) -> None:
     seed, division = (_value(events, key) for key in ("seed", "submission_division"))
     draft.observation["run_id"] = f"seed {seed}" if seed is not None else None
     draft.provenance |= {"submitter": _value(events, "submission_org"), "division": division}
+
+
+def _state_system(draft: Draft, system: Mapping[str, Any], options: ImportOptions) -> None:
+    """State the hardware and the software that the description of a system has."""
+    name = re.sub(r"\s+\(.*", "", str(system["accelerator_model_name"]))
+    inside = re.search(r"\((.*)\)", str(system["accelerator_model_name"]))
+    names = [str(system["accelerator_model_name"]), *([inside[1]] if inside else []), name]
+    found = next((gpu for each in names if (gpu := _resolve(each, options))), None)
+    draft.state("gpu_id", found, f"the system's accelerator: {system['accelerator_model_name']}")
+    if found is None:
+        draft.lacks["gpu_id"] = f"accelerator {name!r} is not in the catalogue"
+    nodes, cards = (_count(system.get(key)) for key in ("number_of_nodes", "accelerators_per_node"))
+    draft.state("n_nodes", nodes)
+    draft.state("gpus_per_node", cards)
+    if nodes and cards:
+        draft.state("n_gpus", nodes * cards, "nodes x accelerators of a node")
+    stack = system.get("other_software_stack")
+    stack = stack[0] if isinstance(stack, list) and stack else stack
+    for key, column in (
+        ("cuda_version", "cuda_version"),
+        ("cuda_driver_version", "driver_version"),
+        ("nccl_version", "nccl_version"),
+    ):
+        version = section_of({"stack": stack}, "stack").get(key)
+        if isinstance(version, str) and version:
+            draft.environment[column] = version
+    for key, column in (("operating_system", "os"), ("host_processor_model_name", "cpu")):
+        draft.environment[column] = str(system.get(key) or "") or None
+    draft.environment = {key: value for key, value in draft.environment.items() if value}
+    draft.provenance["framework"] = system.get("framework")
+
+
+def _resolve(name: str, options: ImportOptions) -> str | None:
+    """Return the card of a name, also one that goes on with its memory or its cooling."""
+    words = name.replace(",", " ").split()
+    ends = range(len(words), 0, -1)
+    return next(
+        (gpu for end in ends if (gpu := options.catalogue.resolve_gpu(" ".join(words[:end])))), None
+    )
+
+
+def _count(value: Any) -> int | None:
+    number = number_of(value)
+    return count_of(int(number)) if number is not None else None
