@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.importers.mlperf_figures import measure_events
 from registry.importers.shared.draft import Draft, import_drafts
 from registry.importers.shared.shapes import count_of, number_of, section_of
 
@@ -65,7 +65,7 @@ class MlperfImporter:
             draft.lacks.setdefault(
                 "gpu_id", "no accelerator; add the JSON of the system beside the log, or state it"
             )
-            measure_events(draft, events)
+            _measure_events(draft, events)
             draft.cite(log)
             drafts.append(draft)
         what = "an MLPerf result" if len(logs) == 1 else f"{len(logs)} MLPerf results"
@@ -166,3 +166,55 @@ def _resolve(name: str, options: ImportOptions) -> str | None:
 def _count(value: Any) -> int | None:
     number = number_of(value)
     return count_of(int(number)) if number is not None else None
+
+
+_OUTCOMES: Final = {"success": "ok", "aborted": "interrupted"}
+#: Events of statistics, the metric they hold, and what is said of them.
+_RATES: Final = (
+    ("throughput", "samples_per_second", "blocks; all accelerators, evaluation left out"),
+    ("train_step_time", "step_time", "blocks; mean of a block's steps"),
+    ("train_step_timing in s", "step_time", "steps"),
+)
+
+
+def _measure_events(draft: Draft, events: Sequence[Event]) -> None:
+    """Add the time, the rates and the loss that the events of a log hold."""
+    times = {event["key"]: number_of(event.get("time_ms")) for event in events}
+    start, stop = times.get("run_start"), times.get("run_stop")
+    if start is not None and stop is not None and stop > start:
+        status = next(
+            section_of(e, "metadata").get("status") for e in events if e["key"] == "run_stop"
+        )
+        draft.observation["outcome"] = _OUTCOMES.get(str(status), "unknown")
+        draft.flags.add("includes_evaluation")
+        reason = "run_stop - run_start; evaluations included, initialization left out"
+        draft.derive("total_time", (stop - start) / 1000, reason)
+    else:
+        draft.leave_open("the log has no run_start and run_stop")
+        draft.missing.append("no total time: the log has no run_start and run_stop")
+    losses = [
+        event.get("value") for event in events if event["key"] in ("eval_loss", "eval_accuracy")
+    ]
+    draft.measure("eval_loss", losses[-1] if losses else None, reason="last evaluation")
+    counts = (count_of(section_of(event, "metadata").get("samples_count")) for event in events)
+    draft.measure("n_samples", max((count for count in counts if count), default=None))
+    _measure_rates(draft, events)
+    draft.missing.append("no memory: MLPerf logs hold none")
+
+
+def _measure_rates(draft: Draft, events: Sequence[Event]) -> None:
+    for key, metric, said in _RATES:
+        values = [
+            rate
+            for event in events
+            if event["key"] == "tracked_stats"
+            and (rate := number_of(section_of(event, "value").get(key)))
+        ]
+        if not values:
+            continue
+        value, reason = median(values), f"of {len(values)} {said}"
+        if key == "throughput" and draft.observation.get("model_reported") == "gpt3":
+            reason += "; GPT-3's logs count tokens under this name"
+            draft.measure("tokens_per_second", value, statistic="median", reason=reason)
+        else:
+            draft.measure(metric, value, statistic="median", reason=reason)
