@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.importers.llama_factory_board import KEYS as BOARD_KEYS
-from registry.importers.llama_factory_board import read_board
 from registry.importers.shared.draft import Draft, state_model
 from registry.importers.shared.training_arguments import (
     ATTENTION,
@@ -38,7 +37,7 @@ def is_config(file: RunFile) -> bool:
 
 def is_board(file: RunFile) -> bool:
     """Return whether a file holds the settings that LlamaBoard keeps of a training."""
-    return file.keys >= BOARD_KEYS
+    return file.keys >= KEYS
 
 
 def choose_configs(files: Sequence[RunFile]) -> list[RunFile]:
@@ -49,7 +48,7 @@ def choose_configs(files: Sequence[RunFile]) -> list[RunFile]:
 
 def state_config(draft: Draft, args: Mapping[str, Any], options: ImportOptions) -> None:
     """State the settings of the YAML that the run was started with."""
-    args = read_board(args) if args.keys() >= BOARD_KEYS else args
+    args = _read_board(args) if args.keys() >= KEYS else args
     state_model(draft, [args.get("model_name_or_path")], options)
     draft.state("objective", OBJECTIVES.get(str(args.get("stage"))))
     method = str(args.get("finetuning_type", _DEFAULT))
@@ -107,3 +106,78 @@ def _contradiction(log: Draft, config: Draft) -> str | None:
         if said is not None and stated is not None and said != stated:
             return f"{column} is {stated} there and {said} in the log"
     return None
+
+
+#: Keys that the settings of a training have together.
+KEYS: Final = frozenset({"top.model_name", "top.finetuning_type", "train.training_stage"})
+
+_STAGES: Final = {
+    "Supervised Fine-Tuning": "sft",
+    "Reward Modeling": "rm",
+    "Pre-Training": "pt",
+}
+#: What stands for a model that the list does not have.
+_OTHER_MODEL: Final = "Custom"
+#: Arguments that the page has under another name.
+_RENAMED: Final = {
+    "per_device_train_batch_size": "train.batch_size",
+    "model_name_or_path": "top.model_name",
+    "finetuning_type": "top.finetuning_type",
+    "template": "top.template",
+}
+#: Arguments that it has under their own name.
+_SAME: Final = (
+    *("cutoff_len", "gradient_accumulation_steps", "num_train_epochs", "use_galore", "use_badam"),
+    *("lora_rank", "lora_alpha", "lora_dropout", "use_rslora", "use_dora"),
+)
+
+
+def _read_board(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the training that the settings of the page begin.
+
+    >>> _read_board({"train.training_stage": "DPO", "train.batch_size": 2})["stage"]
+    'dpo'
+    """
+    args = {name: settings.get(f"train.{name}") for name in _SAME}
+    args |= {name: settings.get(place) for name, place in _RENAMED.items()}
+    if args["model_name_or_path"] == _OTHER_MODEL:
+        del args["model_name_or_path"]
+    stage = str(settings.get("train.training_stage"))
+    args["stage"] = _STAGES.get(stage, stage.lower())
+    packs = [settings.get(f"train.{name}") for name in ("packing", "neat_packing")]
+    args["packing"] = any(packs) if all(isinstance(pack, bool) for pack in packs) else packs[0]
+    booster = settings.get("top.booster")
+    args["flash_attn"] = "fa2" if booster in ("flashattn", "flashattn2") else "auto"
+    args["enable_liger_kernel"] = booster == "liger_kernel"
+    args["lora_target"] = settings.get("train.lora_target") or "all"
+    dataset = settings.get("train.dataset")
+    args["dataset"] = ",".join(map(str, dataset)) if isinstance(dataset, list) else dataset
+    compute = settings.get("train.compute_type")
+    args |= {name: compute == name for name in ("fp16", "bf16", "pure_bf16")}
+    return args | _quantization(settings) | _deepspeed(settings) | _extra(settings)
+
+
+def _quantization(settings: Mapping[str, Any]) -> dict[str, Any]:
+    bits = str(settings.get("top.quantization_bit"))
+    if not bits.isdecimal():
+        return {}
+    method = settings.get("top.quantization_method")
+    said = {"quantization_method": method, "double_quantization": True}
+    return {"quantization_bit": int(bits), **said}
+
+
+def _deepspeed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    stage = settings.get("train.ds_stage")
+    if stage in (None, "none", ""):
+        return {}
+    offload = "offload_" if settings.get("train.ds_offload") is True else ""
+    return {"deepspeed": f"ds_z{stage}_{offload}config.json"}
+
+
+def _extra(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that were typed in as JSON, which go before all others."""
+    try:
+        extra = json.loads(str(settings.get("train.extra_args") or "{}"))
+    except ValueError:
+        return {}
+    return extra if isinstance(extra, dict) else {}
