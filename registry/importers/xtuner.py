@@ -6,10 +6,21 @@ says which model of the catalogue it is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.shared.draft import Draft
-from registry.importers.shared.logs import find_failure, import_logs
+from registry.importers.shared.logs import find_failure, import_logs, validate_growing
+from registry.importers.shared.readings import (
+    figures_by_name,
+    largest,
+    measure_peak,
+    measure_token_rate,
+    say_timed,
+)
+from registry.importers.shared.shapes import whole_of
 from registry.importers.xtuner_iterations import (
     count_done,
     measure_mmengine,
@@ -17,15 +28,9 @@ from registry.importers.xtuner_iterations import (
     read_mmengine_lines,
 )
 from registry.importers.xtuner_settings import state_dumped_settings, state_system
-from registry.importers.xtuner_steps import (
-    measure_xtuner_steps,
-    parse_xtuner_step,
-    read_xtuner_steps,
-    state_xtuner_start,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from registry.importers.base import Imported, ImportOptions, RunFile
 
@@ -80,13 +85,13 @@ def _draft_of_mmengine(lines: Sequence[str], options: ImportOptions) -> Draft:
 
 
 def _draft_of_steps(lines: Sequence[str]) -> Draft:
-    steps = read_xtuner_steps(lines)
+    steps = _read_xtuner_steps(lines)
     last = steps[-1]
     draft = Draft(environment={"framework": "xtuner"})
-    state_xtuner_start(draft, lines)
+    _state_xtuner_start(draft, lines)
     is_open = last.step < last.all
     _state_end(draft, lines, f"the log ends at step {last.step} of {last.all}" if is_open else None)
-    measure_xtuner_steps(draft, steps)
+    _measure_xtuner_steps(draft, steps)
     return draft
 
 
@@ -97,3 +102,98 @@ def _state_end(draft: Draft, lines: Sequence[str], ends: str | None) -> None:
         draft.observation |= failure
     elif ends:
         draft.leave_open(ends)
+
+
+_LINE: Final = re.compile(
+    r"\[XTuner\](?:\[RANK (?P<rank>\d{1,7})\])?\[[\d :-]{1,40}\]\[INFO\] (?:Epoch \d{1,9} )?"
+    r"Step (?P<step>\d{1,15})/(?P<all>\d{1,15}) (?P<figures>data_time: .*)"
+)
+_FIGURE: Final = re.compile(r"(?<!\w)(?P<name>[a-z]\w*): (?P<value>-?[\de.+-]{1,40})(?=[\s,]|$)")
+_ACCUMULATED: Final = re.compile(r"\[INFO\] grad_accumulation_steps: (?P<count>\d{1,9})\s*$")
+_WHOLE: Final = re.compile(r"\[INFO\] Untrainable parameters names: \[\]")
+_PEAKS: Final = {"max_memory": "allocated", "reserved_memory": "reserved"}
+#: Steps at the start of a run that compile and warm up.
+_WARMUP: Final = 3
+
+
+@dataclass(frozen=True)
+class _XtunerStep:
+    """One line: the process that prints it, its step, how many there are to be, its figures."""
+
+    rank: int
+    step: int
+    all: int
+    figures: Mapping[str, float]
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of the step and of its data."""
+        return self.figures["time"] + self.figures["data_time"]
+
+
+def parse_xtuner_step(line: str) -> _XtunerStep | None:
+    """Return a line of a step that has its time, or None for any other."""
+    found = _LINE.search(line)
+    if found is None:
+        return None
+    figures = figures_by_name(_FIGURE, found["figures"])
+    if figures.get("time", 0) <= 0 or figures.get("data_time", -1) < 0:
+        return None
+    return _XtunerStep(int(found["rank"] or 0), int(found["step"]), int(found["all"]), figures)
+
+
+def _read_xtuner_steps(lines: Sequence[str]) -> list[_XtunerStep]:
+    """Return the steps of the first process that prints."""
+    found = [step for line in lines if (step := parse_xtuner_step(line))]
+    first = min((step.rank for step in found), default=0)
+    return [step for step in found if step.rank == first]
+
+
+def _state_xtuner_start(draft: Draft, lines: Sequence[str]) -> None:
+    """State what is printed before the first step: the accumulation, and that all is trained."""
+    for line in lines:
+        if found := _ACCUMULATED.search(line):
+            draft.state("grad_accum_steps", whole_of(found["count"]))
+        elif _WHOLE.search(line):
+            draft.state("method", "full", "it prints that no parameter is untrainable")
+
+
+def _measure_xtuner_steps(draft: Draft, steps: Sequence[_XtunerStep]) -> None:
+    """Add the figures of a log; raise SubmissionError where its steps go back."""
+    validate_growing(step.step for step in steps)
+    steady = [step for step in steps if step.step > _WARMUP]
+    if not steady:
+        draft.flags.add("short_run")
+    timed = steady or steps
+    said = say_timed(len(timed), len(steps))
+    reason = f"{said}; time + data_time, without checkpoints"
+    seconds = median(step.seconds for step in timed)
+    draft.derive("step_time", seconds, reason, statistic="median")
+    rates = [step.figures["tgs"] for step in timed if "tgs" in step.figures]
+    measure_token_rate(draft, rates, "lines; one process's tokens in the time without the data")
+    draft.measure("train_loss", steps[-1].figures.get("reduced_llm_loss"), statistic="last")
+    if steps[0].step == 1:
+        draft.measure("n_steps", steps[-1].step)
+    else:
+        draft.last_step = steps[-1].step
+        draft.missing.append(f"no count of steps: it begins at step {steps[0].step}")
+    _measure_peaks(draft, steps)
+
+
+def _measure_peaks(draft: Draft, steps: Sequence[_XtunerStep]) -> None:
+    for name, kind in _PEAKS.items():
+        peak = largest((step.figures for step in steps), name)
+        if peak:
+            measure_peak(draft, peak, kind=kind, **_said(peak, steps[0].rank))
+    if not draft.has("peak_memory"):
+        draft.missing.append("no memory")
+
+
+def _said(peak: float, rank: int) -> dict[str, Any]:
+    return {
+        "scope": "per_gpu",
+        "device_index": rank,
+        "raw": f"{peak:.2f} GB",
+        "unit_reported": "GB",
+        "reason": f"XTuner divides by 2^30; largest step of process {rank}",
+    }

@@ -8,9 +8,9 @@ import pytest
 
 from registry.importers import ImportOptions
 from registry.importers.shared.draft import Draft
+from registry.importers.xtuner import parse_xtuner_step
 from registry.importers.xtuner_iterations import parse_mmengine_line
 from registry.importers.xtuner_settings import parse_configuration, state_dumped_settings
-from registry.importers.xtuner_steps import parse_xtuner_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
