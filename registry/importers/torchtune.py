@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError
@@ -17,7 +17,8 @@ from registry.importers.shared.logs import find_failure
 from registry.importers.shared.readings import GIBIBYTE, largest, measure_token_rate
 from registry.importers.shared.shapes import bool_of, number_of, section_of
 from registry.importers.shared.training_arguments import DTYPES, state_lora, state_optimizer
-from registry.importers.torchtune_console import read_begun, read_printed_recipe
+from registry.reading import ReadingError
+from registry.reading.yaml_reader import parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -70,7 +71,7 @@ class TorchtuneImporter:
             if _is_recipe(file):
                 _state_recipe(draft, file.document, options)
                 used.append(file)
-        printed = read_printed_recipe(log.document)
+        printed = _read_printed_recipe(log.document)
         if _component(printed, "model"):
             _state_recipe(draft, printed, options)
         _measure(draft, steps)
@@ -167,7 +168,7 @@ def _measure(draft: Draft, steps: Sequence[tuple[int, Mapping[str, float]]]) -> 
 
 
 def _measure_memory(draft: Draft, log: RunFile, entries: Sequence[Mapping[str, float]]) -> None:
-    begun = read_begun(log.document, log.path.stem)
+    begun = _read_begun(log.document, log.path.stem)
     if begun is not None:
         draft.observation["observed_at"] = begun.isoformat()
         draft.inferences["observed_at"] = "the log's name"
@@ -196,3 +197,29 @@ def _measure_peak(draft: Draft, kind: str, peak: float, begun: datetime | None) 
         reading="GB" if is_old else "GiB",
         reason=f"{said}; largest step, first process",
     )
+
+
+_CONFIG: Final = re.compile(r"Running \w+ with resolved config:")
+#: Lines of a logger or of torchtune itself, which end the recipe.
+_LOGGED: Final = re.compile(r"^(?:[A-Z]+:[\w.]+:|Writing logs|Step \d|W\d{4} )")
+_WRITING: Final = re.compile(r"^Writing logs to .*log_(?P<second>\d{10})(?:\.\d+)?\.txt")
+
+
+def _read_printed_recipe(lines: Sequence[str]) -> dict[str, Any]:
+    """Return the recipe that a console shows as YAML; an empty one where there is none."""
+    begun = next((i for i, line in enumerate(lines) if _CONFIG.search(line)), None)
+    if begun is None:
+        return {}
+    text = "\n".join(takewhile(lambda line: not _LOGGED.match(line), lines[begun + 1 :]))
+    try:
+        recipe = parse_yaml(text, origin="the recipe in the console")
+    except ReadingError:
+        return {}
+    return recipe if isinstance(recipe, dict) else {}
+
+
+def _read_begun(lines: Sequence[str], stem: str) -> datetime | None:
+    """Return when a log was begun, from the second in its name or in the line that names it."""
+    found = re.search(r"log_(?P<second>\d{10})(?:\.\d+)?$", stem)
+    found = found or next((match for line in lines if (match := _WRITING.match(line))), None)
+    return datetime.fromtimestamp(int(found["second"]), tz=UTC) if found else None
