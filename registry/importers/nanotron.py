@@ -8,15 +8,11 @@ each sets the peak of what is allocated back.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from math import ceil, floor, log10
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from registry.importers.nanotron_figures import (
-    Figure,
-    NanotronIteration,
-    count_gpus,
-    read_iterations,
-)
 from registry.importers.shared.draft import Draft
 from registry.importers.shared.logs import find_failure, import_logs, validate_growing
 from registry.importers.shared.readings import (
@@ -25,10 +21,10 @@ from registry.importers.shared.readings import (
     measure_peak_in_mebibytes,
     say_timed,
 )
-from registry.importers.shared.shapes import whole_of
+from registry.importers.shared.shapes import number_of, whole_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from registry.importers.base import Imported, ImportOptions, RunFile
 
@@ -73,7 +69,7 @@ class NanotronImporter:
 
     def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
         """Recognize lines of an iteration with its time and its tokens."""
-        return [file for file in files if file.kind == "text" and read_iterations(file.document)]
+        return [file for file in files if file.kind == "text" and _read_iterations(file.document)]
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return the run of each log."""
@@ -81,14 +77,14 @@ class NanotronImporter:
 
 
 def _draft(log: RunFile) -> Draft:
-    steps = read_iterations(log.document)
+    steps = _read_iterations(log.document)
     validate_growing(step.step for step in steps)
     draft = Draft(environment={"framework": "nanotron"})
     draft.state("method", "full", "nanotron trains all parameters")
     before = _state_start(draft, log.document)
     _state_parallel(draft, log.document)
     draft.state("global_batch_size", steps[-1].samples)
-    draft.state("n_gpus", count_gpus(steps), "tokens_per_sec / tokens_per_sec_per_gpu")
+    draft.state("n_gpus", _count_gpus(steps), "tokens_per_sec / tokens_per_sec_per_gpu")
     _state_end(draft, log.document, steps[-1])
     _measure_speed(draft, steps, before)
     _measure_steps(draft, steps[-1].step, before)
@@ -127,15 +123,15 @@ def _state_parallel(draft: Draft, lines: Sequence[str]) -> None:
         draft.state("n_gpus", n_gpus or None, f"product of {', '.join(sorted(sizes))}")
 
 
-def _state_end(draft: Draft, lines: Sequence[str], last: NanotronIteration) -> None:
-    failure = find_failure(lines, lambda line: bool(read_iterations([line])))
+def _state_end(draft: Draft, lines: Sequence[str], last: _NanotronIteration) -> None:
+    failure = find_failure(lines, lambda line: bool(_read_iterations([line])))
     if failure:
         draft.observation |= failure
     elif last.step < last.all:
         draft.leave_open(f"the log ends at iteration {last.step} of {last.all}")
 
 
-def _measure_speed(draft: Draft, steps: Sequence[NanotronIteration], before: int | None) -> None:
+def _measure_speed(draft: Draft, steps: Sequence[_NanotronIteration], before: int | None) -> None:
     """Add the time and the rates in the middle, without the iterations that warm up."""
     first = before if before is not None else 0
     steady = [step for step in steps if step.step > first + _WARMUP]
@@ -175,7 +171,9 @@ def _measure_steps(draft: Draft, last: int, before: int | None) -> None:
     draft.measure("n_steps", last - (before or 0))
 
 
-def _measure_memory(draft: Draft, lines: Sequence[str], steps: Sequence[NanotronIteration]) -> None:
+def _measure_memory(
+    draft: Draft, lines: Sequence[str], steps: Sequence[_NanotronIteration]
+) -> None:
     """Add the largest peaks; what is reserved stands in both kinds of lines, and later in one."""
     printed = [match.groupdict() for line in lines if (match := _MEMORY.search(line))]
     name = "cuda_max_memory_reserved"
@@ -203,3 +201,104 @@ def _measure_peak(draft: Draft, kind: str, peak: float | None) -> None:
             unit_reported="MiB",
             reason="largest line, first process; printed around the first iterations",
         )
+
+
+_LINE: Final = re.compile(
+    r"\biteration: (?P<step>\d{1,15}) / (?P<all>\d{1,15}) \| (?P<figures>consumed_tokens: .*)"
+)
+_FIGURE: Final = re.compile(r"(?P<name>\w{1,60}): (?P<value>[\d.]{1,30}(?:e[-+]?\d{1,3})?[A-Z]?)")
+_LETTERS: Final = {"": 0, "K": 1, "M": 2, "G": 3, "B": 3, "T": 4, "P": 5, "E": 6}
+_SAMPLES: Final = "elapsed_time_per_iteration_ms"
+_TIMES: Final = (_SAMPLES, "time_per_iteration_ms")
+_DIGITS: Final = 3
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure as written, and what it may be: its value within half of its third digit."""
+
+    raw: str
+    value: float
+    half: float
+
+    @property
+    def low(self) -> float:
+        """The least that is written so."""
+        return self.value - self.half
+
+    @property
+    def high(self) -> float:
+        """The most that is written so."""
+        return self.value + self.half
+
+
+@dataclass(frozen=True)
+class _NanotronIteration:
+    """One line: its iteration, how many there are to be, and its figures by name."""
+
+    step: int
+    all: int
+    figures: Mapping[str, Figure]
+
+    @property
+    def milliseconds(self) -> Figure:
+        """The time of the iteration."""
+        return next(self.figures[name] for name in _TIMES if name in self.figures)
+
+    @property
+    def samples(self) -> int | None:
+        """Samples of the iteration, where the batch is written in these and not in tokens."""
+        batch = self.figures.get("global_batch_size") if _SAMPLES in self.figures else None
+        return int(batch.value) if batch and batch.value and batch.half <= 1 else None
+
+
+def _read_iterations(lines: Sequence[str]) -> list[_NanotronIteration]:
+    """Return the lines of iterations that have a time and tokens per second."""
+    return list(_iterations(lines))
+
+
+def _iterations(lines: Sequence[str]) -> Iterator[_NanotronIteration]:
+    for line in lines:
+        found = _LINE.search(line)
+        figures = _parse_figures(found["figures"]) if found else {}
+        times = [figures[name].value for name in _TIMES if name in figures]
+        if found and times and times[0] > 0 and "tokens_per_sec" in figures:
+            yield _NanotronIteration(int(found["step"]), int(found["all"]), figures)
+
+
+def _parse_figures(text: str) -> dict[str, Figure]:
+    """Return the figures between bars; what is no number, such as ``eta``, is left out."""
+    found = (_FIGURE.fullmatch(part.strip()) for part in text.split("|"))
+    parsed = {match["name"]: parse_figure(match["value"]) for match in found if match}
+    return {name: figure for name, figure in parsed.items() if figure is not None}
+
+
+def parse_figure(text: str) -> Figure | None:
+    """Return a number with its letter as three digits of it, or None.
+
+    >>> parse_figure("11.5K")
+    Figure(raw='11.5K', value=11500.0, half=50.0)
+    >>> parse_figure("1.2Q"), parse_figure("1.2.3")
+    (None, None)
+    """
+    letter = text[-1] if text[-1].isalpha() else ""
+    number = number_of(text.removesuffix(letter))
+    if number is None or letter not in _LETTERS:
+        return None
+    value = float(number) * 1000.0 ** _LETTERS[letter]
+    half = 10.0 ** (floor(log10(value)) - _DIGITS + 1) / 2 if value > 0 else 0.0
+    return Figure(text, value, half)
+
+
+def _count_gpus(steps: Sequence[_NanotronIteration]) -> int | None:
+    """Return the GPUs by which all rates of one are those of all, if only one number does."""
+    pairs = [
+        (step.figures["tokens_per_sec"], step.figures["tokens_per_sec_per_gpu"])
+        for step in steps
+        if "tokens_per_sec_per_gpu" in step.figures
+    ]
+    if not pairs or any(one.low <= 0 for _, one in pairs):
+        return None
+    fewest = ceil(max(whole.low / one.high for whole, one in pairs))
+    most = floor(min(whole.high / one.low for whole, one in pairs))
+    return fewest if fewest == most > 0 else None

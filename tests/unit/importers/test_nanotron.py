@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from registry.importers.nanotron_figures import parse_figure
+from registry.importers.nanotron import parse_figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
