@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from registry.importers import ImportOptions
-from registry.importers.shared.adapters import find_other_count
-from registry.importers.shared.draft import Draft
+from registry.importers.shared.draft import Draft, find_other_count
 
 if TYPE_CHECKING:
     from registry.catalogue import Catalogue
