@@ -6,10 +6,12 @@ import base64
 import hashlib
 import json
 import re
+from graphlib import TopologicalSorter
 from html import escape
-from typing import TYPE_CHECKING, Any
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
 
-from registry.site.modules import join_modules, read_page_file
+from registry.errors import StoreError
 from registry.site.pictures import format_palette
 from registry.site.vendored import SCRIPTS, read_script
 
@@ -67,11 +69,11 @@ def format_single_page(about: Mapping[str, Any], contents: Mapping[str, bytes]) 
 
 
 def _format_style() -> str:
-    return format_palette() + read_page_file("style.css")
+    return format_palette() + _read_page_file("style.css")
 
 
 def _fill(**parts: str) -> str:
-    template = read_page_file("index.html")
+    template = _read_page_file("index.html")
     return re.sub(r"\{(\w+)\}", lambda match: parts[match[1]], template)
 
 
@@ -93,3 +95,64 @@ def _escape_script(text: str) -> str:
 def _format_hashes(texts: Iterable[str]) -> str:
     digests = (hashlib.sha256(text.encode()).digest() for text in texts)
     return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+
+
+_ENTRY: Final = "main.js"
+_IMPORT: Final = re.compile(
+    r'^import (?:\{(?P<names>[^}]*)\}|\* as (?P<whole>\w+)) from "\./(?P<file>[\w.]+)";$',
+    re.MULTILINE,
+)
+_EXPORT: Final = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
+_LEFT: Final = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
+
+
+def _read_page_file(name: str) -> str:
+    """Return the text of one of the page's own files."""
+    return (files("registry.site") / "page" / name).read_text(encoding="utf-8")
+
+
+def join_modules() -> str:
+    """Return the page's script: all modules that its entry needs, each after those it imports."""
+    sources: dict[str, str] = {}
+    waiting = [_ENTRY]
+    while waiting:
+        name = waiting.pop()
+        if name not in sources:
+            sources[name] = _read_page_file(name)
+            waiting += _imported(sources[name])
+    order = TopologicalSorter({name: _imported(text) for name, text in sources.items()})
+    wrapped = (wrap_module(name, sources[name]) for name in order.static_order())
+    return '"use strict";\n' + "\n".join(wrapped)
+
+
+def _imported(text: str) -> list[str]:
+    return [match["file"] for match in _IMPORT.finditer(text)]
+
+
+def wrap_module(name: str, text: str) -> str:
+    """Return a module as a function that is called at once and returns what it exports.
+
+    >>> print(wrap_module("b.js", 'import { a } from "./a.js";'))
+    const b_js = (() => {
+    const { a } = a_js;
+    return {  };
+    })();
+    """
+    exported = _EXPORT.findall(text)
+    body = _IMPORT.sub(_bind, _EXPORT.sub("", text)).strip()
+    if left := _LEFT.search(body):
+        raise StoreError(f"{name}: found {left[0]!r}; expected a form that join_modules knows")
+    end = f"return {{ {', '.join(exported)} }};"
+    return f"const {_variable(name)} = (() => {{\n{body}\n{end}\n}})();"
+
+
+def _bind(match: re.Match[str]) -> str:
+    variable = _variable(match["file"])
+    if match["whole"]:
+        return f"const {match['whole']} = {variable};"
+    names = match["names"].replace(" as ", ": ").strip().rstrip(",")
+    return f"const {{ {names} }} = {variable};"
+
+
+def _variable(name: str) -> str:
+    return re.sub(r"\W", "_", name)

@@ -31,8 +31,13 @@ from registry.site.fit_grid import (
     build_question,
     predict_job,
 )
-from registry.site.modules import join_modules, wrap_module
-from registry.site.page import build_assets, format_page, format_single_page
+from registry.site.page import (
+    build_assets,
+    format_page,
+    format_single_page,
+    join_modules,
+    wrap_module,
+)
 from registry.site.pictures import KINDS, build_pictures
 from registry.site.serve import build_server
 from registry.site.tables import collect_shards, format_parquet, read_rows, read_sources
