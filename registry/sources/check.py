@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,19 +12,26 @@ from registry.errors import SourceError, did_you_mean
 from registry.predict.answer.prediction import predict_memory
 from registry.predict.calibration.calibration_file import read_calibration
 from registry.predict.calibration.runs import read_observations
-from registry.sources.described import find_described_twice
+from registry.reading import read_bytes
+from registry.reading.yaml_reader import LARGEST_YAML, parse_yaml
 from registry.sources.logs import import_source
 from registry.sources.new import ASKED
 from registry.sources.review import find_contradictions, format_finding, read_statement
 from registry.store.derive_tables import with_described
 from registry.store.folder import Location
 from registry.store.snapshot import load_catalogue
-from registry.tables.curated import MAPPING_NAME, load_curated_catalogue, read_source_documents
+from registry.tables.curated import (
+    MAPPING_NAME,
+    load_curated_catalogue,
+    read_source_documents,
+    stated_row,
+)
 from registry.tables.mapping_reader import read_mapping
 from registry.units import format_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from registry.predict.calibration.mixture import Interval
     from registry.predict.calibration.runs import ObservedRun
@@ -221,3 +228,53 @@ def _find_repeated(registry: Registry, source_id: str) -> Iterator[str]:
             f"{row['source_id']} has {row['n']} of them: the same model, card, length and batch, "
             f"and an equal figure; first {row['mine'][:12]} and {row['other'][:12]}"
         )
+
+
+Row = dict[str, Any]
+
+_CATALOGUE = "the catalogue"
+
+
+def find_described_twice(
+    records: Path, catalogue: Catalogue, source_id: str | None = None
+) -> Iterator[str]:
+    """Yield a line for each model and card that two mappings, or one and the catalogue, describe.
+
+    ``source_id`` asks for what one source describes alone.
+
+    Raises:
+        ReadingError: a mapping cannot be read.
+    """
+    for (table, key), rows in sorted(_collect_described(records, catalogue).items()):
+        if len(rows) > 1 and (source_id is None or source_id in rows):
+            yield (
+                f"{key}: described by {' and '.join(rows)}{_format_difference(rows)}; describe it "
+                f"once, in one mapping or in records/catalogue/{table}.yaml, and leave it out of "
+                "the others, which may name it all the same"
+            )
+
+
+def _collect_described(
+    records: Path, catalogue: Catalogue
+) -> dict[tuple[str, str], dict[str, Row]]:
+    """Return the descriptions by table and id, each with who gives it."""
+    found: dict[tuple[str, str], dict[str, Row]] = defaultdict(dict)
+    for path in sorted((records / "sources").glob(f"*/{MAPPING_NAME}")):
+        data = read_bytes(path, limit=LARGEST_YAML, what="a mapping")
+        mapping = parse_yaml(data, origin=str(path), text_keys=True)
+        for table, key in (("models", "model_id"), ("gpus", "gpu_id")):
+            for row in mapping.get(table) or ():
+                found[table, row[key]][path.parent.name] = stated_row(row)
+    for table, known in (("models", catalogue.models), ("gpus", catalogue.gpus)):
+        for key in {key for named, key in found if named == table} & known.keys():
+            found[table, key][_CATALOGUE] = stated_row(known[key])
+    return found
+
+
+def _format_difference(rows: Mapping[str, Row]) -> str:
+    """Return in which columns descriptions contradict each other."""
+    names = sorted({name for row in rows.values() for name in row})
+    differ = [
+        name for name in names if len({repr(row[name]) for row in rows.values() if name in row}) > 1
+    ]
+    return f", which differ in {', '.join(differ)}" if differ else ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from registry.sources.described import find_described_twice
+from registry.sources.check import find_described_twice
 from registry.tables.curated import load_curated_catalogue
 
 if TYPE_CHECKING:
