@@ -7,6 +7,7 @@ r"""Read the tables of a document in any of the formats of ``SUFFIXES``, cells a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -15,6 +16,7 @@ from registry.reading import decode_text, read_bytes
 from registry.tables.csv import is_csv, read_csv
 from registry.tables.excel import read_excel
 from registry.tables.html import read_html
+from registry.tables.inline import plain_text
 from registry.tables.markdown import has_html_table, has_pipe_table, read_markdown
 from registry.tables.notebook import read_notebook
 from registry.tables.raw_table import (
@@ -25,13 +27,12 @@ from registry.tables.raw_table import (
 )
 from registry.tables.records import read_json, read_jsonl, read_yaml
 from registry.tables.restructured import read_restructured
-from registry.tables.second_header import split_at_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
-    from registry.tables.raw_table import DraftTable, RawTable
+    from registry.tables.raw_table import DraftRow, DraftTable, RawTable
 
 DocumentKind: TypeAlias = Literal[
     "csv", "tsv", "markdown", "html", "rst", "notebook", "json", "jsonl", "yaml", "excel"
@@ -116,7 +117,7 @@ def parse_document(
         raise SourceError(f"{origin}: found text, expected the bytes of a workbook")
     drafts = _read(lambda: _READERS[kind](_normalize(text, kind)), origin)
     if kind in _WRITTEN:
-        drafts = [part for draft in drafts for part in split_at_headers(draft)]
+        drafts = [part for draft in drafts for part in _split_at_headers(draft)]
     return _build_tables(drafts, origin, header_rows or {})
 
 
@@ -193,3 +194,36 @@ def _validate_numbers(numbers: Collection[int], n_tables: int, origin: str) -> N
             f"{origin}: found {n_tables} tables, expected a table {unknown[0]}; "
             "tables count from 1 in order of appearance"
         )
+
+
+#: Fewest cells by which a row repeats the header, and the share of those that it says anything in.
+_FEWEST_REPEATED: Final = 2
+_MOST: Final = 0.5
+
+
+def _split_at_headers(draft: DraftTable) -> Iterator[DraftTable]:
+    """Yield a table in parts, each with the header that stands above its rows.
+
+    Below a header of its own a column may measure something else.
+    """
+    rows = draft.rows
+    header = rows[0] if rows and draft.n_header_rows == 1 else None
+    starts = [place for place, row in enumerate(rows) if header and place and _repeats(row, header)]
+    for start, end in zip([0, *starts], [*starts, len(rows)], strict=True):
+        part = rows[start:end]
+        yield replace(draft, rows=part, line=part[0].line if start else draft.line)
+
+
+def _repeats(row: DraftRow, header: DraftRow) -> bool:
+    """Return whether a row names the columns as the header does, most of them alike."""
+    is_spanned = any((cell.rowspan, cell.colspan) != (1, 1) for cell in row.cells)
+    if len(row.cells) != len(header.cells) or is_spanned:
+        return False
+    names, texts = (
+        [plain_text(cell.text).casefold() for cell in cells] for cells in (header.cells, row.cells)
+    )
+    said = [text for text in texts if text]
+    alike = [text for text, name in zip(texts, names, strict=True) if text and text == name]
+    is_named = not any(text[0].isdigit() or not any(map(str.isalpha, text)) for text in said)
+    is_repeated = len(set(alike)) >= _FEWEST_REPEATED and len(alike) >= _MOST * len(said)
+    return is_named and is_repeated
