@@ -6,6 +6,7 @@ All problems of a document are collected and reported together, each with its pl
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import ValidationError
@@ -13,7 +14,6 @@ from pydantic_core import ValidationError
 from registry.catalogue import Catalogue
 from registry.contract import load_metrics, load_table
 from registry.errors import SubmissionError, UnitError, excerpt
-from registry.submission.dates import check_dates
 from registry.submission.derive import complete_observation, fill_configuration
 from registry.submission.facts import collect_facts, format_fact
 from registry.submission.identity import canonical_json, document_id
@@ -77,7 +77,7 @@ def prepare_submission(
         problems += _resolve_references(plain, known)
     if catalogue is not None and is_new:
         problems += [*_check_descriptions(plain, catalogue), *_check_units(plain)]
-        problems += check_dates(plain)
+        problems += _check_dates(plain)
     raise_problems(problems, origin)
     raise_problems(list(_check_observations(plain, known, is_new=is_new)), origin)
     text = canonical_json(plain)
@@ -292,3 +292,34 @@ def _check_keys(observation: Plain, path: str) -> Iterator[str]:
                     f"expected each {', '.join(key)} once; remove one"
                 )
             seen.setdefault(values, index)
+
+
+#: Clocks differ, and a day that is given without a time may have begun elsewhere.
+_SLACK = timedelta(days=1)
+
+
+def _check_dates(plain: dict[str, Any]) -> Iterator[str]:
+    """Yield a date of publication that no calendar has, and what is said to happen later than now.
+
+    The columns' own rules hold at any time; these hold while a document is added.
+    """
+    now = datetime.now(UTC)
+    latest = now + _SLACK
+    clock = f"by this machine's clock it is {now:%Y-%m-%d}; correct the date, or the clock"
+    published = plain.get("source", {}).get("published_on")
+    if published is not None:
+        place = f"source.published_on: found {excerpt(published)}; expected"
+        try:
+            day = date.fromisoformat(f"{published}-01-01"[:10])
+        except ValueError:
+            yield f"{place} a date of the calendar, such as 2024-05-31, 2024-05 or 2024; correct it"
+        else:
+            if day > latest.date():
+                yield f"{place} a date that has passed: {clock}"
+    for index, observation in enumerate(plain.get("observations", ())):
+        observed = observation.get("observed_at")
+        if observed is not None and datetime.fromisoformat(observed) > latest:
+            yield (
+                f"observations[{index}].observed_at: found {observed}; expected a time that has "
+                f"passed: {clock}"
+            )
