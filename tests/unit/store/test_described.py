@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from registry.store.described import describe_apart
+from registry.store.check import describe_apart
 from registry.store.snapshot import read_snapshot
 from tests.unit.store.registries import build_document, write_entry
 
