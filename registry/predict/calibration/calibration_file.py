@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from registry import __version__
 from registry.errors import QuestionError, StoreError
 from registry.predict.architecture import Accelerator, Architecture
-from registry.predict.calibration.intervals import Calibration, calibrate
+from registry.predict.calibration.fit_rows import (
+    MEMORY,
+    TIME,
+    FitRow,
+    groups_of,
+    memory_rows,
+    time_groups_of,
+    time_rows,
+)
+from registry.predict.calibration.gaussian_process import Start, fit
+from registry.predict.calibration.intervals import Calibrated, Calibration, calibrate, thin
 from registry.predict.calibration.runs import PURPOSES, ObservedRun, read_observations
-from registry.predict.calibration.stored_fit import PEAK, STEP, pack_fit, unpack_fit
 from registry.predict.calibration.unstated import pack_usual, settle, unpack_usual
+from registry.predict.formula.term import Term
 from registry.predict.question import Question
 from registry.reading import ReadingError, read_bytes
 from registry.store.folder import Location, curated_dir, ensure_writable
 from registry.store.storage import LocalStorage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from registry.api import Registry
+    from registry.predict.calibration.fit_rows import Prior
+    from registry.predict.calibration.gaussian_process import Fit
 
 #: Version of the file's form.
 STATE_VERSION = 5
@@ -42,8 +56,8 @@ def format_calibration(calibration: Calibration) -> str:
         "release": __version__,
         "models": models,
         "gpus": gpus,
-        "memory": pack_fit(calibration.memory),
-        "time": pack_fit(calibration.time),
+        "memory": _pack_fit(calibration.memory),
+        "time": _pack_fit(calibration.time),
         "usual": pack_usual(calibration.usual),
     }
     lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in seen)
@@ -183,8 +197,8 @@ def _unpack(document: dict[str, Any], runs: Iterable[ObservedRun]) -> Calibratio
     is_current = document["release"] == __version__
     return Calibration(
         observations=(*known, *settled),
-        memory=unpack_fit(document["memory"], PEAK, known, learned, is_current=is_current),
-        time=unpack_fit(document["time"], STEP, known, learned, is_current=is_current),
+        memory=_unpack_fit(document["memory"], _PEAK, known, learned, is_current=is_current),
+        time=_unpack_fit(document["time"], _STEP, known, learned, is_current=is_current),
         usual=usual,
         own_ids=frozenset(one.observation_id for one in own),
         newer=frozenset(one.observation_id for one in new),
@@ -217,3 +231,71 @@ def _unpack_observation(
     known = tuple(row.get("known_of_source", ()))
     read = {"question": Question(**settings), "settled": settled, "known_of_source": known}
     return ObservedRun(**{**row, **read})
+
+
+def _pack_fit(calibrated: Calibrated) -> dict[str, Any]:
+    """Return a fit as plain data, figures rounded to what their noise leaves of them."""
+    inner = calibrated.fit
+    judged = zip(inner.rows, inner.noise_factors, inner.values, strict=True)
+    return {
+        "reach": calibrated.reach,
+        "rows": [
+            [
+                *(row.key, row.size, _rounded(row.value), row.censored),
+                *(float(f"{times:.6g}"), _rounded(expected)),
+                [[t.name, _rounded(t.value), t.doubt, t.transient] for t in row.terms],
+            ]
+            for row, times, expected in judged
+        ],
+    }
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.8g}")
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What is learned of a figure: its rows, what they share with others, and its prior."""
+
+    read_rows: Callable[[Sequence[ObservedRun]], list[FitRow]]
+    groups_of: Callable[[ObservedRun], Mapping[str, Hashable]]
+    prior: Prior
+
+
+_PEAK = _Kind(memory_rows, lambda run: groups_of(run.learned), MEMORY)
+_STEP = _Kind(time_rows, lambda run: time_groups_of(run.question), TIME)
+
+
+def _unpack_fit(
+    packed: dict[str, Any],
+    kind: _Kind,
+    known: Sequence[ObservedRun],
+    new: Sequence[ObservedRun],
+    *,
+    is_current: bool,
+) -> Calibrated:
+    """Return the fit of the stored rows of ``known`` runs and of new ones, made when asked for.
+
+    Unless it ``is_current``, the formulas may have changed since, and the terms are computed anew.
+    """
+
+    def make() -> Fit:
+        runs = {run.observation_id: run for run in known}
+        computed = {} if is_current else {row.key: row for row in kind.read_rows(known)}
+        rows, factors, values = [], [], []
+        for key, size, value, censored, times, expected, terms in packed["rows"]:
+            if key in runs:  # else its method is one that the formulas no longer compute
+                named = tuple(Term(name, "", *rest) for name, *rest in terms)
+                row = FitRow(key, named, kind.groups_of(runs[key]), size, value, censored)
+                rows.append(computed.get(key, row))
+                factors.append(times)
+                values.append(expected)
+        added = thin(kind.read_rows(new))
+        start = Start(
+            np.array([*factors, *(1.0 for _ in added)]),
+            np.array([*values, *(row.value for row in added)]),
+        )
+        return fit([*rows, *added], kind.prior, start=start, rounds=0)
+
+    return Calibrated(make, packed["reach"])
