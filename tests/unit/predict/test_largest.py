@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.predict.answer.largest import find_largest
+from registry.predict.answer.advice import find_largest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
