@@ -15,7 +15,6 @@ from registry.measure.recording.configuration import (
 )
 from registry.measure.recording.flat_parameters import read_full_sizes
 from registry.measure.recording.loaded import loaded
-from registry.measure.recording.module_shape import read_module_shape
 from registry.measure.recording.parameters import count_elements, is_packed, stepped_by
 from registry.measure.words import dtype_word
 
@@ -224,3 +223,33 @@ def _read_sharding(model: Any) -> str | None:
             stage = int(module.zero_optimization_stage())
             return f"zero{stage}" if stage else "ddp"
     return "none" if read_rank()[1] == 1 else None
+
+
+_Row = dict[str, Any]
+
+
+def read_module_shape(model: Any) -> _Row:
+    """Return what a model's modules show of its shape, in the names of a ``config.json``.
+
+    Vocabulary and width are those of the largest embedding, the layers those of the longest list of
+    modules; heads are stated by an attention module or by none.
+    """
+    modules = list(model.modules())
+    tables = [m for m in modules if hasattr(m, "num_embeddings") and hasattr(m, "embedding_dim")]
+    lists = [m for m in modules if type(m).__name__ == "ModuleList"]
+    row: _Row = {}
+    if tables:
+        largest = max(tables, key=lambda module: int(module.num_embeddings))
+        row["vocab_size"] = int(largest.num_embeddings)
+        row["hidden_size"] = int(largest.embedding_dim)
+    if lists:
+        row["num_hidden_layers"] = max(len(module) for module in lists)
+    return {**row, **_read_heads(modules)}
+
+
+def _read_heads(modules: list[Any]) -> _Row:
+    for module in modules:
+        heads = (getattr(module, "num_heads", None), getattr(module, "num_kv_heads", None))
+        if all(isinstance(number, int) and number for number in heads):
+            return {"num_attention_heads": heads[0], "num_key_value_heads": heads[1]}
+    return {}

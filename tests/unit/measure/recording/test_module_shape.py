@@ -5,8 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from registry.measure.recording.loop_job import LoopJob
-from registry.measure.recording.module_shape import read_module_shape
+from registry.measure.recording.loop_job import LoopJob, read_module_shape
 
 
 class ModuleList(list[Any]):
