@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from registry.measure.recording.passing_hooks import leave_out_of_copies, mark_passing
+from registry.measure.recording.loop_hooks import leave_out_of_copies, mark_passing
 
 
 def note(*_: object) -> None:
