@@ -10,10 +10,10 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from registry.catalogue.module_names import check_modules
 from registry.errors import SourceError
 from registry.measure.running.model_sources import resolve_model
 from registry.measure.running.plan_model import PlanError
-from registry.measure.running.trial_checks import check_targets, check_together
 from registry.measure.trial_settings import Settings
 from registry.reading.bounded_file import open_regular
 from registry.submission.identity import canonical_json
@@ -128,13 +128,13 @@ def _check_combination(
         yield "a trial has no model; expected 'model' for each"
         return
     settings = Settings(**stated)
-    yield from check_together(settings)
+    yield from _check_together(settings)
     try:
         source = _find_source(settings, plan, catalogue)
     except SourceError as error:
         yield str(error)
     else:
-        yield from check_targets(settings, source)
+        yield from _check_targets(settings, source)
 
 
 def _build_trial(stated: dict[str, Any], plan: Plan, catalogue: Catalogue | None) -> Trial:
@@ -165,3 +165,45 @@ def _combinations(plan: Plan) -> Iterator[dict[str, Any]]:
 def _matches(stated: dict[str, Any], rule: dict[str, Any]) -> bool:
     """Return whether a rule leaves a combination out."""
     return all(name in stated and stated[name] == value for name, value in rule.items())
+
+
+#: Methods of PEFT that have no number of virtual tokens unless they are given one.
+_NEED_VIRTUAL_TOKENS = (
+    "multitask_prompt_tuning",
+    "p_tuning",
+    "prefix_tuning",
+    "prompt_tuning",
+)
+
+
+def _check_together(settings: Settings) -> Iterator[str]:
+    """Yield what no job can do with these settings, whatever its model."""
+    if settings.method == "full" and settings.quantization != "none":
+        yield (
+            f"method full with quantization {settings.quantization}: quantized weights take no "
+            "gradient; expected an adapter; exclude the combination"
+        )
+    if settings.weights == "pretrained" and settings.model.endswith(".json"):
+        yield (
+            f"model {settings.model!r} with pretrained weights: a configuration has no weights; "
+            "expected a folder or a name of the hub"
+        )
+    if settings.device == "cpu" and settings.attention == "flash2":
+        yield "attention flash2 on device cpu: it needs a GPU; expected sdpa or eager"
+    if settings.method in _NEED_VIRTUAL_TOKENS and not settings.peft.get("num_virtual_tokens"):
+        yield (
+            f"method {settings.method} without a number of virtual tokens: PEFT has no default for "
+            "it; expected for example peft = { num_virtual_tokens = 8 }, beside other methods in "
+            "an [[include]]"
+        )
+
+
+def _check_targets(settings: Settings, source: dict[str, Any]) -> Iterator[str]:
+    """Yield the target modules that the model does not have, where its modules are known.
+
+    PEFT passes over such a name where another one of the list is found, and the trial would measure
+    something else.
+    """
+    if settings.method != "full":
+        kind = source.get("config", {}).get("model_type")
+        yield from check_modules(kind, settings.lora_target_modules)
