@@ -19,8 +19,8 @@ from registry.catalogue import Catalogue
 from registry.measure.matching import match_to_catalogue
 from registry.measure.running.plan import parse_plan
 from registry.measure.running.rerun import plan_of
-from registry.measure.running.root_cause import find_root_cause
 from registry.measure.running.sweep import run_plan
+from registry.measure.running.trial_run import find_root_cause
 from registry.measure.running.trials import expand_trials
 from registry.measure.running.wrapped_command import WrappedRun, run_command
 from registry.store.folder import create_registry

@@ -27,7 +27,6 @@ from registry.measure.failure import (
 from registry.measure.matching import match_to_catalogue
 from registry.measure.record_files import read_json, write_json
 from registry.measure.recording.progress import SUFFIX, assemble_files
-from registry.measure.running.root_cause import find_root_cause
 from registry.measure.running.slots import VISIBLE, Slot
 from registry.measure.running.unfinished import describe_unfinished
 from registry.text import format_slug
@@ -333,3 +332,34 @@ def _last_words(path: Path) -> str:
             return file.read().decode("utf-8", errors="replace")
     except OSError:
         return ""
+
+
+_ROOT_CAUSE = re.compile(
+    r"^Root Cause \(first observed failure\):\s*\n\[\d+\]:\s*\n(?:  .*\n)*?"
+    r"  rank +: (\d+).*\n  exitcode +: (-?\d+)",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class _RootCause:
+    """The first process of a job that failed, and its exit status (negative: the signal)."""
+
+    rank: int
+    returncode: int
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        return f"rank {self.rank} failed first: {format_exit(self.returncode)}"
+
+
+def find_root_cause(last_words: str) -> _RootCause | None:
+    r"""Return what torchrun names as the root cause at the end of its output, if it does.
+
+    >>> said = "Root Cause (first observed failure):\n[0]:\n  time      : now\n"
+    >>> said += "  rank      : 1 (local_rank: 1)\n  exitcode  : -6 (pid: 9)  (SIGABRT)\n"
+    >>> str(find_root_cause(said))
+    'rank 1 failed first: killed by signal 6 (SIGABRT)'
+    """
+    found = _ROOT_CAUSE.findall(last_words)
+    return _RootCause(int(found[-1][0]), int(found[-1][1])) if found else None
