@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from registry.measure.running.env_prefix import keep_variables
+from registry.measure.running.wrapped_command import keep_variables
 
 OURS = {"PYTHONPATH": "/recorder:before", "FOLDER": "/records"}
 SHOW = (
