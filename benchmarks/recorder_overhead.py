@@ -35,7 +35,7 @@ from transformers import (
 from benchmarks.timing import format_load
 from registry.measure import trainer_callback
 from registry.measure.recording.loop_hooks import LoopRecorder
-from registry.measure.running.training_data import RandomTokens, collate
+from registry.measure.running.job import RandomTokens, collate
 from registry.measure.trial_settings import RECORD_FOLDER
 
 if TYPE_CHECKING:
