@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,7 @@ from registry.errors import SubmissionError
 from registry.sources.logs import import_source
 from registry.store.add import add_submissions
 from registry.store.snapshot import load_catalogue
+from registry.submission.spec import part_spec
 from registry.tables import (
     draft_mapping,
     format_listing,
@@ -20,11 +21,13 @@ from registry.tables import (
     read_tables,
 )
 from registry.text import format_count
+from registry.units import format_memory
 from registry_cli import console
-from registry_cli.import_text import format_observations
 from registry_cli.options import locate, registry_option
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from registry.store.folder import Location
     from registry.tables import ImportResult
 
@@ -135,6 +138,51 @@ def _record(document: Path, location: Location, result: ImportResult, *, dry_run
     if added.is_new:
         _warn_of_earlier(location, added.submission_id, result)
     if dry_run:
-        console.answer(format_observations(result.submission))
+        console.answer(_format_observations(result.submission))
     for table in result.skipped_tables:
         console.hint(f"not mapped: {table}")
+
+
+#: What is shown of an observation beside its outcome, settings and figures.
+_SHOWN = ("evidence", "run_id", "outcome_detail", "flags")
+
+
+def _format_observations(submission: dict[str, Any]) -> Iterator[str]:
+    """Yield lines that show each observation: its places, settings, outcome, figures and cells."""
+    for observation in submission["observations"]:
+        yield from _format_observation(observation)
+
+
+def _format_observation(observation: dict[str, Any]) -> Iterator[str]:
+    places = "; ".join(citation["locator"] for citation in observation["citations"])
+    settings = observation["configuration"] | observation.get("environment", {})
+    listed = ", ".join(f"{name}={_format(value)}" for name, value in settings.items())
+    yield f"{places}: {observation['outcome']}"
+    yield f"    {listed}"
+    said = [f"{name}={_format(observation[name])}" for name in _SHOWN if name in observation]
+    if said:
+        yield f"    {', '.join(said)}"
+    defaults = part_spec().nested["observations"].part.nested["measurements"].part.defaults
+    for figure in observation.get("measurements", ()):
+        yield f"    {_format_figure(defaults | figure)}"
+    for citation in observation["citations"]:
+        cells = citation.get("cells", {})
+        if cells:
+            yield "    cells: " + " | ".join(f"{name}: {text!r}" for name, text in cells.items())
+
+
+def _format(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _format_figure(figure: dict[str, Any]) -> str:
+    value = figure["value"]
+    shown = format_memory(int(value)) if figure.get("kind") else f"{value:.10g}"
+    device = figure.get("device_index")
+    whose = figure["scope"] if device is None else f"card {device}"
+    said = [figure["statistic"], whose, figure.get("kind")]
+    unit = figure.get("unit_reported")
+    raw = f" from {figure['raw']!r}" if "raw" in figure else ""  # a log's number is the figure
+    read = raw + (f" in {unit}" if raw and unit else "")
+    reason = f"; {figure['reason']}" if figure.get("reason") else ""
+    return f"{figure['metric']} = {shown} ({', '.join(filter(None, said))}){read}{reason}"
