@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from registry.importers.deepspeed_figures import CLOCK_SLACK, Lines, measure_lines, read_lines
 from registry.importers.deepspeed_timer import find_accumulation
 from registry.importers.shared.draft import Draft, state_model
-from registry.importers.shared.logs import OUT_OF_MEMORY, import_logs
+from registry.importers.shared.logs import OUT_OF_MEMORY, LogImporter
 from registry.importers.shared.micro_batches import accumulation_of
 from registry.importers.shared.shapes import number_of, whole_of
 from registry.importers.shared.training_arguments import state_lora_sizes, state_training_arguments
@@ -17,7 +17,7 @@ from registry.importers.trainer_log_progress import TOTALS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from registry.importers.base import Imported, ImportOptions, RunFile
+    from registry.importers.base import ImportOptions, RunFile
 
 #: Settings as the engine prints its configuration.
 _SETTING: Final = re.compile(
@@ -41,46 +41,33 @@ _NAMES: Final = {
 }
 
 
-class DeepspeedImporter:
+class DeepspeedImporter(LogImporter):
     """Reads a console log of DeepSpeed."""
 
     name = "deepspeed"
-    is_single_file = False
+    what = "a DeepSpeed log"
     expects = (
         "a console log with DeepSpeed's lines of speed (SamplesPerSec, or those of DeepSpeed-Chat)"
     )
 
-    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
+    def is_log(self, lines: Sequence[str]) -> bool:
         """Recognize the engine's line of speed, or DeepSpeed-Chat's, without a Trainer's totals."""
-        return [
-            file
-            for file in files
-            if file.kind == "text"
-            and read_lines(file.document).is_training
-            and not any(map(TOTALS.search, file.document))
-        ]
+        return read_lines(lines).is_training and not any(map(TOTALS.search, lines))
 
-    def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
-        """Return the run of each log."""
-        logs = self.main_files(files)
-        return import_logs(
-            self.name, "a DeepSpeed log", logs, lambda log: _draft(log, options), options
-        )
-
-
-def _draft(log: RunFile, options: ImportOptions) -> Draft:
-    draft = Draft(environment={"framework": "deepspeed"})
-    lines = read_lines(log.document)
-    command = _parse_command(log.document)
-    state_engine(draft, log.document)
-    _state_command(draft, command, options)
-    _state_end(draft, log.document)
-    _state_accumulation(draft, lines, log.document)
-    measure_lines(draft, lines, options)
-    _state_gpus(draft, lines, options)
-    draft.missing.append("no total time")
-    draft.cite(log)
-    return draft
+    def draft(self, log: RunFile, options: ImportOptions) -> Draft:
+        """Return the run of a log."""
+        draft = Draft(environment={"framework": "deepspeed"})
+        lines = read_lines(log.document)
+        command = _parse_command(log.document)
+        state_engine(draft, log.document)
+        _state_command(draft, command, options)
+        _state_end(draft, log.document)
+        _state_accumulation(draft, lines, log.document)
+        measure_lines(draft, lines, options)
+        _state_gpus(draft, lines, options)
+        draft.missing.append("no total time")
+        draft.cite(log)
+        return draft
 
 
 def _state_end(draft: Draft, lines: Sequence[str]) -> None:

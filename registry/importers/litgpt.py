@@ -13,7 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from registry.importers.shared.draft import Draft, state_model
-from registry.importers.shared.logs import find_failure, import_logs, validate_growing
+from registry.importers.shared.logs import LogImporter, find_failure, validate_growing
 from registry.importers.shared.shapes import whole_of
 from registry.importers.shared.totals import half_width
 from registry.importers.shared.training_arguments import (
@@ -25,7 +25,7 @@ from registry.importers.shared.training_arguments import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from registry.importers.base import Imported, ImportOptions, RunFile
+    from registry.importers.base import ImportOptions, RunFile
 
 _NUMBER: Final = r"\d{1,15}(?:\.\d{1,15})?"
 _STEP: Final = re.compile(
@@ -51,50 +51,38 @@ _BITS: Final = {"nf4": 4, "fp4": 4, "int8": 8}
 _GIGABYTE: Final = 10**9
 
 
-class LitgptImporter:
+class LitgptImporter(LogImporter):
     """Reads a console log of LitGPT."""
 
     name = "litgpt"
-    is_single_file = False
+    what = "a LitGPT log"
     expects = (
         "a console log with lines such as `Epoch 1 | iter 2 step 1 | loss train: 1.6, val: n/a | "
         "iter time: 548.72 ms (step)`, or the report at its end (`| - Tok/sec : …`)"
     )
 
-    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
+    def is_log(self, lines: Sequence[str]) -> bool:
         """Recognize an iteration, or the report at the end."""
-        return [
-            file
-            for file in files
-            if file.kind == "text"
-            and any(_STEP.search(line) or _RATE.search(line) for line in file.document)
-        ]
+        return any(_STEP.search(line) or _RATE.search(line) for line in lines)
 
-    def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
-        """Return the run of each log."""
-        logs = self.main_files(files)
-        return import_logs(
-            self.name, "a LitGPT log", logs, lambda log: _draft(log, options), options
-        )
-
-
-def _draft(log: RunFile, options: ImportOptions) -> Draft:
-    lines = log.document
-    steps = [found for line in lines for found in _STEP.finditer(line)]
-    validate_growing(int(step["iter"]) for step in steps)
-    draft = Draft(environment={"framework": "litgpt"})
-    _state_settings(draft, lines, options)
-    _measure_steps(draft, steps)
-    _measure_end(draft, lines)
-    validations = [found for line in lines if (found := _VALIDATION.search(line))]
-    if validations:
-        draft.flags.add("includes_evaluation")
-        draft.measure("eval_loss", validations[-1]["loss"], statistic="last")
-        seconds = sum(float(found["ms"]) for found in validations) / 1000
-        draft.measure("eval_time", seconds, statistic="sum")
-    draft.lacks["gpu_id"] = "no accelerator; state it"
-    draft.cite(log)
-    return draft
+    def draft(self, log: RunFile, options: ImportOptions) -> Draft:
+        """Return the run of a log."""
+        lines = log.document
+        steps = [found for line in lines for found in _STEP.finditer(line)]
+        validate_growing(int(step["iter"]) for step in steps)
+        draft = Draft(environment={"framework": "litgpt"})
+        _state_settings(draft, lines, options)
+        _measure_steps(draft, steps)
+        _measure_end(draft, lines)
+        validations = [found for line in lines if (found := _VALIDATION.search(line))]
+        if validations:
+            draft.flags.add("includes_evaluation")
+            draft.measure("eval_loss", validations[-1]["loss"], statistic="last")
+            seconds = sum(float(found["ms"]) for found in validations) / 1000
+            draft.measure("eval_time", seconds, statistic="sum")
+        draft.lacks["gpu_id"] = "no accelerator; state it"
+        draft.cite(log)
+        return draft
 
 
 def _first(pattern: re.Pattern[str], lines: Sequence[str]) -> re.Match[str] | None:

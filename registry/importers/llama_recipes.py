@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from registry.importers.shared.draft import Draft, state_model
-from registry.importers.shared.logs import find_failure, import_logs, validate_growing
+from registry.importers.shared.logs import LogImporter, find_failure, validate_growing
 from registry.importers.shared.readings import GIBIBYTE
 from registry.importers.shared.shapes import whole_of
 from registry.importers.shared.training_arguments import state_quantization
@@ -19,7 +19,7 @@ from registry.importers.shared.training_arguments import state_quantization
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from registry.importers.base import Imported, ImportOptions, RunFile
+    from registry.importers.base import ImportOptions, RunFile
 
 _NUMBER: Final = r"\d{1,15}(?:\.\d{1,20})?"
 #: "epcoh" is how it was written in 2023.
@@ -51,46 +51,37 @@ _BITS: Final = {"": 8, "True": 8, "8bit": 8, "4bit": 4}
 _METHODS: Final = {"lora": "lora", "llama_adapter": "adaption_prompt", "prefix": "prefix_tuning"}
 
 
-class LlamaRecipesImporter:
+class LlamaRecipesImporter(LogImporter):
     """Reads a console log of llama-recipes."""
 
     name = "llama-recipes"
-    is_single_file = False
+    what = "a llama-recipes log"
     expects = (
         "a console log with lines such as `Epoch 1: train_perplexity=5.38, train_epoch_loss=1.68, "
         "epoch time 12864.6s`"
     )
 
-    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
+    def is_log(self, lines: Sequence[str]) -> bool:
         """Recognize the line of an epoch."""
-        return [
-            file for file in files if file.kind == "text" and any(map(_EPOCH.search, file.document))
-        ]
+        return any(map(_EPOCH.search, lines))
 
-    def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
-        """Return the run of each log."""
-        logs = self.main_files(files)
-        return import_logs(
-            self.name, "a llama-recipes log", logs, lambda log: _draft(log, options), options
-        )
-
-
-def _draft(log: RunFile, options: ImportOptions) -> Draft:
-    lines = log.document
-    epochs = [found for line in lines if (found := _EPOCH.search(line))]
-    validate_growing(int(epoch["epoch"]) for epoch in epochs)
-    bars = [found for line in lines for found in _BAR.finditer(line)]
-    validate_growing(epoch for epoch, _ in groupby(int(bar["epoch"]) for bar in bars))
-    draft = Draft(environment={"framework": "llama-recipes"})
-    _state_settings(draft, lines, options)
-    _state_end(draft, lines, epochs, bars)
-    _measure_epochs(draft, epochs, bars)
-    _measure_peaks(draft, lines)
-    evaluated = [found["loss"] for line in lines if (found := _EVALUATION.search(line))]
-    draft.measure("eval_loss", evaluated[-1] if evaluated else None, statistic="last")
-    draft.lacks |= {"gpu_id": "no card", "n_gpus": "no number of cards"}
-    draft.cite(log)
-    return draft
+    def draft(self, log: RunFile, options: ImportOptions) -> Draft:
+        """Return the run of a log."""
+        lines = log.document
+        epochs = [found for line in lines if (found := _EPOCH.search(line))]
+        validate_growing(int(epoch["epoch"]) for epoch in epochs)
+        bars = [found for line in lines for found in _BAR.finditer(line)]
+        validate_growing(epoch for epoch, _ in groupby(int(bar["epoch"]) for bar in bars))
+        draft = Draft(environment={"framework": "llama-recipes"})
+        _state_settings(draft, lines, options)
+        _state_end(draft, lines, epochs, bars)
+        _measure_epochs(draft, epochs, bars)
+        _measure_peaks(draft, lines)
+        evaluated = [found["loss"] for line in lines if (found := _EVALUATION.search(line))]
+        draft.measure("eval_loss", evaluated[-1] if evaluated else None, statistic="last")
+        draft.lacks |= {"gpu_id": "no card", "n_gpus": "no number of cards"}
+        draft.cite(log)
+        return draft
 
 
 def _state_settings(draft: Draft, lines: Sequence[str], options: ImportOptions) -> None:

@@ -13,13 +13,13 @@ from registry.importers.megatron_figures import (
     read_iterations,
 )
 from registry.importers.shared.draft import Draft
-from registry.importers.shared.logs import OUT_OF_MEMORY, import_logs, validate_growing
+from registry.importers.shared.logs import OUT_OF_MEMORY, LogImporter, validate_growing
 from registry.importers.shared.shapes import whole_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from registry.importers.base import Imported, ImportOptions, RunFile
+    from registry.importers.base import ImportOptions, RunFile
 
 _ARGUMENT: Final = re.compile(r"(?:^|[\s:\]])(?P<name>[a-z_]+) \.{3,} *(?P<value>\S+) *$")
 #: Arguments as Megatron prints them, and the columns they are.
@@ -41,43 +41,39 @@ _LOADED: Final = re.compile(
 _ENDED: Final = re.compile(r"\[after training is done\]")
 
 
-class MegatronImporter:
+class MegatronImporter(LogImporter):
     """Reads a console log of Megatron or NeMo."""
 
     name = "megatron"
-    is_single_file = False
+    what = "a Megatron log"
     expects = (
         "a console log with lines of iterations and their time (`iteration 1/ 10 | … elapsed time"
         " per iteration (ms): …`)"
     )
 
-    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
+    def is_log(self, lines: Sequence[str]) -> bool:
         """Recognize lines of an iteration with its time."""
-        return [file for file in files if file.kind == "text" and read_iterations(file.document)]
+        return bool(read_iterations(lines))
 
-    def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
-        """Return the run of each log."""
-        return import_logs(self.name, "a Megatron log", self.main_files(files), _draft, options)
-
-
-def _draft(log: RunFile) -> Draft:
-    steps = read_iterations(log.document)
-    validate_growing(step.step for step in steps)
-    draft = Draft(environment={"framework": steps[0].framework})
-    _state_arguments(draft, log.document, steps)
-    _state_end(draft, log.document, steps[-1])
-    measure_speed(draft, steps)
-    losses = [steps[-1].figures[name] for name in _LOSSES if name in steps[-1].figures]
-    draft.measure("train_loss", losses[0] if losses else None, statistic="last")
-    _measure_steps(draft, log.document, steps)
-    measure_memory(draft, log.document, steps)
-    timers = read_lines(log.document).timers
-    if timers and not draft.has("peak_memory"):
-        measure_deepspeed_peak(draft, timers)
-    if not draft.has("peak_memory"):
-        draft.missing.append("no memory")
-    draft.cite(log)
-    return draft
+    def draft(self, log: RunFile, options: ImportOptions) -> Draft:  # noqa: ARG002 - a log says all
+        """Return the run of a log."""
+        steps = read_iterations(log.document)
+        validate_growing(step.step for step in steps)
+        draft = Draft(environment={"framework": steps[0].framework})
+        _state_arguments(draft, log.document, steps)
+        _state_end(draft, log.document, steps[-1])
+        measure_speed(draft, steps)
+        losses = [steps[-1].figures[name] for name in _LOSSES if name in steps[-1].figures]
+        draft.measure("train_loss", losses[0] if losses else None, statistic="last")
+        _measure_steps(draft, log.document, steps)
+        measure_memory(draft, log.document, steps)
+        timers = read_lines(log.document).timers
+        if timers and not draft.has("peak_memory"):
+            measure_deepspeed_peak(draft, timers)
+        if not draft.has("peak_memory"):
+            draft.missing.append("no memory")
+        draft.cite(log)
+        return draft
 
 
 def _state_arguments(draft: Draft, lines: Sequence[str], steps: Sequence[Iteration]) -> None:

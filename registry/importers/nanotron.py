@@ -14,7 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.shared.draft import Draft
-from registry.importers.shared.logs import find_failure, import_logs, validate_growing
+from registry.importers.shared.logs import LogImporter, find_failure, validate_growing
 from registry.importers.shared.readings import (
     MEBIBYTE,
     largest,
@@ -26,7 +26,7 @@ from registry.importers.shared.shapes import number_of, whole_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from registry.importers.base import Imported, ImportOptions, RunFile
+    from registry.importers.base import ImportOptions, RunFile
 
 _START: Final = re.compile(r"\[Start training\] datetime: .*? \| (?P<settings>mbs: .*)")
 _SETTING: Final = re.compile(r"(?P<name>\w+): (?P<value>\d{1,15})\b")
@@ -57,41 +57,37 @@ _MEMORY: Final = re.compile(
 _WARMUP: Final = 3
 
 
-class NanotronImporter:
+class NanotronImporter(LogImporter):
     """Reads a console log of nanotron."""
 
     name = "nanotron"
-    is_single_file = False
+    what = "a nanotron log"
     expects = (
         "a console log with lines such as `iteration: 5 / 100 | consumed_tokens: 2.56K | "
         "time_per_iteration_ms: 9.15 | tokens_per_sec: 55.9K | …`"
     )
 
-    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
+    def is_log(self, lines: Sequence[str]) -> bool:
         """Recognize lines of an iteration with its time and its tokens."""
-        return [file for file in files if file.kind == "text" and _read_iterations(file.document)]
+        return bool(_read_iterations(lines))
 
-    def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
-        """Return the run of each log."""
-        return import_logs(self.name, "a nanotron log", self.main_files(files), _draft, options)
-
-
-def _draft(log: RunFile) -> Draft:
-    steps = _read_iterations(log.document)
-    validate_growing(step.step for step in steps)
-    draft = Draft(environment={"framework": "nanotron"})
-    draft.state("method", "full", "nanotron trains all parameters")
-    before = _state_start(draft, log.document)
-    _state_parallel(draft, log.document)
-    draft.state("global_batch_size", steps[-1].samples)
-    draft.state("n_gpus", _count_gpus(steps), "tokens_per_sec / tokens_per_sec_per_gpu")
-    _state_end(draft, log.document, steps[-1])
-    _measure_speed(draft, steps, before)
-    _measure_steps(draft, steps[-1].step, before)
-    _measure_memory(draft, log.document, steps)
-    draft.missing.append("no total time")
-    draft.cite(log)
-    return draft
+    def draft(self, log: RunFile, options: ImportOptions) -> Draft:  # noqa: ARG002 - a log says all
+        """Return the run of a log."""
+        steps = _read_iterations(log.document)
+        validate_growing(step.step for step in steps)
+        draft = Draft(environment={"framework": "nanotron"})
+        draft.state("method", "full", "nanotron trains all parameters")
+        before = _state_start(draft, log.document)
+        _state_parallel(draft, log.document)
+        draft.state("global_batch_size", steps[-1].samples)
+        draft.state("n_gpus", _count_gpus(steps), "tokens_per_sec / tokens_per_sec_per_gpu")
+        _state_end(draft, log.document, steps[-1])
+        _measure_speed(draft, steps, before)
+        _measure_steps(draft, steps[-1].step, before)
+        _measure_memory(draft, log.document, steps)
+        draft.missing.append("no total time")
+        draft.cite(log)
+        return draft
 
 
 def _state_start(draft: Draft, lines: Sequence[str]) -> int | None:

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from registry.importers.base import ImportOptions, RunFile
 
     Flat = dict[str, Any]
-    from collections.abc import Mapping
-
-    Flat = Mapping[str, Any]
 
 _COLUMN: Final = "training.throughput(samples/s)"
 #: Names that changed, in front of the others: what a scenario and a report were called before.

@@ -13,60 +13,46 @@ from registry.importers.paddlenlp_figures import (
 )
 from registry.importers.paddlenlp_settings import read_paddle_arguments, state_paddle_settings
 from registry.importers.shared.draft import Draft
-from registry.importers.shared.logs import find_failure, import_logs
+from registry.importers.shared.logs import LogImporter, find_failure
 from registry.importers.shared.shapes import whole_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from registry.importers.base import Imported, ImportOptions, RunFile
+    from registry.importers.base import ImportOptions, RunFile
 
 #: Those that have the trainer, each built upon some of the later ones, as paths name them.
 _FRAMEWORKS: Final = ("erniekit", "paddlemix", "paddleformers", "paddlenlp")
 _NAMED: Final = re.compile(rf"\b(?:{'|'.join(_FRAMEWORKS)})\b", re.IGNORECASE)
 
 
-class PaddlenlpImporter:
+class PaddlenlpImporter(LogImporter):
     """Reads a console log of the trainer of PaddleNLP or PaddleFormers."""
 
     name = "paddlenlp"
-    is_single_file = False
+    what = "a PaddleNLP log"
     expects = (
         "a log with lines such as `[    INFO] - loss: 0.68, learning_rate: 2.9e-05, "
         "global_step: 20, …, interval_runtime: 1.9257, …, interval_steps_per_second: 5.193, …`"
     )
 
-    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
+    def is_log(self, lines: Sequence[str]) -> bool:
         """Recognize a line of steps with the seconds that they took."""
-        return [
-            file
-            for file in files
-            if file.kind == "text" and any(map(is_paddle_step, file.document))
-        ]
+        return any(map(is_paddle_step, lines))
 
-    def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
-        """Return the run of each log."""
-        return import_logs(
-            self.name,
-            "a PaddleNLP log",
-            self.main_files(files),
-            lambda log: _draft(log, options),
-            options,
-        )
-
-
-def _draft(log: RunFile, options: ImportOptions) -> Draft:
-    arguments = read_paddle_arguments(log.document)
-    draft = Draft()
-    named = {found.lower() for line in log.document for found in _NAMED.findall(line)}
-    framework = next((name for name in _FRAMEWORKS if name in named), None)
-    draft.environment |= {"framework": framework} if framework else {}
-    planned = state_paddle_settings(draft, arguments, log.document, options)
-    measure_paddle_run(draft, log.document, whole_of(arguments.get("process_index")) or 0)
-    _state_end(draft, log.document, planned)
-    draft.lacks["gpu_id"] = "no accelerator; state it"
-    draft.cite(log)
-    return draft
+    def draft(self, log: RunFile, options: ImportOptions) -> Draft:
+        """Return the run of a log."""
+        arguments = read_paddle_arguments(log.document)
+        draft = Draft()
+        named = {found.lower() for line in log.document for found in _NAMED.findall(line)}
+        framework = next((name for name in _FRAMEWORKS if name in named), None)
+        draft.environment |= {"framework": framework} if framework else {}
+        planned = state_paddle_settings(draft, arguments, log.document, options)
+        measure_paddle_run(draft, log.document, whole_of(arguments.get("process_index")) or 0)
+        _state_end(draft, log.document, planned)
+        draft.lacks["gpu_id"] = "no accelerator; state it"
+        draft.cite(log)
+        return draft
 
 
 def _state_end(draft: Draft, lines: Sequence[str], planned: int | None) -> None:

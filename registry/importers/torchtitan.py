@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.shared.draft import Draft, state_model
 from registry.importers.shared.logs import (
+    LogImporter,
     find_failure,
-    import_logs,
     parse_stamp,
     validate_growing,
 )
@@ -26,7 +26,7 @@ from registry.importers.shared.readings import OF_FIRST_PROCESS, measure_peak, s
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from registry.importers.base import Imported, ImportOptions, RunFile
+    from registry.importers.base import ImportOptions, RunFile
 
 _COLOUR: Final = re.compile(r"\x1b\[[\d;]{0,20}m")
 _RANK: Final = re.compile(r"^\s*\[rank(?P<rank>\d{1,7})\]:")
@@ -77,27 +77,39 @@ _SENTENCES: Final = (
 _COMPLETED: Final = "Training completed"
 
 
-class TorchtitanImporter:
+class TorchtitanImporter(LogImporter):
     """Reads a console log of torchtitan."""
 
     name = "torchtitan"
-    is_single_file = False
+    what = "a torchtitan log"
     expects = (
         "a console log with lines such as `step: 10  loss:  9.8821  memory: 49.59GiB(35.46%)  "
         "tps: 7,026  mfu: 41.15%`"
     )
 
-    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
+    def is_log(self, lines: Sequence[str]) -> bool:
         """Recognize lines of a step with its memory and its tokens."""
-        logs = (file for file in files if file.kind == "text")
-        return [log for log in logs if any(map(_STEP.search, _plain(log.document)))]
+        return any(map(_STEP.search, _plain(lines)))
 
-    def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
-        """Return the run of each log."""
-        logs = self.main_files(files)
-        return import_logs(
-            self.name, "a torchtitan log", logs, lambda log: _draft(log, options), options
-        )
+    def draft(self, log: RunFile, options: ImportOptions) -> Draft:
+        """Return the run of a log."""
+        lines = [*_plain(log.document)]
+        steps = _read_steps(lines)
+        validate_growing(int(step["step"]) for step in steps)
+        text = "\n".join(lines)
+        draft = Draft(environment={"framework": "torchtitan"})
+        _state_model(draft, text, options)
+        _state_method(draft, text)
+        _state_start(draft, text)
+        _state_mesh(draft, text)
+        for sentence, column, value in _SENTENCES:
+            draft.state(column, value if sentence in text else None)
+        _state_end(draft, lines, int(steps[-1]["step"]))
+        _measure_steps(draft, text, int(steps[-1]["step"]))
+        _measure_speed(draft, steps)
+        _measure_memory(draft, steps)
+        draft.cite(log)
+        return draft
 
 
 def _plain(lines: Iterable[str]) -> Iterator[str]:
@@ -112,26 +124,6 @@ def _read_steps(lines: Sequence[str]) -> list[re.Match[str]]:
     of_one = [one for one, rank in zip(found, ranks, strict=True) if rank == ranks[0]]
     # without a prefix, each rank prints the same step
     return [next(same) for _, same in groupby(of_one, key=lambda one: one["step"])]
-
-
-def _draft(log: RunFile, options: ImportOptions) -> Draft:
-    lines = [*_plain(log.document)]
-    steps = _read_steps(lines)
-    validate_growing(int(step["step"]) for step in steps)
-    text = "\n".join(lines)
-    draft = Draft(environment={"framework": "torchtitan"})
-    _state_model(draft, text, options)
-    _state_method(draft, text)
-    _state_start(draft, text)
-    _state_mesh(draft, text)
-    for sentence, column, value in _SENTENCES:
-        draft.state(column, value if sentence in text else None)
-    _state_end(draft, lines, int(steps[-1]["step"]))
-    _measure_steps(draft, text, int(steps[-1]["step"]))
-    _measure_speed(draft, steps)
-    _measure_memory(draft, steps)
-    draft.cite(log)
-    return draft
 
 
 def _state_model(draft: Draft, text: str, options: ImportOptions) -> None:

@@ -12,7 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.shared.draft import Draft
-from registry.importers.shared.logs import find_failure, import_logs, validate_growing
+from registry.importers.shared.logs import LogImporter, find_failure, validate_growing
 from registry.importers.shared.readings import (
     figures_by_name,
     largest,
@@ -32,46 +32,33 @@ from registry.importers.xtuner_settings import state_dumped_settings, state_syst
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from registry.importers.base import Imported, ImportOptions, RunFile
+    from registry.importers.base import ImportOptions, RunFile
 
 
-class XtunerImporter:
+class XtunerImporter(LogImporter):
     """Reads a console log of XTuner."""
 
     name = "xtuner"
-    is_single_file = False
+    what = "an XTuner log"
     expects = (
         "a log with lines such as `mmengine - INFO - Iter(train) [ 10/720]  lr: …  time: 2.6851  "
         "data_time: 0.0077  memory: 12762  loss: …`, or of XTuner 1 such as "
         "`[XTuner][RANK 0][…][INFO] Step 1/13 data_time: … time: … tgs: …`"
     )
 
-    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
+    def is_log(self, lines: Sequence[str]) -> bool:
         """Recognize a line of a training with its time."""
-        return [
-            file
-            for file in files
-            if file.kind == "text"
-            and any(parse_mmengine_line(line) or parse_xtuner_step(line) for line in file.document)
-        ]
+        return any(parse_mmengine_line(line) or parse_xtuner_step(line) for line in lines)
 
-    def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
-        """Return the run of each log."""
-        logs = self.main_files(files)
-        return import_logs(
-            self.name, "an XTuner log", logs, lambda log: _draft(log, options), options
-        )
-
-
-def _draft(log: RunFile, options: ImportOptions) -> Draft:
-    iterations = read_mmengine_lines(log.document)
-    draft = (
-        _draft_of_mmengine(log.document, options) if iterations else _draft_of_steps(log.document)
-    )
-    draft.missing.append("no total time")
-    draft.lacks["gpu_id"] = "no accelerator; state it"
-    draft.cite(log)
-    return draft
+    def draft(self, log: RunFile, options: ImportOptions) -> Draft:
+        """Return the run of a log."""
+        lines = log.document
+        iterations = read_mmengine_lines(lines)
+        draft = _draft_of_mmengine(lines, options) if iterations else _draft_of_steps(lines)
+        draft.missing.append("no total time")
+        draft.lacks["gpu_id"] = "no accelerator; state it"
+        draft.cite(log)
+        return draft
 
 
 def _draft_of_mmengine(lines: Sequence[str], options: ImportOptions) -> Draft:

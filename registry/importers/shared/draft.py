@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from registry.importers.base import ImportOptions, RunFile
-    from registry.importers.shared.draft import Draft
 
 #: Hexadecimal digits of a file's hash in the id of its source.
 _SOURCE_DIGITS = 12

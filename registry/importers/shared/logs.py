@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -58,6 +59,37 @@ def import_logs(
     several = f"{len(read)} {what.partition(' ')[2]}s"
     found = import_drafts(importer, what if len(read) == 1 else several, read, drafts, options)
     return replace(found, refused=tuple(refused))
+
+
+class LogImporter(ABC):
+    """Reads console logs: what is one, and what it holds, says who writes the class of a producer.
+
+    ``what`` is the name of one log, such as "a Megatron log".
+    """
+
+    name: str
+    what: str
+    expects: str
+    is_single_file = False
+
+    @abstractmethod
+    def is_log(self, lines: Sequence[str]) -> bool:
+        """Return whether lines are such a log, by what they hold."""
+
+    @abstractmethod
+    def draft(self, log: RunFile, options: ImportOptions) -> Draft:
+        """Return the run of a log; raise SubmissionError where it cannot be told."""
+
+    def main_files(self, files: Sequence[RunFile]) -> list[RunFile]:
+        """Return the logs among files."""
+        return [file for file in files if file.kind == "text" and self.is_log(file.document)]
+
+    def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
+        """Return the run of each log."""
+        logs = self.main_files(files)
+        return import_logs(
+            self.name, self.what, logs, lambda log: self.draft(log, options), options
+        )
 
 
 def find_failure(lines: Sequence[str], is_step: Callable[[str], object]) -> dict[str, str]:
