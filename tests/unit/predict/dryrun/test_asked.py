@@ -7,7 +7,7 @@ import pytest
 
 from registry.errors import QuestionError
 from registry.predict.dryrun import Recipe
-from registry.predict.dryrun.asked import job_of
+from registry.predict.dryrun.executing import job_of
 from registry.predict.dryrun.notes import collect_notes
 from registry.predict.question import Question
 from tests.unit.predict.tiny import TINY
