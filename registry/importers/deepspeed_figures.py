@@ -94,8 +94,7 @@ def measure_lines(draft: Draft, lines: Lines, options: ImportOptions) -> None:
     else:
         _measure_chat(draft, lines.chats)
     measure_deepspeed_peak(draft, lines.timers)
-    if not draft.has("peak_memory"):
-        draft.missing.append("no memory")
+    draft.note_lack("peak_memory", "no memory")
 
 
 def _measure_timers(draft: Draft, lines: Lines, options: ImportOptions) -> None:
@@ -127,9 +126,7 @@ def _flag_steps(draft: Draft, lines: Lines, timed: int | None) -> None:
     done = int(lines.engine[-1]["step"]) if lines.engine else most
     skipped = int(lines.engine[-1]["skipped"]) if lines.engine else 0
     if done > most + _FEW:
-        draft.flags.add("resumed")
-        draft.last_step = done
-        draft.inferences["flags"] = f"the engine counts {done} steps, its timer {most}"
+        draft.note_resumed(f"the engine counts {done} steps, its timer {most}", done)
         skipped, done = 0, most
     steps = done if timed is None else timed
     if steps < _FEW or skipped > _MOST_SKIPPED * steps:

@@ -28,8 +28,8 @@ from registry.importers.shared.training_arguments import (
     ATTENTION,
     DTYPES,
     state_adapter,
+    state_bitsandbytes,
     state_lora_sizes,
-    state_quantization,
     state_training_arguments,
     state_upcast_weights,
 )
@@ -316,9 +316,7 @@ def _state_script_adapter(draft: Draft, args: Mapping[str, Any]) -> None:
         state_lora_sizes(draft, args, rank, args.get("lora_target_modules"))
     elif args.get("use_peft") is False:
         draft.state("method", "full", "use_peft: false")
-    bits = next((bits for bits in (4, 8) if args.get(f"load_in_{bits}bit") is True), None)
-    kind = args.get("bnb_4bit_quant_type")
-    state_quantization(draft, method="bitsandbytes", bits=bits, kind=kind)
+    state_bitsandbytes(draft, args)
     draft.state("attention", ATTENTION.get(str(args.get("attn_implementation"))))
     dtype = args.get("torch_dtype") or args.get("dtype")
     draft.state("param_dtype", DTYPES.get(str(dtype)))
@@ -343,8 +341,9 @@ def measure_run(draft: Draft, run: TrainerRun) -> None:
     else:
         _measure_checkpoint(draft, run)
     measure_memory(draft, run.metrics)
-    if not draft.has("peak_memory"):
-        draft.missing.append("no memory (the Trainer writes it with skip_memory_metrics=False)")
+    draft.note_lack(
+        "peak_memory", "no memory (the Trainer writes it with skip_memory_metrics=False)"
+    )
 
 
 def _state_length(draft: Draft, run: TrainerRun) -> None:

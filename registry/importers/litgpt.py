@@ -13,7 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from registry.importers.shared.draft import Draft, state_model
-from registry.importers.shared.logs import LogImporter, find_failure, validate_growing
+from registry.importers.shared.logs import LogImporter, state_end, validate_growing
 from registry.importers.shared.shapes import whole_of
 from registry.importers.shared.totals import half_width
 from registry.importers.shared.training_arguments import (
@@ -161,11 +161,7 @@ def _measure_end(draft: Draft, lines: Sequence[str]) -> None:
     time = _first(_TIME, lines)
     if time is None:
         draft.missing.append("no total time and no memory: the log does not reach the end")
-        failure = find_failure(lines, _STEP.search)
-        if failure:
-            draft.observation |= failure
-        else:
-            draft.leave_open("the log does not say that the training ended")
+        state_end(draft, lines, _STEP.search, "the log does not say that the training ended")
         return
     draft.measure(
         "total_time",

@@ -258,5 +258,4 @@ def _measure_memory(draft: Draft, segment: Segment) -> None:
         peak = largest((progress.entry for progress in segment.entries), key)
         if peak is not None:
             measure_peak(draft, peak, **OF_FIRST_PROCESS, kind=kind, raw=str(peak))
-    if not draft.has("peak_memory"):
-        draft.missing.append("no memory (LLaMA-Factory logs it with RECORD_VRAM=1)")
+    draft.note_lack("peak_memory", "no memory (LLaMA-Factory logs it with RECORD_VRAM=1)")

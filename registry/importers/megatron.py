@@ -70,8 +70,7 @@ class MegatronImporter(LogImporter):
         timers = read_lines(log.document).timers
         if timers and not draft.has("peak_memory"):
             measure_deepspeed_peak(draft, timers)
-        if not draft.has("peak_memory"):
-            draft.missing.append("no memory")
+        draft.note_lack("peak_memory", "no memory")
         draft.cite(log)
         return draft
 
@@ -102,8 +101,6 @@ def _measure_steps(draft: Draft, lines: Sequence[str], steps: Sequence[Iteration
     done = steps[-1].step + 1 - steps[-1].counts_from
     loaded = [int(found["step"]) for line in lines if (found := _LOADED.search(line))]
     if loaded and 0 < loaded[0] < done:
-        draft.flags.add("resumed")
-        draft.inferences["flags"] = f"a checkpoint of iteration {loaded[0]} was loaded"
-        draft.last_step = done
+        draft.note_resumed(f"a checkpoint of iteration {loaded[0]} was loaded", done)
         done -= loaded[0]
     draft.measure("n_steps", done)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from registry.importers.shared.readings import figures_by_name, largest, say_timed
+from registry.importers.shared.readings import choose_timed, figures_by_name, largest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -146,10 +146,7 @@ def _figures(text: str) -> dict[str, float]:
 
 def measure_speed(draft: Draft, steps: Sequence[Iteration]) -> None:
     """Add the time of an iteration and the rates beside it, without those that warm up."""
-    timed = _steady(steps) or steps
-    if not _steady(steps):
-        draft.flags.add("short_run")
-    said = say_timed(len(timed), len(steps))
+    timed, said = choose_timed(draft, steps, _steady(steps))
     seconds = median(step.seconds for step in timed)
     draft.measure("step_time", seconds, statistic="median", reason=said)
     batch = steps[-1].figures.get("global batch size")

@@ -14,12 +14,12 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.shared.draft import Draft
-from registry.importers.shared.logs import LogImporter, find_failure, validate_growing
+from registry.importers.shared.logs import LogImporter, state_end, validate_growing
 from registry.importers.shared.readings import (
     MEBIBYTE,
+    choose_timed,
     largest,
     measure_peak_in_mebibytes,
-    say_timed,
 )
 from registry.importers.shared.shapes import number_of, whole_of
 
@@ -120,21 +120,15 @@ def _state_parallel(draft: Draft, lines: Sequence[str]) -> None:
 
 
 def _state_end(draft: Draft, lines: Sequence[str], last: _NanotronIteration) -> None:
-    failure = find_failure(lines, lambda line: bool(_read_iterations([line])))
-    if failure:
-        draft.observation |= failure
-    elif last.step < last.all:
-        draft.leave_open(f"the log ends at iteration {last.step} of {last.all}")
+    ends = f"the log ends at iteration {last.step} of {last.all}" if last.step < last.all else None
+    state_end(draft, lines, lambda line: _read_iterations([line]), ends)
 
 
 def _measure_speed(draft: Draft, steps: Sequence[_NanotronIteration], before: int | None) -> None:
     """Add the time and the rates in the middle, without the iterations that warm up."""
     first = before if before is not None else 0
     steady = [step for step in steps if step.step > first + _WARMUP]
-    if not steady:
-        draft.flags.add("short_run")
-    timed = steady or steps
-    said = say_timed(len(timed), len(steps))
+    timed, said = choose_timed(draft, steps, steady)
     times = [step.milliseconds for step in timed]
     draft.measure("step_time", **_median(times, 1e-3), reason=said)
     tokens = [step.figures["tokens_per_sec"] for step in timed]
@@ -161,9 +155,7 @@ def _median(figures: Sequence[Figure], scale: float = 1) -> dict[str, Any]:
 def _measure_steps(draft: Draft, last: int, before: int | None) -> None:
     """Add the steps of the session; those of before it are of a run that went on."""
     if before:
-        draft.flags.add("resumed")
-        draft.inferences["flags"] = f"it starts after iteration {before}"
-        draft.last_step = last
+        draft.note_resumed(f"it starts after iteration {before}", last)
     draft.measure("n_steps", last - (before or 0))
 
 
@@ -183,8 +175,7 @@ def _measure_memory(
         columns = {"low": peak.low, "high": peak.high, "raw": peak.raw, "unit_reported": "B"}
         reason = "largest iteration, of the process that prints"
         draft.measure_process("peak_memory", peak.value, kind="reserved", **columns, reason=reason)
-    if not draft.has("peak_memory"):
-        draft.missing.append("no memory")
+    draft.note_lack("peak_memory", "no memory")
 
 
 def _measure_peak(draft: Draft, kind: str, peak: float | None) -> None:

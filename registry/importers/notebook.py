@@ -154,8 +154,7 @@ def _measure(draft: Draft, text: str, printed: Mapping[str, Any]) -> None:
     state_epochs(draft, metrics)
     measure_totals(draft, metrics, steps, Evaluations())
     measure_reserved(draft, text)
-    if not draft.has("peak_memory"):
-        draft.missing.append("no memory")
+    draft.note_lack("peak_memory", "no memory")
     draft.measure("trainable_params", first_count(_PARAMS, text))
     draft.measure("n_params", first_count(_ALL, text))
 

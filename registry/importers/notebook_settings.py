@@ -11,8 +11,8 @@ from registry.importers.llama_factory_settings import state_config
 from registry.importers.shared.draft import state_model
 from registry.importers.shared.training_arguments import (
     ATTENTION,
+    state_bitsandbytes,
     state_lora_sizes,
-    state_quantization,
     state_training_arguments,
 )
 from registry.text import format_slug
@@ -198,10 +198,7 @@ def _loaded(load: re.Match[str], code: str) -> str | None:
 
 def _state_quantization(draft: Draft, text: str, args: dict[str, Any]) -> None:
     """State how the weights are loaded; only Unsloth's are of one type unless it is said."""
-    bits = next((bits for bits in (4, 8) if args.get(f"load_in_{bits}bit") is True), None)
-    kind = args.get("bnb_4bit_quant_type") or ("nf4" if "unsloth" in text.lower() else None)
-    double = args.get("bnb_4bit_use_double_quant")
-    state_quantization(draft, method="bitsandbytes", bits=bits, kind=kind, double=double)
+    state_bitsandbytes(draft, args, "nf4" if "unsloth" in text.lower() else None)
 
 
 def _state_method(draft: Draft, code: str, args: dict[str, Any]) -> None:

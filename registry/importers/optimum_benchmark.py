@@ -152,8 +152,7 @@ def _measure_report(draft: Draft, flat: Flat) -> None:
         _measure_memory(draft, flat.get(f"train.memory.{name}"), kind)
     if draft.configuration.get("gpu_id") == "cpu":
         _measure_memory(draft, flat.get("train.memory.max_ram"), "host_rss")
-    if not draft.has("peak_memory"):
-        draft.missing.append("no memory (scenario.memory=true measures it)")
+    draft.note_lack("peak_memory", "no memory (scenario.memory=true measures it)")
 
 
 def _measure_latency(draft: Draft, flat: Flat, warmup: int) -> None:

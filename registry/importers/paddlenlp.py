@@ -13,7 +13,7 @@ from registry.importers.paddlenlp_figures import (
 )
 from registry.importers.paddlenlp_settings import read_paddle_arguments, state_paddle_settings
 from registry.importers.shared.draft import Draft
-from registry.importers.shared.logs import LogImporter, find_failure
+from registry.importers.shared.logs import LogImporter, state_end
 from registry.importers.shared.shapes import whole_of
 
 if TYPE_CHECKING:
@@ -59,10 +59,5 @@ def _state_end(draft: Draft, lines: Sequence[str], planned: int | None) -> None:
     """State that a run failed, or where its log ends; none of both where its steps were done."""
     if any(map(is_paddle_end, lines)):
         return
-    last = read_paddle_lines(lines)[-1].step
-    failure = find_failure(lines, is_paddle_step)
-    if failure:
-        draft.observation |= failure
-    else:
-        of = f" of {planned}" if planned else ""
-        draft.leave_open(f"the log ends at step {last}{of}")
+    ends = f"the log ends at step {read_paddle_lines(lines)[-1].step}"
+    state_end(draft, lines, is_paddle_step, f"{ends} of {planned}" if planned else ends)

@@ -197,9 +197,7 @@ def _measure_end(draft: Draft, lines: Sequence[str], last: PaddleLine) -> None:
     resumed = [int(found["step"]) for line in lines if (found := _RESUMED.search(line))]
     before = resumed[-1] if resumed and resumed[-1] < last.step else 0
     if before:
-        draft.flags.add("resumed")
-        draft.inferences["flags"] = f"it goes on after step {before}"
-        draft.last_step = last.step
+        draft.note_resumed(f"it goes on after step {before}", last.step)
     draft.measure("n_steps", last.step - before)
     ended = [figures for line in lines if (figures := _figures_of(line, _TRAINED))]
     seconds = ended[-1].get("train_runtime") if ended else None
@@ -242,5 +240,4 @@ def _measure_memory(draft: Draft, steps: Sequence[PaddleLine], process: int) -> 
             columns |= {"low": parts * MEBIBYTE, "high": (parts + 1) * MEBIBYTE}
             reason = "whole 2^20 bytes, rounded down; largest line, since the start of the process"
             draft.measure("peak_memory", parts * MEBIBYTE, kind=kind, reason=reason, **columns)
-    if not draft.has("peak_memory"):
-        draft.missing.append("no memory")
+    draft.note_lack("peak_memory", "no memory")

@@ -21,7 +21,7 @@ from registry.importers.shared.logs import (
     parse_stamp,
     validate_growing,
 )
-from registry.importers.shared.readings import OF_FIRST_PROCESS, measure_peak, say_timed
+from registry.importers.shared.readings import OF_FIRST_PROCESS, choose_timed, measure_peak
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -182,22 +182,17 @@ def _measure_steps(draft: Draft, text: str, last: int) -> None:
     first = _FIRST.search(text)
     before = int(first["n"]) - 1 if first else 0
     if before:
-        draft.flags.add("resumed")
-        draft.inferences["flags"] = f"it starts after step {before}"
-        draft.last_step = last
+        draft.note_resumed(f"it starts after step {before}", last)
     draft.measure("n_steps", last - before)
 
 
 def _measure_speed(draft: Draft, steps: Sequence[re.Match[str]]) -> None:
     """Add the rates in the middle, and the time of a step by the clock between the lines."""
-    timed = steps[1:]
-    if not timed:
-        draft.flags.add("short_run")
-    said = say_timed(len(timed) or 1, len(steps))
-    rates = [float(step["tps"].replace(",", "")) for step in timed or steps]
+    timed, said = choose_timed(draft, steps, steps[1:])
+    rates = [float(step["tps"].replace(",", "")) for step in timed]
     reason = f"{said}; of one GPU, at the full length of the sequences"
     draft.measure_process("tokens_per_second", median(rates), statistic="median", reason=reason)
-    flops = [float(s["tflops"].replace(",", "")) for s in timed or steps if s["tflops"]]
+    flops = [float(s["tflops"].replace(",", "")) for s in timed if s["tflops"]]
     if flops:
         columns = {"statistic": "median", "reason": f"{said}; per GPU"}
         draft.measure_process("flops_per_second", median(flops) * 1e12, **columns)

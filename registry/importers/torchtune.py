@@ -176,8 +176,7 @@ def _measure_memory(draft: Draft, log: RunFile, entries: Sequence[Mapping[str, f
         peak = largest(entries, name)
         if peak:
             _measure_peak(draft, kind, peak, begun)
-    if not draft.has("peak_memory"):
-        draft.missing.append("no memory (log_peak_memory_stats: True logs it)")
+    draft.note_lack("peak_memory", "no memory (log_peak_memory_stats: True logs it)")
 
 
 def _measure_peak(draft: Draft, kind: str, peak: float, begun: datetime | None) -> None:

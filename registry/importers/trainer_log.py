@@ -207,8 +207,7 @@ def _measure_memory(draft: Draft, lines: Sequence[str]) -> None:
         measure_memory(draft, next(totals, {}))
     if not draft.has("peak_memory"):
         measure_deepspeed_peak(draft, read_lines(lines).timers)
-    if not draft.has("peak_memory"):
-        draft.missing.append(_explain_memory(lines))
+    draft.note_lack("peak_memory", _explain_memory(lines))
 
 
 def _totals(metrics: Mapping[str, str]) -> dict[str, str]:

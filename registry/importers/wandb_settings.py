@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.shared.shapes import count_of
-from registry.importers.shared.training_arguments import state_adapter, state_quantization
+from registry.importers.shared.training_arguments import state_adapter, state_bitsandbytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,11 +53,7 @@ def state_wandb_model(draft: Draft, args: Mapping[str, Any]) -> list[Any]:
             names.append(adapter.get("base_model_name_or_path"))
     quantized = args.get("quantization_config")
     if isinstance(quantized, dict):
-        bits = next((n for n in (4, 8) if quantized.get(f"load_in_{n}bit") is True), None)
-        kind, double = (
-            quantized.get(f"bnb_4bit_{key}") for key in ("quant_type", "use_double_quant")
-        )
-        state_quantization(draft, method="bitsandbytes", bits=bits, kind=kind, double=double)
+        state_bitsandbytes(draft, quantized)
     return [*names, args.get("_name_or_path")]
 
 

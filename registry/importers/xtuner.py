@@ -12,13 +12,13 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.shared.draft import Draft
-from registry.importers.shared.logs import LogImporter, find_failure, validate_growing
+from registry.importers.shared.logs import LogImporter, state_end, validate_growing
 from registry.importers.shared.readings import (
+    choose_timed,
     figures_by_name,
     largest,
     measure_peak,
     measure_token_rate,
-    say_timed,
 )
 from registry.importers.shared.shapes import whole_of
 from registry.importers.xtuner_iterations import (
@@ -48,7 +48,7 @@ class XtunerImporter(LogImporter):
 
     def is_log(self, lines: Sequence[str]) -> bool:
         """Recognize a line of a training with its time."""
-        return any(parse_mmengine_line(line) or parse_xtuner_step(line) for line in lines)
+        return any(map(_is_step, lines))
 
     def draft(self, log: RunFile, options: ImportOptions) -> Draft:
         """Return the run of a log."""
@@ -66,7 +66,7 @@ def _draft_of_mmengine(lines: Sequence[str], options: ImportOptions) -> Draft:
     state_system(draft, lines, options)
     state_dumped_settings(draft, lines, options)
     done, ends = count_done(lines, draft.configuration.get("n_epochs"))
-    _state_end(draft, lines, ends)
+    state_end(draft, lines, _is_step, ends)
     measure_mmengine(draft, lines, done, options)
     return draft
 
@@ -76,19 +76,14 @@ def _draft_of_steps(lines: Sequence[str]) -> Draft:
     last = steps[-1]
     draft = Draft(environment={"framework": "xtuner"})
     _state_xtuner_start(draft, lines)
-    is_open = last.step < last.all
-    _state_end(draft, lines, f"the log ends at step {last.step} of {last.all}" if is_open else None)
+    ends = f"the log ends at step {last.step} of {last.all}" if last.step < last.all else None
+    state_end(draft, lines, _is_step, ends)
     _measure_xtuner_steps(draft, steps)
     return draft
 
 
-def _state_end(draft: Draft, lines: Sequence[str], ends: str | None) -> None:
-    """State that a run failed, or where its log ends; none of both where it came to its end."""
-    failure = find_failure(lines, lambda line: parse_mmengine_line(line) or parse_xtuner_step(line))
-    if failure:
-        draft.observation |= failure
-    elif ends:
-        draft.leave_open(ends)
+def _is_step(line: str) -> bool:
+    return bool(parse_mmengine_line(line) or parse_xtuner_step(line))
 
 
 _LINE: Final = re.compile(
@@ -149,10 +144,7 @@ def _measure_xtuner_steps(draft: Draft, steps: Sequence[_XtunerStep]) -> None:
     """Add the figures of a log; raise SubmissionError where its steps go back."""
     validate_growing(step.step for step in steps)
     steady = [step for step in steps if step.step > _WARMUP]
-    if not steady:
-        draft.flags.add("short_run")
-    timed = steady or steps
-    said = say_timed(len(timed), len(steps))
+    timed, said = choose_timed(draft, steps, steady)
     reason = f"{said}; time + data_time, without checkpoints"
     seconds = median(step.seconds for step in timed)
     draft.derive("step_time", seconds, reason, statistic="median")
@@ -172,8 +164,7 @@ def _measure_peaks(draft: Draft, steps: Sequence[_XtunerStep]) -> None:
         peak = largest((step.figures for step in steps), name)
         if peak:
             measure_peak(draft, peak, kind=kind, **_said(peak, steps[0].rank))
-    if not draft.has("peak_memory"):
-        draft.missing.append("no memory")
+    draft.note_lack("peak_memory", "no memory")
 
 
 def _said(peak: float, rank: int) -> dict[str, Any]:

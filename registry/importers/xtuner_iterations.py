@@ -25,10 +25,10 @@ from registry.importers.shared.micro_batches import (
 )
 from registry.importers.shared.readings import (
     MEBIBYTE,
+    choose_timed,
     figures_by_name,
     largest,
     measure_token_rate,
-    say_timed,
 )
 
 if TYPE_CHECKING:
@@ -108,11 +108,7 @@ def measure_mmengine(draft: Draft, lines: Sequence[str], done: int, options: Imp
     """Add the figures of a log; raise SubmissionError where its iterations go back."""
     found = read_mmengine_lines(lines)
     validate_growing(line.done for line in found)
-    steady = _steady(found)
-    if not steady:
-        draft.flags.add("short_run")
-    timed = steady or found
-    said = say_timed(len(timed), len(found))
+    timed, said = choose_timed(draft, found, _steady(found))
     seconds = median(line.figures["time"] for line in timed)
     iterations = Iterations(
         done=done - _count_before(draft, lines, done, options),
@@ -139,9 +135,9 @@ def _count_before(draft: Draft, lines: Sequence[str], done: int, options: Import
     resumed = [int(found["iter"]) for line in lines if (found := _RESUMED.search(line))]
     if not resumed or not 0 < resumed[-1] < done:
         return 0
-    draft.flags.add("resumed")
-    draft.inferences["flags"] = f"it goes on after iteration {resumed[-1]}"
-    draft.last_step = done // (accumulation_of(draft, options) or 1)
+    draft.note_resumed(
+        f"it goes on after iteration {resumed[-1]}", done // (accumulation_of(draft, options) or 1)
+    )
     return resumed[-1]
 
 

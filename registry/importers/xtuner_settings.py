@@ -16,9 +16,9 @@ from registry.importers.shared.shapes import bool_of, count_of, number_of, secti
 from registry.importers.shared.training_arguments import (
     ATTENTION,
     DTYPES,
+    state_bitsandbytes,
     state_lora_sizes,
     state_optimizer,
-    state_quantization,
     state_training_arguments,
 )
 
@@ -165,15 +165,7 @@ def _state_training(draft: Draft, model: Mapping[str, Any], llm: Mapping[str, An
         _state_lora(draft, lora)
     elif model.get("lora") is None:
         draft.state("method", "full", "no lora in the model of the configuration")
-    packed = section_of(llm, "quantization_config")
-    bits = 4 if packed.get("load_in_4bit") is True else 8 if packed.get("load_in_8bit") else None
-    state_quantization(
-        draft,
-        method="bitsandbytes",
-        bits=bits,
-        kind=packed.get("bnb_4bit_quant_type"),
-        double=packed.get("bnb_4bit_use_double_quant"),
-    )
+    state_bitsandbytes(draft, section_of(llm, "quantization_config"))
     stated = bool_of(model.get("use_activation_checkpointing"))
     default = None if stated is not None else "XTuner's default"
     draft.state("gradient_checkpointing", True if stated is None else stated, default)

@@ -70,6 +70,17 @@ class Draft:
         """Add a figure that follows from others, and how."""
         self.measure(metric, value, origin="derived", reason=reason, **columns)
 
+    def note_lack(self, metric: str, text: str) -> None:
+        """Say that the files lack a metric, unless it has a figure."""
+        if not self.has(metric):
+            self.missing.append(text)
+
+    def note_resumed(self, reason: str, last_step: int) -> None:
+        """Flag a run that went on from an earlier one, and say by which step of both it ends."""
+        self.flags.add("resumed")
+        self.inferences["flags"] = reason
+        self.last_step = last_step
+
     def leave_open(self, detail: str) -> None:
         """Say why the files do not show how the run ended."""
         self.observation |= {"outcome": "unknown", "outcome_detail": detail}

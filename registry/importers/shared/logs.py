@@ -104,6 +104,16 @@ def find_failure(lines: Sequence[str], is_step: Callable[[str], object]) -> dict
     return {}
 
 
+def state_end(
+    draft: Draft, lines: Sequence[str], is_step: Callable[[str], object], ends: str | None
+) -> None:
+    """State that a run failed, or where its log ends; none of both where it came to its end."""
+    if failure := find_failure(lines, is_step):
+        draft.observation |= failure
+    elif ends:
+        draft.leave_open(ends)
+
+
 def validate_growing(steps: Iterable[float]) -> None:
     """Raise SubmissionError where steps go back: a restart, or another run, in the same log."""
     for before, after in pairwise(steps):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from registry.importers.shared.shapes import number_of
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from registry.importers.shared.draft import Draft
+
+Line = TypeVar("Line")
 
 MEBIBYTE: Final = 2**20
 GIBIBYTE: Final = 2**30
@@ -38,15 +40,15 @@ def figures_by_name(pattern: re.Pattern[str], text: str) -> dict[str, float]:
     }
 
 
-def say_timed(n_timed: int, n_lines: int) -> str:
-    """Return of how many lines of a log a figure is, and how many of the first are not among them.
-
-    >>> say_timed(8, 10), say_timed(8, 8)
-    ('of 8 lines, the first 2 left out', 'of 8 lines')
-    """
-    return f"of {n_timed} lines" + (
-        f", the first {n_lines - n_timed} left out" if n_timed < n_lines else ""
-    )
+def choose_timed(
+    draft: Draft, lines: Sequence[Line], steady: Sequence[Line]
+) -> tuple[Sequence[Line], str]:
+    """Return the lines that a speed is of, and how many; flag a run that has no steady ones."""
+    if not steady:
+        draft.flags.add("short_run")
+    timed = steady or lines
+    left = len(lines) - len(timed)
+    return timed, f"of {len(timed)} lines" + (f", the first {left} left out" if left else "")
 
 
 #: What is said of memory that a producer writes for its first process.

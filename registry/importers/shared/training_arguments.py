@@ -174,6 +174,14 @@ def target_modules(value: Any) -> list[str] | None:
     return sorted({"all-linear" if item == "all" else str(item) for item in value})
 
 
+def state_bitsandbytes(draft: Draft, args: Mapping[str, Any], usual: str | None = None) -> None:
+    """State what arguments named as those of BitsAndBytesConfig say; else 4 bits are ``usual``."""
+    bits = next((bits for bits in (4, 8) if args.get(f"load_in_{bits}bit") is True), None)
+    kind = args.get("bnb_4bit_quant_type") or usual
+    double = args.get("bnb_4bit_use_double_quant")
+    state_quantization(draft, method="bitsandbytes", bits=bits, kind=kind, double=double)
+
+
 def state_quantization(
     draft: Draft, *, method: Any, bits: Any, kind: Any = None, double: Any = None
 ) -> None:

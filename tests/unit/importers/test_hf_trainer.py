@@ -455,6 +455,19 @@ def test_the_yaml_of_a_trl_script_gives_the_settings(
     assert configuration.get("objective") == objective
 
 
+def test_the_yaml_of_a_script_says_whether_constants_are_quantized_too(
+    tmp_path: Path, observe: Observe
+) -> None:
+    write_run(tmp_path, TOTALS)
+    said = "bnb_4bit_quant_type: nf4\nbnb_4bit_use_double_quant: true\n"
+    (tmp_path / "config.yaml").write_text(SCRIPT + said, encoding="utf-8")
+    (run,) = observe(tmp_path)
+    assert (run["configuration"]["quant_type"], run["configuration"]["double_quant"]) == (
+        "nf4",
+        True,
+    )
+
+
 def test_what_a_run_wrote_wins_over_the_yaml_of_its_script(
     tmp_path: Path, observe: Observe
 ) -> None:
