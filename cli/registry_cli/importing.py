@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import SubmissionError
-from registry.importers import ImportOptions, read_files
-from registry.query.params import parse_assignment
+from registry.importers import ImportOptions, parse_overrides, read_files
 from registry.store.snapshot import load_catalogue
 from registry.text import format_count
 from registry_cli import console
@@ -33,7 +32,7 @@ def import_logs(
 ) -> list[tuple[str, Any]]:
     """Return the submissions that logs hold; raise SubmissionError if there is none."""
     catalogue = load_catalogue(location)
-    stated = {name: str(value) for name, value in map(parse_assignment, overrides)}
+    stated = parse_overrides(overrides)
     options = ImportOptions(catalogue=catalogue, overrides=stated, mapping=mapping)
     imported = read_files([Path(name) for name in files], kind, options=options)
     for message in imported.taken:

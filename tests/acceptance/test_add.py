@@ -369,6 +369,21 @@ def test_stating_what_a_log_leaves_out_is_not_for_submissions(
     )
 
 
+@pytest.mark.parametrize("run_id", ["1e5", "1.50"])
+def test_a_text_that_looks_like_a_number_is_stated_as_it_is(run: Run, run_id: str) -> None:
+    log = CHECKOUT / "tests/fixtures/importers/xtuner/qlora.log"
+    done = run("add", str(log), "--set", "gpu_id=a100-80gb", "--set", f"run_id={run_id}", "--json")
+    (observation,) = json.loads(done.stdout)["observation_ids"]
+    row = json.loads(run("show", observation, "-f", "json").stdout)
+    assert row["observation"]["run_id"] == run_id
+
+
+def test_a_statement_without_its_value_is_refused(run: Run) -> None:
+    log = CHECKOUT / "tests/fixtures/importers/xtuner/qlora.log"
+    done = run("add", str(log), "--set", "gpu")
+    assert "--set: found 'gpu'; expected column=value, such as gpu_id=rtx-4090" in done.stderr
+
+
 @pytest.mark.parametrize("text", ["", "hello", "\0\0\0", "{}", "[]", "null", "42"])
 def test_what_is_no_measurement_is_refused_and_nothing_written(
     run: Run, write: Write, snapshot: Snapshot, mine: Path, text: str
