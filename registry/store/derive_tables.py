@@ -57,6 +57,11 @@ class Document:
     text: str
     plain: Mapping[str, Any]
 
+    @property
+    def key(self) -> bytes:
+        """What the files of ids have of it."""
+        return bytes.fromhex(self.submission_id[:32])
+
 
 def read_document(submission_id: str, text: str, place: object) -> Document:
     """Return a document from its text. Raises StoreError where that is not what was recorded.

@@ -249,7 +249,7 @@ class Folding:
             held = without_observations(every, self.erased, self.given_up, self.removed)
             chunk = list(held)
             known = KnownIds([part.ids for part in self.parts])
-            new = [d for d in chunk if not known.contains("submissions", _key(d.submission_id))]
+            new = [d for d in chunk if not known.contains("submissions", d.key)]
             if new:
                 self.catalogue = with_described(self.catalogue, new)
                 part = self._note_made(write_rows(self.folder, new, known, self))
@@ -340,10 +340,6 @@ def map_ids(folder: Folder, before: Sequence[Part], today: Sequence[Part]) -> No
     if not all(known.contains("observations", key) for key in was.keys("observations")):
         signed = (sign_observations(parts, STATED) for parts in (before, today))
         write_renamed(folder, match_ids(*signed))
-
-
-def _key(submission_id: str) -> bytes:
-    return bytes.fromhex(submission_id[:32])
 
 
 def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:

@@ -259,7 +259,7 @@ class _Repair:
         """Keep a document that could not be added in quarantine/."""
         name = f"{QUARANTINE}/{document.submission_id}.json"
         self.folder.storage.put(name, document.text.encode())
-        self.invalid.add(bytes.fromhex(document.submission_id[:32]))
+        self.invalid.add(document.key)
         reason = "; ".join(error.problems[:3])
         self.notes.append(f"document {document.submission_id[:12]}: {reason}; kept as {name}")
 

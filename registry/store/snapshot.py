@@ -66,9 +66,7 @@ class Snapshot:
         documents = [*curated, *self.legacy, *self.journal.entries]
         known = self.known
         return [
-            document
-            for document in documents
-            if not known.contains("submissions", bytes.fromhex(document.submission_id[:32]))
+            document for document in documents if not known.contains("submissions", document.key)
         ]
 
 

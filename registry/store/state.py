@@ -202,7 +202,7 @@ def _find_lost(
         pending = {bytes.fromhex(entry[:32]) for entry in list_entries(folder)}
     if unnamed and state.is_legacy:  # a fold that would have rewritten it was killed
         documents = read_legacy(folder, state.manifest.version)
-        pending |= {bytes.fromhex(document.submission_id[:32]) for document in documents}
+        pending |= {document.key for document in documents}
     for name in unnamed:
         try:
             is_leftover = _is_known(read_part(folder, name), state, pending)
@@ -233,11 +233,7 @@ def _read_some(part: Part, keys: set[bytes]) -> Iterator[Document]:
         return iter(())
     from registry.store.documents import read_documents  # noqa: PLC0415 - loads pyarrow
 
-    return (one for one in read_documents(part) if _key(one) in keys)
-
-
-def _key(document: Document) -> bytes:
-    return bytes.fromhex(document.submission_id[:32])
+    return (one for one in read_documents(part) if one.key in keys)
 
 
 def _is_leftover(folder: Folder, name: str, state: State, pending: set[bytes]) -> bool:
@@ -247,7 +243,7 @@ def _is_leftover(folder: Folder, name: str, state: State, pending: set[bytes]) -
     require_own(folder.parts / name)
     notes: list[str] = []
     for document in recover_part(folder.parts / name, (), notes):
-        is_there = _key(document) in pending or state.known.contains("submissions", _key(document))
+        is_there = document.key in pending or state.known.contains("submissions", document.key)
         if not is_there and not _is_rest(document, state):
             return False
     return not notes
@@ -302,7 +298,7 @@ def _are_erased(documents: Iterable[Document], known: KnownIds) -> bool:
     """Return whether what is known was erased from documents, and holds the rest of each."""
     erased = {key.hex() for key in known.keys(ERASED)}
     rest = without_observations(documents, erased, set())
-    return all(known.contains("submissions", _key(document)) for document in rest)
+    return all(known.contains("submissions", document.key) for document in rest)
 
 
 def list_unnamed_parts(folder: Folder, state: State) -> list[str]:

@@ -151,11 +151,11 @@ class _Exchange:
                 "out; where it is damaged, `registry repair` moves it to quarantine/"
             ] = None
 
-        lacking = (one for one in _read_all(giver.snapshot) if _key(one) not in had)
+        lacking = (one for one in _read_all(giver.snapshot) if one.key not in had)
         valid = select_valid(lacking, taker.snapshot.catalogue, validate, refuse)
         for document in without_observations(valid, self._erased, set()):
-            if _key(document) not in had:
-                had.add(_key(document))
+            if document.key not in had:
+                had.add(document.key)
                 yield document
 
     def _agrees(self, document: Document, taker: _Side, giver: _Side) -> bool:
@@ -173,11 +173,7 @@ class _Exchange:
 def _ids(snapshot: Snapshot) -> frozenset[bytes]:
     """Return the keys of the documents that a registry has."""
     pending = (*snapshot.legacy, *snapshot.journal.entries)
-    return frozenset(snapshot.state.known.keys("submissions")) | {_key(d) for d in pending}
-
-
-def _key(document: Document) -> bytes:
-    return bytes.fromhex(document.submission_id[:32])
+    return frozenset(snapshot.state.known.keys("submissions")) | {d.key for d in pending}
 
 
 def _erased(snapshot: Snapshot) -> frozenset[str]:
