@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 from json.encoder import encode_basestring_ascii
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 
 def escape_unprintable(text: str, keep: str = "") -> str:
@@ -32,6 +36,21 @@ def format_count(n: int, noun: str) -> str:
     ('1 table', '2 tables')
     """
     return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
+def format_markdown_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], rules: Sequence[str] = ()
+) -> str:
+    r"""Return a Markdown table, in whose cells a bar is no border.
+
+    >>> print(format_markdown_table(("a", "b"), [("1", "2|3")]))
+    | a | b |
+    | --- | --- |
+    | 1 | 2\|3 |
+    """
+    lines = (head, rules or ("---",) * len(head), *rows)
+    cells = ([cell.replace("|", r"\|") for cell in line] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def lower_first(text: str) -> str:

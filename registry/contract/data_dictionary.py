@@ -16,9 +16,10 @@ from registry.contract import (
     vocabulary,
 )
 from registry.contract.descriptions import describe_column, describe_relation
+from registry.text import format_markdown_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from registry.contract import Column
 
@@ -70,7 +71,7 @@ def collect_view_columns() -> dict[str, dict[str, str]]:
 def _view(name: str, columns: Mapping[str, str]) -> Iterator[str]:
     yield f"### `{name}`"
     yield describe_relation(name)
-    yield _format_rows(
+    yield format_markdown_table(
         ("column", "type", "unit", "meaning"),
         (_view_column(name, column, sql_type) for column, sql_type in columns.items()),
     )
@@ -96,7 +97,7 @@ def _table(name: str) -> Iterator[str]:
     table = load_table(name)
     yield f"### `{name}`"
     yield f"{table.meaning} Key: {', '.join(f'`{column}`' for column in table.key)}."
-    yield _format_rows(
+    yield format_markdown_table(
         ("column", "type", "unit", "values", "meaning"),
         (
             (
@@ -134,7 +135,7 @@ def _format_range(low: float | None, high: float | None) -> str:
 def _metrics() -> Iterator[str]:
     yield "## metric"
     yield "What `measurements.metric` can be; each has one unit, that of `measurements.value`."
-    yield _format_rows(
+    yield format_markdown_table(
         ("metric", "unit", "values", "meaning"),
         (
             (f"`{metric.name}`", metric.unit, _format_range(metric.min, metric.max), metric.meaning)
@@ -148,7 +149,7 @@ def _vocabularies() -> Iterator[str]:
     for name in load_vocabularies():
         if name != "metric":
             yield f"### {name}"
-            yield _format_rows(("value", "meaning"), _terms(vocabulary(name)))
+            yield format_markdown_table(("value", "meaning"), _terms(vocabulary(name)))
 
 
 def _terms(terms: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -162,21 +163,11 @@ def _rules() -> Iterator[str]:
         "What must hold across the columns of one observation. What is not stated breaks no rule. "
         "Besides the columns of the configuration and the observation, rules use the facts below."
     )
-    yield _format_rows(
+    yield format_markdown_table(
         ("rule", "expected", "where it fails"),
         (
             (f"`{rule.name}`", f"{rule.expected}: `{rule.require}`", rule.way_out)
             for rule in load_rules()
         ),
     )
-    yield _format_rows(("fact", "meaning"), _terms(rule_facts()))
-
-
-def _format_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(map(_escape, line))} |" for line in lines)
-
-
-def _escape(cell: str) -> str:
-    return cell.replace("|", "\\|")
+    yield format_markdown_table(("fact", "meaning"), _terms(rule_facts()))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from registry.sharing.offer import LICENCE
 from registry.sharing.selection import format_source
 from registry.sources.review import find_contradictions, format_finding, read_statement
-from registry.text import format_count
+from registry.text import format_count, format_markdown_table
 from registry.units import format_memory
 
 if TYPE_CHECKING:
@@ -180,8 +180,7 @@ def _seconds(row: Row) -> str:
 def format_request(contribution: Contribution) -> Iterator[str]:
     """Yield the lines of the pull request's text, in Markdown."""
     heading, *rows = format_rows(contribution)
-    yield from ("| " + " | ".join(cells) + " |" for cells in (heading, ("---",) * len(heading)))
-    yield from ("| " + " | ".join(map(_escape, cells)) + " |" for cells in rows)
+    yield format_markdown_table(heading, rows)
     yield ""
     yield "The last column is the nearest curated observation of the method, with what differs."
     yield ""
@@ -198,7 +197,3 @@ def format_request(contribution: Contribution) -> Iterator[str]:
 
 def _format_licence(name: str) -> str:
     return f"LICENSE-DATA ({name})" if name == LICENCE else name
-
-
-def _escape(cell: str) -> str:
-    return cell.replace("|", "\\|")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from registry.text import format_count
 from registry_cli import console
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate, registry_option
@@ -48,9 +49,7 @@ def command(*, format_name: str, registry_path: Path | None) -> int:
         for problem in report.problems:
             console.say(str(problem))
         counts = ", ".join(f"{n} {table}" for table, n in report.counts.items())
-        n_problems = len(report.problems)
-        noun = "problem" if n_problems == 1 else "problems"
-        verdict = "sound" if report.is_sound else f"{n_problems} {noun}"
+        verdict = "sound" if report.is_sound else format_count(len(report.problems), "problem")
         console.say(f"{location.own.name}: {verdict}{f' ({counts})' if counts else ''}")
         for text in report.hints:
             console.hint(text)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from registry.text import format_count
 from registry_cli import console
 from registry_cli.options import locate, registry_option, wait_option
 
@@ -33,18 +34,14 @@ def command(*, rebuild: bool, wait: float, registry_path: Path | None) -> int:
         return 0
     if location.own.is_curated:
         result = file_submissions(location.own, wait_seconds=wait)
-        click.echo(f"filed {_count(result.n_submissions, 'submission')} under sources/")
+        click.echo(f"filed {format_count(result.n_submissions, 'submission')} under sources/")
     else:
         result = fold(location, rebuild=rebuild, wait_seconds=wait)
         click.echo(
-            f"folded {_count(result.n_submissions, 'submission')}, "
-            f"{_count(result.n_observations, 'new observation')}; "
+            f"folded {format_count(result.n_submissions, 'submission')}, "
+            f"{format_count(result.n_observations, 'new observation')}; "
             f"version {result.version}"
         )
         console.warn_all(result.erased)
     console.warn_all(result.problems)
     return 1 if result.problems else 0
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from registry.text import format_count
 from registry_cli import console
 from registry_cli.options import locate, registry_option
 from registry_cli.output_file import validate_output
@@ -111,8 +112,7 @@ def _write(folder: Path, registry_path: Path | None, *, n_models: int, single_fi
             single_file=single_file,
             progress=show_progress,
         )
-    files = "1 file" if len(sizes) == 1 else f"{len(sizes)} files"
-    console.hint(f"{files}, {sum(sizes.values()) / 1e6:.1f} MB")
+    console.hint(f"{format_count(len(sizes), 'file')}, {sum(sizes.values()) / 1e6:.1f} MB")
 
 
 def _serve(folder: Path, port: int) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from registry.text import format_count
 from registry_cli import console
 
 
@@ -32,11 +33,7 @@ def command(first: Path, second: Path, *, dry_run: bool) -> int:
     done = sync(*folders, dry_run=dry_run)
     for side in done.sides:
         verbs = ("would get", "would have") if dry_run else ("got", "has")
-        new, total = _count(side.n_new), _count(side.n_documents)
+        new, total = (format_count(n, "document") for n in (side.n_new, side.n_documents))
         console.say(f"{side.name}: {verbs[0]} {new}; {verbs[1]} {total}")
     console.warn_all(done.problems)
     return 1 if done.problems else 0
-
-
-def _count(number: int) -> str:
-    return f"{number} {'document' if number == 1 else 'documents'}"

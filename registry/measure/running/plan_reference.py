@@ -8,9 +8,10 @@ from registry.measure.running.methods import known_methods
 from registry.measure.running.plan_model import PLAN_KEYS, TRIAL_KEYS, format_expected, meaning_of
 from registry.measure.running.plan_template import format_value
 from registry.measure.trial_settings import ABOUT, DEFAULTS
+from registry.text import format_markdown_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 _PREAMBLE = """\
 # Plans
@@ -141,14 +142,16 @@ def format_plan_reference() -> str:
 def _blocks() -> Iterator[str]:
     yield _PREAMBLE
     yield "## Keys of a plan"
-    yield _format_rows(("key", "meaning"), ((f"`{k}`", text) for k, text in PLAN_KEYS.items()))
+    yield format_markdown_table(
+        ("key", "meaning"), ((f"`{k}`", text) for k, text in PLAN_KEYS.items())
+    )
     yield "## Keys of a trial"
     yield (
         "They may be set in the plan itself, for all trials; in `[matrix]`, as lists of values; in "
         "`[[exclude]]` and `[[include]]`. Only `model` has no default."
     )
     rows = (_row(name) for name in TRIAL_KEYS)
-    yield _format_rows(("key", "values", "default", "meaning", "example"), rows)
+    yield format_markdown_table(("key", "values", "default", "meaning", "example"), rows)
     yield f"Methods of PEFT: {', '.join(f'`{n}`' for n in known_methods() if n != 'full')}."
     yield from (_TABLES, _MODELS, _CHECKS, _RUNNING, _AGAIN)
 
@@ -163,8 +166,3 @@ def _row(name: str) -> tuple[str, ...]:
         meaning_of(name),
         "" if example is None else f"`{format_value(example)}`",
     )
-
-
-def _format_rows(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [header, ("---",) * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

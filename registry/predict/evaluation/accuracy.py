@@ -17,6 +17,7 @@ from registry.predict.evaluation.dry_runs import score_dry_runs
 from registry.predict.evaluation.evaluate import Evaluation, evaluate, held_back
 from registry.predict.formula.published import ADAPTED
 from registry.store.folder import curated_dir
+from registry.text import format_markdown_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,21 +52,20 @@ def format_evaluation(found: Evaluation) -> str:
         ),
     }
     return "\n".join(
-        line for title, table in sections.items() for line in (f"## {title}", "", *table, "")
+        line for title, table in sections.items() for line in (f"## {title}", "", table, "")
     )
 
 
-def format_table(scores: Iterable[Score]) -> list[str]:
-    """Return scores as the lines of a Markdown table."""
+def format_table(scores: Iterable[Score]) -> str:
+    """Return scores as a Markdown table."""
     return _table(_HEAD, map(_cells, scores))
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    line = ["---", *["--:"] * (len(head) - 1)]
-    return [f"| {' | '.join(cells)} |" for cells in (head, line, *rows)]
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return format_markdown_table(head, rows, ("---", *("--:",) * (len(head) - 1)))
 
 
-def _chances(found: Iterable[Said]) -> list[str]:
+def _chances(found: Iterable[Said]) -> str:
     head = ("", "chance said", "of all verdicts", "mean chance", "it fits")
     rows = [
         (
@@ -95,7 +95,7 @@ def format_accuracy(found: Evaluation, dry_runs: Iterable[Score]) -> str:
     return page.format(
         adapted=adapted,
         tables=format_evaluation(found),
-        dry_runs="\n".join(format_table(dry_runs)),
+        dry_runs=format_table(dry_runs),
     )
 
 
