@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from registry.errors import RegistryError
+from registry.measure.child_process import STARTED, read_stat
 from registry.measure.environment import (
     collect_environment,
     collect_interconnect,
@@ -35,7 +36,6 @@ from registry.measure.memory_meter import (
     guard_resets,
     return_freed_memory,
 )
-from registry.measure.process_stat import STARTED, read_stat
 from registry.measure.record_files import write_json
 from registry.measure.recording.batches import Batches
 from registry.measure.recording.catalogue_rows import describe_gpu, describe_model
