@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from registry.sharing.offer import LICENCE
 from registry.sharing.selection import format_source
 from registry.sources.review import find_contradictions, format_finding, read_statement
+from registry.store.curated_fold import source_name
+from registry.store.derive_tables import Document
+from registry.submission.identity import canonical_json, document_id
 from registry.text import format_count, format_markdown_table
 from registry.units import format_memory
 
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from registry.api import Registry
+    from registry.sharing.patch import Author
     from registry.sharing.selection import ChosenRecords
 
 Row = dict[str, Any]
@@ -61,7 +65,7 @@ def describe_contribution(
         rows,
         {row["of_observation_id"]: row for row in nearest},
         tuple(_collect_doubts(registry, chosen, rows)),
-        tuple(sorted({source.get("licence", LICENCE) for source in chosen.sources})),
+        tuple(sorted({source.get("licence", _LICENCE) for source in chosen.sources})),
     )
 
 
@@ -196,4 +200,29 @@ def format_request(contribution: Contribution) -> Iterator[str]:
 
 
 def _format_licence(name: str) -> str:
-    return f"LICENSE-DATA ({name})" if name == LICENCE else name
+    return f"LICENSE-DATA ({name})" if name == _LICENCE else name
+
+
+#: The licence of what is contributed, as LICENSE-DATA says.
+_LICENCE = "CC-BY-4.0"
+
+
+def offer_documents(chosen: ChosenRecords, author: Author) -> list[Document]:
+    """Return the documents as they go out: who publishes them, and under which licence."""
+    return [_published(document.plain, author.name) for document in chosen.documents]
+
+
+def _published(plain: Any, publisher: str) -> Document:
+    source = {"licence": _LICENCE, "publisher": publisher, **plain["source"]}
+    text = canonical_json({**plain, "source": source})
+    return Document(document_id(text), text, json.loads(text))
+
+
+def format_files(documents: list[Document]) -> dict[str, bytes]:
+    """Return the content of each file by its path in the repository."""
+    return {f"records/{source_name(document)}": _format(document.plain) for document in documents}
+
+
+def _format(plain: Any) -> bytes:
+    """Return a document as a reviewer reads it: a line for each value."""
+    return f"{json.dumps(plain, indent=1, ensure_ascii=False, sort_keys=True)}\n".encode()

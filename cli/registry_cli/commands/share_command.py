@@ -92,9 +92,12 @@ def command(
     """  # noqa: D301 - \b keeps the examples' lines
     _validate(ids, plan=plan, last=last, clone=clone, push=push)
     from registry.api import Registry  # noqa: PLC0415 - heavy
-    from registry.sharing.offer import format_files, offer_documents  # noqa: PLC0415 - heavy
     from registry.sharing.patch import find_author  # noqa: PLC0415 - likewise
-    from registry.sharing.request import describe_contribution  # noqa: PLC0415 - likewise
+    from registry.sharing.request import (  # noqa: PLC0415 - heavy
+        describe_contribution,
+        format_files,
+        offer_documents,
+    )
     from registry.sharing.selection import read_own  # noqa: PLC0415 - likewise
 
     location = locate(registry_path)
