@@ -13,9 +13,13 @@ from registry.measure.recording.configuration import (
     read_rank,
     spread_processes,
 )
-from registry.measure.recording.flat_parameters import read_full_sizes
 from registry.measure.recording.loaded import loaded
-from registry.measure.recording.parameters import count_elements, is_packed, stepped_by
+from registry.measure.recording.parameters import (
+    count_elements,
+    is_packed,
+    read_full_sizes,
+    stepped_by,
+)
 from registry.measure.words import dtype_word
 
 if TYPE_CHECKING:

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from registry.measure.recording.flat_parameters import read_flat_of, read_full_sizes
 from registry.measure.recording.own_lora import is_own_lora
 from registry.measure.words import dtype_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 #: Parts of the names of tables of positions, which some models never train (Whisper's encoder).
 _POSITIONS = ("position", "pos_emb", "sinusoid")
@@ -142,7 +141,7 @@ def _embedding_parameters(model: Any) -> set[int]:
     modules = list(model.modules()) if hasattr(model, "modules") else []
     named = (found for module in (model, *modules) if (found := _named_embeddings(module)))
     embeddings = next(named, [one for one in modules if type(one).__name__ == "Embedding"])
-    flat_of = read_flat_of(model)
+    flat_of = _read_flat_of(model)
     flat = {flat_of[id(module)] for module in embeddings if id(module) in flat_of}
     return flat | {id(parameter) for module in embeddings for parameter in module.parameters()}
 
@@ -157,3 +156,30 @@ def _named_embeddings(model: Any) -> list[Any]:
         if module is not None:
             found.append(module)
     return found
+
+
+def read_full_sizes(model: Any) -> dict[int, int]:
+    """Return how many weights each split parameter has in all processes, by its identity."""
+    sizes: dict[int, int] = {}
+    for flat in _find_flat(model):
+        each = [math.prod(shape) for shape in flat._shapes]  # noqa: SLF001 - FSDP offers no other way
+        sizes[id(flat)] = sum(each)
+        shown = getattr(flat, "_params", None) or ()
+        sizes |= {id(part): size for part, size in zip(shown, each, strict=False)}
+    return sizes
+
+
+def _read_flat_of(model: Any) -> dict[int, int]:
+    """Return the identity of the flat parameter that has a module's own, by the module's."""
+    return {
+        id(info.module): id(flat)
+        for flat in _find_flat(model)
+        for info in flat._param_infos  # noqa: SLF001 - likewise
+    }
+
+
+def _find_flat(model: Any) -> Iterator[Any]:
+    for module in model.modules() if hasattr(model, "modules") else ():
+        flat = getattr(vars(module).get("_handle"), "flat_param", None)
+        if flat is not None:
+            yield flat
