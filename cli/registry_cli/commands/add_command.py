@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.errors import SourceError, SubmissionError
-from registry.reading.bounded_file import ReadingError, open_regular
-from registry.reading.folder_walk import walk_folder
+from registry.reading.bounded_file import ReadingError, open_regular, walk_folder
 from registry.reading.json_reader import (
     LARGEST_DOCUMENT,
     check_values,

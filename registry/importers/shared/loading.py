@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from registry.errors import SubmissionError
 from registry.importers.base import Refusal, RunFile
 from registry.reading import ReadingError, read_bytes
-from registry.reading.folder_walk import DEEPEST, walk_folder
+from registry.reading.bounded_file import DEEPEST, walk_folder
 from registry.reading.json_reader import MOST_VALUES, has_many_values
 from registry.reading.yaml_reader import parse_yaml
 
