@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from registry.contract import TABLES, load_table
+from registry.contract.arrow import rows_table, table_schema
 from registry.contract.fingerprint import is_current
 from registry.contract.frames import MOST_NAMED, check_frame
 from registry.dataframe import nullable
 from registry.errors import StoreError, excerpt
-from registry.store.check_evolved import check_evolved
 from registry.store.derive_tables import CATALOGUE_TABLES, derive_tables, select_new
 from registry.store.documents import read_all_documents
 from registry.store.files import for_engine
@@ -21,7 +21,8 @@ from registry.store.parquet import READ_ERRORS, ordered_table, read_table
 from registry.store.results import compute_results
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from registry.store.derive_tables import Rows
     from registry.store.parts import Part
@@ -41,7 +42,7 @@ def check_rows(
     """Yield (kind, message) of everything wrong with the rows of some parts together.
 
     Parts that another contract wrote may differ from what would be written today: they are compared
-    in what both have, see `check_evolved`. The rows of documents that another contract let in are
+    in what both have, see `_check_evolved`. The rows of documents that another contract let in are
     those that follow, whatever is valid today. What could not be compared is added to ``hints``.
     """
     today = [part for part in parts if is_current(part.contract)]
@@ -57,7 +58,7 @@ def check_rows(
         yield from _check_tables(today, rows, snapshot, is_whole=not others)
         surplus = list(_find_surplus(others, of_others)) if others else []
         yield from (
-            surplus or check_evolved(others, of_others, [] if hints is None else hints)
+            surplus or _check_evolved(others, of_others, [] if hints is None else hints)
             if others
             else ()
         )
@@ -194,3 +195,77 @@ def _check_ids(parts: Sequence[Part]) -> Iterator[Found]:
             rows = read_table(name, [file]).select(load_table(name).key).to_pylist()
             if ids is None or bytes(ids.data) != format_ids(name, rows):
                 yield "ids", f"{part.path / name}.ids: found ids that differ from those of the rows"
+
+
+_Keyed = dict[tuple[Any, ...], dict[str, Any]]
+
+
+def _check_evolved(
+    parts: Sequence[Part], rows: Rows, hints: list[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield (kind, message) of rows that are not what the documents of their parts state.
+
+    Another contract may give other keys, columns and derived rows: what has no counterpart today is
+    not wrong; that it was not compared is added to ``hints``.
+    """
+    uncompared = []
+    for name in TABLES:
+        files = [file for part in parts if (file := part.file(name))]
+        try:
+            stored = _keyed(name, read_table(name, files))
+            wanted = _keyed(name, rows_table(name, rows[name]))
+            columns = _shared_columns(name, files)
+        except (*READ_ERRORS, TypeError):
+            uncompared.append(name)
+            continue
+        yield from _describe(name, stored, wanted, columns)
+        if not _is_all_compared(stored, wanted, columns):
+            uncompared.append(name)
+    if uncompared:
+        hints.append(
+            f"rows of parts that another contract wrote were not all compared with their documents "
+            f"({', '.join(uncompared)}); `registry fold --all` derives them again, so "
+            "that they can be",
+        )
+
+
+def _keyed(name: str, table: pa.Table) -> _Keyed:
+    return {tuple(row[key] for key in load_table(name).key): row for row in table.to_pylist()}
+
+
+def _shared_columns(name: str, files: Sequence[Path]) -> set[str]:
+    """Return the columns that all files have, in the type of today."""
+    found = [pq.read_schema(for_engine(file)) for file in files]
+    return {
+        field.name
+        for field in table_schema(name)
+        if all(field.name in s.names and s.field(field.name).type == field.type for s in found)
+    }
+
+
+def _describe(
+    name: str, stored: _Keyed, wanted: _Keyed, columns: set[str]
+) -> Iterator[tuple[str, str]]:
+    lines = [
+        f"row {' '.join(map(str, key))}: found {column} = {excerpt(stored[key][column])}"
+        for key in stored.keys() & wanted.keys()
+        if not _is_derived(wanted[key])
+        for column in columns
+        if stored[key][column] != wanted[key][column]
+    ]
+    for line in sorted(lines)[:MOST_NAMED]:
+        yield "rows", f"table {name}: {line}; expected what the documents give"
+
+
+def _is_all_compared(stored: _Keyed, wanted: _Keyed, columns: set[str]) -> bool:
+    """Return whether each row has its counterpart, and nothing is beyond the shared columns."""
+    return stored.keys() == wanted.keys() and not any(
+        (column not in columns and row[column] is not None)
+        or (_is_derived(row) and stored[key][column] != row[column])
+        for key, row in wanted.items()
+        for column in row
+    )
+
+
+def _is_derived(row: Mapping[str, Any]) -> bool:
+    return row.get("origin") == "derived"
