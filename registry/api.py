@@ -136,11 +136,7 @@ class Registry:
         (theme, width, x, y, title). Raises ChartError for what cannot be drawn, FilterError for an
         unknown name, MissingExtraError without the extra ``[plot]``.
         """
-        from registry.charts import (  # noqa: PLC0415 - not needed to add
-            build_chart,
-            require_altair,
-            validate_call,
-        )
+        from registry.charts import build_chart, require_altair, validate_call  # noqa: PLC0415 - not needed to add
         from registry.charts.rows import select_rows  # noqa: PLC0415 - as above
         from registry.query.filters import Filters, split_filters  # noqa: PLC0415 - as above
 

@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.catalogue.module_names import check_modules
 from registry.predict.answer.assumed import narrowest, plain_value
-from registry.predict.answer.plain import (
-    format_chance,
-    format_interval,
-    format_question,
-)
+from registry.predict.answer.plain import format_chance, format_interval, format_question
 from registry.predict.answer_tables import HEAD, list_cards
 from registry.predict.calibration.unstated import open_fields
 from registry.predict.formula.adapters import DEFAULT_TARGETS

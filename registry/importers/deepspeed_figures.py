@@ -19,18 +19,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from registry.importers.deepspeed_timer import (
-    ENGINE,
-    TimerLine,
-    batch_by_clock,
-    parse_timer_line,
-)
+from registry.importers.deepspeed_timer import ENGINE, TimerLine, batch_by_clock, parse_timer_line
 from registry.importers.shared.logs import validate_growing
-from registry.importers.shared.micro_batches import (
-    Iterations,
-    accumulation_of,
-    measure_iterations,
-)
+from registry.importers.shared.micro_batches import Iterations, accumulation_of, measure_iterations
 from registry.importers.shared.readings import OF_FIRST_PROCESS, measure_peak
 
 if TYPE_CHECKING:

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from registry.catalogue.hf_config import is_hf_config
 from registry.errors import SubmissionError
 from registry.importers.resumed import find_session_steps
-from registry.importers.shared.draft import (
-    Draft,
-    import_drafts,
-    state_described_model,
-    state_model,
-)
+from registry.importers.shared.draft import Draft, import_drafts, state_described_model, state_model
 from registry.importers.shared.efficiency import measure_efficiency
 from registry.importers.shared.shapes import count_of, entries_of, number_of, path_of
 from registry.importers.shared.totals import (

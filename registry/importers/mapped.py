@@ -27,10 +27,7 @@ class MappedTableImporter:
 
     def read(self, files: Sequence[RunFile], options: ImportOptions) -> Imported:
         """Return what the mapping makes of a table; raise SubmissionError without a mapping."""
-        from registry.tables import (  # noqa: PLC0415 - only where a mapping is given
-            import_document,
-            read_mapping,
-        )
+        from registry.tables import import_document, read_mapping  # noqa: PLC0415 - only where a mapping is given
 
         if options.mapping is None:
             raise SubmissionError(explain_refusal(files[0]))

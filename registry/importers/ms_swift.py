@@ -9,12 +9,7 @@ from registry.errors import SubmissionError
 from registry.importers.shared.draft import Draft, import_drafts, state_model
 from registry.importers.shared.logs import find_failure, printed_entries
 from registry.importers.shared.readings import largest, measure_peak
-from registry.importers.shared.segments import (
-    ProgressEntry,
-    Segment,
-    parse_clock,
-    split_segments,
-)
+from registry.importers.shared.segments import ProgressEntry, Segment, parse_clock, split_segments
 from registry.importers.shared.shapes import number_of, whole_of
 from registry.importers.shared.totals import is_total, measure_totals, sum_evaluations
 from registry.importers.shared.training_arguments import (

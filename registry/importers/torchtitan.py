@@ -15,12 +15,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.shared.draft import Draft, state_model
-from registry.importers.shared.logs import (
-    LogImporter,
-    find_failure,
-    parse_stamp,
-    validate_growing,
-)
+from registry.importers.shared.logs import LogImporter, find_failure, parse_stamp, validate_growing
 from registry.importers.shared.readings import OF_FIRST_PROCESS, choose_timed, measure_peak
 
 if TYPE_CHECKING:

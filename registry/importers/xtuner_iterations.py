@@ -18,11 +18,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from registry.importers.shared.logs import validate_growing
-from registry.importers.shared.micro_batches import (
-    Iterations,
-    accumulation_of,
-    measure_iterations,
-)
+from registry.importers.shared.micro_batches import Iterations, accumulation_of, measure_iterations
 from registry.importers.shared.readings import (
     MEBIBYTE,
     choose_timed,

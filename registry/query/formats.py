@@ -10,11 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError
-from registry.query.cells import (
-    format_for_people,
-    format_json,
-    format_plain,
-)
+from registry.query.cells import format_for_people, format_json, format_plain
 from registry.query.model import GUARDED_FORMATS
 from registry.query.output import Output
 from registry.query.table import is_figure_column, write_table

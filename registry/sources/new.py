@@ -18,12 +18,7 @@ from registry.sources.packed import PACKED, pack_files
 from registry.store.files import filled_folder, require_free
 from registry.submission.messages import check_row
 from registry.tables.curated import MAPPING_NAME
-from registry.tables.draft import (
-    draft_mapping,
-    format_source,
-    slug_of,
-    title_of,
-)
+from registry.tables.draft import draft_mapping, format_source, slug_of, title_of
 from registry.tables.look import measured_tables
 from registry.tables.matching import read_tables
 

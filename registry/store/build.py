@@ -14,11 +14,7 @@ import pyarrow as pa
 from registry.contract.fingerprint import contract_stamp, is_current
 from registry.errors import StoreError
 from registry.store.catalogue_files import catalogue_text, hash_catalogue
-from registry.store.curated import (
-    MANIFEST,
-    find_pending_sources,
-    hash_sources,
-)
+from registry.store.curated import MANIFEST, find_pending_sources, hash_sources
 from registry.store.derive_tables import CATALOGUE_TABLES, derive_tables, with_described
 from registry.store.documents import PLACES, match_places, sign_observations
 from registry.store.folder import Folder

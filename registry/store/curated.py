@@ -139,10 +139,7 @@ def _with_pending(
     folder: Folder, part: Part | None, of_part: Catalogue, names: set[str]
 ) -> Curated:
     """Return the records of a part, with its models and GPUs, and of sources beside it."""
-    from registry.tables.curated import (  # noqa: PLC0415 - only where a source is pending
-        load_curated_catalogue,
-        read_what_can_be,
-    )
+    from registry.tables.curated import load_curated_catalogue, read_what_can_be  # noqa: PLC0415 - only where a source is pending
 
     catalogue = load_curated_catalogue(folder.path)
     wanted = names if part else hash_sources(folder.path).keys() - {CATALOGUE}

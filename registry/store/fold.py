@@ -330,11 +330,7 @@ class Folding:
 
 def map_ids(folder: Folder, before: Sequence[Part], today: Sequence[Part]) -> None:
     """Map the ids that a changed contract gives other values to, by all else they state."""
-    from registry.store.documents import (  # noqa: PLC0415 - loads pyarrow
-        STATED,
-        match_ids,
-        sign_observations,
-    )
+    from registry.store.documents import STATED, match_ids, sign_observations  # noqa: PLC0415 - loads pyarrow
 
     was, known = (KnownIds([part.ids for part in parts]) for parts in (before, today))
     if not all(known.contains("observations", key) for key in was.keys("observations")):

@@ -7,11 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from registry.contract import TABLES, load_table, read_view, view_names
-from registry.contract.descriptions import (
-    collect_column_metadata,
-    collect_comments,
-    view_columns,
-)
+from registry.contract.descriptions import collect_column_metadata, collect_comments, view_columns
 from registry.contract.fingerprint import is_current
 from registry.query.model import Dataset, Digest, Relation, View
 from registry.store.derive_tables import (

@@ -32,12 +32,7 @@ from registry.store.parts import DESCRIPTION, check_files, read_part
 from registry.store.recover import recover_part
 from registry.store.renamed import mend_renamed, write_renamed
 from registry.store.results import compute_tables
-from registry.store.state import (
-    DOCUMENTS,
-    State,
-    find_damaged_manifests,
-    list_headless_parts,
-)
+from registry.store.state import DOCUMENTS, State, find_damaged_manifests, list_headless_parts
 from registry.store.valid_documents import select_valid, validate_stored
 
 if TYPE_CHECKING:

@@ -17,11 +17,7 @@ from registry.errors import SubmissionError, UnitError, excerpt
 from registry.submission.derive import complete_observation, fill_configuration
 from registry.submission.facts import collect_facts, format_fact
 from registry.submission.identity import canonical_json, document_id
-from registry.submission.messages import (
-    check_value,
-    format_observation_path,
-    format_problems,
-)
+from registry.submission.messages import check_value, format_observation_path, format_problems
 from registry.submission.rules import check_rules, rule_names
 from registry.submission.schema import RECORDED, submission_validator
 from registry.submission.spec import PartSpec, part_spec

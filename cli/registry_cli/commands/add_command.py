@@ -147,9 +147,7 @@ def command(
 def _note_added(files: tuple[str, ...]) -> None:
     """Have the folders of killed runs among the files named no more."""
     for folder in filter(Path.is_dir, map(Path, files)):
-        from registry.measure.running.records_folder import (  # noqa: PLC0415 - only for folders
-            note_added,
-        )
+        from registry.measure.running.records_folder import note_added  # noqa: PLC0415 - only for folders
 
         note_added(folder.resolve())
 
@@ -267,9 +265,7 @@ def _begins_as_submission(file: Path) -> bool:
 
 def _recover(folder: Path) -> Documents | None:
     """Return the document of a run that was killed, where a folder is one that it left."""
-    from registry.measure.running.records_folder import (  # noqa: PLC0415 - only for folders
-        is_records_folder,
-    )
+    from registry.measure.running.records_folder import is_records_folder  # noqa: PLC0415 - only for folders
 
     if not is_records_folder(folder):
         return None
@@ -287,10 +283,7 @@ def _read_growing(name: str, files: list[Path]) -> Documents:
     """Return the documents of trainings that did not come to their end, their ranks united."""
     if not files:
         return []
-    from registry.measure.recording.progress import (  # noqa: PLC0415 - only for these
-        assemble_files,
-        check_ended,
-    )
+    from registry.measure.recording.progress import assemble_files, check_ended  # noqa: PLC0415 - only for these
 
     check_ended(files)
     return [(name, document) for document in assemble_files(files)]

@@ -18,12 +18,7 @@ from registry.predict.formula.rules_of_thumb import RULES, apply_rule
 from registry.store.snapshot import load_catalogue
 from registry_cli import console
 from registry_cli.answer_text import fold_lines, format_assumed, output_width
-from registry_cli.asking import (
-    format_option,
-    json_option,
-    question_options,
-    spending_options,
-)
+from registry_cli.asking import format_option, json_option, question_options, spending_options
 from registry_cli.group import HintedChoice
 from registry_cli.options import locate, registry_option
 

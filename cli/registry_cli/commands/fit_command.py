@@ -12,12 +12,7 @@ from registry.predict.answers import Wanted, answer_fit
 from registry.predict.asked import Asked
 from registry_cli import console
 from registry_cli.answer_text import fold_lines, format_answer, output_width
-from registry_cli.asking import (
-    format_option,
-    json_option,
-    question_options,
-    spending_options,
-)
+from registry_cli.asking import format_option, json_option, question_options, spending_options
 from registry_cli.options import locate, registry_option
 
 

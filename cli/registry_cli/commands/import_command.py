@@ -14,12 +14,7 @@ from registry.sources.logs import import_source
 from registry.store.add import add_submissions
 from registry.store.snapshot import load_catalogue
 from registry.submission.spec import part_spec
-from registry.tables import (
-    draft_mapping,
-    format_listing,
-    read_mapping,
-    read_tables,
-)
+from registry.tables import draft_mapping, format_listing, read_mapping, read_tables
 from registry.text import format_count
 from registry.units import format_memory
 from registry_cli import console

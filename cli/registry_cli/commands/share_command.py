@@ -93,11 +93,7 @@ def command(
     _validate(ids, plan=plan, last=last, clone=clone, push=push)
     from registry.api import Registry  # noqa: PLC0415 - heavy
     from registry.sharing.patch import find_author  # noqa: PLC0415 - likewise
-    from registry.sharing.request import (  # noqa: PLC0415 - heavy
-        describe_contribution,
-        format_files,
-        offer_documents,
-    )
+    from registry.sharing.request import describe_contribution, format_files, offer_documents  # noqa: PLC0415 - heavy
     from registry.sharing.selection import read_own  # noqa: PLC0415 - likewise
 
     location = locate(registry_path)
@@ -155,11 +151,7 @@ def _plan_name(plan: str) -> str:
 
 def _show_content(documents: Sequence[Document], allow: Iterable[str]) -> None:
     """Show every value that would go out; raise SourceError where some look private."""
-    from registry.sharing.content import (  # noqa: PLC0415 - heavy
-        collect_leaves,
-        find_private,
-        format_leaves,
-    )
+    from registry.sharing.content import collect_leaves, find_private, format_leaves  # noqa: PLC0415 - heavy
 
     leaves = collect_leaves(documents)
     console.say("Everything that would be shared, each field once with its distinct values:")

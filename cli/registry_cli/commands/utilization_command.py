@@ -10,12 +10,7 @@ import click
 from registry.api import Registry
 from registry.errors import QuestionError
 from registry.predict.architecture import peak_flops_of
-from registry.predict.asked import (
-    Asked,
-    build_question,
-    choices,
-    parse_number,
-)
+from registry.predict.asked import Asked, build_question, choices, parse_number
 from registry.predict.cards import find_gpu_row
 from registry.predict.formula.rules_of_thumb import (
     flops_utilization,

@@ -56,13 +56,8 @@ def add_recorder(trainer_module: Any) -> None:
     """Have every Trainer recorded that begins to train without a recorder of its own."""
     try:
         with own_modules():
-            from registry.measure.recording.callback import (  # noqa: PLC0415 - loads transformers
-                DefaultRecorder,
-            )
-            from registry.measure.recording.trainer_hooks import (  # noqa: PLC0415 - likewise
-                record_by_default,
-                wrap_trainer,
-            )
+            from registry.measure.recording.callback import DefaultRecorder  # noqa: PLC0415 - loads transformers
+            from registry.measure.recording.trainer_hooks import record_by_default, wrap_trainer  # noqa: PLC0415 - likewise
         record_by_default(DefaultRecorder)
         wrap_trainer(trainer_module.Trainer)
     except Exception as error:  # noqa: BLE001 - the job's import has succeeded, and must
@@ -127,9 +122,7 @@ class LoopWatch:
     def _load(self, optimizer_module: Any) -> Any:
         if self._recorder is None:
             with own_modules():
-                from registry.measure.recording.loop_hooks import (  # noqa: PLC0415 - a process starts faster
-                    LoopRecorder,
-                )
+                from registry.measure.recording.loop_hooks import LoopRecorder  # noqa: PLC0415 - a process starts faster
             self._recorder = LoopRecorder()
             self._recorder.install(optimizer_module)
         return self._recorder

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 
 from registry.predict.answer.leaner import proves_enough, proves_too_much
 from registry.predict.answer.nearest import find_nearest_oom
-from registry.predict.answer.prediction import (
-    DOES_NOT_FIT,
-    FITS,
-    chance_of_fitting,
-    judge,
-    moved,
-)
+from registry.predict.answer.prediction import DOES_NOT_FIT, FITS, chance_of_fitting, judge, moved
 from registry.predict.calibration.fit_rows import USABLE
 from registry.units import format_memory
 

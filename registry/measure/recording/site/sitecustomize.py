@@ -43,10 +43,7 @@ def _activate() -> None:
     try:
         if sys.version_info < (3, 11):  # noqa: UP036 - the job's Python, which may be any
             raise ImportError("the recorder expects Python 3.11 or newer")  # noqa: TRY301
-        from registry.measure.recording.measured_process import (  # noqa: PLC0415
-            activate,
-            hide_own_modules,
-        )
+        from registry.measure.recording.measured_process import activate, hide_own_modules  # noqa: PLC0415
 
         hide_own_modules()
         activate()

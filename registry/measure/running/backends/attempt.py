@@ -21,12 +21,7 @@ from registry.measure.environment import collect_environment
 from registry.measure.record_files import read_json, write_json
 from registry.measure.running.keeper import read_finished, start_keeper
 from registry.measure.running.slots import VISIBLE
-from registry.measure.running.trial_run import (
-    Team,
-    job_command,
-    prepare_folder,
-    trial_environment,
-)
+from registry.measure.running.trial_run import Team, job_command, prepare_folder, trial_environment
 from registry.measure.running.trials import Trial
 from registry.measure.trial_settings import settings_of
 
