@@ -21,7 +21,7 @@ from registry.tables.guess_settings import guess_pivots, guess_table, names_card
 from registry.tables.guess_words import OPEN
 from registry.tables.header import read_header
 from registry.tables.inline import plain_text
-from registry.tables.transposed import transpose
+from registry.tables.matching import transpose
 from registry.units import parse_outcome_word
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING
 from registry.errors import SourceError, did_you_mean
 from registry.reading.patterns import compile_pattern
 from registry.tables.document import LARGEST_DOCUMENT, read_document
+from registry.tables.inline import plain_text
 from registry.tables.mapping import Match
 from registry.tables.problems import Place
-from registry.tables.transposed import transpose
+from registry.tables.raw_table import BodyRow, Cell
 from registry.tables.values import target_columns
 
 if TYPE_CHECKING:
@@ -284,3 +286,24 @@ def _check_common(mapping: SourceMapping, tables: Sequence[FoundTable], problems
                 Place(),
                 path=path,
             )
+
+
+def transpose(table: RawTable) -> RawTable:
+    """Return a table whose columns are the rows of another, named by that one's first column.
+
+    The other's column names become the cells of a first column, under the first one's name.
+    """
+    if not table.columns:
+        return table
+    names = [table.columns[0]]
+    seen: Counter[str] = Counter(names)
+    for row in table.rows:
+        name = plain_text(row.cells[0].text) or f"row {len(names)}"
+        seen[name] += 1
+        names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    rows = tuple(
+        BodyRow(table.line, (Cell(label), *(row.cells[place] for row in table.rows)))
+        for place, label in enumerate(table.columns)
+        if place
+    )
+    return replace(table, columns=tuple(names), rows=rows)
