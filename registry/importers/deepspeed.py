@@ -10,6 +10,7 @@ from registry.importers.deepspeed_timer import find_accumulation
 from registry.importers.shared.draft import Draft, state_model
 from registry.importers.shared.logs import OUT_OF_MEMORY, LogImporter
 from registry.importers.shared.micro_batches import accumulation_of
+from registry.importers.shared.readings import first_values
 from registry.importers.shared.shapes import number_of, whole_of
 from registry.importers.shared.training_arguments import state_lora_sizes, state_training_arguments
 from registry.importers.trainer_log_progress import TOTALS
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Settings as the engine prints its configuration.
 _SETTING: Final = re.compile(
-    r"(?<!\w)(?P<key>train_micro_batch_size_per_gpu|gradient_accumulation_steps|train_batch_size|"
+    r"(?<!\w)(?P<name>train_micro_batch_size_per_gpu|gradient_accumulation_steps|train_batch_size|"
     r"world_size|zero_optimization_stage|bfloat16_enabled|fp16_enabled)"
     r"\"?(?: *\.{2,}|:| =| {2}) *(?P<value>\w+)"
 )
@@ -79,10 +80,8 @@ def _state_end(draft: Draft, lines: Sequence[str]) -> None:
 
 def state_engine(draft: Draft, lines: Sequence[str]) -> None:
     """State the version of the engine, and its configuration as it prints it."""
-    said: dict[str, str] = {}
+    said = first_values(_SETTING, lines)
     for line in lines:
-        for found in _SETTING.finditer(line):
-            said.setdefault(found["key"], found["value"])
         version = _VERSION.search(line)
         if version:
             draft.environment["deepspeed_version"] = version["version"].rstrip(".,")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from registry.importers.shared.draft import Draft, state_model
 from registry.importers.shared.logs import LogImporter, state_end, validate_growing
+from registry.importers.shared.readings import first_values
 from registry.importers.shared.shapes import whole_of
 from registry.importers.shared.totals import half_width
 from registry.importers.shared.training_arguments import (
@@ -92,10 +93,7 @@ def _first(pattern: re.Pattern[str], lines: Sequence[str]) -> re.Match[str] | No
 def _state_settings(draft: Draft, lines: Sequence[str], options: ImportOptions) -> None:
     """State the arguments; those of a merge, which follow the training, are none of it."""
     end = next((i for i, line in enumerate(lines) if _TIME.search(line)), len(lines))
-    said: dict[str, str] = {}
-    for line in lines[:end]:
-        for found in _SETTING.finditer(line):
-            said.setdefault(found["name"], found["value"])
+    said = first_values(_SETTING, lines[:end])
     state_model(draft, [said.get("checkpoint_dir", "").rstrip("/")], options)
     if "lora_r" in said:
         draft.state("method", "lora", "lora_r in the arguments")

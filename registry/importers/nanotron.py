@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from math import ceil, floor, log10
+from math import ceil, floor, log10, prod
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +18,7 @@ from registry.importers.shared.logs import LogImporter, state_end, validate_grow
 from registry.importers.shared.readings import (
     MEBIBYTE,
     choose_timed,
+    first_values,
     largest,
     measure_peak_in_mebibytes,
 )
@@ -39,7 +40,7 @@ _COLUMNS: Final = {
 }
 _PARALLEL: Final = "ParallelismArgs("
 _SIZE: Final = re.compile(
-    r"\b(?P<name>dp|pp|tp|expert_parallel_size|context_parallel_size)=(?P<size>\d{1,6})\b"
+    r"\b(?P<name>dp|pp|tp|expert_parallel_size|context_parallel_size)=(?P<value>\d{1,6})\b"
 )
 _SIZES: Final = {
     "tp": "tensor_parallel",
@@ -106,17 +107,14 @@ def _state_parallel(draft: Draft, lines: Sequence[str]) -> None:
     begun = next((i for i, line in enumerate(lines) if _PARALLEL in line), None)
     if begun is None:
         return
-    sizes: dict[str, int] = {}
-    for line in lines[begun : begun + _LONGEST]:
-        for found in _SIZE.finditer(line):
-            sizes.setdefault(found["name"], int(found["size"]))
+    said = first_values(_SIZE, lines[begun : begun + _LONGEST])
+    sizes = {name: int(size) for name, size in said.items()}
     for name, column in _SIZES.items():
         draft.state(column, sizes.get(name) or None)
     if {"dp", "pp", "tp"} <= sizes.keys():
-        n_gpus = 1
-        for size in sizes.values():
-            n_gpus *= size
-        draft.state("n_gpus", n_gpus or None, f"product of {', '.join(sorted(sizes))}")
+        draft.state(
+            "n_gpus", prod(sizes.values()) or None, f"product of {', '.join(sorted(sizes))}"
+        )
 
 
 def _state_end(draft: Draft, lines: Sequence[str], last: _NanotronIteration) -> None:

@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from registry.importers.shared.draft import state_model
+from registry.importers.shared.readings import first_values
 from registry.importers.shared.shapes import number_of, whole_of
 from registry.importers.shared.training_arguments import OBJECTIVES, state_optimizer
 
@@ -67,11 +68,7 @@ _SHARDING: Final = re.compile(r"\bstage([123])\b", re.IGNORECASE)
 
 def read_paddle_arguments(lines: Sequence[str]) -> dict[str, str]:
     """Return the arguments that a log prints, each as it stands there first."""
-    found: dict[str, str] = {}
-    for line in lines:
-        if match := _ARGUMENT.search(line):
-            found.setdefault(match["name"], match["value"])
-    return found
+    return first_values(_ARGUMENT, lines)
 
 
 def state_paddle_settings(
@@ -81,7 +78,8 @@ def state_paddle_settings(
 
     The lines of the start win over the arguments, from which the trainer made them.
     """
-    start = _read_start(lines)
+    # evaluations print some of the same after the training has started
+    start = {name: value.replace(",", "") for name, value in first_values(_START, lines).items()}
     for name, column in _COLUMNS.items():
         draft.state(column, whole_of(start.get(name)))
     state_model(draft, [arguments.get("model_name_or_path")], options)
@@ -97,15 +95,6 @@ def state_paddle_settings(
     _state_method(draft, arguments)
     _state_quantization(draft, arguments)
     return whole_of(start.get(_PLANNED))
-
-
-def _read_start(lines: Sequence[str]) -> dict[str, str]:
-    """Return the lines of the start of a training; evaluations print some of the same after it."""
-    found: dict[str, str] = {}
-    for line in lines:
-        if match := _START.search(line):
-            found.setdefault(match["name"], match["value"].replace(",", ""))
-    return found
 
 
 def _is_on(arguments: Mapping[str, str], name: str) -> bool | None:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -137,7 +137,7 @@ def run_process(
             start_new_session=True,
         )
         try:
-            in_time = _wait(child.pid, timeout_seconds)
+            in_time = wait_for_one([child.pid], timeout_seconds)
         finally:
             child.kill()
             child.wait()
@@ -231,15 +231,15 @@ def _wait_and_pass_on(child: subprocess.Popen[bytes], signals: set[signal.Signal
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _wait(pid: int, seconds: float | None) -> bool:
-    """Sleep until a process ends; return False where the time is up before."""
-    descriptor = os.pidfd_open(pid)
-    try:
+def wait_for_one(pids: Sequence[int], seconds: float | None) -> bool:
+    """Sleep until one of some processes ends; return False where the time is up before."""
+    with ExitStack() as opened:
         poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
+        for pid in pids:
+            descriptor = os.pidfd_open(pid)
+            opened.callback(os.close, descriptor)
+            poll.register(descriptor, select.POLLIN)
         return bool(poll.poll(None if seconds is None else max(int(seconds * 1000), 0)))
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
@@ -307,7 +307,7 @@ def _wait_for_all(pids: Collection[int], seconds: float) -> None:
     end = time.monotonic() + seconds
     for pid in pids:
         with suppress(ProcessLookupError):
-            _wait(pid, max(end - time.monotonic(), 0))
+            wait_for_one([pid], end - time.monotonic())
 
 
 def _find_descendants(spared: Collection[int]) -> list[int]:

@@ -110,3 +110,12 @@ class _Reject:
         start = next(found).start()
         line_start = self.text.rfind("\n", 0, start) + 1
         return f"line {self.text.count(chr(10), 0, start) + 1}, column {start - line_start + 1}"
+
+
+def is_deeper(value: Any, most: int) -> bool:
+    """Return whether objects and lists stand inside each other at more than so many levels."""
+    level = [value] if isinstance(value, dict | list | tuple) else []
+    for _ in range(most):
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [v for values in inner for v in values if isinstance(v, dict | list | tuple)]
+    return bool(level)

@@ -20,6 +20,7 @@ from registry.contract.tables import (
     LONGEST_JSON,
     MOST_WORDS,
 )
+from registry.reading.json_reader import is_deeper
 from registry.submission.identity import canonical_json
 from registry.submission.spec import PartSpec, part_spec
 
@@ -134,20 +135,9 @@ def _check_json(value: dict[str, Any], info: ValidationInfo[Any]) -> dict[str, A
         raise PydanticCustomError("json", f"expected at most {LONGEST_JSON} characters of JSON")
     column_validator(_ANY_JSON).validate_python(text)
     # what was recorded before there was a bound stays valid
-    if info.context != RECORDED and _is_deeper(value, DEEPEST_JSON):
+    if info.context != RECORDED and is_deeper(value, DEEPEST_JSON):
         raise nested
     return value
-
-
-def _is_deeper(value: Any, most: int) -> bool:
-    """Return whether objects and lists stand inside each other at more than so many levels."""
-    level = [value]
-    for _ in range(most):
-        if not level:
-            break
-        inner = (each.values() if isinstance(each, dict) else each for each in level)
-        level = [v for values in inner for v in values if isinstance(v, dict | list | tuple)]
-    return bool(level)
 
 
 _JSON_VALUES = "expected text, finite numbers, true, false, null, and lists and objects of these"

@@ -40,6 +40,15 @@ def figures_by_name(pattern: re.Pattern[str], text: str) -> dict[str, float]:
     }
 
 
+def first_values(pattern: re.Pattern[str], lines: Iterable[str]) -> dict[str, str]:
+    """Return what a pattern finds as each ``name``, where it first stands, by its ``value``."""
+    values: dict[str, str] = {}
+    for line in lines:
+        for found in pattern.finditer(line):
+            values.setdefault(found["name"], found["value"])
+    return values
+
+
 def choose_timed(
     draft: Draft, lines: Sequence[Line], steady: Sequence[Line]
 ) -> tuple[Sequence[Line], str]:

@@ -13,6 +13,7 @@ from registry.errors import SourceError, excerpt
 from registry.measure.running.plan_model import PlanError, validate_document
 from registry.measure.trial_settings import NAMES
 from registry.reading.bounded_file import is_file, read_bytes
+from registry.reading.json_reader import is_deeper
 
 #: Largest plan that is read, in bytes; one with a line for each of ten thousand trials is smaller.
 _LARGEST_PLAN = 2**20
@@ -117,11 +118,7 @@ def _trial_keys(table: dict[str, Any]) -> dict[str, Any]:
 
 def check_depth(document: Any, origin: str) -> None:
     """Raise SourceError where tables and lists are nested deeper than any plan needs."""
-    level = [document] if isinstance(document, dict | list) else []
-    for _ in range(DEEPEST_NESTING):
-        inner = (each.values() if isinstance(each, dict) else each for each in level)
-        level = [child for each in inner for child in each if isinstance(child, dict | list)]
-    if level:
+    if is_deeper(document, DEEPEST_NESTING):
         raise SourceError(f"{origin}: {_TOO_DEEP}")
 
 

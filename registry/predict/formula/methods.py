@@ -79,8 +79,11 @@ def _dora(question: Question) -> float:
     return _lora(question) + _sum(question, lambda _name, _inner, outer: outer)
 
 
-def _lorafa(question: Question) -> float:
-    """The second matrix alone (Zhang et al. 2023, LoRA-FA)."""
+def _outputs(question: Question) -> float:
+    """One matrix of rank x outputs.
+
+    LoRA-FA's second (Zhang et al. 2023), or the only one of MiSS and Bone (Kang and Yin 2024).
+    """
     rank: int = question.setting("lora_rank")
     return _sum(question, lambda _name, _inner, outer: rank * outer)
 
@@ -132,12 +135,6 @@ def _ia3(question: Question) -> float:
 def _fourierft(question: Question) -> float:
     """1,000 frequencies a module, PEFT's default (Gao et al. 2024)."""
     return _sum(question, lambda _name, _inner, _outer: 1000)
-
-
-def _miss(question: Question) -> float:
-    """One matrix of rank x outputs (Kang and Yin 2024, MiSS and Bone)."""
-    rank: int = question.setting("lora_rank")
-    return _sum(question, lambda _name, _inner, outer: rank * outer)
 
 
 def _oft(question: Question) -> float:
@@ -225,15 +222,15 @@ def _ia3_kept(name: str) -> Kept:
 METHODS: dict[str, Method] = {
     "lora": Method(_lora, _LORA_KEPT),
     "dora": Method(_dora, _always(inputs=4, ranks=4, outputs=6)),
-    "lorafa": Method(_lorafa, _LORA_KEPT),
+    "lorafa": Method(_outputs, _LORA_KEPT),
     "adalora": Method(_adalora, _LORA_KEPT),
     "loha": Method(_loha, _DELTA_KEPT),
     "lokr": Method(_lokr, _DELTA_KEPT),
     "fourierft": Method(_fourierft, _DELTA_KEPT),
     "vera": Method(_vera, _always(outputs=4, ranks=4)),
     "ia3": Method(_ia3, _ia3_kept, _IA3_TARGETS),
-    "miss": Method(_miss, _always(ranks=8)),
-    "bone": Method(_miss, _always(ranks=8)),
+    "miss": Method(_outputs, _always(ranks=8)),
+    "bone": Method(_outputs, _always(ranks=8)),
     "oft": Method(_oft, _always(inputs=4)),
     "boft": Method(_boft, _always(inputs=2, weights=10)),
     "ln_tuning": Method(_norms, _NOTHING, ()),

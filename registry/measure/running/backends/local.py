@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import select
 import sys
 import time
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
+from registry.measure.child_process import wait_for_one
 from registry.measure.environment import collect_host
 from registry.measure.running.backends.interface import TrialJob
 from registry.measure.running.keeper import read_finished, start_keeper
@@ -101,7 +100,7 @@ class Local:
     def poll(self, seconds: float | None) -> list[LocalJob]:
         """Sleep until a job ends, or for so long; return those that have ended."""
         if all(job.keeper.poll() is None for job in self.running):
-            _sleep_until_one_ends([job.keeper.pid for job in self.running], seconds)
+            wait_for_one([job.keeper.pid for job in self.running], seconds)
         ended = [job for job in self.running if job.keeper.poll() is not None]
         for job in ended:
             job.finished = read_finished(job.folder, job.keeper, job.seconds())
@@ -113,15 +112,3 @@ class Local:
         """Have the system forget the keepers, which were ended before their jobs."""
         for job in self.running:
             job.keeper.wait()
-
-
-def _sleep_until_one_ends(pids: list[int], seconds: float | None) -> None:
-    descriptors = [os.pidfd_open(pid) for pid in pids]
-    try:
-        poll = select.poll()
-        for descriptor in descriptors:
-            poll.register(descriptor, select.POLLIN)
-        poll.poll(None if seconds is None else int(seconds * 1000))
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
