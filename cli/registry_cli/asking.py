@@ -2,63 +2,32 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.errors import QuestionError
 from registry.predict.asked import choices, explain_objective, parse_count, parse_mean
 from registry_cli.completing import complete_gpu, complete_model
 from registry_cli.group import HintedChoice
-from registry_cli.options import POSITIVE
+from registry_cli.options import POSITIVE, Parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Count(click.ParamType[int]):
-    """A whole number as people write it: 4096, 4k, 1e4; k is ``thousand``."""
-
-    name = "number"
-
-    def __init__(self, thousand: int = 1024) -> None:
-        """Take k for so much: 1,024 of tokens, 1,000 of samples."""
-        self.thousand = thousand
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number; fail for what is none, not whole or not above 0."""
-        try:
-            return parse_count(value, "number", thousand=self.thousand)
-        except QuestionError as error:
-            self.fail(str(error).removeprefix("number: "), param, ctx)
+def _count(thousand: int) -> Parsed:
+    """Return the type of a whole number as people write it: 4096, 4k, 1e4."""
+    return Parsed("number", partial(parse_count, where="number", thousand=thousand))
 
 
-class Whole(Count):
-    """The same, 0 included, which the question refuses by name."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number; fail for what is none or not whole."""
-        return 0 if str(value) == "0" else super().convert(value, param, ctx)
-
-
-COUNT = Count()
-WHOLE = Whole()
-
-
-class Mean(click.ParamType[float]):
-    """A mean number of tokens as people write it: 850, 850.5, 1.5k."""
-
-    name = "number"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Return the number; fail for what is none above 0."""
-        try:
-            return parse_mean(value, "number")
-        except QuestionError as error:
-            self.fail(str(error).removeprefix("number: "), param, ctx)
+#: Of tokens k is 1,024, of samples 1,000.
+COUNT, _SAMPLES = _count(1024), _count(1000)
+#: The same with 0, which the question refuses by name.
+WHOLE = Parsed("number", lambda text: 0 if str(text) == "0" else parse_count(text, "number"))
+#: A mean number of tokens as people write it: 850, 850.5, 1.5k.
+_MEAN = Parsed("number", partial(parse_mean, where="number"))
 
 
 class MethodChoice(HintedChoice):
@@ -195,7 +164,7 @@ _OPTIONS = (
     ),
     click.option(
         "--mean-tokens",
-        type=Mean(),
+        type=_MEAN,
         help="Mean tokens per sample, for times; well below the longest, it adds fragmentation.",
     ),
     click.option(
@@ -245,9 +214,7 @@ _SPENDING = (
         type=click.Path(path_type=Path),
         help="Prices as CSV (gpu,usd_per_hour) or YAML (gpu: usd_per_hour).",
     ),
-    click.option(
-        "--samples", "n_samples", type=Count(1000), help="Samples per epoch, such as 1e4."
-    ),
+    click.option("--samples", "n_samples", type=_SAMPLES, help="Samples per epoch, such as 1e4."),
     click.option(
         "--epochs",
         type=POSITIVE,

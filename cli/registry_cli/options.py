@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from registry.errors import RegistryError
 from registry.store.folder import find_registry
 from registry.store.ids import SHORTEST_PREFIX
 
@@ -15,6 +16,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from registry.store.folder import Location
+
+
+class Parsed(click.ParamType[Any]):
+    """What a function makes of a text, or refuses with the reason."""
+
+    def __init__(self, name: str, parse: Callable[[Any], Any]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return what the function makes of a value; fail where it raises."""
+        try:
+            return self._parse(value)
+        except RegistryError as error:
+            self.fail(str(error).removeprefix(f"{self.name}: "), param, ctx)
 
 
 class Finite(click.FloatRange):

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.errors import SourceError
 from registry.measure.ratios import find_figure
 from registry.measure.releases import add_provenance, parse_label
 from registry.measure.running.places import find_done
@@ -29,7 +28,7 @@ from registry.store.folder import RUNS, ensure_writable
 from registry.text import escape_unprintable, format_slug
 from registry.units import format_duration, format_memory
 from registry_cli import console
-from registry_cli.options import Seconds
+from registry_cli.options import Parsed, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,17 +60,8 @@ timeout_option = click.option(
 EXIT_INTERRUPTED = 130
 
 
-class Label(click.ParamType[str]):
-    """The name of a release."""
-
-    name = "name"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name without spaces around it."""
-        try:
-            return parse_label(value)
-        except SourceError as error:
-            self.fail(str(error), param, ctx)
+#: The name of a release.
+LABEL = Parsed("name", parse_label)
 
 
 def read_asked_plan(

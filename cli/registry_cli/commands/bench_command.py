@@ -36,7 +36,7 @@ from registry_cli.options import locate, registry_option
 from registry_cli.output import open_reader
 from registry_cli.sweeping import (
     EXIT_INTERRUPTED,
-    Label,
+    LABEL,
     dataset_option,
     read_asked_plan,
     timeout_option,
@@ -89,7 +89,7 @@ class BenchCommand(click.Command):
     "--label",
     "labels",
     metavar="NAME",
-    type=Label(),
+    type=LABEL,
     multiple=True,
     callback=_take_two,
     help="Label of A, then of B (else the versions in which they differ).",

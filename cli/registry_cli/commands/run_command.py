@@ -18,7 +18,7 @@ from registry_cli.command_words import find_command
 from registry_cli.measuring import measure_command
 from registry_cli.options import locate, registry_option
 from registry_cli.sweeping import (
-    Label,
+    LABEL,
     dataset_option,
     format_trials,
     read_asked_plan,
@@ -110,7 +110,7 @@ class RunCommand(click.Command):
 @click.option(
     "--label",
     metavar="NAME",
-    type=Label(),
+    type=LABEL,
     help="Name the release that is measured, for registry compare label=NAME.",
 )
 @dataset_option
