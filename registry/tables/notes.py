@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from registry.errors import excerpt
 from registry.tables.problems import Place, format_places
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from registry.tables.matching import FoundTable
     from registry.tables.merge import Apart, Merged, Repeated
     from registry.tables.rows import TableRows
+
+    Key = TypeVar("Key")
+    _Places = defaultdict[Key, list[Place]]
 
 #: Most pairs of rows, or settings, that are listed one by one.
 _MOST_LISTED = 10
@@ -31,12 +35,18 @@ class Notes:
     """Collects what a reader is to know."""
 
     _tables: list[str] = field(default_factory=list)
-    _marks: dict[tuple[str, str], list[Place]] = field(default_factory=dict)
-    _scopes: dict[str, list[Place]] = field(default_factory=dict)
-    _unknown: list[Place] = field(default_factory=list)
-    _failures: dict[tuple[str, str], list[Place]] = field(default_factory=dict)
-    _estimates: dict[tuple[str, str], list[Place]] = field(default_factory=dict)
-    _blanks: dict[tuple[str, str], list[Place]] = field(default_factory=dict)
+    #: Footnote marks that the mapping gives no meaning, by mark and column.
+    marks: _Places[tuple[str, str]] = field(default_factory=lambda: defaultdict(list))
+    #: Figures taken as those of all cards where nobody says how many there are, by column.
+    scopes: _Places[str] = field(default_factory=lambda: defaultdict(list))
+    #: Rows whose figures do not show that anything ran.
+    unknown: list[Place] = field(default_factory=list)
+    #: Runs not recorded as failed, as a column not read says, by column and text.
+    failures: _Places[tuple[str, str]] = field(default_factory=lambda: defaultdict(list))
+    #: Rows recorded as measured, although a column not read says otherwise, by column and text.
+    estimates: _Places[tuple[str, str]] = field(default_factory=lambda: defaultdict(list))
+    #: Rows without cards, as a cell is empty below one that names them, by column and that cell.
+    blanks: _Places[tuple[str, str]] = field(default_factory=lambda: defaultdict(list))
     _rows: list[str] = field(default_factory=list)
     _runs: list[str] = field(default_factory=list)
     _rules: list[str] = field(default_factory=list)
@@ -64,30 +74,6 @@ class Notes:
                         "meaning: their runs are repeats, and one run where their figures are the "
                         "same; if they are not, state what tells them apart under `values`"
                     )
-
-    def add_mark(self, mark: str, place: Place, column: str) -> None:
-        """Note a footnote mark that the mapping gives no meaning."""
-        self._marks.setdefault((mark, column), []).append(place)
-
-    def add_scope(self, column: str, place: Place) -> None:
-        """Note figures taken as those of all cards where nobody says how many there are."""
-        self._scopes.setdefault(column, []).append(place)
-
-    def add_unknown(self, place: Place) -> None:
-        """Note a row whose figures do not show that anything ran."""
-        self._unknown.append(place)
-
-    def add_failure(self, column: str, text: str, place: Place) -> None:
-        """Note a row whose run is not recorded as failed, as a column not read says."""
-        self._failures.setdefault((column, text), []).append(place)
-
-    def add_estimate(self, column: str, text: str, place: Place) -> None:
-        """Note a row that is recorded as measured, although a column not read says otherwise."""
-        self._estimates.setdefault((column, text), []).append(place)
-
-    def add_blank(self, column: str, above: str, place: Place) -> None:
-        """Note a row whose cards are not stated, as its cell is empty below one that names them."""
-        self._blanks.setdefault((column, above), []).append(place)
 
     def add_rule(self, mapping: SourceMapping, path: Path, when: Mapping[str, Any]) -> None:
         """Note a rule that matched no row: most likely its condition is misspelt."""
@@ -125,38 +111,38 @@ class Notes:
 
     def _lines(self) -> Iterator[str]:
         yield from self._tables
-        for (mark, column), places in self._marks.items():
+        for (mark, column), places in self.marks.items():
             yield (
                 f"{format_places(places)}, column {column!r}: the mapping gives the footnote mark "
                 f"{mark!r} no meaning; the figure is read without it; add it under `footnotes`"
             )
-        for column, places in self._scopes.items():
+        for column, places in self.scopes.items():
             yield (
                 f"{format_places(places)}, column {column!r}: taken as the figure of all cards; "
                 "their number is not stated; state `n_gpus`, or `scope`"
             )
-        for (column, text), places in self._failures.items():
+        for (column, text), places in self.failures.items():
             yield (
                 f"{format_places(places)}: recorded as a run that did not fail, but {column!r}, "
                 f"which is not read, says {excerpt(text)}; if this run failed, say so under "
                 "`values` of the column (`outcome: oom`); if another one did, such as one of a "
                 "larger batch, no change is needed"
             )
-        for (column, above), places in self._blanks.items():
+        for (column, above), places in self.blanks.items():
             yield (
                 f"{format_places(places)}: without a card, as {column!r} is empty there; if "
                 f"{excerpt(above)} above holds for it too, write it into the cell"
             )
-        for (column, text), places in self._estimates.items():
+        for (column, text), places in self.estimates.items():
             yield (
                 f"{format_places(places)}: recorded as measured, but {column!r}, which is not "
                 f"read, says {excerpt(text)}; if nobody measured these figures, say so under "
                 "`values` of the column (`evidence: estimated`); if it is about something else, "
                 "no change is needed"
             )
-        if self._unknown:
+        if self.unknown:
             yield (
-                f"{format_places(self._unknown)}: only parameters are counted, which does not show "
+                f"{format_places(self.unknown)}: only parameters are counted, which does not show "
                 "that it ran: outcome unknown"
             )
         yield from self._rules

@@ -186,11 +186,11 @@ class RowReader:
         if draft.values.get("outcome", Stated(None)).value in ("ok", "unknown"):
             for name, text in unread.items():
                 if read_failure(name, text):
-                    self._notes.add_failure(name, text, report.place)
+                    self._notes.failures[name, text].append(report.place)
         if draft.values.get("evidence", Stated("measured")).value == "measured":
             for name, text in unread.items():
                 if find_estimate(text):
-                    self._notes.add_estimate(name, text, report.place)
+                    self._notes.estimates[name, text].append(report.place)
         values = _drop_nulls(draft.values)
         number = report.found.number
         title = title_of_table(report.found.table) or report.found.spec.title
@@ -240,7 +240,7 @@ class RowReader:
         for name in takewhile(lambda name: not report.cells[name].strip(), report.cells):
             above = self._cards.get((number, name))
             if above is not None:
-                self._notes.add_blank(name, above, report.place)
+                self._notes.blanks[name, above].append(report.place)
 
     def _add_contradiction(
         self,
@@ -358,7 +358,7 @@ class RowReader:
             if mark in named:
                 lay_over(values, named[mark])
                 return
-        self._notes.add_mark(mark, place, column)
+        self._notes.marks[mark, column].append(place)
 
     def _read_figures(self, report: ReportCells, draft: _Draft) -> list[ReportedFigure]:
         figures: list[ReportedFigure] = []
@@ -392,7 +392,7 @@ class RowReader:
         """Say that a figure was taken as that of all cards where their number is not known."""
         is_taken = figure.metric in SHARED_METRICS and hardware.n_gpus is None
         if stated is None and is_taken and figure.scope == "total":
-            self._notes.add_scope(column, report.place)
+            self._notes.scopes[column].append(report.place)
 
     def _check_twice(self, figures: list[ReportedFigure], report: ReportCells) -> None:
         """Refuse a row that gives one and the same figure twice, with two values."""
@@ -423,7 +423,7 @@ class RowReader:
             values["outcome"] = Stated("ok")
         elif figures:
             values["outcome"] = Stated("unknown")
-            self._notes.add_unknown(report.place)
+            self._notes.unknown.append(report.place)
         elif report.found.is_complete:
             self._problems.add(self._nothing(report, rows), report.place, path=report.found.path)
 
