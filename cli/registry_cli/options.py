@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.errors import RegistryError
+from registry.errors import RegistryError, UnitError
 from registry.store.folder import find_registry
 from registry.store.ids import SHORTEST_PREFIX
 
@@ -66,6 +66,16 @@ wait_option = click.option(
     show_default=True,
     help="How long to wait for another process that is folding.",
 )
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes of ``--memory``; raise UsageError for no size."""
+    from registry.units import parse_memory  # noqa: PLC0415 - only where a size is given
+
+    try:
+        return int(parse_memory(text, where="--memory").value)
+    except UnitError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def parse_prefix(text: str) -> str:

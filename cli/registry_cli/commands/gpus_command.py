@@ -7,13 +7,11 @@ from typing import Any
 
 import click
 
-from registry.errors import UnitError
 from registry.query.filters import Filters, find_word
 from registry.query.model import Layout
-from registry.units import parse_memory
 from registry_cli import console
 from registry_cli.filters import FilteredList, observation_filters, recorded_option
-from registry_cli.options import registry_option
+from registry_cli.options import parse_size, registry_option
 from registry_cli.output import at_option, output_options, parse_destination, read_observed
 
 #: The columns that are shown first where a terminal is too narrow for all of them.
@@ -62,16 +60,8 @@ def command(
         _LAYOUT,
         by="gpu",
         vendor=find_word("vendor", vendor, found.list_words("gpus", "vendor")),
-        memory=_parse_memory(memory),
+        memory=None if memory is None else parse_size(memory),
         recorded=recorded or bool(chosen.stated()),
     )
     if summary.is_empty:
         console.hint("no accelerator matches")
-
-
-def _parse_memory(text: str | None) -> int | None:
-    """Return a size in bytes."""
-    try:
-        return None if text is None else int(parse_memory(text, where="--memory").value)
-    except UnitError as error:
-        raise click.UsageError(str(error)) from None

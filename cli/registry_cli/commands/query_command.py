@@ -12,14 +12,14 @@ import click
 
 from registry.contract import TABLES, view_names, vocabulary
 from registry.contract.descriptions import describe_column
-from registry.errors import QueryError, UnitError, did_you_mean
+from registry.errors import QueryError, did_you_mean
 from registry.query.model import Layout, Limits, default_memory_bytes
 from registry.query.params import parse_assignment
 from registry.query.unmatched import explain_unmatched
 from registry.reading.bounded_file import read_bytes, read_stream
 from registry.store.read import build_dataset
 from registry_cli import console
-from registry_cli.options import Seconds, registry_option
+from registry_cli.options import Seconds, parse_size, registry_option
 from registry_cli.output import (
     at_option,
     open_dataset,
@@ -126,7 +126,8 @@ def command(
       echo "from max_seq_len" | registry query -f json
     """  # noqa: D301 - \b keeps the examples' lines
     destination = parse_destination(format_name, output, registry_path)
-    limits = Limits(memory_bytes=_parse_memory(memory), seconds=timeout)
+    memory_bytes = default_memory_bytes() if memory is None else parse_size(memory)
+    limits = Limits(memory_bytes=memory_bytes, seconds=timeout)
     if schema:
         relation = _check_relation(sql)
         _write_schema(open_dataset(registry_path, at), relation, destination)
@@ -204,15 +205,3 @@ def _check_relation(name: str | None) -> str | None:
             f"{', '.join(known)}"
         )
     return name
-
-
-def _parse_memory(text: str | None) -> int:
-    if text is None:
-        return default_memory_bytes()
-    from registry.units import parse_memory  # noqa: PLC0415 - only where a limit is given
-
-    try:
-        size: Any = parse_memory(text, where="--memory").value
-    except UnitError as error:
-        raise click.UsageError(str(error)) from None
-    return int(size)
