@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from registry.importers import ImportOptions
+from registry.importers.paddlenlp import read_paddle_arguments, state_paddle_settings
 from registry.importers.paddlenlp_figures import is_paddle_step, read_paddle_lines
-from registry.importers.paddlenlp_settings import read_paddle_arguments, state_paddle_settings
 from registry.importers.shared.draft import Draft
 
 if TYPE_CHECKING:
