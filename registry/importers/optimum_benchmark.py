@@ -11,9 +11,13 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.base import Imported, Refusal, join_imported
-from registry.importers.optimum_settings import ARGUMENTS, count_in, state_settings
-from registry.importers.shared.draft import Draft, import_drafts
-from registry.importers.shared.shapes import number_of
+from registry.importers.shared.draft import Draft, import_drafts, state_model
+from registry.importers.shared.shapes import number_of, whole_of
+from registry.importers.shared.training_arguments import (
+    DTYPES,
+    state_lora_sizes,
+    state_quantization,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
     from registry.importers.base import ImportOptions, RunFile
 
     Flat = dict[str, Any]
+    from collections.abc import Mapping
+
+    Flat = Mapping[str, Any]
 
 _COLUMN: Final = "training.throughput(samples/s)"
 #: Names that changed, in front of the others: what a scenario and a report were called before.
@@ -118,7 +125,7 @@ def _draft(flat: Flat, options: ImportOptions) -> Draft:
     draft = Draft(environment={"framework": "optimum-benchmark"})
     run_id = flat.get("name", flat.get("experiment_name"))
     draft.observation |= {"run_id": str(run_id)} if run_id else {}
-    state_settings(draft, flat, options)
+    _state_settings(draft, flat, options)
     _measure_report(draft, flat)
     return draft
 
@@ -136,8 +143,8 @@ _SLACK: Final = 0.01
 
 def _measure_report(draft: Draft, flat: Flat) -> None:
     """Add the figures of the steps after the warm-up, and the peak of the whole run."""
-    steps = count_in(flat, ARGUMENTS + "max_steps")
-    warmup = count_in(flat, "scenario.warmup_steps") or 0
+    steps = _count_in(flat, _ARGUMENTS + "max_steps")
+    warmup = _count_in(flat, "scenario.warmup_steps") or 0
     draft.measure("n_steps", steps)
     seconds = number_of(flat.get("train.runtime(s)"))
     if seconds and steps and steps > warmup:
@@ -165,7 +172,7 @@ def _measure_latency(draft: Draft, flat: Flat, warmup: int) -> None:
     micro, accumulated = (
         draft.configuration.get(column, 1) for column in ("micro_batch_size", "grad_accum_steps")
     )
-    processes = count_in(flat, "launcher.nproc_per_node") or 1
+    processes = _count_in(flat, "launcher.nproc_per_node") or 1
     exact = micro * accumulated * processes / mean
     printed = number_of(flat.get("train.throughput.value"))
     reason = f"{micro} x {accumulated} x {processes} samples / {mean:g} s"
@@ -186,3 +193,91 @@ def _measure_memory(draft: Draft, value: Any, kind: str) -> None:
             raw=f"{number:g} MB",
             reason=reason,
         )
+
+
+_ENVIRONMENT: Final = {
+    "backend.version": "torch_version",
+    "environment.optimum_benchmark_version": "framework_version",
+    "environment.transformers_version": "transformers_version",
+    "environment.accelerate_version": "accelerate_version",
+    "environment.peft_version": "peft_version",
+    "environment.python_version": "python_version",
+    "environment.cpu": "cpu",
+}
+#: Where Hugging Face's training arguments stand.
+_ARGUMENTS: Final = "scenario.training_arguments."
+_QUANTIZATION: Final = "backend.quantization_config."
+_METHODS: Final = {"bnb": "bitsandbytes", "bitsandbytes": "bitsandbytes", "gptq": "gptq"}
+
+
+def _state_settings(draft: Draft, flat: Flat, options: ImportOptions) -> None:
+    """State what the configuration in a report says."""
+    for key, column in _ENVIRONMENT.items():
+        if key in flat:
+            draft.environment[column] = str(flat[key]).strip()
+    state_model(draft, [flat.get("backend.model", flat.get("model"))], options)
+    _state_cards(draft, flat, options)
+    _state_method(draft, flat)
+    draft.state("micro_batch_size", _count_in(flat, _ARGUMENTS + "per_device_train_batch_size"))
+    accumulated = _count_in(flat, _ARGUMENTS + "gradient_accumulation_steps")
+    draft.state("grad_accum_steps", accumulated)
+    if accumulated is None:
+        draft.state("grad_accum_steps", 1, "the Trainer's default")
+    draft.state("seq_len", _count_in(flat, "scenario.dataset_shapes.sequence_length"))
+    draft.state("length_distribution", "full", "sequences made up by optimum-benchmark")
+    if str(flat.get("backend.no_weights")) == "True":
+        draft.state("weights", "random")
+    draft.state("torch_compile", str(flat.get("backend.torch_compile")) == "True" or None)
+
+
+def _count_in(flat: Flat, key: str) -> int | None:
+    """Return a whole number that stands under a name, also as text, or None."""
+    return whole_of(flat.get(key))
+
+
+def _state_method(draft: Draft, flat: Flat) -> None:
+    """State the adapters and what the weights beneath them are in."""
+    dtype = DTYPES.get(str(flat.get("backend.torch_dtype")))
+    adapter = flat.get("backend.peft_type", flat.get("backend.peft_strategy"))
+    draft.state("method", str(adapter).lower() if adapter else "full")
+    sizes = {
+        key.rpartition(".")[2]: value
+        for key, value in flat.items()
+        if key.startswith("backend.peft_config.")
+    }
+    if adapter:
+        state_lora_sizes(draft, sizes, _count_in(sizes, "r"), sizes.get("target_modules"))
+    said = {
+        key.removeprefix(_QUANTIZATION): value
+        for key, value in flat.items()
+        if key.startswith(_QUANTIZATION)
+    }
+    scheme = said.get("quant_method", flat.get("backend.quantization_scheme"))
+    scheme = scheme or flat.get("backend.quantization_strategy")
+    is_4bit = str(said.get("load_in_4bit")) == "True"
+    is_8bit = str(said.get("load_in_8bit")) == "True"
+    state_quantization(
+        draft,
+        method=_METHODS.get(str(scheme), scheme),
+        bits=_count_in(said, "bits") or (4 if is_4bit else 8 if is_8bit else None),
+        kind=said.get("bnb_4bit_quant_type", "fp4" if is_4bit else None),
+    )
+    if is_4bit and "bnb_4bit_quant_type" not in said:
+        draft.inferences["quant_type"] = "BitsAndBytesConfig's default"
+    if not scheme:
+        draft.state("param_dtype", dtype)
+    draft.state("compute_dtype", DTYPES.get(str(said.get("bnb_4bit_compute_dtype"))) or dtype)
+
+
+def _state_cards(draft: Draft, flat: Flat, options: ImportOptions) -> None:
+    """State the card that the machine has, and how many the run used of it."""
+    if str(flat.get("device", flat.get("backend.device"))) == "cpu":
+        draft.state("gpu_id", "cpu", "device: cpu")
+        draft.state("n_gpus", 1, "device: cpu")
+        return
+    names = flat.get("environment.gpus", flat.get("environment.gpu", ""))
+    found = re.findall(r"[^\[\]'\",]+[^\[\]'\",\s]", str(names))
+    draft.state("gpu_id", options.catalogue.resolve_gpu(found[0].strip()) if found else None)
+    ids = flat.get("backend.device_ids", flat.get("hydra.job.env_set.CUDA_VISIBLE_DEVICES"))
+    ids = str(ids).split(",") if ids not in (None, "") else found
+    draft.state("n_gpus", _count_in(flat, "launcher.nproc_per_node") or len(ids) or None)
