@@ -28,13 +28,6 @@ from registry.importers.shared.training_arguments import (
     state_training_arguments,
     state_upcast_weights,
 )
-from registry.importers.wandb_settings import (
-    is_wandb_config,
-    is_wandb_metadata,
-    state_wandb_machine,
-    state_wandb_model,
-    unwrap_config,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -219,7 +212,7 @@ def is_settings(file: RunFile) -> bool:
     """Return whether a file holds an adapter's, a model's or the training's settings."""
     named = {"peft_type", "per_device_train_batch_size"} & file.keys
     is_own = file.kind == "json" and (bool(named) or is_hf_config(file.document))
-    return is_own or is_script_yaml(file) or is_wandb_config(file) or is_wandb_metadata(file)
+    return is_own or is_script_yaml(file) or _is_wandb_config(file) or _is_wandb_metadata(file)
 
 
 def is_script_yaml(file: RunFile) -> bool:
@@ -234,10 +227,10 @@ def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOption
     described = None
     for file in _settings(draft, files):
         document = file.document
-        if is_wandb_metadata(file):
-            state_wandb_machine(draft, document, options)
-        elif is_wandb_config(file):
-            names += _state_wandb(draft, unwrap_config(document))
+        if _is_wandb_metadata(file):
+            _state_wandb_machine(draft, document, options)
+        elif _is_wandb_config(file):
+            names += _state_wandb(draft, _unwrap_config(document))
         elif "peft_type" in document:
             state_adapter(draft, document)
             _state_quantized_weights(draft, document.get("base_model_name_or_path"))
@@ -262,7 +255,7 @@ def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOption
 
 def _state_wandb(draft: Draft, args: Mapping[str, Any]) -> list[Any]:
     """State what the Trainer handed to Weights & Biases; return the names of the model."""
-    names = state_wandb_model(draft, args)
+    names = _state_wandb_model(draft, args)
     state_training_arguments(draft, args)
     # the model's own length is that of the text it generates
     if _OF_SFT & args.keys():
@@ -409,3 +402,52 @@ def measure_memory(draft: Draft, metrics: Mapping[str, Any]) -> None:
             raw=" + ".join(f"{value:.0f}" for value in parts),
             unit_reported="B",
         )
+
+
+_MACHINE: Final = frozenset({"gpu", "gpu_count"})
+
+
+def _is_wandb_config(file: RunFile) -> bool:
+    """Return whether a file is the ``config.yaml`` of a run."""
+    return file.kind == "yaml" and "_wandb" in file.keys
+
+
+def _is_wandb_metadata(file: RunFile) -> bool:
+    """Return whether a file is the ``wandb-metadata.json`` of a run, of a machine with cards."""
+    return file.kind == "json" and file.keys >= _MACHINE
+
+
+def _unwrap_config(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a ``config.yaml``.
+
+    >>> _unwrap_config({"bf16": {"value": True, "desc": None}, "_wandb": {"value": {}}})
+    {'bf16': True, '_wandb': {}}
+    """
+    return {
+        key: one["value"]
+        for key, one in document.items()
+        if isinstance(one, dict) and "value" in one
+    }
+
+
+def _state_wandb_model(draft: Draft, args: Mapping[str, Any]) -> list[Any]:
+    """State adapters and quantization of the model's configuration; return what it is called."""
+    names = [args.get("model_name_or_path")]
+    adapters = args.get("peft_config")
+    for adapter in adapters.values() if isinstance(adapters, dict) else ():
+        if isinstance(adapter, dict) and "peft_type" in adapter:
+            state_adapter(draft, adapter)
+            names.append(adapter.get("base_model_name_or_path"))
+    quantized = args.get("quantization_config")
+    if isinstance(quantized, dict):
+        state_bitsandbytes(draft, quantized)
+    return [*names, args.get("_name_or_path")]
+
+
+def _state_wandb_machine(draft: Draft, machine: Mapping[str, Any], options: ImportOptions) -> None:
+    """State the card; how many there are only where there is one, for others may be idle."""
+    name = machine.get("gpu")
+    if isinstance(name, str):
+        draft.state("gpu_id", options.catalogue.resolve_gpu(name) or name, "wandb-metadata.json")
+    if count_of(machine.get("gpu_count")) == 1:
+        draft.state("n_gpus", 1, "gpu_count of wandb-metadata.json")
