@@ -130,6 +130,8 @@ def _state_hardware(draft: Draft, name: str, command: str, catalogue: Catalogue)
         draft.lacks["gpu_id"] = f"no card of the catalogue in {system!r}"
 
 
+# What the lines of NVIDIA's scripts for BERT on SQuAD and for Transformer-XL mean.
+
 _BERT: Final = re.compile(
     r"e2e_train_time : (?P<seconds>\d{1,15}\.?\d{0,30}) +"
     r"training_sequences_per_second : (?P<rate>\d{1,15}\.?\d{0,30}) "

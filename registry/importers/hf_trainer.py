@@ -1,4 +1,10 @@
-"""Hugging Face Trainer: ``trainer_state.json`` and ``*_results.json``, with the settings there."""
+"""Hugging Face Trainer: ``trainer_state.json`` and ``*_results.json``, with the settings there.
+
+Files of a run's folder of Weights & Biases: the settings that the Trainer hands over, the card.
+
+``config.yaml`` wraps each value as ``{value: …}`` and holds the model's own configuration as well:
+its ``max_length`` is that of generated text unless the training has one.
+"""
 
 from __future__ import annotations
 

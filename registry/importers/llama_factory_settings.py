@@ -1,4 +1,11 @@
-"""The YAML (or JSON) that a training with LLaMA-Factory is started with, LlamaBoard's included."""
+"""The YAML (or JSON) that a training with LLaMA-Factory is started with, LlamaBoard's included.
+
+The settings that LLaMA-Factory's LlamaBoard keeps of a run (``llamaboard_config.yaml``).
+
+They are those of its page, by their places there (``top.…``, ``train.…``); its ``runner.py`` says
+which arguments of a training they become. The model is the name in LlamaBoard's list: the path is
+not kept.
+"""
 
 from __future__ import annotations
 

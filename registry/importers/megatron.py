@@ -1,4 +1,14 @@
-"""Megatron-LM, its relatives, NeMo and MindSpeed-LLM: a line for each iteration or ten."""
+"""Megatron-LM, its relatives, NeMo and MindSpeed-LLM: a line for each iteration or ten.
+
+What the lines of Megatron, Megatron-Bridge, GPT-NeoX, NeMo and MindSpeed-LLM mean.
+
+Memory is divided by 2^20 where Megatron says MB, by 1e9 where Megatron-Bridge says gigabytes, by
+2^30 where a HIP device is asked, ms-swift says GiB or MindSpeed-LLM says GB; NeMo prints bytes.
+Rates are those of one GPU, but for the tokens of MindSpeed-LLM and the samples of GPT-NeoX, which
+are those of all. A line
+with two figures, ``13372.8/13364.7``, has that of its iterations first and the mean of the run
+behind.
+"""
 
 from __future__ import annotations
 

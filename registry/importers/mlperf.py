@@ -124,6 +124,9 @@ def _state_run(draft: Draft, events: Sequence[Event]) -> None:
     draft.provenance |= {"submitter": _value(events, "submission_org"), "division": division}
 
 
+# The JSON in which a submitter of MLPerf describes a system; its values are free text.
+
+
 def _state_system(draft: Draft, system: Mapping[str, Any], options: ImportOptions) -> None:
     """State the hardware and the software that the description of a system has."""
     name = re.sub(r"\s+\(.*", "", str(system["accelerator_model_name"]))
@@ -167,6 +170,8 @@ def _count(value: Any) -> int | None:
     number = number_of(value)
     return count_of(int(number)) if number is not None else None
 
+
+# Figures of an MLPerf log: its clock, its statistics, its last evaluation.
 
 _OUTCOMES: Final = {"success": "ok", "aborted": "interrupted"}
 #: Events of statistics, the metric they hold, and what is said of them.

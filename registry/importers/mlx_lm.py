@@ -7,6 +7,11 @@ compiles. ``Tokens/sec`` counts tokens with a loss, neither padding nor masked p
 processes. ``Peak mem`` is the largest that the first process's arrays held since it began, loading
 and validation included: divided by 2^30 until 2024-11-07, by 1e9 since, under the same name. The
 progress bar of a validation shows a later version.
+
+Settings of mlx-lm: ``adapter_config.json`` or a YAML beside the log, or the command in it.
+
+Of the number of layers, the last are trained; ``full`` trains them as they are, but neither the
+embeddings nor the head. The batch is that of all processes together.
 """
 
 from __future__ import annotations

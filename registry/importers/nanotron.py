@@ -3,6 +3,14 @@
 ``cuda_max_memory_reserved`` is that of the process that prints, in bytes. The lines of memory
 usage are the first process's, in 2^20 bytes, before and after each of the first five iterations;
 each sets the peak of what is allocated back.
+
+What the lines of nanotron's iterations mean.
+
+Numbers have three digits and a letter: K, M, G (B since 2025-04), T, P are powers of 1000, also of
+bytes. A time is that of one iteration, a step of the optimizer with all its micro-batches;
+``tokens_per_sec`` are those of all GPUs, at the full length of the sequences. The batch is in
+samples where the time is named ``elapsed_time_per_iteration_ms``, in tokens since 2025-03, where it
+is ``time_per_iteration_ms``. FLOPs are those of the model, without recomputation, of one GPU.
 """
 
 from __future__ import annotations

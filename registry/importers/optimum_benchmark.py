@@ -3,6 +3,11 @@
 Both are one flat set of names, ``backend.peft_config.r``. A report's throughput in JSON is the
 samples of all steps by the mean time of one: it is computed from the times instead. Memory is
 divided by 1e6 and summed over processes and devices; times of the warm-up stand apart.
+
+What the figures in a report of optimum-benchmark mean.
+
+The throughput of a JSON report is the samples of all steps by the mean seconds of one: it is
+computed anew. Memory is divided by 1e6 and summed over processes and devices.
 """
 
 from __future__ import annotations
@@ -25,9 +30,6 @@ if TYPE_CHECKING:
     from registry.importers.base import ImportOptions, RunFile
 
     Flat = dict[str, Any]
-    from collections.abc import Mapping
-
-    Flat = Mapping[str, Any]
 
 _COLUMN: Final = "training.throughput(samples/s)"
 #: Names that changed, in front of the others: what a scenario and a report were called before.
@@ -194,6 +196,8 @@ def _measure_memory(draft: Draft, value: Any, kind: str) -> None:
             reason=reason,
         )
 
+
+# What the configuration in a report of optimum-benchmark says, one flat mapping for each.
 
 _ENVIRONMENT: Final = {
     "backend.version": "torch_version",

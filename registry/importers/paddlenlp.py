@@ -1,4 +1,12 @@
-"""PaddleNLP and PaddleFormers: the log of their trainer, also in PaddleMIX and ERNIEKit."""
+"""PaddleNLP and PaddleFormers: the log of their trainer, also in PaddleMIX and ERNIEKit.
+
+Settings of trainings with PaddleNLP and PaddleFormers: the arguments and the start they print.
+
+An argument stands on a line of its own, ``name            : value``, in logs of 2022 without
+the blank behind the colon. PaddleNLP's words for quantized weights name no library.
+Sources: ``print_config`` and ``train`` in ``paddlenlp/trainer/trainer.py``, ``llm/run_finetune.py``
+and ``paddlenlp/trainer/training_args.py`` of https://github.com/PaddlePaddle/PaddleNLP.
+"""
 
 from __future__ import annotations
 

@@ -198,6 +198,8 @@ def _measure_peak(draft: Draft, kind: str, peak: float, begun: datetime | None) 
     )
 
 
+# What a console of torchtune has in front of its steps: the recipe, and the log's own name.
+
 _CONFIG: Final = re.compile(r"Running \w+ with resolved config:")
 #: Lines of a logger or of torchtune itself, which end the recipe.
 _LOGGED: Final = re.compile(r"^(?:[A-Z]+:[\w.]+:|Writing logs|Step \d|W\d{4} )")

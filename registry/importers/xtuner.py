@@ -2,6 +2,13 @@
 
 Logs of MMEngine that train another model than a language model are read alike, but nothing in them
 says which model of the catalogue it is.
+
+What the lines of XTuner's own trainer mean, which it has since 1.0.
+
+A step is one of the optimizer. ``time`` is that of a step without its data, which ``data_time``
+is. ``tgs`` are the tokens of one process over ``time``. Memory is that of the process that prints,
+divided by 2^30; its peaks are set back for each step. Every process may print. Source:
+``xtuner/v1/train/trainer.py`` of https://github.com/InternLM/xtuner, releases 1.0.0rc0 to 1.0.1.
 """
 
 from __future__ import annotations

@@ -346,6 +346,8 @@ def format_exit(returncode: int) -> str:
     return f"killed by signal {-returncode} ({name})"
 
 
+# What the kernel says of a process in ``/proc/PID/stat``.
+
 #: Places among the fields from the state on: proc(5) counts it as the third.
 STATE: Final = 0
 _PARENT: Final = 1

@@ -114,6 +114,8 @@ def decode_text(data: bytes, *, origin: str) -> str:
         ) from error
 
 
+# Walk a folder that somebody else filled: it may be deep, large, or change meanwhile.
+
 #: Most folders inside each other that are looked into.
 DEEPEST: Final = 32
 

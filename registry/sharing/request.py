@@ -203,6 +203,8 @@ def _format_licence(name: str) -> str:
     return f"LICENSE-DATA ({name})" if name == _LICENCE else name
 
 
+# The files of a contribution: documents as text, under the sources of the curated records.
+
 #: The licence of what is contributed, as LICENSE-DATA says.
 _LICENCE = "CC-BY-4.0"
 

@@ -1,4 +1,10 @@
-"""The HTML page: a strict policy, scripts beside it or within it, and data that is only data."""
+"""The HTML page: a strict policy, scripts beside it or within it, and data that is only data.
+
+The page's own script: its modules joined into one, so that it also runs from a single file.
+
+A browser loads no module from ``file://``. Each module becomes a function that returns what it
+exports; only the forms of ``import`` and ``export`` that the modules use are known.
+"""
 
 from __future__ import annotations
 

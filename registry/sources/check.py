@@ -230,6 +230,8 @@ def _find_repeated(registry: Registry, source_id: str) -> Iterator[str]:
         )
 
 
+# Models and cards that more than one place describes; each belongs in one.
+
 Row = dict[str, Any]
 
 _CATALOGUE = "the catalogue"

@@ -1,4 +1,10 @@
-"""Check the integrity of a registry, and name what is wrong with the way out."""
+"""Check the integrity of a registry, and name what is wrong with the way out.
+
+What a registry's own documents call and say of models and cards, beside the catalogue of today.
+
+A later release may describe a card that a user had described, or give a model another id. What was
+recorded stays as it was stated; answers use the catalogue's figures.
+"""
 
 from __future__ import annotations
 

@@ -197,6 +197,8 @@ def _check_ids(parts: Sequence[Part]) -> Iterator[Found]:
                 yield "ids", f"{part.path / name}.ids: found ids that differ from those of the rows"
 
 
+# Check the rows of parts that another contract wrote, in what both contracts have.
+
 _Keyed = dict[tuple[Any, ...], dict[str, Any]]
 
 

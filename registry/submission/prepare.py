@@ -290,6 +290,8 @@ def _check_keys(observation: Plain, path: str) -> Iterator[str]:
             seen.setdefault(values, index)
 
 
+# Dates of new documents: days that there are, and none that are still to come.
+
 #: Clocks differ, and a day that is given without a time may have begun elsewhere.
 _SLACK = timedelta(days=1)
 

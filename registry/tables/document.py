@@ -196,6 +196,8 @@ def _validate_numbers(numbers: Collection[int], n_tables: int, origin: str) -> N
         )
 
 
+# Tables that stand in one another's rows: a row amid them names the columns anew.
+
 #: Fewest cells by which a row repeats the header, and the share of those that it says anything in.
 _FEWEST_REPEATED: Final = 2
 _MOST: Final = 0.5

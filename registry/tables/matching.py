@@ -288,6 +288,9 @@ def _check_common(mapping: SourceMapping, tables: Sequence[FoundTable], problems
             )
 
 
+# Tables of which every column after the first is an observation.
+
+
 def transpose(table: RawTable) -> RawTable:
     """Return a table whose columns are the rows of another, named by that one's first column.
 

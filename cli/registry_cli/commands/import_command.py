@@ -138,6 +138,8 @@ def _record(document: Path, location: Location, result: ImportResult, *, dry_run
         console.hint(f"not mapped: {table}")
 
 
+# Observations of a submission as text, each figure beside the cell it was read from.
+
 #: What is shown of an observation beside its outcome, settings and figures.
 _SHOWN = ("evidence", "run_id", "outcome_detail", "flags")
 

@@ -88,6 +88,8 @@ def _suggest(dataset: Dataset, prefix: str) -> str:
     return f"; did you mean {' or '.join(ids)}?" if ids else ""
 
 
+# An observation as text for people.
+
 _HIDDEN = ("observation_id", "configuration_id", "environment_id", "source_id", "figures_hash")
 _ID_DIGITS = 12
 

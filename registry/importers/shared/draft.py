@@ -1,4 +1,10 @@
-"""Build one observation step by step; every setting that is not stated outright has its reason."""
+"""Build one observation step by step; every setting that is not stated outright has its reason.
+
+Hold the count of trained parameters against the adapters that the same files state.
+
+Whoever opens a template and changes its model, but does not train, saves the figures of the
+template's model below the name of another: the count tells.
+"""
 
 from __future__ import annotations
 

@@ -380,6 +380,8 @@ def _named_arguments() -> dict[str, Any] | None:
     return None
 
 
+# Hooks on a job's modules that stay out of its files and of the copies it makes of them.
+
 _MARK = "_registry_passing"
 
 #: Where a module keeps its hooks, and which of them are told what it is called with by name.

@@ -229,6 +229,8 @@ def _read_sharding(model: Any) -> str | None:
     return "none" if read_rank()[1] == 1 else None
 
 
+# The shape of a model that carries no configuration, from its modules.
+
 _Row = dict[str, Any]
 
 

@@ -1,4 +1,10 @@
-"""Count and describe a live model's parameters, whatever wraps or packs them."""
+"""Count and describe a live model's parameters, whatever wraps or packs them.
+
+What FSDP's flat parameters hold, of which each process has a part.
+
+Its first version lays the parameters of a module end to end in one and splits that over the
+processes. What the module then shows is that one, or what is left here of each.
+"""
 
 from __future__ import annotations
 

@@ -196,6 +196,9 @@ if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
 
 
+# What a trial trains on: full-length random tokens, or the user's own file.
+
+
 class RandomTokens:
     """Sequences of random tokens, all of the full length: nothing is padded, so speed is fair."""
 

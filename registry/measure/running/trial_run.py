@@ -334,6 +334,8 @@ def _last_words(path: Path) -> str:
         return ""
 
 
+# What torchrun says of the process that ended a job of several; its own status is always 1.
+
 _ROOT_CAUSE = re.compile(
     r"^Root Cause \(first observed failure\):\s*\n\[\d+\]:\s*\n(?:  .*\n)*?"
     r"  rank +: (\d+).*\n  exitcode +: (-?\d+)",

@@ -167,6 +167,8 @@ def _matches(stated: dict[str, Any], rule: dict[str, Any]) -> bool:
     return all(name in stated and stated[name] == value for name, value in rule.items())
 
 
+# What the settings of a trial must be together, found before anything runs.
+
 #: Methods of PEFT that have no number of virtual tokens unless they are given one.
 _NEED_VIRTUAL_TOKENS = (
     "multitask_prompt_tuning",

@@ -320,6 +320,8 @@ def format_command(command: Sequence[str]) -> str:
     return " ".join(shown)
 
 
+# Keep the recorder's variables in a command that begins with ``env`` and changes them itself.
+
 #: Options of env(1): those whose value is the next word, and all others that leave the command to
 #: the words that follow.
 _SEPARATE = re.compile(r"-[uCa]|--(unset|chdir|argv0)")

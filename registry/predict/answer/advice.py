@@ -356,6 +356,9 @@ def _judge_card(
     return decided.verdict, decided.prediction.figure, decided.chance
 
 
+# The largest of a size for which there is room, found in few looks: each takes a prediction.
+
+
 def find_largest(room: Callable[[int], float], limit: int, known: tuple[float, float]) -> int:
     """Return the largest n of 1..limit with room above 0; 0 for none. More leaves less room.
 

@@ -233,6 +233,9 @@ def _unpack_observation(
     return ObservedRun(**{**row, **read})
 
 
+# A fit as JSON: its rows with the terms that the formulas gave, so that reading computes none.
+
+
 def _pack_fit(calibrated: Calibrated) -> dict[str, Any]:
     """Return a fit as plain data, figures rounded to what their noise leaves of them."""
     inner = calibrated.fit

@@ -60,6 +60,8 @@ def _reserved_bytes(question: Question, asked: Asked, catalogue: Catalogue, tell
     return int(found["peak_reserved_bytes"])
 
 
+# A question as a job of the dry run: its settings and its recipe; what it cannot be asked.
+
 #: Words of a question in those of a trial. What is not here is the same word, or refused.
 _QUANTIZATION = {None: "none", 4: "nf4", 8: "int8"}
 _ATTENTION = {"eager": "eager", "sdpa": "sdpa", "not_flash": "sdpa"}
