@@ -20,9 +20,10 @@ import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from registry.measure.memory_meter import count_oom_kills
+from registry.measure.process_stat import PARENT, read_stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -326,7 +327,7 @@ def _read_children() -> dict[int, list[int]]:
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            parent = int(read_stat(path.name)[_PARENT])
+            parent = int(read_stat(path.name)[PARENT])
             children.setdefault(parent, []).append(int(path.name))
     return children
 
@@ -344,20 +345,3 @@ def format_exit(returncode: int) -> str:
     except ValueError:
         return f"killed by signal {-returncode}"
     return f"killed by signal {-returncode} ({name})"
-
-
-# What the kernel says of a process in ``/proc/PID/stat``.
-
-#: Places among the fields from the state on: proc(5) counts it as the third.
-STATE: Final = 0
-_PARENT: Final = 1
-STARTED: Final = 19
-
-
-def read_stat(process: int | str = "self") -> list[str]:
-    """Return the fields from the state on, behind the name, which may hold anything.
-
-    Raises OSError where there is no such process, or no /proc.
-    """
-    text = Path("/proc", str(process), "stat").read_text(encoding="ascii", errors="replace")
-    return text.rpartition(")")[2].split()

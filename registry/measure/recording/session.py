@@ -23,14 +23,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from registry.errors import RegistryError
-from registry.measure.child_process import STARTED, read_stat
 from registry.measure.environment import (
     collect_environment,
     collect_interconnect,
     collect_provenance,
 )
 from registry.measure.failure import Failure, classify_failure
-from registry.measure.memory_meter import DeviceSampler, Peaks, guard_resets, return_freed_memory
+from registry.measure.memory_meter import (
+    DeviceSampler,
+    Peaks,
+    guard_resets,
+    return_freed_memory,
+)
+from registry.measure.process_stat import STARTED, read_stat
 from registry.measure.record_files import write_json
 from registry.measure.recording.batches import Batches
 from registry.measure.recording.catalogue_rows import describe_gpu, describe_model
@@ -463,7 +468,9 @@ class Session:
     def _add(self, submission: dict[str, Any]) -> bool:
         """Add a record to the registry in use; return whether it is there."""
         try:
-            from registry.store.add import add_submissions  # noqa: PLC0415 - a job's own environment may lack it
+            from registry.store.add import (  # noqa: PLC0415 - a job's own environment may lack it
+                add_submissions,
+            )
             from registry.store.folder import find_registry  # noqa: PLC0415 - likewise
 
             added = add_submissions(find_registry(), [("the training", submission)])[0]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.errors import SourceError
-from registry.measure.child_process import STARTED, STATE, read_stat
+from registry.measure.process_stat import STARTED, STATE, read_stat
 from registry.measure.record_files import read_json, write_json
 
 if TYPE_CHECKING:
