@@ -29,12 +29,7 @@ from registry.measure.environment import (
     collect_provenance,
 )
 from registry.measure.failure import Failure, classify_failure
-from registry.measure.memory_meter import (
-    DeviceSampler,
-    Peaks,
-    guard_resets,
-    return_freed_memory,
-)
+from registry.measure.memory_meter import DeviceSampler, Peaks, guard_resets, return_freed_memory
 from registry.measure.process_stat import STARTED, read_stat
 from registry.measure.record_files import write_json
 from registry.measure.recording.batches import Batches
@@ -468,9 +463,7 @@ class Session:
     def _add(self, submission: dict[str, Any]) -> bool:
         """Add a record to the registry in use; return whether it is there."""
         try:
-            from registry.store.add import (  # noqa: PLC0415 - a job's own environment may lack it
-                add_submissions,
-            )
+            from registry.store.add import add_submissions  # noqa: PLC0415 - a job's own environment may lack it
             from registry.store.folder import find_registry  # noqa: PLC0415 - likewise
 
             added = add_submissions(find_registry(), [("the training", submission)])[0]
