@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from registry.sources.pages import write_pages
-from registry.store.build import build_tables
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Matrices of the sizes here take several threads longer than one, above all where tests run side by
-# side. Read when numpy is first imported, so it is set before any test is.
+# side. Read when numpy is first imported, so it is set before any test is, and nothing that loads
+# numpy is imported above.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # A deadline, and a limit on how long examples take to make, measure the machine: the first example
@@ -81,6 +79,9 @@ def _signals_end_processes() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def few_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return curated records of three sources, built once: all of them take long."""
+    from registry.sources.pages import write_pages  # noqa: PLC0415 - both load numpy
+    from registry.store.build import build_tables  # noqa: PLC0415
+
     folder = tmp_path_factory.mktemp("few") / "records"
     records = Path(__file__).parents[1] / "records"
     shutil.copytree(records / "catalogue", folder / "catalogue")

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "registry"
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "registry"
 HEAVY_PACKAGES = ("duckdb", "pandas", "pandera", "pyarrow", "numpy", "torch")
 #: What no module of the library loads when it is imported.
 HEAVY = (*HEAVY_PACKAGES, "click", "registry_cli")
@@ -88,6 +89,17 @@ def test_help_and_adding_a_file_load_nothing_heavy(arguments: list[str], tmp_pat
     )  # fmt: skip
     assert done.stdout
     assert done.stderr.splitlines()[-1] == "0"
+
+
+def test_what_all_tests_share_sets_the_threads_of_matrices_before_numpy_is_loaded() -> None:
+    code = "import sys, tests.conftest, os; print(os.environ[sys.argv[1]], 'numpy' in sys.modules)"
+    name = "OPENBLAS_NUM_THREADS"
+    environment = {key: value for key, value in os.environ.items() if key != name}
+    done = subprocess.run(
+        [sys.executable, "-c", code, name],
+        check=True, capture_output=True, text=True, timeout=300, cwd=ROOT, env=environment,
+    )  # fmt: skip
+    assert done.stdout == "1 False\n"
 
 
 def test_everything_that_is_exported_is_there() -> None:
