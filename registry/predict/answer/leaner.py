@@ -168,14 +168,13 @@ def list_as_learned(asked: Question, measured: Iterable[ObservedRun]) -> list[Ru
     ]
 
 
-def agrees_with_peak(run: Run) -> bool:
+def agrees_with_peak(run: ObservedRun) -> bool:
     """Return whether a run took about what its settings call for, as they are taken to be, or more.
 
     Else something that it does not state was leaner, such as its loss, and it bounds nothing from
     above that is not asked of its stack.
     """
-    settings, seen = run
-    return total(measured_terms(settings, seen.memory_kind)) <= _peak(seen) * exp(OFF)
+    return run.formula_bytes <= _peak(run) * exp(OFF)
 
 
 def find_floor(asked: Question, runs: Sequence[Run], above: float = 0.0) -> Bound | None:

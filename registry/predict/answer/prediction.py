@@ -125,7 +125,7 @@ def _within(found: Prediction, question: Question, measured: Sequence[ObservedRu
         return found
     meant = found.meanings.plausible[0].question.changed(gpu=question.gpu, stack=question.stack)
     runs = list_as_learned(meant, alike)
-    above = [run for run in runs if question.stack is not None or agrees_with_peak(run)]
+    above = [run for run in runs if question.stack is not None or agrees_with_peak(run[1])]
     below = _lowered(found, meant, above)
     floor = find_floor(meant, runs, below.figure.value)
     return below if floor is None else _raised(below, floor, below.figure.low)

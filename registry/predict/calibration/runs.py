@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from registry.contract.resources import parse_yaml
 from registry.errors import QuestionError, did_you_mean
+from registry.predict.calibration.fit_rows import measured_terms
+from registry.predict.formula.peak_memory import total
 from registry.predict.question import Question, question_of
 
 if TYPE_CHECKING:
@@ -53,6 +55,11 @@ class ObservedRun:
     def learned(self) -> Question:
         """The question with the settings that it is learned from."""
         return self.question.changed(**self.settled) if self.settled else self.question
+
+    @cached_property
+    def formula_bytes(self) -> float:
+        """The peak that the formula gives it, of the kind of memory that was measured."""
+        return total(measured_terms(self.learned, self.memory_kind))
 
     @property
     def measured_memory(self) -> bool:

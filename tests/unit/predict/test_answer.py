@@ -443,8 +443,8 @@ def test_a_run_that_took_far_less_than_its_settings_call_for_bounds_on_its_own_s
         and one.question.gpu == cards[1]
         and (one.question.method, one.question.quantized) == ("lora", False)
     ]
-    assert not agrees_with_peak((ran.learned, ran))
-    assert agrees_with_peak((ran.learned, replace(ran, peak_bytes=25 * GIB)))
+    assert not agrees_with_peak(ran)
+    assert agrees_with_peak(replace(ran, peak_bytes=25 * GIB))
 
 
 def test_runs_on_other_stacks_bound_nothing_where_one_is_named(
