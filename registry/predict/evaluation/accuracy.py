@@ -52,20 +52,21 @@ def format_evaluation(found: Evaluation) -> str:
         ),
     }
     return "\n".join(
-        line for title, table in sections.items() for line in (f"## {title}", "", table, "")
+        line for title, table in sections.items() for line in (f"## {title}", "", *table, "")
     )
 
 
-def format_table(scores: Iterable[Score]) -> str:
-    """Return scores as a Markdown table."""
+def format_table(scores: Iterable[Score]) -> list[str]:
+    """Return scores as the lines of a Markdown table."""
     return _table(_HEAD, map(_cells, scores))
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return format_markdown_table(head, rows, ("---", *("--:",) * (len(head) - 1)))
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    rules = ("---", *("--:",) * (len(head) - 1))
+    return format_markdown_table(head, rows, rules).splitlines()
 
 
-def _chances(found: Iterable[Said]) -> str:
+def _chances(found: Iterable[Said]) -> list[str]:
     head = ("", "chance said", "of all verdicts", "mean chance", "it fits")
     rows = [
         (
@@ -95,7 +96,7 @@ def format_accuracy(found: Evaluation, dry_runs: Iterable[Score]) -> str:
     return page.format(
         adapted=adapted,
         tables=format_evaluation(found),
-        dry_runs=format_table(dry_runs),
+        dry_runs="\n".join(format_table(dry_runs)),
     )
 
 
