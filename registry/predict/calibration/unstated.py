@@ -19,6 +19,7 @@ from registry.predict.formula.adapters import DEFAULT_TARGETS
 from registry.predict.formula.optimizers import OPTIMIZERS
 from registry.predict.formula.state import HALF_BYTES, compute_bytes
 from registry.predict.formula.term import total
+from registry.predict.sharding import FSDP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,6 +55,9 @@ _FIXED: Final[Mapping[str, Choices]] = {
     "quantized_experts": ((True, 0.7), (False, 0.3)),
     "vocab_size": ((151_936, 0.4), (32_000, 0.4), (262_144, 0.2)),
 }
+#: Dtypes of trained weights under FSDP: accelerate holds them in fp32 whatever was loaded, which
+#: few say of their runs; others hold them as they were loaded.
+_UNDER_FSDP: Final[Choices] = (("fp32", 0.6), ("bf16", 0.4))
 _SETTINGS: Final = (*_COUNTED, *_FIXED)
 #: What cards run that FlashAttention does not run on: it keeps the same tensors.
 _OLD_CARDS: Final = {"flash2": "sdpa"}
@@ -109,6 +113,8 @@ class Usual:
         if setting == "longest_sample":
             (filled, often), (_, seldom) = _FIXED[setting]
             return ((filled, often), (_short_of(question), seldom))
+        if setting == "param_dtype" and question.full and question.sharding in FSDP:
+            return _UNDER_FSDP
         found = self.choices.get((kind_of(question), setting)) or _FIXED[setting]
         if setting == "attention" and question.gpu and question.gpu.is_before_ampere:
             return tuple((_OLD_CARDS.get(value, value), weight) for value, weight in found)
