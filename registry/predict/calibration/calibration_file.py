@@ -31,7 +31,7 @@ from registry.store.folder import Location, curated_dir, ensure_writable
 from registry.store.storage import LocalStorage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from registry.api import Registry
@@ -47,10 +47,14 @@ _LARGEST = 256 * 2**20
 
 
 def format_calibration(calibration: Calibration) -> str:
-    """Return a calibration as JSON: one line per observation, the same for the same figures."""
+    """Return a calibration as JSON: one line per observation, the same for the same figures.
+
+    What several observations have in common, as repeats have, stands once, on a line of its own.
+    """
     models: dict[str, Any] = {}
     gpus: dict[str, Any] = {}
-    seen = [_pack_observation(one, models, gpus) for one in calibration.observations]
+    shared: dict[str, int] = {}
+    seen = [_pack_observation(one, models, gpus, shared) for one in calibration.observations]
     head = {
         "version": STATE_VERSION,
         "release": __version__,
@@ -60,8 +64,13 @@ def format_calibration(calibration: Calibration) -> str:
         "time": _pack_fit(calibration.time),
         "usual": pack_usual(calibration.usual),
     }
-    lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in seen)
-    return json.dumps(head, ensure_ascii=False)[:-1] + f',\n"observations": [\n{lines}\n]}}\n'
+    lines = {"settings": ",\n".join(shared), "observations": ",\n".join(map(_json, seen))}
+    lists = ",\n".join(f'"{name}": [\n{text}\n]' for name, text in lines.items())
+    return f"{_json(head)[:-1]},\n{lists}}}\n"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def parse_calibration(
@@ -157,9 +166,13 @@ def recalibrate(registry: Registry) -> tuple[Path, Calibration]:
     return path, calibration
 
 
+#: What an observation has for itself, before the place of what it may share with others.
+_OWN = ("observation_id", "peak_bytes", "seconds")
+
+
 def _pack_observation(
-    seen: ObservedRun, models: dict[str, Any], gpus: dict[str, Any]
-) -> dict[str, Any]:
+    seen: ObservedRun, models: dict[str, Any], gpus: dict[str, Any], shared: dict[str, int]
+) -> list[Any]:
     question = seen.question
     models[question.model.model_id] = _pack(question.model)
     packed = _pack(question)
@@ -170,7 +183,8 @@ def _pack_observation(
         packed["gpu"] = name
     row = {**_pack(seen), "question": packed}
     row.pop("asked", None)  # only judging needs it
-    return row
+    own = [row.pop(name, None) for name in _OWN]
+    return [*own, shared.setdefault(_json(row), len(shared))]
 
 
 def _pack(value: Any) -> dict[str, Any]:
@@ -187,7 +201,12 @@ _MOST_NEW = 300
 def _unpack(document: dict[str, Any], runs: Iterable[ObservedRun]) -> Calibration:
     models = {name: Architecture(**row) for name, row in document["models"].items()}
     gpus = {name: Accelerator(**row) for name, row in document["gpus"].items()}
-    known = tuple(_computed(document["observations"], models, gpus))
+    settings = [_unpack_settings(row, models, gpus) for row in document["settings"]]
+    known = tuple(
+        ObservedRun(**dict(zip(_OWN, own, strict=True)), **settings[place])
+        for *own, place in document["observations"]
+        if settings[place]
+    )
     usual = unpack_usual(document["usual"])
     ids = {one.observation_id for one in known}
     own = list(runs)
@@ -205,20 +224,10 @@ def _unpack(document: dict[str, Any], runs: Iterable[ObservedRun]) -> Calibratio
     )
 
 
-def _computed(
-    rows: Sequence[dict[str, Any]], models: dict[str, Architecture], gpus: dict[str, Accelerator]
-) -> Iterator[ObservedRun]:
-    """Yield the observations, but for those of methods that the formulas no longer compute."""
-    for row in rows:
-        try:
-            yield _unpack_observation(row, models, gpus)
-        except QuestionError:
-            continue
-
-
-def _unpack_observation(
+def _unpack_settings(
     row: dict[str, Any], models: dict[str, Architecture], gpus: dict[str, Accelerator]
-) -> ObservedRun:
+) -> dict[str, Any]:
+    """Return what runs share; nothing of a method that the formulas no longer compute."""
     settings = dict(row["question"])
     settings["model"] = models[settings["model"]]
     if "gpu" in settings:
@@ -229,8 +238,11 @@ def _unpack_observation(
     if settled and settled.get("lora_target_modules"):
         settled["lora_target_modules"] = tuple(settled["lora_target_modules"])
     known = tuple(row.get("known_of_source", ()))
-    read = {"question": Question(**settings), "settled": settled, "known_of_source": known}
-    return ObservedRun(**{**row, **read})
+    try:
+        question = Question(**settings)
+    except QuestionError:
+        return {}
+    return {**row, "question": question, "settled": settled, "known_of_source": known}
 
 
 # A fit as JSON: its rows with the terms that the formulas gave, so that reading computes none.
@@ -240,17 +252,20 @@ def _pack_fit(calibrated: Calibrated) -> dict[str, Any]:
     """Return a fit as plain data, figures rounded to what their noise leaves of them."""
     inner = calibrated.fit
     judged = zip(inner.rows, inner.noise_factors, inner.values, strict=True)
-    return {
-        "reach": calibrated.reach,
-        "rows": [
-            [
-                *(row.key, row.size, _rounded(row.value), row.censored),
-                *(float(f"{times:.6g}"), _rounded(expected)),
-                [[t.name, _rounded(t.value), t.doubt, t.transient] for t in row.terms],
-            ]
-            for row, times, expected in judged
-        ],
-    }
+    kinds: dict[tuple[Any, ...], int] = {}
+
+    def place(term: Term) -> int:
+        return kinds.setdefault((term.name, term.doubt, term.transient), len(kinds))
+
+    rows = [
+        [
+            *(row.key, row.size, _rounded(row.value), row.censored),
+            *(float(f"{times:.6g}"), _rounded(expected)),
+            [[place(term), _rounded(term.value)] for term in row.terms],
+        ]
+        for row, times, expected in judged
+    ]
+    return {"reach": calibrated.reach, "terms": [*kinds], "rows": rows}
 
 
 def _rounded(value: float) -> float:
@@ -270,6 +285,11 @@ _PEAK = _Kind(memory_rows, lambda run: groups_of(run.learned), MEMORY)
 _STEP = _Kind(time_rows, lambda run: time_groups_of(run.question), TIME)
 
 
+def _named(kind: tuple[str, float, bool], value: float) -> Term:
+    name, doubt, transient = kind
+    return Term(name, "", value, doubt, transient)
+
+
 def _unpack_fit(
     packed: dict[str, Any],
     kind: _Kind,
@@ -286,10 +306,11 @@ def _unpack_fit(
     def make() -> Fit:
         runs = {run.observation_id: run for run in known}
         computed = {} if is_current else {row.key: row for row in kind.read_rows(known)}
+        kinds = [tuple(one) for one in packed["terms"]]
         rows, factors, values = [], [], []
         for key, size, value, censored, times, expected, terms in packed["rows"]:
             if key in runs:  # else its method is one that the formulas no longer compute
-                named = tuple(Term(name, "", *rest) for name, *rest in terms)
+                named = tuple(_named(kinds[place], amount) for place, amount in terms)
                 row = FitRow(key, named, kind.groups_of(runs[key]), size, value, censored)
                 rows.append(computed.get(key, row))
                 factors.append(times)
