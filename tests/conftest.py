@@ -33,6 +33,12 @@ settings.register_profile(
 settings.load_profile("loaded machine")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return two processes more than there are cores: tests wait for commands and for the disk."""
+    return (os.cpu_count() or 1) + 2
+
+
 def pytest_collection_finish() -> None:
     """Have the garbage collector leave out what stays to the end: the tests and their modules."""
     gc.freeze()
