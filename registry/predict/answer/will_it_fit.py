@@ -22,6 +22,7 @@ from registry.predict.answer.nearest import Neighbour, collect_nearest, find_nea
 from registry.predict.answer.prediction import FITS, Prediction, bounded, mix_of, predict_memory
 from registry.predict.answer.verdict import Decided, decide
 from registry.predict.calibration.fit_rows import memory_row
+from registry.predict.calibration.intervals import MOST_NEW
 from registry.predict.formula.peak_memory import memory_terms, total
 from registry.predict.question import check_question
 from registry.units import format_memory
@@ -222,7 +223,9 @@ def _took(run: ObservedRun) -> str:
 def _explain_new(calibration: Calibration) -> list[str]:
     count = len(calibration.newer)
     runs = f"{count} runs" if count > 1 else "one run"
-    return [f"evidence newer than the calibration: {runs} of yours"] if count else []
+    unlearned = ", too many to learn from them here: run registry calibrate"
+    said = f"evidence newer than the calibration: {runs} of yours"
+    return [said + unlearned * (count > MOST_NEW)] if count else []
 
 
 #: Distance up to which a measured run counts as near.

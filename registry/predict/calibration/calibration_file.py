@@ -21,7 +21,13 @@ from registry.predict.calibration.fit_rows import (
     time_rows,
 )
 from registry.predict.calibration.gaussian_process import Start, fit
-from registry.predict.calibration.intervals import Calibrated, Calibration, calibrate, thin
+from registry.predict.calibration.intervals import (
+    MOST_NEW,
+    Calibrated,
+    Calibration,
+    calibrate,
+    thin,
+)
 from registry.predict.calibration.runs import PURPOSES, ObservedRun, read_observations
 from registry.predict.calibration.unstated import pack_usual, settle, unpack_usual
 from registry.predict.formula.term import Term
@@ -194,10 +200,6 @@ def _pack(value: Any) -> dict[str, Any]:
     return {name: part for name, part in found.items() if part != defaults[name]}
 
 
-#: More new runs than this are evidence, but not learned from: a fit costs the cube of its rows.
-_MOST_NEW = 300
-
-
 def _unpack(document: dict[str, Any], runs: Iterable[ObservedRun]) -> Calibration:
     models = {name: Architecture(**row) for name, row in document["models"].items()}
     gpus = {name: Accelerator(**row) for name, row in document["gpus"].items()}
@@ -212,7 +214,7 @@ def _unpack(document: dict[str, Any], runs: Iterable[ObservedRun]) -> Calibratio
     own = list(runs)
     new = [one for one in own if one.observation_id not in ids]
     settled = settle(new, usual)
-    learned = settled if len(new) <= _MOST_NEW else []
+    learned = settled if len(new) <= MOST_NEW else []
     is_current = document["release"] == __version__
     return Calibration(
         observations=(*known, *settled),

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 NEARNESS = ("row", "model", "source")
 #: Rows of a stack from which on its own scores say how far its intervals reach.
 ENOUGH = 20
+#: More new runs than this are evidence, but not learned from: a fit costs the cube of its rows.
+MOST_NEW = 300
 
 
 @dataclass(frozen=True)

@@ -755,3 +755,15 @@ def test_cost_follows_from_the_step(ask: Ask, calibration: Calibration) -> None:
     assert cost.price is not None
     assert cost.price.high == pytest.approx(2 * cost.gpu_hours.high)
     assert estimate_cost(question, calibration).gpu_hours is None
+
+
+@pytest.mark.parametrize(
+    ("count", "more"),
+    [(300, ""), (301, ", too many to learn from them here: run registry calibrate")],
+)
+def test_more_new_runs_than_are_learned_from_are_said_to_need_calibrating(
+    ask: Ask, calibration: Calibration, count: int, more: str
+) -> None:
+    newer = replace(calibration, newer=frozenset(map(str, range(count))))
+    reasons = answer(ask("llama-2-7b", "a100-80gb"), newer).reasons
+    assert f"evidence newer than the calibration: {count} runs of yours{more}" in reasons
