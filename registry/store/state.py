@@ -200,9 +200,9 @@ def _find_lost(
     pending: set[bytes] = set()
     if unnamed or headless:
         pending = {bytes.fromhex(entry[:32]) for entry in list_entries(folder)}
-    if unnamed and state.is_legacy:  # a fold that would have rewritten it was killed
-        documents = read_legacy(folder, state.manifest.version)
-        pending |= {document.key for document in documents}
+        if state.is_legacy:  # a fold that would have rewritten it was killed
+            documents = read_legacy(folder, state.manifest.version)
+            pending |= {document.key for document in documents}
     for name in unnamed:
         try:
             is_leftover = _is_known(read_part(folder, name), state, pending)

@@ -150,10 +150,7 @@ def predict_unbounded(question: Question, calibration: Calibration) -> Predictio
 def mix_of(question: Question, calibration: Calibration, *, cases: bool = False) -> OpenMixture:
     """Return the answers to all that a question may mean; ``cases`` as in `complete`."""
     memory, usual = calibration.memory, calibration.usual_on(question.stack)
-    learned = Learned(memory.fit, usual, calibration.stacks)
-    if question.stack is not None:
-        learned = replace(learned, spread=memory.spread)
-    return mix(question, learned, cases=cases)
+    return mix(question, Learned(memory.fit, usual, calibration.stacks), cases=cases)
 
 
 def _predict_on_stack(
@@ -164,9 +161,13 @@ def _predict_on_stack(
     if not open_settings(question):
         return _predict(moment_rows(question), memory, parts)
     mixed = mix_of(question, calibration)
-    figure = mixed.around(COVERAGE)
     row = memory_row(mixed.plausible[0].question)
-    return Prediction(figure, _parts_of(row, figure, parts), memory.nearness(row), meanings=mixed)
+    nearness = memory.nearness(row)
+    if nearness == "source":
+        figure = widened(mixed.plain, memory.reach["open"][group_of(question)])
+    else:
+        figure = widened(mixed.around(COVERAGE), memory.reach_named(row))
+    return Prediction(figure, _parts_of(row, figure, parts), nearness, meanings=mixed)
 
 
 def raise_to_floor(found: Prediction, question: Question, runs: Sequence[Run]) -> Prediction:

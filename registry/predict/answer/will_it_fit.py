@@ -21,8 +21,7 @@ from registry.predict.answer.meant import Meant
 from registry.predict.answer.nearest import Neighbour, collect_nearest, find_nearest_oom
 from registry.predict.answer.prediction import FITS, Prediction, bounded, mix_of, predict_memory
 from registry.predict.answer.verdict import Decided, decide
-from registry.predict.calibration.fit_rows import memory_row
-from registry.predict.calibration.intervals import MOST_NEW
+from registry.predict.calibration.fit_rows import MOST_NEW, memory_row
 from registry.predict.formula.peak_memory import memory_terms, total
 from registry.predict.question import check_question
 from registry.units import format_memory

@@ -13,6 +13,7 @@ from registry.errors import QuestionError, StoreError
 from registry.predict.architecture import Accelerator, Architecture
 from registry.predict.calibration.fit_rows import (
     MEMORY,
+    MOST_NEW,
     TIME,
     FitRow,
     groups_of,
@@ -22,7 +23,6 @@ from registry.predict.calibration.fit_rows import (
 )
 from registry.predict.calibration.gaussian_process import Start, fit
 from registry.predict.calibration.intervals import (
-    MOST_NEW,
     Calibrated,
     Calibration,
     calibrate,

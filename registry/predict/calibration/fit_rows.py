@@ -100,6 +100,8 @@ TIME = Prior(
 )
 #: Share of a card's memory that a process can have.
 USABLE = 0.98
+#: More new runs than this are evidence, but not learned from: a fit costs the cube of its rows.
+MOST_NEW = 300
 
 
 def groups_of(question: Question) -> dict[str, Hashable]:

@@ -30,7 +30,8 @@ from registry.predict.calibration.fit_rows import (
     time_rows,
 )
 from registry.predict.calibration.gaussian_process import Fit, Start, covariance, fit
-from registry.predict.calibration.mixture import COVERAGE, Interval
+from registry.predict.calibration.mixture import Interval
+from registry.predict.calibration.named import hold_out_named, named_reaches
 from registry.predict.calibration.open_question import (
     GROUPS,
     Learned,
@@ -41,6 +42,13 @@ from registry.predict.calibration.open_question import (
     mix,
 )
 from registry.predict.calibration.own_times import OwnTimes, collect_own_times
+from registry.predict.calibration.quantiles import (
+    ENOUGH,
+    equal_quantile,
+    quantile_of,
+    source_quantile,
+    weigh_by_source,
+)
 from registry.predict.calibration.runs import PURPOSES
 from registry.predict.calibration.unstated import Usual, count_usual, settle
 from registry.predict.formula.step_time import has_known_speed
@@ -57,10 +65,6 @@ if TYPE_CHECKING:
 
 #: How near the nearest observation is, from near to far.
 NEARNESS = ("row", "model", "source")
-#: Rows of a stack from which on its own scores say how far its intervals reach.
-ENOUGH = 20
-#: More new runs than this are evidence, but not learned from: a fit costs the cube of its rows.
-MOST_NEW = 300
 
 
 @dataclass(frozen=True)
@@ -128,9 +132,10 @@ class Calibrated:
         groups = (str(row.groups.get(level)) for level in ("stack", "spread"))
         return next((reach[group] for group in groups if group in reach), reach[""])
 
-    def spread(self, row: FitRow, relative: float) -> float:
-        """Return the deviation of a row's logarithm: its interval as that of a normal figure."""
-        return self._reach(row) * relative / _GAUSSIAN
+    def reach_named(self, row: FitRow) -> float:
+        """Return by how much an interval is moved apart of a mixture on the stack of a row."""
+        reach = self.reach[f"named {nearness(row, self.known)}"]
+        return reach.get(str(row.groups.get("stack")), reach[""])
 
     def nearness(self, row: FitRow) -> str:
         """Return how near the nearest row is: row, model or source."""
@@ -257,27 +262,9 @@ def score_quantile(
     scores = [one for one in held if one.nearness == near]
     own = [one for one in scores if one.row.groups["stack"] == stack]
     scores = own if len(own) >= ENOUGH and near != "source" else scores
-    weighed = _weigh_by_source([(one.score, one.row.groups["stack"]) for one in scores], ENOUGH)
+    weighed = weigh_by_source([(one.score, one.row.groups["stack"]) for one in scores], ENOUGH)
     whole = sum(weight for _, weight in weighed) * (1 + 1 / max(len(weighed), 1))
-    return _quantile(weighed, whole, _GAUSSIAN)
-
-
-def _weigh_by_source(
-    scores: Sequence[tuple[float, object]], enough: int
-) -> list[tuple[float, float]]:
-    """Return scores, sorted, with weights by which each source of ``enough`` rows counts one."""
-    sizes = Counter(source for _, source in scores)
-    return sorted((score, 1 / max(sizes[source], enough)) for score, source in scores)
-
-
-def _quantile(weighed: Sequence[tuple[float, float]], whole: float, otherwise: float) -> float:
-    """Return the smallest score up to which the wanted share of the whole weight lies."""
-    reached = 0.0
-    for score, weight in weighed:
-        reached += weight
-        if reached >= COVERAGE * whole:
-            return score
-    return weighed[-1][0] if weighed else otherwise
+    return quantile_of(weighed, whole, _GAUSSIAN)
 
 
 #: The 90 % interval of a normal figure, where nothing was held out.
@@ -361,12 +348,17 @@ def calibrate(observations: Iterable[ObservedRun]) -> Calibration:
     memory = calibrate_rows(thin(memory_rows(seen)), MEMORY)
     held = hold_out_open(seen, memory.fit)
     open_reach = {group: _rounded(open_quantile(held, group)) for group in GROUPS}
+    named = hold_out_named(seen, memory.fit, usual)
+    named_reach = {
+        f"named {near}": {stack: _rounded(by) for stack, by in named_reaches(named, near).items()}
+        for near in NEARNESS[:-1]
+    }
     time = calibrate_rows(thin(time_rows(seen)), TIME, NEARNESS[:-1])
     timed = hold_out_times(seen, time.fit)
     unknown = {"source": {name: _rounded(reach_of_times(timed, name)) for name in ("", UNTOLD)}}
     return Calibration(
         observations=seen,
-        memory=replace(memory, reach={**memory.reach, "open": open_reach}),
+        memory=replace(memory, reach={**memory.reach, "open": open_reach, **named_reach}),
         time=replace(time, reach={**time.reach, **unknown}),
         usual=usual,
     )
@@ -463,47 +455,15 @@ def open_quantile(held: Sequence[HeldOpen], group: str, besides: str | None = No
     return inside[group] + max(source_quantile(beyond), 0.0)
 
 
+#: Sources from which on a group is judged alone.
+_SOURCES = 4
+
+
 def _group_quantile(held: Sequence[HeldOpen], group: str) -> float:
     alike = [one for one in held if one.group == group]
     enough = len({one.seen.source_id for one in alike}) >= _SOURCES
     return equal_quantile([(one.score, one.seen.source_id) for one in (alike if enough else held)])
 
-
-def source_quantile(scores: Iterable[tuple[float, object]]) -> float:
-    """Return the score below which nine sources of ten have three quarters of their rows.
-
-    Sources with few rows are left out; one more source of unknown scores is counted in. 0 where
-    there are none.
-
-    Formula: split conformal prediction with a source as the unit, since the rows of one source
-    are not exchangeable with those of another (Dunn, Wasserman, Ramdas 2023, arXiv:1809.07441).
-    """
-    by_source: dict[object, list[float]] = {}
-    for score, source in scores:
-        by_source.setdefault(source, []).append(score)
-    each = sorted(
-        float(np.quantile(rows, _INSIDE, method="inverted_cdf"))
-        for rows in by_source.values()
-        if len(rows) >= _FEW
-    )
-    return each[min(math.ceil(COVERAGE * (len(each) + 1)), len(each)) - 1] if each else 0.0
-
-
-def equal_quantile(scores: Sequence[tuple[float, object]]) -> float:
-    """Return the 90 % quantile of scores, each source (the second of a pair) counting the same.
-
-    One more source of unknown scores is counted in. 0 where there are none.
-    """
-    weighed = _weigh_by_source(scores, _FEW)
-    n_sources = len({source for _, source in scores})
-    whole = sum(weight for _, weight in weighed) + 1 / max(n_sources, 1)
-    return _quantile(weighed, whole, otherwise=0.0)
-
-
-#: Rows from which on a source counts in full, and sources from which on a group is judged alone.
-_FEW, _SOURCES = 5, 4
-#: Share of the rows of a source that should lie inside, whatever source it is.
-_INSIDE = 0.75
 
 #: Rows of one series and nearly one size are one row to learn from: sizes and formulas this near.
 _NEAR_SIZE, _NEAR_FORMULA = 0.2, 0.03

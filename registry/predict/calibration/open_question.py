@@ -17,9 +17,8 @@ from registry.predict.calibration.mixture import Component, Interval, Mixture, p
 from registry.predict.calibration.unstated import Plausible, complete, complete_like, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
-    from registry.predict.calibration.fit_rows import FitRow
     from registry.predict.calibration.gaussian_process import Design, Fit
     from registry.predict.calibration.runs import ObservedRun
     from registry.predict.calibration.unstated import Usual
@@ -147,10 +146,6 @@ def group_of(question: Question) -> str:
     return GROUPS[0] if whole else GROUPS[1]
 
 
-def _as_the_fit_says(_row: FitRow, relative: float) -> float:
-    return math.log1p(relative)
-
-
 @dataclass(frozen=True)
 class Learned:
     """What was learned that answers an open question."""
@@ -158,8 +153,6 @@ class Learned:
     fit: Fit
     usual: Usual
     stacks: Stacks
-    #: Standard deviation of the logarithm for a row and its relative deviation.
-    spread: Callable[[FitRow, float], float] = _as_the_fit_says
 
 
 def mix(
@@ -217,5 +210,4 @@ class _Meanings:
                 highest[i] = place
         for i, place in highest.items():
             median, off = float(means[place]), float(deviations[place])
-            row = self.design.rows[place]
-            yield self.plausible[i], (median, learned.spread(row, off / median))
+            yield self.plausible[i], (median, math.log1p(off / median))

@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from registry.predict.calibration.intervals import equal_quantile
+from registry.predict.calibration.quantiles import equal_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

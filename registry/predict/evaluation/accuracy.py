@@ -43,6 +43,7 @@ def format_evaluation(found: Evaluation) -> str:
         ),
         "Chances of fitting, asked as the sources state their runs": _chances(found.chances),
         "Other formulas on the same rows": format_table(found.peers),
+        "Peak memory, asked as its source states it, its software named": format_table(found.named),
         "Peak memory, one row held out, its source and stack known": format_table(found.near),
         "Time of a step, each source held out, asked as it states its runs": format_table(
             found.time

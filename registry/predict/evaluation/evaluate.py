@@ -47,6 +47,7 @@ from registry.predict.calibration.intervals import (
     thin,
 )
 from registry.predict.calibration.mixture import Interval, widened
+from registry.predict.calibration.named import hold_out_named, named_quantile
 from registry.predict.calibration.runs import PURPOSES
 from registry.predict.calibration.unstated import count_usual, settle
 from registry.predict.formula.published import PUBLISHED
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
     from registry.predict.calibration.gaussian_process import Fit, Floats
     from registry.predict.calibration.intervals import HeldOpen
+    from registry.predict.calibration.named import HeldNamed
     from registry.predict.calibration.open_question import OpenMixture
     from registry.predict.calibration.runs import ObservedRun
     from registry.predict.question import Question
@@ -222,6 +224,8 @@ class Evaluation:
     informed: tuple[Score, ...]
     #: Others' formulas on the same rows, and ours without any measured figure.
     peers: tuple[Score, ...]
+    #: Asked as the sources state them, their software named: the like held out.
+    named: tuple[Score, ...]
     #: Rows held out one by one, the rest of their source known.
     near: tuple[Score, ...]
     #: Times of a step, asked as the sources state them, each source held out.
@@ -260,6 +264,7 @@ def evaluate(
         ),
         informed=_pooled(informed),
         peers=_peers(rows),
+        named=_named(seen, memory),
         near=(_near(memory, "one row held out"),),
         time=_time(seen, time),
         near_time=(_without_verdicts(_near(time, "one row held out")),),
@@ -367,6 +372,22 @@ def _peers(rows: Sequence[ObservedRun]) -> tuple[Score, ...]:
             score(name, judged(lambda question, _, of=of: of(question)))  # type: ignore[misc]
             for name, of in PUBLISHED.items()
         ),
+    )
+
+
+def _named(seen: Sequence[ObservedRun], fitted: Fit) -> tuple[Score, ...]:
+    held = hold_out_named(seen, fitted, count_usual(seen))
+    names = {"model": "all runs of a model held out", "row": "a fifth of the runs held out"}
+
+    def judged(one: HeldNamed) -> Judged:
+        by = named_quantile(held, one.nearness, str(one.stack), one.fold)
+        figure = widened(one.plain, by)
+        return Judged(str(one.stack), figure, one.seen.peak_bytes or 0.0, meanings=one.meanings)
+
+    return tuple(
+        score(name, rows)
+        for near, name in names.items()
+        if (rows := [judged(one) for one in held if one.nearness == near])
     )
 
 

@@ -416,3 +416,19 @@ def test_a_repair_under_another_contract_leaves_a_sound_registry_and_follows_old
     assert sorted(renamed.get(one, one) for one in old_ids) == ids
     assert bool(renamed) == (change is make_rank_a_float)
     assert run_there(tree, tmp_path / "r", repaired) == [ids, []]
+
+
+@pytest.mark.parametrize("has_description", [True, False])
+def test_the_part_of_a_fold_that_was_killed_hides_nothing_of_an_old_registry(
+    old: Registry, tmp_path: Path, *, has_description: bool
+) -> None:
+    killed = Registry(find_registry(shutil.copytree(OLD, tmp_path / "killed"), curated=False))
+    old.fold()
+    shutil.copytree(old.location.own.parts, killed.location.own.parts)
+    if not has_description:  # killed before that was written, which comes last
+        for part in killed.location.own.parts.iterdir():
+            (part / "part.json").unlink()
+    assert read_state(killed.location.own).is_legacy
+    assert count_runs(killed.location) == RUNS
+    killed.fold()
+    assert count_runs(killed.location) == RUNS
