@@ -188,7 +188,7 @@ def _explain_interval(prediction: Prediction, seen: Sequence[Neighbour]) -> list
         reasons.append(f"the upper end is {_took(prediction.most)} with no more tokens")
     if prediction.nearness == "source":
         reasons.append(
-            "naming the software (--stack) would narrow it"
+            "naming the software (--stack) may narrow it"
             if seen and seen[0].distance < NEAR
             else "no run near it was measured, so the interval is that of software never measured"
         )

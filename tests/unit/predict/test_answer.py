@@ -503,7 +503,7 @@ def test_a_model_never_seen_gets_an_interval_and_reasons(
     assert found.verdict is None
     assert found.reasons[1] in (
         "no run near it was measured, so the interval is that of software never measured",
-        "naming the software (--stack) would narrow it",
+        "naming the software (--stack) may narrow it",
     )
     assert found.assumptions
     assert [card.gpu.memory_bytes for card in found.cards] == sorted(
