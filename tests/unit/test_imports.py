@@ -109,3 +109,10 @@ def test_everything_that_is_exported_is_there() -> None:
     assert sorted(registry.__all__) == registry.__all__
     with pytest.raises(AttributeError, match="module 'registry' has no attribute 'nothing'"):
         _ = registry.nothing
+
+
+def test_a_module_that_runs_as_a_program_begins_after_all_it_defines() -> None:
+    for path in [*PACKAGE.rglob("*.py"), *(ROOT / "cli").rglob("*.py")]:
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        starts = [n for n in body if isinstance(n, ast.If) and "__main__" in ast.unparse(n.test)]
+        assert starts in ([], body[-1:]), path

@@ -192,10 +192,6 @@ def sharding_arguments(settings: Settings) -> dict[str, Any]:
     return {"ddp_find_unused_parameters": False}
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
-
-
 # What a trial trains on: full-length random tokens, or the user's own file.
 
 
@@ -272,3 +268,7 @@ def collate(rows: list[dict[str, Any]]) -> dict[str, Any]:
     ids = pad(lists, batch_first=True)
     mask = pad(masks, batch_first=True)
     return {"input_ids": ids, "attention_mask": mask, "labels": ids.masked_fill(mask == 0, -100)}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
