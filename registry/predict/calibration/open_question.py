@@ -142,8 +142,8 @@ def group_of(question: Question) -> str:
 
     Under DDP, each device holds what one device alone does.
     """
-    whole = question.sharding in (None, "none", "ddp") and question.offload in (None, "none")
-    return GROUPS[0] if whole else GROUPS[1]
+    copied = question.sharding in (None, "none", "ddp") and not question.is_split
+    return GROUPS[0] if copied and question.offload in (None, "none") else GROUPS[1]
 
 
 @dataclass(frozen=True)

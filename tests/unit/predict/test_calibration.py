@@ -65,7 +65,12 @@ def test_what_pytorch_counts_has_no_context(ask: Ask) -> None:
 def test_questions_are_grouped_by_whether_a_device_holds_the_model_whole(ask: Ask) -> None:
     plain = ask("qwen-7b", sharding="none", offload="none")
     alike: list[dict[str, Any]] = [{}, {"method": "full"}, {"sharding": "ddp", "n_gpus": 2}]
-    others = ({"sharding": "fsdp", "n_gpus": 2}, {"offload": "activations"})
+    others: list[dict[str, Any]] = [
+        {"sharding": "fsdp", "n_gpus": 2},
+        {"offload": "activations"},
+        {"method": "full", "n_gpus": 2, "tensor_parallel": 2},
+        {"method": "full", "n_gpus": 2, "pipeline_parallel": 2},
+    ]
     assert {group_of(plain.changed(**one)) for one in alike} == {GROUPS[0]}
     assert {group_of(plain.changed(**one)) for one in others} == {GROUPS[1]}
 
