@@ -6,6 +6,8 @@ from __future__ import annotations
 CARDS_OF_A_HOST = 8
 #: PyTorch's shardings that spread the weights.
 FSDP = frozenset({"fsdp", "hsdp"})
+#: All of FSDP's, that which spreads gradients and the optimizer's state alone among them.
+ANY_FSDP = FSDP | {"fsdp_grad_op"}
 #: Names of its two generations; only what the first holds to the end tells them apart.
 FSDP_VERSIONS = {"fsdp1": 1, "fsdp2": 2, "fully_shard": 2}
 #: Shardings that spread the weights, the gradients, the optimizer's state over the ranks.

@@ -19,7 +19,7 @@ from registry.predict.formula.adapters import DEFAULT_TARGETS
 from registry.predict.formula.optimizers import OPTIMIZERS
 from registry.predict.formula.state import HALF_BYTES, compute_bytes
 from registry.predict.formula.term import total
-from registry.predict.sharding import FSDP
+from registry.predict.sharding import ANY_FSDP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -56,8 +56,9 @@ _FIXED: Final[Mapping[str, Choices]] = {
     "vocab_size": ((151_936, 0.4), (32_000, 0.4), (262_144, 0.2)),
 }
 #: Dtypes of trained weights under FSDP: accelerate holds them in fp32 whatever was loaded, which
-#: few say of their runs; others hold them as they were loaded.
+#: few say of their runs; others hold them as they were loaded. What a stack's runs say goes before.
 _UNDER_FSDP: Final[Choices] = (("fp32", 0.6), ("bf16", 0.4))
+_OF_FSDP: Final = ("full under FSDP", "param_dtype")
 _SETTINGS: Final = (*_COUNTED, *_FIXED)
 #: What cards run that FlashAttention does not run on: it keeps the same tensors.
 _OLD_CARDS: Final = {"flash2": "sdpa"}
@@ -113,9 +114,7 @@ class Usual:
         if setting == "longest_sample":
             (filled, often), (_, seldom) = _FIXED[setting]
             return ((filled, often), (_short_of(question), seldom))
-        if setting == "param_dtype" and question.full and question.sharding in FSDP:
-            return _UNDER_FSDP
-        found = self.choices.get((kind_of(question), setting)) or _FIXED[setting]
+        found = self._of_kind(_counted_as(question, setting))
         if setting == "attention" and question.gpu and question.gpu.is_before_ampere:
             return tuple((_OLD_CARDS.get(value, value), weight) for value, weight in found)
         return found
@@ -130,12 +129,15 @@ class Usual:
             for setting in (*_COUNTED, *_ON_STACK):
                 value = _as_plausible(run, setting)
                 if value is not None:
-                    counts[kind_of(run), setting][value] += 1
+                    counts[_counted_as(run, setting)][value] += 1
         return Usual({**self.choices, **{key: self._mixed(key, counts[key]) for key in counts}})
+
+    def _of_kind(self, key: tuple[str, str]) -> Choices:
+        return self.choices.get(key) or (_UNDER_FSDP if key == _OF_FSDP else _FIXED[key[1]])
 
     def _mixed(self, key: tuple[str, str], counter: Counter[Any]) -> Choices:
         weights: dict[Any, float] = defaultdict(float)
-        for value, weight in self.choices.get(key) or _FIXED[key[1]]:
+        for value, weight in self._of_kind(key):
             weights[value] = (1 - OWN_SHARE) * weight
         common = counter.most_common(_MOST_VALUES)
         for value, count in common:
@@ -204,6 +206,12 @@ def _vocabularies_of(question: Question) -> Choices:
     kept = [(size, w) for size, w in choices if 4 * size * row <= question.model.n_params]
     whole = sum(weight for _, weight in kept)
     return tuple((size, w / whole) for size, w in kept) or ((question.model.vocab_size, 1.0),)
+
+
+def _counted_as(question: Question, setting: str) -> tuple[str, str]:
+    """Return by what a setting of a question is counted: its kind, or that FSDP shards it."""
+    sharded = question.full and question.sharding in ANY_FSDP
+    return _OF_FSDP if sharded and setting == _OF_FSDP[1] else (kind_of(question), setting)
 
 
 KINDS: Final = ("full", "adapters", "quantized")

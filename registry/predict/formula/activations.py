@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from registry.predict.formula.methods import added_tokens, kept_of_weights, kept_per_token
 from registry.predict.formula.state import HALF_BYTES, compute_bytes
 from registry.predict.formula.term import Term
-from registry.predict.sharding import FSDP, FSDP_VERSIONS
+from registry.predict.sharding import ANY_FSDP, FSDP_VERSIONS
 
 if TYPE_CHECKING:
     from registry.predict.question import Question
@@ -69,14 +69,14 @@ def activations(question: Question) -> list[Term]:
 def held_at_the_end(question: Question) -> list[Term]:
     """Return the activations at the end of the backward pass where they outlast their layers.
 
-    FSDP 1 waits for the gradients of the inputs of layers whose weights are frozen
-    (`register_multi_grad_hook`, torch 2.1 to 2.13), and its hooks keep what they wait for until
-    all layers are through: of a layer that is checkpointed with reentrant autograd, its input and
-    the gradient of that, twice what checkpoints are. No terms of other training. Checked on 36
+    FSDP 1, however it shards, waits for the gradients of the inputs of layers whose weights are
+    frozen (`register_multi_grad_hook`, torch 2.1 to 2.13), and its hooks keep what they wait for
+    until all layers are through: of a layer that is checkpointed with reentrant autograd, its input
+    and the gradient of that, twice what checkpoints are. No terms of other training. Checked on 36
     runs of `fms-acceleration` (Mistral 7B and Llama 3 8B, LoRA and QLoRA on 2 and 4 cards): what
     PyTorch allocated is within 5 % of it where no logits are held.
     """
-    frozen = question.sharding in FSDP and question.fsdp_version != FSDP_VERSIONS["fsdp2"]
+    frozen = question.sharding in ANY_FSDP and question.fsdp_version != FSDP_VERSIONS["fsdp2"]
     if not frozen or question.full or not question.setting("gradient_checkpointing"):
         return []
     return [

@@ -377,6 +377,18 @@ def test_a_stack_of_unsloths_quantizes_constants_as_its_loader_does(
     assert share > 0.9
 
 
+@pytest.mark.parametrize(
+    ("stack", "likeliest", "share"), [(None, "fp32", 0.6), ("universal-llm-trainer", "bf16", 0.88)]
+)
+def test_what_a_stacks_runs_hold_under_fsdp_goes_before_what_accelerate_does(
+    ask: Ask, calibration: Calibration, stack: str | None, likeliest: str, share: float
+) -> None:
+    question = ask("llama-2-7b", method="full", sharding="fsdp", n_gpus=4, stack=stack)
+    found = calibration.usual_on(stack).of(question, "param_dtype")
+    assert (found[0][0], round(found[0][1], 2)) == (likeliest, share)
+    assert sum(weight for _, weight in found) == pytest.approx(1)
+
+
 def test_a_prediction_below_what_leaner_runs_took_is_raised_above_it(
     ask: Ask, calibration: Calibration
 ) -> None:

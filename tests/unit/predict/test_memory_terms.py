@@ -444,7 +444,7 @@ def test_offloaded_activations_are_those_of_two_layers() -> None:
     assert names(without)["layer_activations"] == 2 * LAYER.value
 
 
-@pytest.mark.parametrize("sharding", ["fsdp", "hsdp"])
+@pytest.mark.parametrize("sharding", ["fsdp", "hsdp", "fsdp_grad_op"])
 def test_fsdp_1_holds_inputs_of_frozen_layers_and_their_gradients_to_the_end(sharding: str) -> None:
     small = replace(TINY, vocab_size=2)  # whose logits are not the peak
     asked = lora(model=small, sharding=sharding, n_gpus=2)

@@ -33,6 +33,7 @@ ALL: dict[str, Any] = {
     "loss_kernel": "whole",
     "packing": True,
 }
+LONG = {"seq_len": 8192, "micro_batch_size": 4}
 
 
 def test_a_question_that_states_all_means_one_thing(ask: Ask, calibration: Calibration) -> None:
@@ -47,6 +48,30 @@ def test_weights_add_up_and_the_likeliest_comes_first(ask: Ask, calibration: Cal
     assert sum(one.weight for one in found) == pytest.approx(1.0)
     assert [one.weight for one in found] == sorted((one.weight for one in found), reverse=True)
     assert {one.question.gradient_checkpointing for one in found} == {True, False}
+
+
+@pytest.mark.parametrize("sharding", ["fsdp", "hsdp", "fsdp_grad_op"])
+def test_fp32_is_likelier_of_what_any_fsdp_trains_in_full(
+    ask: Ask, calibration: Calibration, sharding: str
+) -> None:
+    usual, full = calibration.usual, ask("qwen-7b", method="full", n_gpus=2, sharding=sharding)
+    assert usual.of(full, "param_dtype") == (("fp32", 0.6), ("bf16", 0.4))
+    for other in ({"sharding": "ddp"}, {"method": "lora"}):
+        assert usual.of(full.changed(**other), "param_dtype")[0][0] == "bf16"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [{"method": "full", "lora_rank": None, "lora_target_modules": None}, {}, {"quant_bits": 4}],
+)
+def test_fsdp_that_shards_less_needs_no_less(
+    ask: Ask, calibration: Calibration, kind: dict[str, Any]
+) -> None:
+    settings: dict[str, Any] = {**ALL, **LONG, "param_dtype": None, "loss_kernel": "liger", **kind}
+    question = ask("llama-3.1-8b", n_gpus=2, sharding="fsdp", **settings)
+    less = question.changed(sharding="fsdp_grad_op")
+    peaks = [predict_memory(asked, calibration).figure.value for asked in (question, less)]
+    assert peaks[0] < 1.001 * peaks[1]
 
 
 @pytest.mark.parametrize(
