@@ -446,13 +446,15 @@ def open_quantile(held: Sequence[HeldOpen], group: str, besides: str | None = No
 
     By so much that 90 % of all rows lie inside, each source counting the same, and farther by what
     it takes that at least three quarters of the rows do in nine sources of ten, all groups
-    together: of one group alone there are too few sources. ``besides`` is a source whose own scores
-    do not count: it is judged by the others'. Where few sources have the group, all scores count.
+    together: of one group alone there are too few sources. Never nearer than the middle of the
+    mixture: that the few rows of a calibration of one's own lie inside of that says little.
+    ``besides`` is a source whose own scores do not count: it is judged by the others'. Where few
+    sources have the group, all scores count.
     """
     others = [one for one in held if one.seen.source_id != besides]
     inside = {name: _group_quantile(others, name) for name in GROUPS}
     beyond = [(one.score - inside[one.group], one.seen.source_id) for one in others]
-    return inside[group] + max(source_quantile(beyond), 0.0)
+    return max(inside[group] + max(source_quantile(beyond), 0.0), 0.0)
 
 
 #: Sources from which on a group is judged alone.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -109,6 +110,19 @@ def test_calibrating_again_gives_the_same(calibration: Calibration) -> None:
     assert first.memory.reach == second.memory.reach
     named = {f"named {near}" for near in NEARNESS[:-1]}
     assert set(first.memory.reach) == {*NEARNESS, *named, "open"}
+
+
+@pytest.mark.parametrize("count", [1, 3, 12])
+def test_few_runs_of_ones_own_do_not_narrow_what_a_question_leaves_open(
+    calibration: Calibration, count: int
+) -> None:
+    # runs that took what the formula says lie inside of what they leave open
+    near = [
+        replace(one, peak_bytes=one.formula_bytes, source_id=str(i), asked=one.question)
+        for i, one in enumerate(calibration.observations)
+        if one.measured_memory and one.settled
+    ]
+    assert [*calibrate(near[:count]).memory.reach["open"].values()] == [0.0, 0.0]
 
 
 def test_nine_sources_of_ten_have_three_quarters_of_their_rows_inside() -> None:
