@@ -252,7 +252,7 @@ def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOption
             names.append(document.get("_name_or_path"))
             dtype = document.get("torch_dtype") or document.get("dtype")
             draft.state("param_dtype", DTYPES.get(str(dtype)))
-    state_upcast_weights(draft)
+    state_upcast_weights(draft, options.overrides)
     draft.environment = {key: value for key, value in draft.environment.items() if value}
     state_model(draft, names, options)
     if "model_id" not in draft.configuration and described is not None:

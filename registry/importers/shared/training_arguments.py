@@ -115,17 +115,18 @@ _FSDP: Final = ("fsdp", "fsdp_grad_op", "hsdp")
 _MIXED: Final = ("bf16", "fp16")
 
 
-def state_upcast_weights(draft: Draft) -> None:
+def state_upcast_weights(draft: Draft, said: Mapping[str, str] | None = None) -> None:
     """State fp32 where accelerate holds trained weights so, whatever they were loaded in.
 
-    To be called again where a method or a dtype is stated after the training arguments.
+    To be called again where a method or a dtype is stated after the training arguments. ``said`` is
+    what the user states beside the files, which seldom name the method of full training.
 
     Source: `Accelerator.prepare_model`, which casts what FSDP trains in mixed precision up.
     """
-    stated = draft.configuration
+    stated: dict[str, Any] = {**draft.configuration, **(said or {})}
     is_mixed = stated.get("sharding") in _FSDP and stated.get("compute_dtype") in _MIXED
     if is_mixed and stated.get("method") == "full":
-        stated["param_dtype"] = "fp32"
+        draft.configuration["param_dtype"] = "fp32"
         draft.inferences["param_dtype"] = "accelerate casts what FSDP trains in mixed precision up"
 
 

@@ -279,6 +279,34 @@ def test_what_the_user_says_wins_and_is_marked(fixtures: Path, observe: Observe)
     assert observation["inferences"]["gpu_id"] == "said at import"
 
 
+@pytest.mark.parametrize(
+    ("said", "held"),
+    [
+        ({"method": "full"}, "fp32"),
+        ({"method": "full", "param_dtype": "bf16"}, "bf16"),
+        ({"method": "full", "sharding": "ddp"}, "bf16"),
+        ({"method": "lora"}, "bf16"),
+    ],
+)
+def test_fsdp_holds_fp32_of_full_training_that_the_user_names(
+    fixtures: Path, tmp_path: Path, observe: Observe, said: dict[str, str], held: str
+) -> None:
+    write_run(tmp_path, {"train_runtime": 1.0, "train_loss": 1.0})
+    model = json.loads((fixtures / "hf_trainer" / "config.json").read_text(encoding="utf-8"))
+    files = {
+        "config.json": model | {"torch_dtype": "bfloat16"},
+        "training_args.json": {
+            "per_device_train_batch_size": 1,
+            "bf16": True,
+            "fsdp": "full_shard",
+        },
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
+    (observation,) = observe(tmp_path, model_id="llama-3.2-1b", **said)
+    assert observation["configuration"]["param_dtype"] == held
+
+
 def test_no_figure_is_taken_from_a_number_that_is_none(tmp_path: Path, observe: Observe) -> None:
     text = '{"train_runtime": 10.0, "train_loss": NaN, "total_flos": 1.0}'
     (tmp_path / "train_results.json").write_text(text, encoding="utf-8")
