@@ -91,7 +91,6 @@ def _suggest(dataset: Dataset, prefix: str) -> str:
 # An observation as text for people.
 
 _HIDDEN = ("observation_id", "configuration_id", "environment_id", "source_id", "figures_hash")
-_ID_DIGITS = 12
 
 
 def _format_observation(document: dict[str, Any]) -> str:

@@ -395,7 +395,8 @@ def settle(observations: Iterable[ObservedRun], usual: Usual) -> list[ObservedRu
 def _settled_with(seen: ObservedRun) -> Any:
     """Return what runs have in common that have what they leave open alike."""
     asked = seen.question
-    left = tuple((name, *open_fields(asked, name)) for name in open_settings(asked))
+    settings = open_settings(asked)
+    left = tuple((_counted_as(asked, name), *open_fields(asked, name)) for name in settings)
     old = asked.gpu is not None and asked.gpu.is_before_ampere
     return seen.source_id, kind_of(asked), asked.method, asked.model.model_id, left, old
 

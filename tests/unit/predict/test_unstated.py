@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -58,6 +59,31 @@ def test_fp32_is_likelier_of_what_any_fsdp_trains_in_full(
     assert usual.of(full, "param_dtype") == (("fp32", 0.6), ("bf16", 0.4))
     for other in ({"sharding": "ddp"}, {"method": "lora"}):
         assert usual.of(full.changed(**other), "param_dtype")[0][0] == "bf16"
+
+
+def test_runs_with_fsdp_are_not_taken_to_hold_what_those_without_do(
+    ask: Ask, calibration: Calibration
+) -> None:
+    settings = {**ALL, "param_dtype": None, "lora_rank": None, "lora_target_modules": None}
+    settings |= {"optimizer": "adamw"}
+    seen = next(one for one in calibration.observations if one.measured_memory)
+    runs = [
+        replace(
+            seen,
+            question=asked,
+            settled={"param_dtype": held},
+            peak_bytes=replace(
+                seen, question=asked.changed(param_dtype=held), settled=None
+            ).formula_bytes,
+        )
+        for held, asked in {
+            "bf16": ask("qwen-7b", method="full", **settings),
+            "fp32": ask("qwen-7b", method="full", **settings, sharding="fsdp", n_gpus=2),
+        }.items()
+    ]
+    for given in (runs, runs[::-1]):
+        found = settle([replace(one, settled=None) for one in given], calibration.usual)
+        assert [one.settled for one in found] == [one.settled for one in given]
 
 
 @pytest.mark.parametrize(
