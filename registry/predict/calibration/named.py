@@ -126,7 +126,8 @@ def named_quantile(
     own = sorted(one.score for one in near if one.stack == stack and one.fold != besides)
     if len(own) >= ENOUGH:
         return own[min(math.ceil(COVERAGE * (len(own) + 1)), len(own)) - 1]
-    return equal_quantile([(one.score, one.stack) for one in near if one.stack != stack])
+    others = equal_quantile([(one.score, one.stack) for one in near if one.stack != stack])
+    return max(others, 0.0)  # that a few lie inside says little
 
 
 def named_reaches(held: Sequence[HeldNamed], nearness: str) -> dict[str, float]:
