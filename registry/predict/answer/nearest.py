@@ -157,7 +157,7 @@ _SIZES = frozenset({"seq_len", "longest_sample", "micro_batch_size"})
 _OPTIONAL = frozenset(
     {
         *("gpu", "stack", "lora_rank", "lora_target_modules", "optimizer", "param_dtype"),
-        *("longest_sample", "double_quant"),
+        *("longest_sample", "double_quant", "quant_method"),
     }
 )
 #: What it may leave open as well, though a default stands for it elsewhere.
@@ -166,7 +166,7 @@ _MAY_BE_OPEN = _OPTIONAL | _OPEN
 #: What a run states is told of these where the question does not.
 _TOLD = (
     "gradient_checkpointing", "lora_rank", "lora_target_modules", "optimizer", "param_dtype",
-    "loss_kernel", "longest_sample", "double_quant",
+    "loss_kernel", "longest_sample", "quant_method", "double_quant",
 )  # fmt: skip
 
 

@@ -779,3 +779,18 @@ def test_more_new_runs_than_are_learned_from_are_said_to_need_calibrating(
     newer = replace(calibration, newer=frozenset(map(str, range(count))))
     reasons = answer(ask("llama-2-7b", "a100-80gb"), newer).reasons
     assert f"evidence newer than the calibration: {count} runs of yours{more}" in reasons
+
+
+def test_a_quantizer_that_nobody_named_is_no_distance_and_is_told(
+    ask: Ask, calibration: Calibration
+) -> None:
+    question = ask("qwen-7b", "rtx-3090", quant_bits=4, seq_len=2048)
+    first, *_ = collect_nearest(question, calibration.observations)
+    assert first.observation.question.model.model_id == "qwen-7b"
+    assert any(
+        one.startswith("quant_method is gptq (you did not say)") for one in first.differences
+    )
+    named, *_ = collect_nearest(
+        question.changed(quant_method="bitsandbytes"), calibration.observations
+    )
+    assert named.observation.question.quant_method == "bitsandbytes"
