@@ -411,12 +411,8 @@ class HeldOpen:
 
     @property
     def score(self) -> float:
-        """How far the figure lies outside of the plain interval, in logarithms; below 0 inside.
-
-        Formula: conformalized quantile regression (Romano et al. 2019).
-        """
-        measured = self.seen.peak_bytes or 0.0
-        return math.log(max(measured / self.plain.high, self.plain.low / measured))
+        """How far the figure lies outside of the plain interval, in logarithms; below 0 inside."""
+        return self.plain.beyond(self.seen.peak_bytes or math.inf)
 
 
 def hold_out_open(

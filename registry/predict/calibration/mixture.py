@@ -29,6 +29,13 @@ class Interval:
     low: float
     high: float
 
+    def beyond(self, value: float) -> float:
+        """Return how far a value lies outside of it, in logarithms; below 0 inside.
+
+        Formula: conformalized quantile regression (Romano et al. 2019).
+        """
+        return math.log(max(value / self.high, self.low / value))
+
     def below(self, value: float) -> float:
         """Return the probability that the figure is below a value.
 

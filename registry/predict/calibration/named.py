@@ -57,8 +57,7 @@ class HeldNamed:
     @property
     def score(self) -> float:
         """How far the figure lies outside of the plain interval, in logarithms; below 0 inside."""
-        measured = self.seen.peak_bytes or 0.0
-        return math.log(max(measured / self.plain.high, self.plain.low / measured))
+        return self.plain.beyond(self.seen.peak_bytes or math.inf)
 
 
 def hold_out_named(
