@@ -11,6 +11,7 @@ import math
 import zlib
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from registry.predict.calibration.fit_rows import groups_on
@@ -49,12 +50,12 @@ class HeldNamed:
         """The software that is named."""
         return self.seen.question.stack
 
-    @property
+    @cached_property
     def plain(self) -> Interval:
         """The answer, before it is widened."""
         return self.meanings.around(COVERAGE)
 
-    @property
+    @cached_property
     def score(self) -> float:
         """How far the figure lies outside of the plain interval, in logarithms; below 0 inside."""
         return self.plain.beyond(self.seen.peak_bytes or math.inf)
@@ -90,9 +91,9 @@ def _of_stack(
                 continue
             part = fit(rows, fitted.prior)
             learned = Learned(part, usual.on_stack(seen.learned for seen in kept), Stacks({}, {}))
-            for seen in runs:
+            for seen in (one for one in runs if fold_of(one) == fold):
                 is_known = groups_on(stack, seen.learned)["series"] in series
-                if fold_of(seen) == fold and is_known == (nearness == "row"):
+                if is_known == (nearness == "row"):
                     yield from _hold(seen, stack, learned, nearness, fold)
 
 

@@ -378,10 +378,11 @@ def _peers(rows: Sequence[ObservedRun]) -> tuple[Score, ...]:
 def _named(seen: Sequence[ObservedRun], fitted: Fit) -> tuple[Score, ...]:
     held = hold_out_named(seen, fitted, count_usual(seen))
     names = {"model": "all runs of a model held out", "row": "a fifth of the runs held out"}
+    folds = dict.fromkeys((one.nearness, str(one.stack), one.fold) for one in held)
+    by = {fold: named_quantile(held, *fold) for fold in folds}
 
     def judged(one: HeldNamed) -> Judged:
-        by = named_quantile(held, one.nearness, str(one.stack), one.fold)
-        figure = widened(one.plain, by)
+        figure = widened(one.plain, by[one.nearness, str(one.stack), one.fold])
         return Judged(str(one.stack), figure, one.seen.peak_bytes or 0.0, meanings=one.meanings)
 
     return tuple(
