@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.contract import vocabulary
 from registry.importers.shared.shapes import bool_of, count_of, number_of, path_of
+from registry.predict.sharding import ANY_FSDP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,8 +111,7 @@ def _state_sharding(draft: Draft, args: Mapping[str, Any]) -> None:
         draft.state("sharding", "fsdp_grad_op" if grads else "fsdp")
 
 
-#: Shardings of PyTorch that accelerate sets up, and dtypes of mixed precision.
-_FSDP: Final = ("fsdp", "fsdp_grad_op", "hsdp")
+#: Dtypes of mixed precision.
 _MIXED: Final = ("bf16", "fp16")
 
 
@@ -124,7 +124,7 @@ def state_upcast_weights(draft: Draft, said: Mapping[str, str] | None = None) ->
     Source: `Accelerator.prepare_model`, which casts what FSDP trains in mixed precision up.
     """
     stated: dict[str, Any] = {**draft.configuration, **(said or {})}
-    is_mixed = stated.get("sharding") in _FSDP and stated.get("compute_dtype") in _MIXED
+    is_mixed = stated.get("sharding") in ANY_FSDP and stated.get("compute_dtype") in _MIXED
     if is_mixed and stated.get("method") == "full":
         draft.configuration["param_dtype"] = "fp32"
         draft.inferences["param_dtype"] = "accelerate casts what FSDP trains in mixed precision up"
