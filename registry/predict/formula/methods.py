@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from registry.errors import QuestionError
 from registry.predict.formula.adapters import MLP, list_targets
@@ -303,6 +303,58 @@ def moved_per_token(question: Question) -> float:
     return sum(
         used * (_MOVED_OF_INPUT * inner + _MOVED_OF_OUTPUT * outer)
         for _, inner, outer, _, used in _modules(question)
+    )
+
+
+class OfWeights(NamedTuple):
+    """What a forward pass does to the weights of one layer's modules, however many the tokens."""
+
+    #: Seconds to launch its kernels.
+    launch: float = 0.0
+    #: Bytes that it moves.
+    moved: float = 0.0
+    #: Operations of its products, without those of each token.
+    products: float = 0.0
+    #: Weights by which each token is multiplied beside the module's own, and how many such products
+    #: the backward pass has: for the inputs' gradient, and for that of weights made anew.
+    repeated: float = 0.0
+    backward: int = 1
+
+
+#: Seconds to launch the some fifteen kernels that DoRA adds to a module, and the copying of one of
+#: the blocks of which BOFT puts a matrix together (PEFT's default: of 4 by 4).
+_NORM_LAUNCH, _BLOCK_LAUNCH, _BLOCK = 2e-4, 5e-6, 4
+#: Bytes that are moved of each weight: DoRA's update is made, scaled and added to the weight, and
+#: the sum is read for its norm, in 16 and in 32 bits; what others add to a weight is made in fp32,
+#: of two matrices of its size or by a transform.
+_NORM_BYTES, _DELTA_BYTES = 24.0, 32.0
+
+
+def done_to_weights(question: Question) -> OfWeights:
+    """Return what the forward pass of a method that makes new weights does to one layer's.
+
+    Read off PEFT's ``DoraLinearLayer.forward``, which multiplies the inputs by the weight again
+    where they were dropped out (taken to be so); off the forward pass of its BOFT: three products
+    of matrices as wide as the module's input, and one of the last with the weight; and off those
+    of LoHa, LoKr and FourierFT, which multiply the inputs by a matrix of the weight's size.
+    """
+    is_delta = not question.full and METHODS[question.method].kept is _DELTA_KEPT
+    if question.method not in ("dora", "boft") and not is_delta:
+        return OfWeights()
+    found = list(_modules(question))
+    if question.method == "boft":
+        return OfWeights(
+            launch=_BLOCK_LAUNCH * sum(one.copies * one.inputs / _BLOCK for one in found),
+            products=sum(
+                one.copies * one.inputs**2 * (6.0 * one.inputs + 2.0 * one.outputs) for one in found
+            ),
+        )
+    each = _DELTA_BYTES if is_delta else _NORM_BYTES
+    return OfWeights(
+        launch=0.0 if is_delta else _NORM_LAUNCH * sum(one.copies for one in found),
+        moved=each * sum(one.copies * one.inputs * one.outputs for one in found),
+        repeated=sum(one.used * one.inputs * one.outputs for one in found),
+        backward=1 + is_delta,
     )
 
 

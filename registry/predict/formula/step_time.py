@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from registry.errors import QuestionError
 from registry.predict.formula.flops import count_flops
-from registry.predict.formula.methods import moved_per_token
+from registry.predict.formula.methods import done_to_weights, moved_per_token
 from registry.predict.formula.state import compute_bytes
 from registry.predict.formula.term import Term
 from registry.predict.sharding import FSDP, SHARDS_WEIGHTS
@@ -115,9 +115,10 @@ def _compute(question: Question) -> list[Term]:
     Kernels run while the next are launched: the longer of the two counts (as a smooth maximum).
     """
     flops = count_flops(question, question.mean_sample_tokens)
-    work = flops.hardware / (EFFICIENCY * _peak(question))
+    work = (flops.hardware + _products_of_weights(question)) / (EFFICIENCY * _peak(question))
     launch = LAUNCH_SECONDS + ADAPTER_LAUNCH_SECONDS * (not question.full)
     launch += UNPACK_LAUNCH_SECONDS * (question.quantized and question.bitsandbytes)
+    launch += done_to_weights(question).launch
     hooks = 2 if question.sharding in ("zero3", *FSDP) else 1
     launched = launch * hooks * _passes(question) * question.model.n_layers
     moved = _elementwise_bytes(question) / _bandwidth(question)
@@ -158,12 +159,21 @@ def _adapter_bytes(question: Question) -> float:
     Read off PEFT's LoRA under autocast, a fifth of it for dropout: the input is cast to the
     adapter's fp32 and back, dropped out, and its gradient cast and added; the output is scaled and
     added. In three passes that is about 48 bytes an input and 24 an output. Unsloth's kernels do
-    none of it.
+    none of it, but leave methods that make new weights to PEFT.
     """
-    if question.full or question.setting("loss_kernel") == "unsloth":
-        return 0.0
+    moved = _forwards(question) * done_to_weights(question).moved
+    if not question.full and question.setting("loss_kernel") != "unsloth":
+        count = question.mean_sample_tokens * question.micro_batch_size
+        moved += count * _passes(question) * moved_per_token(question)
+    return question.model.n_layers * moved
+
+
+def _products_of_weights(question: Question) -> float:
+    """Operations beside those of the tokens' own products: in each forward pass, and backwards."""
+    each = done_to_weights(question)
     count = question.mean_sample_tokens * question.micro_batch_size
-    return count * question.model.n_layers * _passes(question) * moved_per_token(question)
+    of_a_layer = each.products + 2.0 * each.repeated * count
+    return of_a_layer * question.model.n_layers * (_forwards(question) + each.backward)
 
 
 def _matrix(question: Question) -> float:
@@ -176,6 +186,11 @@ def _matrix(question: Question) -> float:
 def _passes(question: Question) -> int:
     """Forward, backward (twice the kernels) and the recomputation."""
     return 3 + bool(question.setting("gradient_checkpointing"))
+
+
+def _forwards(question: Question) -> int:
+    """Forward passes: with checkpointing there are two."""
+    return _passes(question) - 2
 
 
 _INT8_BITS = 8

@@ -119,6 +119,45 @@ def test_time_of_a_step_splits_in_what_takes_it(ask: Ask) -> None:
     assert "communication" in {term.part for term in time_terms(spread)}
 
 
+_ADAPTED = {"lora_target_modules": ("q_proj", "v_proj"), "gradient_checkpointing": True}
+
+
+def _seconds(question: Question, name: str) -> float:
+    return sum(term.value for term in time_terms(question) if term.name == name)
+
+
+def test_boft_multiplies_matrices_as_wide_as_its_inputs_whatever_the_tokens(ask: Ask) -> None:
+    boft = ask("llama-2-7b", "a100-sxm4-80gb", method="boft", seq_len=512, **_ADAPTED)
+    model = boft.model
+    each = 3 * 2 * model.hidden_size**3 + 2 * model.hidden_size**3  # squares, and with the weight
+    times = model.n_layers * 2 * (2 + 1)  # two modules; two passes forward, one backward
+    added = _seconds(boft, "compute") - _seconds(boft.changed(method="oft"), "compute")
+    assert added == pytest.approx(times * each / (0.7 * 312e12), rel=0.02)
+    shorter = boft.changed(seq_len=256)
+    less = _seconds(shorter, "compute") - _seconds(shorter.changed(method="oft"), "compute")
+    assert less == pytest.approx(added, rel=0.02)
+
+
+def test_dora_multiplies_by_the_weight_again_and_deltas_have_a_gradient_besides(ask: Ask) -> None:
+    lora = ask("llama-2-7b", "a100-sxm4-80gb", **_ADAPTED)
+    plain = _seconds(lora, "compute")
+    again = 2.0 * lora.tokens * lora.model.n_layers * 2 * lora.model.hidden_size**2 / (0.7 * 312e12)
+    for method, products in (("dora", 3), ("loha", 4), ("lokr", 4), ("fourierft", 4)):
+        added = _seconds(lora.changed(method=method), "compute") - plain
+        assert added == pytest.approx(products * again, rel=0.05), method
+
+
+@pytest.mark.parametrize("kernel", [None, "unsloth"])
+def test_dora_reads_its_weights_for_their_norms(ask: Ask, kernel: str | None) -> None:
+    lora = ask("llama-2-7b", "a100-sxm4-80gb", loss_kernel=kernel, **_ADAPTED)
+    dora = lora.changed(method="dora")
+    added = _seconds(dora, "adapter_elementwise") - _seconds(lora, "adapter_elementwise")
+    weights = lora.model.n_layers * 2 * lora.model.hidden_size**2
+    bandwidth = lora.gpu.memory_bandwidth_bytes_per_second if lora.gpu else None
+    assert bandwidth
+    assert added == pytest.approx(24 * 2 * weights / bandwidth)
+
+
 def test_twice_the_batch_takes_at_most_twice_the_time(ask: Ask) -> None:
     question = ask("qwen-1.8b", "a100-sxm4-80gb", seq_len=128)
     one, two = (
