@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from registry.predict.calibration.gaussian_process import Fit
 
 #: Version of the file's form.
-STATE_VERSION = 5
+STATE_VERSION = 6
 FILE_NAME = "calibration.json"
 
 #: Largest file that is read, in bytes: a hundred times that of the curated records.
@@ -72,7 +73,22 @@ def format_calibration(calibration: Calibration) -> str:
     }
     lines = {"settings": ",\n".join(shared), "observations": ",\n".join(map(_json, seen))}
     lists = ",\n".join(f'"{name}": [\n{text}\n]' for name, text in lines.items())
-    return f"{_json(head)[:-1]},\n{lists}}}\n"
+    return seal(f"{_json(head)[:-1]},\n{lists}}}")
+
+
+#: What stands before the hash of all that precedes it, at a calibration's end.
+_SEAL = ',\n"sha256":"'
+
+
+def seal(text: str) -> str:
+    """Return a calibration's JSON with the hash by which a file that was changed is told."""
+    body = text.removesuffix("}")
+    return f'{body}{_SEAL}{hashlib.sha256(body.encode()).hexdigest()}"}}\n'
+
+
+def _is_sealed(text: str) -> bool:
+    body, found, _ = text.rpartition(_SEAL)
+    return bool(found) and seal(f"{body}}}") == text
 
 
 def _json(value: Any) -> str:
@@ -88,12 +104,15 @@ def parse_calibration(
     """
     way_out = "write it again with `registry calibrate`"
     try:
+        text = text.decode() if isinstance(text, bytes) else text
         document = json.loads(text)
         version = document["version"]
         if version != STATE_VERSION:
             raise QuestionError(
                 f"{origin}: found version {version!r}; expected {STATE_VERSION}; {way_out}"
             )
+        if not _is_sealed(text):
+            raise QuestionError(f"{origin}: found content that was changed; {way_out}")
         return _unpack(document, runs)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise QuestionError(f"{origin}: found no calibration ({error!r}); {way_out}") from error

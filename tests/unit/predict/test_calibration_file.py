@@ -21,6 +21,7 @@ from registry.predict.calibration.calibration_file import (
     parse_calibration,
     read_calibration,
     recalibrate,
+    seal,
     write_calibration,
 )
 from registry.predict.calibration.intervals import calibrate
@@ -46,11 +47,12 @@ def test_what_is_read_answers_as_what_was_written(ask: Ask, calibration: Calibra
 
 def test_what_another_release_wrote_is_computed_anew(calibration: Calibration) -> None:
     written = json.loads(format_calibration(calibrate(calibration.observations[:60])))
+    del written["sha256"]
     (key, *_, terms), *_ = written["memory"]["rows"]
     value = terms[0][1]
     terms[0][1] = 2 * value
     for release, expected in ((__version__, 2 * value), ("0.1.9", value)):
-        read = parse_calibration(json.dumps({**written, "release": release}))
+        read = parse_calibration(seal(json.dumps({**written, "release": release})))
         first = read.memory.fit.rows[0]
         assert first.key == key
         assert first.terms[0].value == pytest.approx(expected, rel=1e-7)
@@ -110,15 +112,24 @@ def test_another_version_is_refused() -> None:
     with pytest.raises(QuestionError) as caught:
         parse_calibration(json.dumps({"version": 0}), "x.json")
     assert str(caught.value) == (
-        "x.json: found version 0; expected 5; write it again with `registry calibrate`"
+        "x.json: found version 0; expected 6; write it again with `registry calibrate`"
     )
+
+
+@pytest.mark.parametrize("changed", ['"reach"', '"rows":[[', '"usual"', '"release"'])
+def test_a_calibration_that_was_changed_is_refused(calibration: Calibration, changed: str) -> None:
+    text = format_calibration(calibrate(calibration.observations[:60]))
+    assert changed in text
+    for other in (text.replace(changed, changed + " ", 1), f"{text} ", text.rstrip()):
+        with pytest.raises(QuestionError, match=r"x\.json: found content that was changed; write"):
+            parse_calibration(other, "x.json")
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "[]", '{"version": 5}', b"\xff", "[" * 100_000),
-        '{"version": 5, "release": "0.2.0", "models": []}',
+        *("", "[]", seal('{"version": 6}'), b"\xff", "[" * 100_000),
+        seal('{"version": 6, "release": "0.2.0", "models": []}'),
     ],
 )
 def test_what_is_no_calibration_is_refused(text: str | bytes) -> None:
