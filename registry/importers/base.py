@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from registry.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
+
+
+#: Fewest entries of a tokenizer's vocabulary; no settings and no results are as many.
+_MANY_WORDS: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -31,13 +35,23 @@ class RunFile:
 
     @property
     def keys(self) -> frozenset[str]:
-        """Keys of the document; none where it is no object."""
-        return frozenset(self.document if isinstance(self.document, dict) else ())
+        """Keys of the document; none where it is no object, or the words of a tokenizer."""
+        is_object = isinstance(self.document, dict) and not _is_vocabulary(self.document)
+        return frozenset(self.document if is_object else ())
 
     @property
     def name(self) -> str:
         """Name of the file, without the folders it lies in."""
         return self.path.name
+
+
+def _is_vocabulary(document: Mapping[str, Any]) -> bool:
+    """Return whether an object gives each of many words its number, and so may have any key.
+
+    >>> _is_vocabulary({f"word {number}": number for number in range(1000)})
+    True
+    """
+    return len(document) >= _MANY_WORDS and all(type(word) is int for word in document.values())
 
 
 class Refusal(NamedTuple):

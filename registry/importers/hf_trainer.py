@@ -36,7 +36,7 @@ from registry.importers.shared.training_arguments import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from registry.importers.base import Imported, ImportOptions, RunFile
 
@@ -44,7 +44,12 @@ if TYPE_CHECKING:
 _MEMORY: Final = {"gpu": ("allocated", "per_gpu", 0), "cpu": ("host_rss", "total", None)}
 
 #: What totals call the steps of the run, where a script or a callback adds them.
-_STEPS: Final = ("global_step", "step", "train/global_step")
+_STEPS: Final = ("global_step", "step")
+
+#: What the callback for Weights & Biases puts before the names of what is logged.
+_HANDED_OVER: Final = "train/"
+#: What a file of totals names, whatever else it holds.
+_TOTAL_TIME: Final = frozenset({"train_runtime", f"{_HANDED_OVER}train_runtime"})
 
 #: The log of a trainer state, and what each of its entries of a training holds.
 _LOG: Final = "log_history"
@@ -172,16 +177,27 @@ def _state_of_history(file: RunFile) -> dict[str, Any]:
 
 def is_results(file: RunFile) -> bool:
     """Return whether a file holds the totals of a training run."""
-    has_totals = "train_runtime" in file.keys and "log_history" not in file.keys
+    has_totals = bool(_TOTAL_TIME & file.keys) and "log_history" not in file.keys
     return file.kind == "json" and has_totals
+
+
+def totals_of(file: RunFile) -> dict[str, Any]:
+    """Return the totals that a file of results holds, by the names that the Trainer has for them.
+
+    The callback for Weights & Biases writes ``train/train_runtime``.
+    """
+    return {key.removeprefix(_HANDED_OVER): value for key, value in file.document.items()}
+
+
+def furthest_state(files: Iterable[RunFile]) -> RunFile | None:
+    """Return the trainer state that is furthest on, of several checkpoints."""
+    states = [file for file in files if is_state(file)]
+    return max(states, key=lambda file: count_of(file.document["global_step"]) or 0, default=None)
 
 
 def used_files(files: Sequence[RunFile]) -> list[RunFile]:
     """Return the results of a run and the state that is furthest on, of several checkpoints."""
-    states = [file for file in files if is_state(file)]
-    furthest = max(
-        states, key=lambda file: count_of(file.document["global_step"]) or 0, default=None
-    )
+    furthest = furthest_state(files)
     alone = [file for file in files if is_history(file)] if furthest is None else []
     if len(alone) > 1:
         names = ", ".join(file.name for file in alone)
@@ -200,7 +216,7 @@ def read_trainer_run(files: Sequence[RunFile]) -> TrainerRun:
         elif is_history(file):
             state, what = _state_of_history(file), "log of the Trainer"
         else:
-            metrics |= file.document
+            metrics |= totals_of(file)
     for entry in entries_of(state, "log_history"):
         if is_total(entry):
             metrics = entry | metrics
@@ -318,9 +334,7 @@ def _state_script_adapter(draft: Draft, args: Mapping[str, Any]) -> None:
 
 def measure_run(draft: Draft, run: TrainerRun) -> None:
     """Add the figures of a run, and say which ones its files do not hold."""
-    batch = number_of(run.state.get("train_batch_size"))
-    if batch:
-        draft.state("micro_batch_size", int(batch), "train_batch_size of the state, per process")
+    state_batch(draft, run.state)
     _state_length(draft, run)
     measure_efficiency(draft, [run.metrics])
     if "train_runtime" in run.metrics:
@@ -338,6 +352,13 @@ def measure_run(draft: Draft, run: TrainerRun) -> None:
     draft.note_lack(
         "peak_memory", "no memory (the Trainer writes it with skip_memory_metrics=False)"
     )
+
+
+def state_batch(draft: Draft, state: Mapping[str, Any]) -> None:
+    """State the batch of a process that a trainer state holds."""
+    batch = number_of(state.get("train_batch_size"))
+    if batch:
+        draft.state("micro_batch_size", int(batch), "train_batch_size of the state, per process")
 
 
 def _state_length(draft: Draft, run: TrainerRun) -> None:

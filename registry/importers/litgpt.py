@@ -41,13 +41,19 @@ _TOKENS: Final = re.compile(r"\| - Total Tokens \(w/ Padding\) *: +(?P<tokens>\d
 _TRAINABLE: Final = re.compile(r"Number of trainable parameters: (?P<n>\d[\d,]{0,20})")
 _LENGTH: Final = re.compile(r"the model's maximum sequence length is (?P<length>\d{1,9})\b")
 _VALIDATION: Final = re.compile(rf"\bval loss:? (?P<loss>{_NUMBER}), val time: (?P<ms>{_NUMBER})")
-#: The arguments, as LitGPT prints them before it trains.
+#: The arguments, as LitGPT prints them before it trains; Lit-GPT of 2023 had others.
 _SETTING: Final = re.compile(
     r"(?P<name>checkpoint_dir|devices|num_nodes|precision|quantize|lora_r|lora_alpha|lora_dropout"
-    r"|micro_batch_size|global_batch_size|epochs|max_steps)'?[:=] ?(?:PosixPath\()?'?"
-    r"(?P<value>[^\s',)]{1,300})"
+    r"|micro_batch_size|global_batch_size|gradient_accumulation_iters|epochs|max_steps)'?[:=] ?"
+    r"(?:PosixPath\()?'?(?P<value>[^\s',)]{1,300})"
 )
-_COUNTS: Final = ("micro_batch_size", "global_batch_size")
+_COUNTS: Final = {
+    "micro_batch_size": "micro_batch_size",
+    "global_batch_size": "global_batch_size",
+    "gradient_accumulation_iters": "grad_accum_steps",
+}
+#: The weights, as Lit-GPT prints them where it prints no checkpoint_dir.
+_WEIGHTS: Final = re.compile(r"Loading model '(?P<folder>[^']{1,300})/lit_model\.pth'")
 _BITS: Final = {"nf4": 4, "fp4": 4, "int8": 8}
 _GIGABYTE: Final = 10**9
 
@@ -94,12 +100,14 @@ def _state_settings(draft: Draft, lines: Sequence[str], options: ImportOptions) 
     """State the arguments; those of a merge, which follow the training, are none of it."""
     end = next((i for i, line in enumerate(lines) if _TIME.search(line)), len(lines))
     said = first_values(_SETTING, lines[:end])
-    state_model(draft, [said.get("checkpoint_dir", "").rstrip("/")], options)
+    weights = _first(_WEIGHTS, lines[:end])
+    names = [said.get("checkpoint_dir", "").rstrip("/"), weights and weights["folder"]]
+    state_model(draft, names, options)
     if "lora_r" in said:
         draft.state("method", "lora", "lora_r in the arguments")
         state_lora_sizes(draft, said, whole_of(said["lora_r"]), None)
-    for column in _COUNTS:
-        draft.state(column, whole_of(said.get(column, "")))
+    for name, column in _COUNTS.items():
+        draft.state(column, whole_of(said.get(name, "")))
     planned = whole_of(said.get("max_steps", ""))
     draft.state("n_steps", planned)
     draft.state("n_epochs", None if planned else whole_of(said.get("epochs", "")))

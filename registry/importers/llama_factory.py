@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 from registry.errors import SubmissionError
 from registry.importers.base import Imported, Refusal
 from registry.importers.hf_trainer import (
+    furthest_state,
     is_results,
     is_settings,
     is_state,
     measure_run,
     read_trainer_run,
+    state_batch,
     state_settings,
+    totals_of,
     used_files,
 )
 from registry.importers.llama_factory_settings import choose_configs, is_config, state_config
@@ -84,6 +87,8 @@ class LlamaFactoryImporter:
             draft = Draft(environment={"framework": "llama-factory"}, place=place)
             _state_settings(draft, files, options)
             own = results if segment is owner else {}
+            state = furthest_state(files) if segment is owner else None
+            state_batch(draft, state.document if state else {})
             _measure_segment(draft, segment, own, is_resumed=_is_resumed(segment, segments))
             draft.cite(log, segment.lines)
             if len(segments) > 1:
@@ -147,7 +152,7 @@ def _merged_results(files: Sequence[RunFile]) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for file in files:
         if is_results(file):
-            results |= file.document
+            results |= totals_of(file)
     return results
 
 

@@ -32,6 +32,10 @@ _NO_OUTPUT = (
     "{'train_runtime': …, 'train_loss': …}, nor Unsloth's `… seconds used for training.`; expected "
     "one in the output of a cell; show what trainer.train() returned, and save it with its outputs"
 )
+_OF_WANDB = (
+    "what a run handed to Weights & Biases, without its totals: found no train_runtime, which the "
+    "Trainer logs when training ends; expected it in the wandb-summary.json beside config.yaml"
+)
 _CUT_OFF = (
     "called a notebook, but not JSON: cut off, or damaged; expected the whole file; save it again"
 )
@@ -67,6 +71,8 @@ def _explain_table(file: RunFile) -> str:
 def _explain_other_kind(file: RunFile) -> str | None:
     """Return what a file holds instead of a training of a language model, or None."""
     keys = set(_keys(file.document))
+    if file.kind in ("json", "yaml") and "_wandb" in keys:
+        return _OF_WANDB
     if file.kind in ("jsonl", "json") and keys & _CHAT and "loss" not in keys:
         return "a chat transcript or training data, not the log of a run"
     if keys & _DIFFUSION or str(_first(file.document).get("_class_name", "")).endswith("Pipeline"):

@@ -569,3 +569,27 @@ def test_the_folder_of_weights_and_biases_gives_settings_card_and_steps(
     assert (found["gpu_id"], found.get("n_gpus")) == ("rtx-4090", None)
     assert found.get("seq_len") == seq_len
     assert figure(run, "step_time")["value"] == pytest.approx(976 / 169)
+
+
+def test_totals_that_were_handed_to_weights_and_biases_have_a_word_before_their_names(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    handed = {f"train/{key}": value for key, value in TOTALS.items()}
+    summary = {**handed, "train/global_step": 169, "train/epoch": 3.0, "_wandb": {"runtime": 980}}
+    (tmp_path / "wandb-summary.json").write_text(json.dumps(summary), encoding="utf-8")
+    (tmp_path / "config.yaml").write_text(WANDB, encoding="utf-8")
+    (run,) = observe(tmp_path)
+    assert figure(run, "total_time")["value"] == TOTALS["train_runtime"]
+    assert figure(run, "n_steps")["value"] == 169
+    assert run["configuration"]["n_epochs"] == 3
+
+
+def test_a_run_of_weights_and_biases_that_did_not_end_is_told(
+    tmp_path: Path, read: Callable[..., Imported]
+) -> None:
+    summary = {"train/loss": 0.4, "train/global_step": 12, "_wandb": {"runtime": 98}}
+    (tmp_path / "wandb-summary.json").write_text(json.dumps(summary), encoding="utf-8")
+    (tmp_path / "config.yaml").write_text(f"{WANDB}eval_steps: {{value: 5}}\n", encoding="utf-8")
+    reasons = {refusal.reason for refusal in read(tmp_path).refused}
+    assert len(reasons) == 1
+    assert "found no train_runtime" in reasons.pop()

@@ -104,3 +104,20 @@ def test_two_trainings_in_one_log_are_refused(
     (tmp_path / "two.log").write_text(text + text, encoding="utf-8")
     (refusal,) = read(tmp_path, model_id="phi-2").refused
     assert refusal.reason.startswith("its steps go back from 10 to 1")
+
+
+def test_a_log_of_2023_names_its_weights_and_its_micro_batches(
+    tmp_path: Path, observe: Observe
+) -> None:
+    log = tmp_path / "falcon.log"
+    log.write_text(
+        "{'devices': 1, 'batch_size': 128, 'micro_batch_size': 2, 'gradient_accumulation_iters': "
+        "64, 'lora_r': 8, 'lora_alpha': 16}\n"
+        "Loading model 'checkpoints/tiiuae/falcon-7b/lit_model.pth' with {'n_layer': 32}\n"
+        "iter 100 step 1: loss 10.4189,  time:0.2mins  iter time: 127.70ms\n",
+        encoding="utf-8",
+    )
+    (run,) = observe(log)
+    found = run["configuration"]
+    assert (found["model_id"], found["lora_rank"]) == ("falcon-7b", 8)
+    assert (found["micro_batch_size"], found["grad_accum_steps"]) == (2, 64)

@@ -239,3 +239,15 @@ def test_an_adapters_configuration_that_is_used_is_named(
     (tmp_path / "adapter_config.json").write_text(json.dumps(adapter), encoding="utf-8")
     (taken,) = read(tmp_path).taken
     assert taken == "trainer_log.jsonl, adapter_config.json: a LLaMA-Factory run"
+
+
+def test_the_state_of_the_run_gives_the_batch_of_a_process(
+    tmp_path: Path, observe: Observe
+) -> None:
+    write_log(tmp_path, [entry(5, 10, "0:00:05"), entry(10, 10, "0:00:10")])
+    results = {"train_runtime": 10.2, "train_samples_per_second": 15.69, "train_loss": 1.0}
+    (tmp_path / "train_results.json").write_text(json.dumps(results), encoding="utf-8")
+    state = {"global_step": 10, "max_steps": 10, "train_batch_size": 4, "log_history": []}
+    (tmp_path / "trainer_state.json").write_text(json.dumps(state), encoding="utf-8")
+    (run,) = observe(tmp_path, **RUN)
+    assert run["configuration"]["micro_batch_size"] == 4

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,18 @@ def test_files_are_recognized_by_content_under_any_name(
     case: Callable[[str, str], Imported], path: str, new: str, what: str
 ) -> None:
     assert case(path, new).taken == (f"{new}: {what}",)
+
+
+def test_a_vocabulary_beside_a_run_is_no_file_of_any_framework(
+    tmp_path: Path, fixtures: Path, read: Callable[..., Imported]
+) -> None:
+    shutil.copyfile(fixtures / "llama_factory" / "trainer_log.jsonl", tmp_path / "log.jsonl")
+    words = ["report", "config", "load", "forward", *(f"word{number}" for number in range(1000))]
+    vocabulary = {word: number for number, word in enumerate(words)}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
+    found = read(tmp_path, **RUN)
+    assert found.taken[0] == "log.jsonl: a LLaMA-Factory run"
+    assert not found.refused
 
 
 @pytest.fixture
