@@ -208,9 +208,10 @@ _LARGEST_BATCH: Final = re.compile(
     r"(?i)(?<![^\W_])(?:max(?:imum|imal)?|largest)[\W_]+(?:micro[\W_]*)?(?:batch|bsz?\b)"
     r"|最大.{0,4}(?:批|batch)"
 )
-#: Lengths of a part of the sequence, or of something else.
+#: Lengths of a part of the sequence or of some sequences, or of something else.
 _OTHER_LENGTH: Final = re.compile(
     r"(?i)\b(?:queue|prompt|response|output|completion|generat\w*|answer|reasoning)\W*len"
+    r"|\b(?:avg|average|mean|median|min(?:imum|imal)?)\W*(?:\w+\W*)?len"
 )
 
 #: A unit of speed amid the words of a caption.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from registry.tables.cell_reader import ESTIMATED_ABROAD
-from registry.tables.header import count_steps
+from registry.tables.header import count_steps, spoken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ _MEMORY: Final = re.compile(
 _NO_PEAK: Final = re.compile(
     r"(?i)\bcpu\b|\brss\b|\bhost\b|\bsystem\b|\bsys\b|(?<!gpu )\bram\b|\bdisk\b|\bfile|"
     r"\bdata\W?set|\bcheckpoints?\b|\bckpts?\b|\bsav(?:ed|ing|ings)\b|\breduc|Δ|\bdelta\b|\bdiff|\bextra\b|"
-    r"\boverhead\b|\bidle\b|\bbaseline\b|\bbefore\b|\bafter\b|\bkv\b|\bcached?\b|"
+    r"\boverhead\b|\bidle\b|\bcurrent(?:ly)?\b|\bbaseline\b|\bbefore\b|\bafter\b|\bkv\b|\bcached?\b|"
     r"\bactivations?\b(?!\W*(?:ckpt|check|recomp))|\bgradients?\b(?!\W*(?:ckpt|check|acc))|"
     r"\boptimi[sz]er|\bstates?\b(?!\W*tun)|\bweights?\b|\bparam|\bmodel\b|\badapter|\best(?:imat\w*)?\b|"
     r"\bpredict|\btheor|\bexpected\b|\brequire|\brecommend|\bmin(?:imum|imal)?\b|\bneed|\bfree\b|"
@@ -65,6 +65,7 @@ SHARE_OR_POWER: Final = re.compile(
 OF_DIFFERENCE: Final = (
     r"\bextra\b|\badditional\b|\bmore\b|\bfewer\b|\bvs\b|Δ|\bdelta\b|\bdiff|\breduc"
 )
+_AT_PEAK: Final = re.compile(r"(?i)\bpeak|\bmax|\bhigh\W?water|\bpico\b|峰值|最大")
 _IN_USE: Final = re.compile(r"(?i)peak|max|us(?:e|ed|age)\b|alloc|reserved|active|occup|占用|峰值")
 #: Memory that is plainly a card's.
 _OF_CARDS: Final = re.compile(r"(?i)\bv-?ram\b|\bgpu|\bcuda\b|\bdevice\b|显存|\bhbm\b")
@@ -87,6 +88,11 @@ _ESTIMATED: Final = re.compile(
 )
 _MEASURED: Final = re.compile(
     r"(?i)\bmeasur(?:ed|ements?)\b|\bactual\b|\bobserved\b|实测|実測|測定|실측|측정|измер|gemessen|mesur[eé]|medid[oa]"
+)
+#: What is told of a model that answers, and of no training.
+_OF_ANSWERS: Final = re.compile(
+    r"(?i)\bttft\b|\btpot\b|\bitl\b|\btime\W*to\W*first\W*token|\binter\W?token\b|"
+    r"\bgreedy\b|\bbeam\b|\bprefill\b|\bdecod(?:e|ing)\b"
 )
 #: Columns of the cards that somebody needs, which need not be those that anything ran on.
 _NEEDED_CARDS: Final = re.compile(
@@ -200,6 +206,32 @@ def doubt_of_needs(names: Sequence[str]) -> Doubt | None:
     return Doubt(f"{needed!r} beside it is about what is needed: measured, or not?")
 
 
+def doubt_of_answers(names: Sequence[str]) -> Doubt | None:
+    """Return why figures beside some columns may be of a model that answers, not of a training.
+
+    >>> doubt_of_answers(["Peak VRAM (GB)", "TTFT avg (ms)"]).reason
+    "'TTFT' beside it is of a model that answers: of a training, or not?"
+    """
+    found = next(filter(None, map(_OF_ANSWERS.search, names)), None)
+    if found is None:
+        return None
+    return Doubt(f"{found[0]!r} beside it is of a model that answers: of a training, or not?")
+
+
+def says_training(name: str) -> bool:
+    """Return whether a column says that it is of a training, whatever stands beside it."""
+    return _TRAINING.search(name) is not None
+
+
+def is_evaluation(name: str) -> bool:
+    """Return whether a text is nothing but the name of an evaluation.
+
+    >>> is_evaluation("**EVAL**"), is_evaluation("Eval loss")
+    (True, False)
+    """
+    return _EVALUATION.fullmatch(name.strip(" *_`:")) is not None
+
+
 def find_evaluation(name: str) -> Doubt | None:
     """Return why a column may be of an evaluation, not of the training.
 
@@ -247,13 +279,19 @@ def find_rate_doubt(name: str, *, is_rate: bool = False) -> Doubt | None:
 
 
 def doubt_of_memory_beside(name: str, names: Sequence[str]) -> Doubt | None:
-    """Return why a column may be of the host's memory: another is plainly of the cards'.
+    """Return why a column may be of the host's memory, or no peak: another plainly is.
 
     >>> doubt_of_memory_beside("Peak Mem", ["Peak Mem", "Peak VRAM"]).reason
     "beside 'Peak VRAM': the memory of the host, or of the cards?"
+    >>> doubt_of_memory_beside("Reserved VRAM", ["Peak VRAM", "Reserved VRAM"]).reason
+    "beside 'Peak VRAM': at its peak, or at another time?"
     """
-    of_cards = [other for other in names if _OF_CARDS.search(other)]
-    if not of_cards or _OF_CARDS.search(name) or _OF_TORCH.search(name):
+    said, others = spoken(name), {other: spoken(other) for other in names}
+    at_peak = [other for other, words in others.items() if _AT_PEAK.search(words)]
+    if at_peak and not _AT_PEAK.search(said):
+        return Doubt(f"beside {at_peak[0]!r}: at its peak, or at another time?")
+    of_cards = [other for other, words in others.items() if _OF_CARDS.search(words)]
+    if not of_cards or _OF_CARDS.search(said) or _OF_TORCH.search(said):
         return None
     return Doubt(f"beside {of_cards[0]!r}: the memory of the host, or of the cards?")
 

@@ -11,15 +11,19 @@ from registry.tables.guess import dimension_of, guess_metric, guess_setting
 from registry.tables.guess_apart import is_number
 from registry.tables.guess_figures import (
     SPEED,
+    doubt_of_answers,
     doubt_of_context,
     doubt_of_estimates,
     doubt_of_needs,
     doubt_of_own_memory,
     doubt_of_second,
+    find_evaluation,
+    is_evaluation,
+    says_training,
 )
 from registry.tables.guess_settings import guess_pivots, guess_table, names_cards
 from registry.tables.guess_words import OPEN
-from registry.tables.header import read_header
+from registry.tables.header import read_header, spoken
 from registry.tables.inline import plain_text
 from registry.tables.matching import transpose
 from registry.units import parse_outcome_word
@@ -213,18 +217,35 @@ def _look_upright(table: RawTable, catalogue: Catalogue, *, is_list: bool = Fals
     guesses = guess_table(table, catalogue)
     context = doubt_of_context((*table.heading[-1:], *table.prose))
     context = context or doubt_of_estimates((*reversed(table.prose), *reversed(table.heading)))
-    context = context or doubt_of_needs(table.columns)
+    context = context or doubt_of_needs(table.columns) or _doubt_of_corner(table, guesses)
     guesses = _doubt_machine(guesses) if is_list else guesses
     pivots = [] if is_list else guess_pivots(table, guesses, catalogue)
     if context is not None:
         guesses = {name: _with_doubt(guess, context) for name, guess in guesses.items()}
         pivots = [replace(pivot, cell=_with_doubt(pivot.cell, context)) for pivot in pivots]
+    answers = doubt_of_answers(list(map(spoken, table.columns))) if context is None else None
+    if answers is not None:
+        guesses = {
+            name: guess if says_training(name) or guess.doubt else _with_doubt(guess, answers)
+            for name, guess in guesses.items()
+        }
+        pivots = [replace(pivot, cell=_with_doubt(pivot.cell, answers)) for pivot in pivots]
     pivoted = {name for pivot in pivots for name in pivot.names}
     others = {name: guess for name, guess in guesses.items() if name not in pivoted}
     others = _doubt_second(others)
     look = TableLook(table, others, pivots)
     of_cards = [name for name in others if names_cards(name, catalogue)]
     return replace(look, guesses=_with_failures(look, of_cards if len(of_cards) > 1 else []))
+
+
+def _doubt_of_corner(table: RawTable, guesses: dict[str, Guess]) -> Doubt | None:
+    """Return why figures may be of no training where the name of the first column says evaluation.
+
+    It stands above what the figures are called, or what they are of.
+    """
+    name = table.columns[0]
+    is_of_names = not guesses[name].is_figures and is_evaluation(name)
+    return find_evaluation(name) if is_of_names else None
 
 
 def _doubt_machine(guesses: dict[str, Guess]) -> dict[str, Guess]:

@@ -142,3 +142,34 @@ def test_what_a_name_says_against_a_peak_is_told_first(
 def test_names_below_the_word_batch_are_no_batch_sizes() -> None:
     assert guess_column("batch api", ["plain", "fancy"]).to is None
     assert guess_column("batch", ["auto", "8"]).to == "micro_batch_size"
+
+
+def test_memory_beside_a_peak_is_no_peak_itself(tmp_path: Path, catalogue: Catalogue) -> None:
+    names = "method,peak_train_vram_gb,current_vram_gb,reserved_vram_gb,avg_seq_len"
+    columns = draft(tmp_path, catalogue, f"{names}\nlora,45.46,4.39,11.06,837\n")["columns"]
+    metrics = {
+        name: column["figure"]["metric"] for name, column in columns.items() if "vram" in name
+    }
+    assert metrics == {
+        "peak_train_vram_gb": "peak_memory",
+        "current_vram_gb": "?",
+        "reserved_vram_gb": "?",
+    }
+    assert "avg_seq_len" not in columns
+
+
+def test_figures_beside_those_of_answers_are_asked_about(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    text = "rank,peak_vram_gb,tok_per_s,train_time_min,ttft_ms\n8,14.5,177.2,7.8,13.5\n"
+    columns = draft(tmp_path, catalogue, text)["columns"]
+    assert columns["peak_vram_gb"]["figure"]["metric"] == "?"
+    assert columns["tok_per_s"]["figure"]["metric"] == "?"
+    assert columns["train_time_min"]["figure"]["metric"] == "total_time"
+
+
+def test_a_table_of_an_evaluation_is_asked_about(tmp_path: Path, catalogue: Catalogue) -> None:
+    text = "EVAL,Polaris,Aurora\nruntime,0:00:06.26,0:00:09.12\nsteps/sec,0.16,0.11\n"
+    columns = draft(tmp_path, catalogue, text)["columns"]
+    assert columns["runtime"]["figure"]["metric"] == "?"
+    assert columns["steps/sec"]["figure"]["metric"] == "?"
