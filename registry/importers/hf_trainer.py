@@ -16,6 +16,7 @@ from registry.errors import SubmissionError
 from registry.importers.resumed import find_session_steps
 from registry.importers.shared.draft import Draft, import_drafts, state_described_model, state_model
 from registry.importers.shared.efficiency import measure_efficiency
+from registry.importers.shared.model_card import read_card, state_card
 from registry.importers.shared.shapes import count_of, entries_of, number_of, path_of
 from registry.importers.shared.totals import (
     Evaluations,
@@ -234,7 +235,8 @@ def is_settings(file: RunFile) -> bool:
     """Return whether a file holds an adapter's, a model's or the training's settings."""
     named = {"peft_type", "per_device_train_batch_size"} & file.keys
     is_own = file.kind == "json" and (bool(named) or is_hf_config(file.document))
-    return is_own or is_script_yaml(file) or _is_wandb_config(file) or _is_wandb_metadata(file)
+    is_handed_over = _is_wandb_config(file) or _is_wandb_metadata(file)
+    return is_own or is_script_yaml(file) or is_handed_over or bool(read_card(file))
 
 
 def is_script_yaml(file: RunFile) -> bool:
@@ -249,7 +251,9 @@ def state_settings(draft: Draft, files: Sequence[RunFile], options: ImportOption
     described = None
     for file in _settings(draft, files):
         document = file.document
-        if _is_wandb_metadata(file):
+        if file.kind == "text":
+            state_card(draft, read_card(file))
+        elif _is_wandb_metadata(file):
             _state_wandb_machine(draft, document, options)
         elif _is_wandb_config(file):
             names += _state_wandb(draft, _unwrap_config(document))
@@ -295,6 +299,7 @@ def _settings(draft: Draft, files: Sequence[RunFile]) -> list[RunFile]:
         names = ", ".join(file.name for file in yamls)
         draft.missing.append(f"no settings of {names}: leave the one that was run beside the log")
     written = [file for file in files if is_settings(file) and file not in yamls]
+    written.sort(key=lambda file: file.kind == "text")  # a card may have been edited
     return [*written, *(yamls if len(yamls) == 1 else ())]
 
 

@@ -593,3 +593,44 @@ def test_a_run_of_weights_and_biases_that_did_not_end_is_told(
     reasons = {refusal.reason for refusal in read(tmp_path).refused}
     assert len(reasons) == 1
     assert "found no train_runtime" in reasons.pop()
+
+
+CARD = """---
+base_model: meta-llama/Llama-3.2-1B
+---
+
+### Training hyperparameters
+
+The following hyperparameters were used during training:
+- learning_rate: 5e-05
+- train_batch_size: 2
+- distributed_type: multi-GPU
+- num_devices: 4
+- gradient_accumulation_steps: 8
+- total_train_batch_size: 64
+- optimizer: Adam with betas=(0.9,0.999) and epsilon=1e-08
+- num_epochs: 3.0
+
+### Framework versions
+
+- Transformers 4.41.2
+- Pytorch 2.3.0+cu121
+"""
+
+
+def test_the_card_of_the_model_gives_what_the_results_leave_out(
+    tmp_path: Path, observe: Observe
+) -> None:
+    write_run(tmp_path, TOTALS)
+    (tmp_path / "README.md").write_text(CARD, encoding="utf-8")
+    (run,) = observe(tmp_path, **RUN)
+    found = run["configuration"]
+    assert (found["micro_batch_size"], found["grad_accum_steps"], found["n_gpus"]) == (2, 8, 4)
+    assert (found["global_batch_size"], found["n_epochs"]) == (64, 3)
+    assert run["environment"]["transformers_version"] == "4.41.2"
+    assert run["environment"]["torch_version"] == "2.3.0+cu121"
+
+
+def test_a_card_alone_is_no_run(tmp_path: Path, read: Callable[..., Imported]) -> None:
+    (tmp_path / "README.md").write_text(CARD, encoding="utf-8")
+    assert not read(tmp_path, **RUN).submissions
