@@ -62,6 +62,8 @@ LISTED: Final = (
 _METRIC: Final = re.compile(
     r"(?i)metrics?|measure(?:ment)?s?|m[eé]tri(?:ca|que)s?|kennzahl(?:en)?|指标|指標|지표"
 )
+#: Metrics that a card has as well: how much it holds, and how fast it is.
+_OF_MACHINES: Final = {"peak_memory", "flops_per_second"}
 #: Metrics that a model has, whether it is trained or not.
 _OF_MODELS: Final = ("trainable_params", "n_params")
 
@@ -249,10 +251,10 @@ def _doubt_of_corner(table: RawTable, guesses: dict[str, Guess]) -> Doubt | None
 
 
 def _doubt_machine(guesses: dict[str, Guess]) -> dict[str, Guess]:
-    """Return guesses of a list in which only memory looks measured, beside the card that has it."""
+    """Return guesses of a list in which only what a card has looks measured, beside the card."""
     metrics = {guess.metric for guess in guesses.values()} - {None}
     has_card = any(guess.to == "gpu_id" for guess in guesses.values())
-    if metrics != {"peak_memory"} or not has_card:
+    if not metrics or not metrics <= _OF_MACHINES or not has_card:
         return guesses
     return {
         name: replace(guess, doubt=guess.doubt or doubt_of_own_memory(name))

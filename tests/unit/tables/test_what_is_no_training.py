@@ -173,3 +173,12 @@ def test_a_table_of_an_evaluation_is_asked_about(tmp_path: Path, catalogue: Cata
     columns = draft(tmp_path, catalogue, text)["columns"]
     assert columns["runtime"]["figure"]["metric"] == "?"
     assert columns["steps/sec"]["figure"]["metric"] == "?"
+
+
+def test_the_speed_of_a_card_is_asked_about(tmp_path: Path, catalogue: Catalogue) -> None:
+    text = (
+        "Component,Specification\nGPU Model,NVIDIA A10\nGPU Memory,24 GB\nGPU Compute,31.2 TFLOPS\n"
+    )
+    columns = draft(tmp_path, catalogue, text)["columns"]
+    assert columns["GPU Compute"]["figure"]["metric"] == "?"
+    assert columns["GPU Memory"]["figure"]["metric"] == "?"
