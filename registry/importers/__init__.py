@@ -46,6 +46,7 @@ from registry.importers.shared.overrides import parse_overrides, validate_overri
 from registry.importers.torchtitan import TorchtitanImporter
 from registry.importers.torchtune import TorchtuneImporter
 from registry.importers.trainer_log import TrainerLogImporter
+from registry.importers.verl import VerlImporter
 from registry.importers.xtuner import XtunerImporter
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
         DeeplearningExamplesImporter(),
         NanotronImporter(),
         TorchtitanImporter(),
+        VerlImporter(),
         XtunerImporter(),
         PaddlenlpImporter(),
         MegatronImporter(),

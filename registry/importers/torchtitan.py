@@ -15,15 +15,20 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.importers.shared.draft import Draft, state_model
-from registry.importers.shared.logs import LogImporter, find_failure, parse_stamp, validate_growing
+from registry.importers.shared.logs import (
+    LogImporter,
+    find_failure,
+    parse_stamp,
+    plain_lines,
+    validate_growing,
+)
 from registry.importers.shared.readings import OF_FIRST_PROCESS, choose_timed, measure_peak
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from registry.importers.base import ImportOptions, RunFile
 
-_COLOUR: Final = re.compile(r"\x1b\[[\d;]{0,20}m")
 _RANK: Final = re.compile(r"^\s*\[rank(?P<rank>\d{1,7})\]:")
 _STEP: Final = re.compile(
     r"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}).{0,40}"
@@ -84,11 +89,11 @@ class TorchtitanImporter(LogImporter):
 
     def is_log(self, lines: Sequence[str]) -> bool:
         """Recognize lines of a step with its memory and its tokens."""
-        return any(map(_STEP.search, _plain(lines)))
+        return any(map(_STEP.search, plain_lines(lines)))
 
     def draft(self, log: RunFile, options: ImportOptions) -> Draft:
         """Return the run of a log."""
-        lines = [*_plain(log.document)]
+        lines = [*plain_lines(log.document)]
         steps = _read_steps(lines)
         validate_growing(int(step["step"]) for step in steps)
         text = "\n".join(lines)
@@ -105,11 +110,6 @@ class TorchtitanImporter(LogImporter):
         _measure_memory(draft, steps)
         draft.cite(log)
         return draft
-
-
-def _plain(lines: Iterable[str]) -> Iterator[str]:
-    """Yield lines without their colours."""
-    return (_COLOUR.sub("", line) for line in lines)
 
 
 def _read_steps(lines: Sequence[str]) -> list[re.Match[str]]:

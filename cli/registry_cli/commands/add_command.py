@@ -58,6 +58,7 @@ KINDS = (
     "megatron",
     "nanotron",
     "torchtitan",
+    "verl",
     "xtuner",
     "paddlenlp",
     "trainer-log",

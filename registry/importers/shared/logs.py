@@ -31,6 +31,8 @@ STOPPED: Final = "KeyboardInterrupt"
 #: Characters of a line that says why a run failed.
 LONGEST_DETAIL: Final = 120
 
+_COLOUR: Final = re.compile(r"\x1b\[[\d;]{0,20}m")
+
 #: A dictionary as printed, of a length that Python's parser takes without nesting too deep.
 _ENTRY: Final = re.compile(r"\{'[^{}]{0,2000}\}")
 
@@ -90,6 +92,11 @@ class LogImporter(ABC):
         return import_logs(
             self.name, self.what, logs, lambda log: self.draft(log, options), options
         )
+
+
+def plain_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines without their colours."""
+    return (_COLOUR.sub("", line) for line in lines)
 
 
 def find_failure(lines: Sequence[str], is_step: Callable[[str], object]) -> dict[str, str]:
