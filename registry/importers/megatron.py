@@ -120,6 +120,12 @@ _FIGURE: Final = re.compile(
     r"\s*(?P<name>[A-Za-z][^:|=]*?)\s*[:=]\s*(?P<value>[-+0-9.eE]+)(?:/[-+0-9.eE]+)?(?:TFLOPS)?\s*(?:\||$)"
 )
 _NEMO: Final = "train step timing in s"
+#: NeMo's bar, which is drawn again and again: its epoch, its steps and what stands behind them.
+_BAR: Final = re.compile(
+    r"Epoch (?P<epoch>\d{1,6}): {0,3}:? {1,4}\d{1,3}%\|[^|]{0,60}\| (?P<done>\d{1,12})/"
+    r"(?P<all>\d{1,12}) \[[^\],]{1,40}"
+    r"(?P<figures>, [^\]]{0,600}train_step_timing in s=[^\]]{1,300})"
+)
 #: What GPT-NeoX writes before the iteration.
 _SAMPLES: Final = "samples/sec"
 _NEOX: Final = re.compile(rf"\b{_SAMPLES}: (?P<rate>\d{{1,15}}\.?\d{{0,30}}) *\| *iteration ")
@@ -209,8 +215,22 @@ class _Iteration:
 
 
 def _read_iterations(lines: Sequence[str]) -> list[_Iteration]:
-    """Return the lines of iterations that have a time."""
-    return list(_iterations(lines))
+    """Return the lines of iterations that have a time, else the bars that have one."""
+    return list(_iterations(lines)) or list(_bars(lines).values())
+
+
+def _bars(lines: Sequence[str]) -> dict[int, _Iteration]:
+    """Return what NeMo's bars say by their step, as each was drawn last."""
+    found: dict[int, _Iteration] = {}
+    for line in lines:
+        for bar in _BAR.finditer(line) if "train_step_timing" in line else ():
+            figures = _figures(bar["figures"].replace(",", "|"))
+            of_epoch, done = int(bar["all"]), int(bar["done"])
+            step = int(bar["epoch"]) * of_epoch + done - 1
+            if figures.get(_NEMO, 0) > 0 and done:
+                found.pop(step, None)  # a step that comes again goes to the end: of a restart
+                found[step] = _Iteration(step, step - done + of_epoch, figures[_NEMO], figures)
+    return found
 
 
 def _iterations(lines: Sequence[str]) -> Iterator[_Iteration]:

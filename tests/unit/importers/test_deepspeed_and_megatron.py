@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from registry.importers import Imported
 
     Observe = Callable[..., list[dict[str, Any]]]
+    Figure = Callable[..., dict[str, Any]]
+    Read = Callable[..., Imported]
 
 STATED = {"model_id": "llama-2-7b", "method": "full"}
 
@@ -239,3 +241,38 @@ def test_gpt_neox_writes_the_samples_of_all_processes_before_the_iteration(
     samples, flops = figure(run, "samples_per_second"), figure(run, "flops_per_second")
     assert (samples["value"], samples["scope"]) == (7.799, "total")
     assert (flops["value"], flops["scope"]) == (112.9e12, "per_gpu")
+
+
+def _bar(done: int, of: int, seconds: float, epoch: int = 0) -> str:
+    """NeMo's bar, as published consoles of 2024 have it."""
+    return (
+        f"Epoch {epoch}: : {100 * done // of:3d}%|████▋     | {done}/{of} [06:19<07:13, v_num=0, "
+        f"reduced_train_loss=11.50, global_step={done - 1}.000, consumed_samples=12288.0, "
+        f"train_step_timing in s={seconds:.2f}, val_loss=0.0917]"
+    )
+
+
+def test_the_bar_of_nemo_is_read_as_it_was_drawn_last(
+    tmp_path: Path, observe: Observe, figure: Figure
+) -> None:
+    steps = [_bar(n, 8, 60 if n < 4 else 40 + n) for n in range(1, 8)]
+    drawn = "\r".join([*steps[:5], _bar(5, 8, 45), *steps[5:]])
+    (tmp_path / "nemo.out").write_text(f"{drawn}\n", "utf-8")
+    (run,) = observe(tmp_path, **STATED)
+    assert run["environment"]["framework"] == "nemo"
+    assert figure(run, "step_time")["value"] == pytest.approx(45.5)  # of 44, 45, 46 and 47
+    assert figure(run, "n_steps")["value"] == 7
+    assert run["outcome_detail"] == "the log ends at iteration 6 of 7"
+
+
+def test_bars_of_several_epochs_go_on_and_those_that_go_back_are_refused(
+    tmp_path: Path, read: Read, observe: Observe, figure: Figure
+) -> None:
+    log = tmp_path / "nemo.out"
+    epochs = [_bar(n, 3, 2, epoch) for epoch in range(2) for n in range(1, 4)]
+    log.write_text("\n".join(epochs), "utf-8")
+    (run,) = observe(log, **STATED)
+    assert (figure(run, "n_steps")["value"], run["outcome"]) == (6, "ok")
+    log.write_text("\n".join([*epochs, epochs[2]]), "utf-8")
+    (refusal,) = read(log, **STATED).refused
+    assert "its steps go back from 5 to 2" in refusal.reason
