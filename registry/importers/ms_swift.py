@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError
 from registry.importers.shared.draft import Draft, import_drafts, state_model
 from registry.importers.shared.logs import find_failure, printed_entries
-from registry.importers.shared.readings import largest, measure_peak
+from registry.importers.shared.readings import first_values, largest, measure_peak
 from registry.importers.shared.segments import ProgressEntry, Segment, parse_clock, split_segments
 from registry.importers.shared.shapes import number_of, whole_of
 from registry.importers.shared.totals import is_total, measure_totals, sum_evaluations
@@ -32,6 +34,22 @@ _SPEEDS: Final = {"train_speed(iter/s)": "steps_per_second", "train_speed(s/it)"
 _PARAMETERS: Final = re.compile(r"(?P<all>[\d.]+)M Params \((?P<trainable>[\d.]+)M Trainable")
 _SIZE: Final = re.compile(r"size=(?P<size>\d+)")
 _LONGEST: Final = re.compile(r"\bmax=(?P<longest>\d+)(?:\.0*)?(?=,|$)")
+
+
+#: Where a console lists all arguments, one of them, and what is decided of them afterwards.
+_ARGUMENTS: Final = re.compile(r"\bargs: \w{1,60}\(")
+_ARGUMENT: Final = re.compile(
+    r"\b(?P<name>[a-z]\w{0,60})=(?P<value>'[^']{0,300}'|\[[^\]]{0,500}\]|[^,\n]{0,300}?)"
+    r"(?=,|\)|$)"
+)
+_DECIDED: Final = re.compile(r"\bSetting args\.(?P<name>\w{1,60}): (?P<value>\S{1,300})")
+#: What a console says of data and parameters, by the name that the log's last line has for it.
+_SUMMARY: Final = re.compile(
+    r"\b(?P<name>Dataset Token Length|model_parameter_info): (?P<value>.{1,200})"
+)
+_WORLD: Final = re.compile(r"\bworld_size: (?P<n>\d{1,6})\b")
+_FIRST_CARD: Final = "'device_map': 'cuda:0'"
+_MOST_ARGUMENTS: Final = 1_000
 
 
 class MsSwiftImporter:
@@ -58,16 +76,20 @@ class MsSwiftImporter:
         if not has_loss and not any(segment.last.step for segment in segments):
             raise SubmissionError("no step of it has a loss; nothing was trained here")
         args = next((file for file in files if _is_args(file)), None)
+        lines = log.document if log.kind == "text" else []
+        settings = _printed_args(lines) if args is None else args.document
         draft = Draft(environment={"framework": "ms-swift"})
-        if args is not None:
-            _state_args(draft, args.document, options)
-        _measure_log(draft, entries[-1][1], segments[-1])
+        if settings:
+            _state_args(draft, settings, options)
+        said = first_values(_SUMMARY, lines)
+        said = {"train_dataset": said.get("Dataset Token Length", ""), **said} if said else said
+        _measure_log(draft, said or entries[-1][1], segments[-1])
         if log.kind == "text" and draft.observation.get("outcome") == "unknown":
             draft.observation |= find_failure(log.document, lambda line: _STEP in line)
         draft.cite(log, f"line {segments[-1].last.line}")
         if len(segments) > 1:
             draft.missing.append(f"{len(segments) - 1} earlier parts of a log with restarts")
-        if args is None:
+        if not settings:
             draft.missing.append("no settings (args.json)")
         used = [log] if args is None else [log, args]
         return import_drafts(self.name, "an ms-swift run", used, [draft], options)
@@ -83,8 +105,38 @@ def _entries(file: RunFile) -> list[tuple[int, dict[str, Any]]]:
     return [(number, entry) for number, line in printed for entry in printed_entries([line])]
 
 
+_KINDS: Final = ("tuner_type", "train_type", "sft_type")
+
+
 def _is_args(file: RunFile) -> bool:
-    return bool({"tuner_type", "train_type", "sft_type"} & file.keys) and "model" in file.keys
+    return not file.keys.isdisjoint(_KINDS) and "model" in file.keys
+
+
+def _printed_args(lines: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments that a console lists, on one line or on many; {} for none."""
+    begun = next((at for at, line in enumerate(lines) if _ARGUMENTS.search(line)), len(lines))
+    found: dict[str, Any] = {}
+    for line in islice(lines, begun, begun + _MOST_ARGUMENTS):
+        found |= {part["name"]: _parse(part["value"]) for part in _ARGUMENT.finditer(line)}
+        if line.rstrip().endswith(")"):
+            break
+    if found.keys().isdisjoint(_KINDS):
+        return {}
+    decided = first_values(_DECIDED, lines)
+    found |= {name: _parse(value) for name, value in decided.items() if found.get(name) is None}
+    world = next((int(seen["n"]) for line in lines if (seen := _WORLD.search(line))), 0)
+    # one process may use several cards, by a device_map
+    if world > 1 or any(_FIRST_CARD in line for line in lines):
+        found["global_world_size"] = world
+    return found
+
+
+def _parse(text: str) -> Any:
+    """Return a value as Python prints it; what is none stays text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return text.removeprefix("torch.")
 
 
 def _progress(entries: Sequence[tuple[int, dict[str, Any]]]) -> Iterator[ProgressEntry]:

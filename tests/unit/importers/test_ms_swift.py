@@ -185,3 +185,84 @@ def test_the_longest_sample_is_told_of_a_run_over_all_the_data(
     (run,) = observe(write_log(tmp_path, entry(8, "1m 2s", epoch=epochs), summary), **RUN)
     told = [row["value"] for row in run["measurements"] if row["metric"] == "sequence_length"]
     assert told == longest
+
+
+_CONSOLE = """\
+[INFO:swift] rank: {rank}, local_rank: {rank}, world_size: {world}, local_world_size: {world}
+[INFO:swift] Setting args.gradient_accumulation_steps: 16
+[INFO:swift] args: {args}
+[INFO:swift] Dataset Token Length: 172.068281±93.875049, min=36.000000, max=866.000000, size=48330
+[INFO:swift] Dataset Token Length: 173.094262±91.890054, min=43.000000, max=473.000000, size=488
+[INFO:swift] model_parameter_info: PeftModelForCausalLM: 498.4320M Params (4.3991M Trainable)
+{{'loss': 1.9, 'memory(GiB)': 2.11, 'train_speed(iter/s)': 1.5, 'epoch': 1.0, {step}}}
+"""
+_STEP = "'global_step/max_steps': '5/9060', 'elapsed_time': '3s'"
+_ON_LINES = """TrainArguments(
+accelerator_config={'dispatch_batches': False},
+bf16=True,
+fsdp=,
+gradient_accumulation_steps=None,
+gradient_checkpointing=True,
+lora_alpha=32,
+lora_rank=8,
+max_length=2048,
+model=/root/hub/models/Qwen/Qwen2.5-0.5B-Instruct,
+per_device_train_batch_size=2,
+target_modules=['all-linear'],
+task_type=causal_lm,
+torch_dtype=torch.bfloat16,
+train_type=lora,
+)"""
+
+
+@pytest.mark.parametrize("on_lines", [True, False])
+@pytest.mark.parametrize(("world", "n_gpus"), [(4, 4), (1, None)])
+def test_a_console_lists_its_arguments(  # noqa: PLR0913 - fixtures, and what is varied
+    tmp_path: Path,
+    observe: Observe,
+    figure: Callable[..., dict[str, Any]],
+    *,
+    on_lines: bool,
+    world: int,
+    n_gpus: int | None,
+) -> None:
+    args = _ON_LINES
+    if not on_lines:
+        args = (
+            args.replace("\n", " ")
+            .replace("model=/root/hub/models/Qwen/", "model='")
+            .replace("Instruct,", "Instruct',")
+        )
+    text = _CONSOLE.format(args=args, world=world, rank=0, step=_STEP)
+    (tmp_path / "run.log").write_text(text, encoding="utf-8")
+    (run,) = observe(tmp_path)
+    stated = {
+        "model_id": "qwen2.5-0.5b",
+        "method": "lora",
+        "lora_rank": 8,
+        "lora_alpha": 32,
+        "lora_target_modules": ["all-linear"],
+        "micro_batch_size": 2,
+        "grad_accum_steps": 16,
+        "seq_len": 2048,
+        "compute_dtype": "bf16",
+        "param_dtype": "bf16",
+        "gradient_checkpointing": True,
+        "objective": "sft",
+        "n_samples": 48330,
+    }
+    assert stated.items() <= run["configuration"].items()
+    assert run["configuration"].get("n_gpus") == n_gpus
+    assert figure(run, "sequence_length")["value"] == 866
+    assert figure(run, "trainable_params")["value"] == 4_399_100
+    assert "sharding" not in run["configuration"]
+
+
+def test_one_process_on_the_first_card_alone_is_one_card(tmp_path: Path, observe: Observe) -> None:
+    text = _CONSOLE.format(args=_ON_LINES, world=1, rank=-1, step=_STEP)
+    text = text.replace(
+        "[INFO:swift] Dataset", "model_kwargs: {'device_map': 'cuda:0'}\nDataset", 1
+    )
+    (tmp_path / "run.log").write_text(text, encoding="utf-8")
+    (run,) = observe(tmp_path)
+    assert run["configuration"]["n_gpus"] == 1
