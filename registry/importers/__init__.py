@@ -33,7 +33,7 @@ from registry.importers.mlperf import MlperfImporter
 from registry.importers.mlx_lm import MlxLmImporter
 from registry.importers.ms_swift import MsSwiftImporter
 from registry.importers.nanotron import NanotronImporter
-from registry.importers.notebook import NotebookImporter
+from registry.importers.notebook import NotebookImporter, as_console
 from registry.importers.optimum_benchmark import OptimumBenchmarkImporter
 from registry.importers.optimum_habana import OptimumHabanaImporter
 from registry.importers.paddlenlp import PaddlenlpImporter
@@ -41,6 +41,7 @@ from registry.importers.peft_comparison import PeftComparisonImporter
 from registry.importers.shared.explain import UNKNOWN, explain_refusal
 from registry.importers.shared.grouping import group_runs
 from registry.importers.shared.loading import collect_files
+from registry.importers.shared.logs import LogImporter
 from registry.importers.shared.monitor import add_monitors
 from registry.importers.shared.overrides import parse_overrides, validate_overrides
 from registry.importers.torchtitan import TorchtitanImporter
@@ -163,11 +164,14 @@ def _read_all(
     together = []
     for file in files:
         alone = [importer for importer in importers if importer.is_single_file]
-        importer = _recognizing([file], alone, options)
+        importer, run = _recognizing([file], alone, options), file
+        if importer is None and (console := as_console(file)):
+            of_logs = [one for one in importers if isinstance(one, LogImporter)]
+            importer, run = _recognizing([console], of_logs, options), console
         if importer is None:
             together.append(file)
         else:
-            yield _read_run([file], importer, options)
+            yield _read_run([run], importer, options)
     yield from _read_runs(together, importers, options)
 
 

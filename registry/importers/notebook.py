@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError
@@ -75,6 +76,15 @@ class NotebookImporter:
         _doubt_full(draft)
         draft.cite(file)
         return import_drafts(self.name, "a notebook that fine-tunes", [file], [draft], options)
+
+
+def as_console(file: RunFile) -> RunFile | None:
+    """Return a notebook's cells and what they printed as lines of a console; None for no notebook.
+
+    A cell may run the command of any framework.
+    """
+    lines = _text_of(file).splitlines() if file.kind == "json" else []
+    return replace(file, kind="text", document=lines) if lines else None
 
 
 def _framework_of(text: str) -> str:

@@ -190,3 +190,23 @@ def test_a_log_that_breaks_off_keeps_its_whole_lines(
     (run,) = observe(tmp_path, **STATED)
     assert run["outcome_detail"] == "the log ends at iteration 30 of 500"
     assert figure(run, "tokens_per_second")["value"] == pytest.approx((153.066 + 134.44) / 2)
+
+
+@pytest.mark.parametrize("name", ["command.log", "lora.log"])
+def test_a_notebook_that_runs_the_command_is_read_as_its_console(
+    fixtures: Path, tmp_path: Path, observe: Observe, name: str
+) -> None:
+    log = fixtures / "mlx_lm" / name
+    first, *rest = log.read_text("utf-8").splitlines(keepends=True)
+    is_command = name == "command.log"
+    cell = {
+        "cell_type": "code",
+        "source": [f"!{first}"] if is_command else ["print('tuning')"],
+        "outputs": [{"output_type": "stream", "text": rest if is_command else [first, *rest]}],
+    }
+    notebook = tmp_path / "run.ipynb"
+    notebook.write_text(json.dumps({"cells": [cell], "nbformat": 4}), "utf-8")
+    stated = {} if is_command else STATED
+    (expected,), (run,) = observe(log, **stated), observe(notebook, **stated)
+    assert run["measurements"] == expected["measurements"]
+    assert run["configuration"] == expected["configuration"]
