@@ -138,11 +138,25 @@ def write_markdown(columns: Sequence[str], batches: Batches, output: Output) -> 
         output.write_text("".join(map(_format_markdown_row, lines)))
 
 
-def with_metadata(schema: Any, column_metadata: Any) -> Any:
-    """Return an Arrow schema whose columns say their unit and meaning, where their name tells."""
+def describe_schema(schema: Any, column_metadata: Any) -> Any:
+    """Return an Arrow schema whose columns say their unit and meaning, where their name tells.
+
+    Repeated names are numbered: with one name twice, no reader finds the columns of a Parquet file,
+    and rows as dictionaries lose values.
+    """
     import pyarrow as pa  # noqa: PLC0415 - heavy, only Arrow formats need it
 
-    return pa.schema([field.with_metadata(column_metadata.get(field.name)) for field in schema])
+    return pa.schema(
+        field.with_metadata(column_metadata.get(field.name)).with_name(name)
+        for field, name in zip(schema, unique_names(schema.names), strict=True)
+    )
+
+
+def apply_schema(schema: Any, batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield Arrow batches with the names and the metadata of a schema of the same types."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy, only Arrow formats need it
+
+    return (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches)
 
 
 def write_arrow(schema: Any, batches: Iterator[Any], output: Output) -> None:

@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from registry.errors import QueryError
 from registry.query import confine, database
-from registry.query.formats import ARROW_FORMATS, ROW_FORMATS, choose_writer, with_metadata
+from registry.query.formats import (
+    ARROW_FORMATS,
+    ROW_FORMATS,
+    apply_schema,
+    choose_writer,
+    describe_schema,
+)
 from registry.query.messages import (
     format_engine_error,
     format_memory_error,
@@ -165,9 +171,9 @@ def write_result(job: Job, result: Any, output: Output) -> dict[str, Any]:
         counted = _Counted(iter(partial(result.fetchmany, _BATCH_ROWS), []))
         write = partial(choose_writer(query), columns)
     else:
-        columns = list(result.schema.names)
-        counted = _Counted(result)
-        schema = with_metadata(result.schema, job.dataset.column_metadata)
+        schema = describe_schema(result.schema, job.dataset.column_metadata)
+        columns = list(schema.names)
+        counted = _Counted(apply_schema(schema, result))
         write = partial(ARROW_FORMATS[query.format], schema)
     try:
         write(iter(counted), output)

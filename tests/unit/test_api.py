@@ -55,6 +55,15 @@ def test_rows_come_as_tuples_even_where_names_repeat(db: Registry) -> None:
     assert db.query("select 1 as a where false").fetchall() == []
 
 
+def test_columns_of_a_join_that_share_a_name_are_numbered(db: Registry) -> None:
+    result = db.query("select 'ok' as outcome, 'oom' as outcome, 1 as n_params, 2 as n_params")
+    row = {"outcome": "ok", "outcome_1": "oom", "n_params": 1, "n_params_1": 2}
+    assert result.rows() == [row]
+    frame = result.df()
+    assert frame.to_dict("records") == [row]
+    assert frame["outcome"].dtype == "category"
+
+
 def test_units_and_meanings_come_with_arrow(db: Registry) -> None:
     schema = db.query("select memory_bytes, memory_bytes / 2 as half from gpus").arrow().schema
     metadata = schema.field("memory_bytes").metadata

@@ -214,6 +214,15 @@ def test_parquet_keeps_the_types(dataset: Any, tmp_path: Any, *, landlock: bool)
     assert table.schema.field("t").type == pa.timestamp("us", "UTC")
 
 
+def test_parquet_numbers_repeated_names(dataset: Any, tmp_path: Any) -> None:
+    place = tmp_path / "out.parquet"
+    query = Query("select 1::bigint as a, 'x' as a, 2::bigint as a_1", format="parquet")
+    with place.open("wb") as file, start_worker() as worker:
+        summary = worker.run(dataset, query, file)
+    assert summary.columns == ("a", "a_2", "a_1")
+    assert parquet.read_table(place).to_pylist() == [{"a": 1, "a_2": "x", "a_1": 2}]
+
+
 def test_every_type_of_the_engine_can_be_written(ask: Any) -> None:
     sql = (
         "select interval 1 day as a, time '10:00' as b, '101'::bit as c, 'ab'::blob as d,"
