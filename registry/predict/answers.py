@@ -279,11 +279,16 @@ class EstimateResult:
     #: What times take for granted of what the question leaves open, in words.
     time_assumes: tuple[str, ...] = ()
 
+    @property
+    def peak(self) -> Interval:
+        """Predicted peak memory of one device in bytes, with its 90 % interval."""
+        return self.memory.figure
+
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain data: what ``registry estimate -f json`` prints."""
         return {
             "question": question_data(self.question),
-            "peak_bytes": asdict(self.memory.figure),
+            "peak_bytes": asdict(self.peak),
             "parts_bytes": dict(self.memory.parts),
             "predictor": self.memory.predictor,
             "warnings": list(self.warnings),
@@ -296,9 +301,7 @@ class EstimateResult:
 
     def __repr__(self) -> str:
         """Return the model and the peak."""
-        return (
-            f"<estimate of {self.question.model.model_id}: {format_interval(self.memory.figure)}>"
-        )
+        return f"<estimate of {self.question.model.model_id}: {format_interval(self.peak)}>"
 
     def _repr_html_(self) -> str:
         """Return it as a small table, for notebooks."""

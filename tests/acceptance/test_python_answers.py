@@ -62,6 +62,8 @@ def test_estimate_is_the_json_of_the_command(run: Run) -> None:
     )
     found = registry.estimate("qwen-7b", gpu="rtx-3090", samples=10_000, price=2)
     assert json.loads(json.dumps(found.to_dict())) == _near(printed)
+    assert printed["peak_bytes"]["value"] == pytest.approx(found.peak.value)
+    assert printed["question"]["n_params"] == 7_721_324_544
 
 
 def _near(data: object) -> object:

@@ -129,6 +129,7 @@ def question_data(question: Question) -> dict[str, Any]:
     """Return a question as plain data, without what is not stated."""
     stated = {name: value for name, value in asdict(question).items() if value is not None}
     stated["model"] = question.model.model_id
+    stated["n_params"] = question.n_params  # so that a wrong model is noticed
     if question.gpu is not None:
         stated["gpu"] = question.gpu.gpu_id
     return stated
