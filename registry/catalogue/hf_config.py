@@ -246,6 +246,16 @@ def read_quantizer(config: Mapping[str, Any]) -> str | None:
     return method if isinstance(method, str) else None
 
 
+def read_double_quant(config: Mapping[str, Any]) -> bool | None:
+    """Return whether bitsandbytes quantized the constants of 4-bit weights too; None if not said.
+
+    Its configurations state this of weights in 8 bits as well, which have no such constants.
+    """
+    stored = _stored(config) or {}
+    stated = stored.get("bnb_4bit_use_double_quant")
+    return stated if isinstance(stated, bool) and set(_stored_bits(stored)) == {4} else None
+
+
 def _stored(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
     parts = (config, _text_part(config))
     stored = next((s for part in parts if (s := read_field(part, "quantization_config"))), None)

@@ -16,6 +16,7 @@ from registry.catalogue.hf_config import (
     linear_modules,
     list_unstated,
     parse_hf_config,
+    read_double_quant,
     read_quantizer,
 )
 from registry.catalogue.meta_model import can_build, count_on_meta
@@ -63,6 +64,8 @@ class Architecture:
     stored: str | None = field(default=None, compare=False)
     #: What quantized them, such as "gptq"; None where it does not say.
     quantizer: str | None = field(default=None, compare=False)
+    #: Whether it says that the constants of bitsandbytes' 4 bits were quantized too.
+    double_quant: bool | None = field(default=None, compare=False)
 
     def with_vocabulary(self, size: int) -> Architecture:
         """Return a model of as many parameters with a vocabulary of another size."""
@@ -207,6 +210,7 @@ def architecture_of(row: Mapping[str, Any]) -> Architecture:
         "taken",
         "stored",
         "quantizer",
+        "double_quant",
         "open_vocabulary",
     }
     known: dict[str, Any] = {name: row.get(name) for name in names}
@@ -289,6 +293,7 @@ def architecture_from_config(
         taken=tuple(_list_taken(config, found)),
         stored=describe_stored_weights(config),
         quantizer=read_quantizer(config),
+        double_quant=read_double_quant(config),
     )
 
 

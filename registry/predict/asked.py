@@ -288,7 +288,7 @@ def build_question(asked: Asked, catalogue: Catalogue) -> Question:
         "gpu": find_card(asked, catalogue),
         "method": method,
         "quant_bits": bits,
-        "quant_method": asked.quant_method or _find_quantizer(model, bits),
+        **_find_quantization(asked, model, bits),
         "trains_embeddings": asked.train_embeddings and method != "full",  # which trains them too
         "sharding": "fsdp" if fsdp_version else asked.sharding,
         "fsdp_version": fsdp_version,
@@ -306,10 +306,14 @@ def build_question(asked: Asked, catalogue: Catalogue) -> Question:
     return question
 
 
-def _find_quantizer(model: Architecture, bits: int | None) -> str | None:
-    """Return what a config.json says that its weights were quantized by, in bits as asked."""
+def _find_quantization(asked: Asked, model: Architecture, bits: int | None) -> dict[str, Any]:
+    """Return how the base is quantized: as asked, else as a config.json says of as many bits."""
     known = model.quantizer in choices("quant_method") and model.stored == f"in {bits} bits"
-    return model.quantizer if known else None
+    stored = model.quantizer if known else None
+    method, doubles = asked.quant_method or stored, asked.double_quant
+    if doubles is None and known and method == stored:
+        doubles = model.double_quant
+    return {"quant_method": method, "double_quant": doubles}
 
 
 def _refuse_modules(model: Architecture, targets: tuple[str, ...] | None) -> None:

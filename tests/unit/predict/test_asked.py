@@ -127,6 +127,35 @@ def test_a_config_says_what_its_weights_were_quantized_by(
     assert build_question(ask(config=path, **words), catalogue).quant_method == taken
 
 
+@pytest.mark.parametrize(
+    ("words", "bits", "taken"),
+    [
+        ({"method": "qlora"}, 4, True),
+        ({"method": "qlora", "double_quant": False}, 4, False),
+        ({"method": "qlora", "quant_method": "gptq"}, 4, None),
+        ({"method": "qlora"}, 8, None),
+        ({"quant_bits": 8}, 8, None),
+        ({}, 4, None),
+    ],
+)
+def test_a_config_says_whether_its_constants_were_quantized_too(
+    catalogue: Catalogue, tmp_path: Path, words: dict[str, Any], bits: int, *, taken: bool | None
+) -> None:
+    path = tmp_path / "config.json"
+    config = {
+        "model_type": "llama",
+        "hidden_size": 4096,
+        "num_hidden_layers": 32,
+        "quantization_config": {
+            "quant_method": "bitsandbytes",
+            f"load_in_{bits}bit": True,
+            "bnb_4bit_use_double_quant": True,
+        },
+    }
+    path.write_text(json.dumps(config), encoding="utf-8")
+    assert build_question(ask(config=path, **words), catalogue).double_quant is taken
+
+
 @pytest.mark.parametrize(("words", "told"), [({}, 1), ({"nodes": 2}, 0), ({"gpus": 8}, 0)])
 def test_more_cards_than_a_host_has_are_told_to_be_in_one(
     catalogue: Catalogue, words: dict[str, int], told: int
