@@ -26,7 +26,8 @@ _EACH = re.compile(_TEXT)
 def explain_unmatched(sql: str, params: Mapping[str, Any], catalogue: Catalogue) -> Iterator[str]:
     """Yield what is wrong with each word that no row of the column can hold, and the way out.
 
-    Only columns of a vocabulary and the ids of models and cards are looked at. For a person beside
+    Only columns of a vocabulary, the ids of models and cards, and the families and types of models
+    are looked at. For a person beside
     an answer that has no rows: the statement is not parsed, so a comment may be taken for a part.
     """
     for column, texts in _COMPARED.findall(sql):
@@ -44,6 +45,13 @@ def _explain(column: str, word: str, catalogue: Catalogue) -> str | None:
         case "model_id":
             known = catalogue.resolve_model(word)
             return _explain_id(word, known, catalogue.nearest_model, "registry models")
+        case "model_type" | "family":
+            words = {row[column] for row in catalogue.models.values() if row.get(column)}
+            return None if word in words else f"no known model has it{did_you_mean(word, words)}"
+    return _explain_word(column, word)
+
+
+def _explain_word(column: str, word: str) -> str | None:
     described = describe_column("results", column)
     if described is None or described.vocabulary is None:
         return None

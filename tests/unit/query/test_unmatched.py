@@ -34,6 +34,8 @@ def catalogue() -> Catalogue:
         ("gpu_id = 'a100'", "gpu_id 'a100': a family of cards, whose ids are in ('a100-40gb', "),
         ("model_id = 'meta-llama/Llama-2-7b-hf'", "its id is 'llama-2-7b'"),
         ("model_id = 'lama-2-7b'", "not known; did you mean 'llama-2-7b'?; `registry models` "),
+        ("model_type = 'm2m_100'", "model_type 'm2m_100': no known model has it"),
+        ("m.family = 'qwenn'", "family 'qwenn': no known model has it; did you mean 'qwen'?"),
         ("gpu_id in ('t4', $gpu)", "gpu_id 'RTX 3090': its id is 'rtx-3090'"),
     ],
 )
@@ -51,6 +53,7 @@ def test_a_word_that_no_row_can_hold_is_explained(
     [
         "method = 'lora' and outcome = 'oom'",
         "gpu_id = 'rtx-3090' and model_id = 'llama-2-7b'",
+        "model_type = 't5' and family = 'llama'",
         "gpu_id = $number and outcome = $missing",
         "framework = 'anything' and source_id = 'nowhere'",
         "method <> 'qlora' and method like 'qlora'",
