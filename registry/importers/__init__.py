@@ -41,7 +41,6 @@ from registry.importers.peft_comparison import PeftComparisonImporter
 from registry.importers.shared.explain import UNKNOWN, explain_refusal
 from registry.importers.shared.grouping import group_runs
 from registry.importers.shared.loading import collect_files
-from registry.importers.shared.logs import LogImporter
 from registry.importers.shared.monitor import add_monitors
 from registry.importers.shared.overrides import parse_overrides, validate_overrides
 from registry.importers.torchtitan import TorchtitanImporter
@@ -166,8 +165,8 @@ def _read_all(
         alone = [importer for importer in importers if importer.is_single_file]
         importer, run = _recognizing([file], alone, options), file
         if importer is None and (console := as_console(file)):
-            of_logs = [one for one in importers if isinstance(one, LogImporter)]
-            importer, run = _recognizing([console], of_logs, options), console
+            of_runs = [one for one in importers if not one.is_single_file]
+            importer, run = _recognizing([console], of_runs, options), console
         if importer is None:
             together.append(file)
         else:
