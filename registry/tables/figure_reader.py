@@ -268,7 +268,9 @@ def _options(figure: FigureSpec, *, is_bare: bool) -> MemoryOptions:
     default = (figure.unit or figure.default_unit) if is_bare else None
     # a mapping may say a speed as headers do: tokens/s/device, TGS
     default = (default and parse_rate_unit(default)) or default
-    in_header = "the column's header gives the unit" if figure.unit else None
+    in_header = (
+        (figure.despite_header or "the column's header gives the unit") if figure.unit else None
+    )
     reasons = [
         (figure.default_reason or in_header) if default else None,
         figure.reason if figure.read_as else None,

@@ -576,6 +576,17 @@ def test_a_header_that_says_otherwise_is_a_problem(
     assert importer(table(f"|{header}|", f"|{cell}|"), mapping(columns)).problems == ()
 
 
+def test_a_unit_that_the_header_does_not_give_is_not_said_to_be_its(importer: Importer) -> None:
+    reasons = {
+        "": "the column's header gives the unit",
+        ", despite_header: a misprint": "a misprint",
+    }
+    for said, reason in reasons.items():
+        columns = f"{{'Time (s)': {{figure: {{metric: step_time, unit: s{said}}}}}}}"
+        (row,) = one(importer(table("|Time (s)|", "|15|"), mapping(columns)))["measurements"]
+        assert row["reason"] == reason
+
+
 @pytest.mark.parametrize(
     ("header", "figure", "way_out"),
     [
