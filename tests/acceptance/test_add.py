@@ -644,6 +644,26 @@ def test_a_folder_that_a_killed_run_left_is_one_training_of_all_its_ranks(
     assert found.stdout.split() == ["outcome,longest", "interrupted,1.5"]
 
 
+@pytest.mark.parametrize("name", ["left", "left/record-0-1-1.jsonl"])
+@pytest.mark.parametrize("content", ["", "{}", lines(step(1), model=None)])
+def test_a_record_that_holds_no_training_is_refused(
+    run: Run, work: Path, name: str, content: str
+) -> None:
+    (work / "left").mkdir()
+    (work / "left/record-0-1-1.jsonl").write_text(content)
+    done = run("add", name)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {name}: found no training that can be read; expected ")
+
+
+def test_retractions_alone_are_a_submission(run: Run, write: Write) -> None:
+    row = {"observation_id": "0" * 32, "reason": "gone", "retracted_at": "2026-01-01T00:00:00Z"}
+    write("gone.json", {"retractions": [row]})
+    done = run("add", "gone.json")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("added submission ")
+
+
 def test_a_training_that_ended_before_its_run_was_killed_is_added_beside_the_other(
     run: Run, environment: dict[str, str]
 ) -> None:

@@ -66,7 +66,7 @@ KINDS = (
 )
 
 #: Keys of a submission that no log has.
-_TOP_LEVEL = ("observations", "schema_version", "source")
+_TOP_LEVEL = ("observations", "retractions", "schema_version", "source")
 
 _ID_DIGITS = 12
 
@@ -204,7 +204,7 @@ def _read_file(name: str, *, is_submission: bool) -> Documents | None:
     if path.is_dir():
         return _read_folder(path, is_submission=is_submission)
     if path.name.startswith(_RECORDED) and path.suffix == ".jsonl":
-        return _read_growing(str(path), [path])
+        return _require(_read_growing(str(path), [path]), path)
     text = _read_text(path)
     if is_submission or _looks_like_submission(text):
         return _parse(text, name)
@@ -222,7 +222,8 @@ def _read_folder(path: Path, *, is_submission: bool) -> Documents | None:
     if growing or complete:  # what a recorder left in a training's output folder, or its parent
         _tell_passed_over(path, {*growing, *complete}, beside_training=True)
         parsed = (each for file in complete for each in _parse(_read_text(file), str(file)))
-        return chain(parsed, _read_growing(str(path), growing))
+        left = _read_growing(str(path), growing)
+        return chain(parsed, left) if complete else _require(left, path)
     files = sorted(path.glob("*.json*"))
     found = _read_file(str(files[0]), is_submission=is_submission) if files else None
     if found is None:
@@ -280,7 +281,17 @@ def _recover(folder: Path) -> Documents | None:
     return [(str(folder), document)]
 
 
-def _read_growing(name: str, files: list[Path]) -> Documents:
+def _require(documents: list[tuple[str, Any]], path: Path) -> Documents:
+    """Return the documents of a file or folder of a recorder's; refuse to add nothing of it."""
+    if not documents:
+        raise SourceError(
+            f"{path}: found no training that can be read; expected what the recorder leaves of a "
+            "job's first process, or of one that failed; name another"
+        )
+    return documents
+
+
+def _read_growing(name: str, files: list[Path]) -> list[tuple[str, Any]]:
     """Return the documents of trainings that did not come to their end, their ranks united."""
     if not files:
         return []
@@ -312,7 +323,8 @@ def _looks_like_submission(text: str) -> bool:
 
 
 def _names_submission(head: str) -> bool:
-    return any(f'"{key}"' in head for key in ("observations", "schema_version", "source_id"))
+    keys = ("observations", "retractions", "schema_version", "source_id")
+    return any(f'"{key}"' in head for key in keys)
 
 
 def _parse(text: str, origin: str) -> Documents:

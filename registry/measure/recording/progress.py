@@ -35,6 +35,9 @@ SUFFIX = ".jsonl"
 #: Seconds between two times that the steps are flushed to the disk.
 _FLUSH_SECONDS = 1.0
 
+#: What reading raises of JSON that the recorder did not write: the job may have written any.
+_NOT_OURS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
 _WITHOUT_AN_END = Failure("interrupted", "the job ended without a message", "train")
 
 
@@ -150,16 +153,23 @@ def read_progress(path: Path) -> Left | None:
         record = _parse_record(first["training"])
         left = Left(int(first["rank"]), record, int(first.get("n_ranks", 1)))
         for line in lines[1:]:
-            with suppress(ValueError):  # cut short
-                _take(left, json.loads(line))
-    except (ReadingError, OSError, LookupError, TypeError, ValueError, RecursionError):
+            with suppress(ValueError):  # cut short, or of a clock that showed no time
+                _take(left, json.loads(line, parse_constant=_refuse))
+    except (ReadingError, OSError, RecursionError, *_NOT_OURS):
         return None
     return left
 
 
+def _refuse(constant: str) -> float:
+    raise ValueError(f"found {constant}; expected a finite number")
+
+
 def _parse_record(said: Row) -> Record:
     known = {item.name for item in fields(Record)}
-    return Record(**{name: value for name, value in said.items() if name in known})
+    record = Record(**{name: value for name, value in said.items() if name in known})
+    if not isinstance(record.configuration, dict):
+        raise TypeError("found no configuration")
+    return record
 
 
 def _take(left: Left, line: Row) -> None:
@@ -238,12 +248,13 @@ def assemble_all(left: Iterable[Left]) -> list[Row]:
 
     Among jobs of equally many processes, the n-th training of each process is the n-th of the
     others. One whose first rank ran on another machine is recorded there, unless a process here
-    knows why it failed.
+    knows why it failed. Anybody in the job may have written the files, and written anything: a
+    training that cannot be put together is passed over.
     """
-    jobs: dict[tuple[Any, Any], dict[int, list[Left]]] = {}
+    jobs: dict[str, dict[int, list[Left]]] = {}
     for one in sorted(left, key=_began):
         row = one.record.configuration
-        by_rank = jobs.setdefault((row.get("n_nodes"), row.get("gpus_per_node")), {})
+        by_rank = jobs.setdefault(f"{row.get('n_nodes')} x {row.get('gpus_per_node')}", {})
         by_rank.setdefault(one.rank, []).append(one)
     trainings = [
         [of_rank[number] for of_rank in by_rank.values() if number < len(of_rank)]
@@ -251,7 +262,15 @@ def assemble_all(left: Iterable[Left]) -> list[Row]:
         for number in range(max(map(len, by_rank.values())))
     ]
     trainings.sort(key=lambda training: _began(training[0]))
-    return [assemble(training) for training in trainings if any(map(_is_telling, training))]
+    telling = [training for training in trainings if any(map(_is_telling, training))]
+    return [done for training in telling if (done := _assemble_written(training)) is not None]
+
+
+def _assemble_written(parts: Sequence[Left]) -> Row | None:
+    """Return the submission of one training; None where what was left is not what we write."""
+    with suppress(*_NOT_OURS):
+        return assemble(parts)
+    return None
 
 
 def _is_telling(left: Left) -> bool:
@@ -259,4 +278,4 @@ def _is_telling(left: Left) -> bool:
 
 
 def _began(left: Left) -> str:
-    return left.record.observed_at
+    return str(left.record.observed_at)

@@ -221,6 +221,46 @@ def test_a_malformed_record_never_changes_the_exit(content: str, tmp_path: Path)
     assert (done.returncode, done.submission) == (3, None)
 
 
+def test_what_a_job_wrote_in_place_of_its_record_never_changes_the_exit(tmp_path: Path) -> None:
+    strange: tuple[Any, ...] = (None, 5, "x", [[1]], {"a": [1]})
+    contents = [
+        lines(step(1), step(2), **{name: value})
+        for name in (*LOOP, "flags", "counts")
+        for value in strange
+    ]
+    contents += [
+        lines(step(1), {**step(2), name: value})
+        for name in ("peaks", "longest", "flags", "seconds_apart", "configuration")
+        for value in (*strange, [["a", 0, "b"]], {"a": "b"})
+    ]
+    said: tuple[Any, ...] = (
+        [],
+        {"seconds": 5},
+        {"seconds": {"a": "x"}},
+        {"failure": {"a": 1}},
+        {"peaks": 5},
+    )
+    contents += [lines(step(1), {"end": end}) for end in said]
+    contents += [
+        lines(step(1), {"step": {**step(2)["step"], name: value}})
+        for name in ("seconds", "tokens", "samples", "step")
+        for value in (*strange, 10**400)
+    ]
+    for number, content in enumerate(contents):
+        (tmp_path / f"record-0-{number}-1.jsonl").write_text(content)
+    done = run_and_leave(tmp_path, "record-0-a-1.jsonl", lines(step(1), step(2)))
+    assert done.returncode == 3
+    assert done.submission is not None
+
+
+def test_steps_of_a_clock_that_shows_no_time_are_passed_over(tmp_path: Path) -> None:
+    strange = [step(number, float(word)) for number, word in enumerate(("nan", "inf", "-inf"), 3)]
+    done = run_and_leave(tmp_path, "record-0-1-1.jsonl", lines(step(1), step(2), *strange))
+    (observation,) = done.submission["observations"]
+    figures = {row["metric"]: row["value"] for row in observation["measurements"]}
+    assert (figures["n_steps"], figures["step_time"]) == (2, 0.5)
+
+
 #: The first line of a loop's file, and two steps.
 LOOP: dict[str, Any] = {
     "run_id": "0",
