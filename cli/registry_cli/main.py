@@ -23,6 +23,7 @@ def main() -> None:
         sys.exit("error: registry needs Linux; on Windows, run it in WSL")
     from registry.query.child import start_child  # noqa: PLC0415 - not there on Windows
 
+    _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):  # what an encoding lacks is shown, as on stderr
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -41,6 +42,22 @@ def main() -> None:
         status = 1
     _remove_copies()
     os._exit(status)  # all is flushed; taking the interpreter down costs a tenth of a query
+
+
+def _open_closed_streams() -> None:
+    """Take the numbers of the standard streams that the caller closed, before a file does.
+
+    What a program writes to its standard output would end up in that file. Reading finds nothing;
+    writing a result fails, as without this, and what would be said on standard error is dropped.
+    """
+    modes = {"stdin": os.O_RDONLY, "stdout": os.O_RDONLY, "stderr": os.O_WRONLY}
+    for number, (name, mode) in enumerate(modes.items()):
+        if getattr(sys, name) is None:
+            if (found := os.open(os.devnull, mode)) != number:
+                os.dup2(found, number)
+                os.close(found)
+            stream = os.fdopen(number, "r" if number == 0 else "w", closefd=False)
+            setattr(sys, name, stream)
 
 
 def _remove_copies() -> None:

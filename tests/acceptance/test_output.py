@@ -352,3 +352,29 @@ def test_a_full_standard_output_is_one_error(
     assert done.stderr.startswith(b"error: ")
     assert done.stderr.count(b"\n") == 1
     assert b"No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("call", "ends"),
+    [
+        ("query 'select 1' >&-", (1, "query: cannot write its result: Bad file descriptor")),
+        ("ls >&-", (1, "query: cannot write its result: Bad file descriptor")),
+        ("--version >&-", (1, "Bad file descriptor; expected usable files and output")),
+        ("add - <&-", (1, "standard input: found nothing; expected a JSON document")),
+        ("query 'select 1' >&- 2>&- <&-", (1, "")),
+        ("nope >&- 2>&-", (2, "")),
+        ("init new <&- 2>&-", (0, "")),
+    ],
+)
+def test_a_closed_stream_is_at_most_one_error(
+    command: Path, environment: dict[str, str], work: Path, call: str, ends: tuple[int, str]
+) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"exec '{command}' {call}"],
+        stderr=subprocess.PIPE,
+        env=environment,
+        cwd=work,
+        check=False,
+    )
+    said = f"error: {ends[1]}\n" if ends[1] else ""
+    assert (done.returncode, done.stderr.decode()) == (ends[0], said)

@@ -108,14 +108,15 @@ def _check_fields(table: Row, where: str) -> None:
             _check_fields(value, place)
             continue
         for item in value if isinstance(value, list) else [value]:
-            if not (_is_number(item) or (_is_word(item) and not LOADS.search(name))):
+            if not (is_number(item) or (_is_word(item) and not LOADS.search(name))):
                 raise SourceError(
                     f"{place}: found {excerpt(item)}; expected a number, true or false, or one "
                     "word: a configuration may not name code or files; remove the field"
                 )
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Return whether a field is a finite number that some setting may have, a switch, or null."""
     if isinstance(value, int | float):
         return abs(value) <= _LARGEST_NUMBER
     return value is None

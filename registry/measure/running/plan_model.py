@@ -21,7 +21,7 @@ from pydantic import (
 
 from registry.errors import RegistryError, SourceError, did_you_mean, excerpt
 from registry.measure.running.methods import installed_methods, known_methods
-from registry.measure.running.model_sources import check_config
+from registry.measure.running.model_sources import check_config, is_number
 from registry.measure.trial_settings import (
     ABOUT,
     BOUNDS,
@@ -125,7 +125,7 @@ def _validate_peft(table: dict[str, Any]) -> dict[str, Any]:
 
 def _is_plain(value: Any) -> bool:
     items = value if isinstance(value, list) else [value]
-    return all(item is None or type(item) in (bool, int, float) for item in items)
+    return all(map(is_number, items))
 
 
 def _is_text(value: Any) -> bool:

@@ -101,6 +101,14 @@ CATALOGUE = Catalogue(
             ),
         ),
         (
+            {"peft": {"lora_alpha": float("nan")}},
+            r"p.toml: peft.lora_alpha: found nan; expected a number, .*",
+        ),
+        (
+            {"peft": {"r": [1, 10**400]}},
+            r"p.toml: peft.r: found \[1, 10+…; expected a number, .*",
+        ),
+        (
             {"peft": {"tokenizer_kwargs": {"trust_remote_code": True}}},
             r"p.toml: peft.tokenizer_kwargs: found {'trust_remote_code': True}; expected a .*",
         ),
