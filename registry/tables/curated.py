@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from registry.catalogue import Catalogue
@@ -57,6 +58,9 @@ def _read_entries(path: Path, key: str) -> dict[str, dict[str, Any]]:
 def _check_entries(path: Path, key: str, rows: list[dict[str, Any]]) -> Iterator[str]:
     """Yield what the contract finds wrong with entries of the catalogue."""
     table = load_table(path.stem)
+    for repeated, n in Counter(str(row[key]) for row in rows).items():
+        if n > 1:
+            yield f"{path}, {repeated}: found {n} entries; expected one; unite them"
     for row in rows:
         for problem in check_row(table, row):
             yield f"{path}, {row[key]}: {problem}"

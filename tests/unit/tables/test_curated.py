@@ -143,6 +143,10 @@ def test_an_empty_folder_is_refused(tmp_path: Path, catalogue: Catalogue) -> Non
     [
         (None, ": cannot be read: No such file or directory; expected a readable file"),
         ("- [", ", line 1, column 4: expected the node content, but found"),
+        (
+            "- {model_id: a, n_params: 7}\n- {model_id: a, n_params: 8}",
+            ", a: found 2 entries; expected one; unite them",
+        ),
         ("- {a: 1}", ": found no list of entries with 'model_id', expected one"),
     ],
 )
