@@ -399,6 +399,11 @@ def check_question(question: Question) -> list[str]:
             f"seq_len {question.seq_len} is beyond the {limit} positions of "
             f"{question.model.model_id}"
         )
+    if (question.mean_tokens or 0) > question.longest:
+        warnings.append(
+            f"mean_tokens {question.mean_tokens:g} is above the {question.longest} that samples are "
+            "cut to: all are taken to be as long"
+        )
     if question.model.n_experts:
         warnings.append(
             f"{question.model.model_id} is a mixture of experts: the formula leaves out what its "

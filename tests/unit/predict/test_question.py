@@ -58,6 +58,14 @@ def test_a_sequence_beyond_the_positions_is_warned_of(ask: Ask) -> None:
     assert check_question(ask("llama-2-7b", seq_len=4096)) == []
 
 
+def test_a_mean_above_what_samples_are_cut_to_is_said_to_be_cut(ask: Ask) -> None:
+    question = ask("llama-2-7b", seq_len=512, mean_tokens=600.0)
+    assert check_question(question) == [
+        "mean_tokens 600 is above the 512 that samples are cut to: all are taken to be as long"
+    ]
+    assert check_question(question.changed(mean_tokens=512.0)) == []
+
+
 def test_modules_of_unknown_shape_are_warned_of(ask: Ask) -> None:
     targets = ("mixer.in_proj", "q_proj", "lm_head")
     (warning,) = check_question(ask("llama-2-7b", lora_target_modules=targets))
