@@ -401,8 +401,8 @@ def check_question(question: Question) -> list[str]:
         )
     if (question.mean_tokens or 0) > question.longest:
         warnings.append(
-            f"mean_tokens {question.mean_tokens:g} is above the {question.longest} that samples are "
-            "cut to: all are taken to be as long"
+            f"mean_tokens {question.mean_tokens:g} is above the {question.longest} that samples "
+            "are cut to: all are taken to be as long"
         )
     if question.model.n_experts:
         warnings.append(
