@@ -22,7 +22,7 @@ from registry.predict.architecture import (
 )
 from registry.predict.cards import find_family, find_gpu, find_kinds, parse_vram
 from registry.predict.formula.methods import HAVE_VIRTUAL_TOKENS, METHODS, has_rank
-from registry.predict.question import LOSS_KERNELS, Question
+from registry.predict.question import LOSS_KERNELS, Question, vary_below
 from registry.predict.sample_lengths import read_lengths
 from registry.predict.sharding import FSDP_VERSIONS
 from registry.reading.bounded_file import open_regular, read_bytes
@@ -445,17 +445,12 @@ def _lengths_of(asked: Asked, stated: Mapping[str, Any]) -> dict[str, Any]:
             "the longest; correct one of them"
         )
     limit = min(longest or seq_len, seq_len)
-    varies = mean is not None and not asked.packing and mean < _FILLED * limit
+    varies = mean is not None and not asked.packing and vary_below(limit, mean)
     return {
         "longest_sample": longest,
         "mean_tokens": mean,
         "length_distribution": "variable" if varies else None,
     }
-
-
-#: Share of the longest from which on a mean says that nearly all samples are as long: the few that
-#: are shorter find blocks that are large enough, and fragment no memory.
-_FILLED = 0.95
 
 
 def _refuse_beside_file(asked: Asked) -> None:

@@ -312,8 +312,28 @@ class Question:
         )
 
     def changed(self, **settings: Any) -> Question:
-        """Return the question with some settings changed."""
-        return replace(self, **settings)
+        """Return the question with some settings changed.
+
+        Of samples whose mean is known, another limit says anew whether they vary below it.
+        """
+        changed = replace(self, **settings)
+        if "seq_len" not in settings or self.is_filled or not self.mean_tokens:
+            return changed
+        said_by_mean = self.varies == vary_below(self.longest, self.mean_tokens)
+        varies = vary_below(changed.longest, self.mean_tokens)
+        if not said_by_mean or changed.varies == varies:
+            return changed
+        return replace(changed, length_distribution="variable" if varies else None)
+
+
+#: Share of the longest from which on a mean says that nearly all samples are as long: the few that
+#: are shorter find blocks that are large enough, and fragment no memory.
+_FILLED = 0.95
+
+
+def vary_below(limit: int, mean_tokens: float) -> bool:
+    """Return whether samples of a mean clearly below the longest that is trained on vary."""
+    return mean_tokens < _FILLED * limit
 
 
 _COUNTS = (

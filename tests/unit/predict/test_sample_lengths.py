@@ -159,6 +159,19 @@ def test_a_mean_just_below_the_longest_says_that_samples_fill_sequences(
     assert varying == [False, False, False, True, True]
 
 
+@pytest.mark.parametrize("mean", [100, 400, 3900])
+def test_another_limit_says_anew_whether_samples_vary_below_it(
+    catalogue: Catalogue, mean: int
+) -> None:
+    asked = Asked(model="llama-3.1-8b", seq_len=4096, mean_tokens=mean)
+    question = build_question(asked, catalogue)
+    for limit in (64, 384, 448, 4096, 8192):
+        other = build_question(replace(asked, seq_len=limit), catalogue)
+        assert question.changed(seq_len=limit) == other, limit
+    stated = question.changed(length_distribution="full")
+    assert stated.changed(seq_len=8192).length_distribution == "full"
+
+
 def test_packed_samples_of_a_file_fill_sequences(tmp_path: Path, catalogue: Catalogue) -> None:
     path = tmp_path / "lengths.txt"
     path.write_text("100\n200\n3000\n4096\n")
