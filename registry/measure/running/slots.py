@@ -58,6 +58,10 @@ def find_gpu_names() -> list[str]:
     return done.stdout.split("\n")[:-1]
 
 
+#: Processes that a trial may have on fewer processors: a host's cards, to try a plan without them.
+_MOST_PROCESSES = 8
+
+
 @dataclass
 class Slots:
     """The slots of this machine, taken by trials and given back.
@@ -84,6 +88,12 @@ class Slots:
             raise SourceError(
                 f"n_nodes: found {n_nodes}; expected 1 on this machine; run the plan with "
                 "--backend slurm"
+            )
+        processes = max((t.settings.n_gpus for t in trials if not self.is_on_gpu(t)), default=0)
+        if processes > (allowed := max(_MOST_PROCESSES, len(self.cpus))):
+            raise SourceError(
+                f"n_gpus: found {processes}, which without GPUs are as many processes; expected at "
+                f"most {allowed} on the {len(self.cpus)} processors of this machine"
             )
         most = max((t.settings.n_gpus for t in trials if self.is_on_gpu(t)), default=0)
         if most > len(self.gpus):

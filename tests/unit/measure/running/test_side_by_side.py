@@ -203,6 +203,13 @@ def test_what_cannot_run_here_is_said_before_the_first_trial() -> None:
         "parallel: found 9 trials at once on 2 processors; expected at most one for each processor"
     )
     Slots(gpus=(), cpus=(0,)).check(trials_of(1, n_gpus=4))  # four processes
+    Slots(gpus=(), cpus=tuple(range(16))).check(trials_of(1, n_gpus=16))
+    with pytest.raises(SourceError) as caught:
+        Slots(gpus=(), cpus=(0, 1)).check(trials_of(1, n_gpus=1000))
+    assert str(caught.value) == (
+        "n_gpus: found 1000, which without GPUs are as many processes; expected at most 8 on the "
+        "2 processors of this machine"
+    )
 
 
 @pytest.mark.parametrize(
