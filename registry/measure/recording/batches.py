@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 #: Dimensions of a batch of token ids, and of a mask over it: samples and positions.
 _BATCH_DIMENSIONS = 2
@@ -184,10 +187,22 @@ _NO_IDS = ("mask", "label", "labels", "target", "targets")
 def merge_arguments(arguments: tuple[Any, ...], named: dict[str, Any] | None) -> dict[Any, Any]:
     """Return what a model was called with by name; by place what was given without one.
 
-    A batch that is handed over as one mapping counts by its own names.
+    A batch that is handed over as one mapping, or as an object with fields, counts by its own
+    names, and one that is a tuple as if its parts had been handed over one by one.
     """
-    batch = next((part for part in arguments if hasattr(part, "get")), None)
-    return {**(dict(enumerate(arguments)) if batch is None else batch), **(named or {})}
+    if len(arguments) == 1 and type(arguments[0]) is tuple:
+        (arguments,) = arguments
+    batch = next(filter(None, map(_read_names, arguments)), {})
+    return {**dict(enumerate(arguments)), **batch, **(named or {})}
+
+
+def _read_names(part: Any) -> Mapping[str, Any]:
+    """Return the parts of a batch by their names; empty where it has none."""
+    if hasattr(part, "get"):
+        return cast("Mapping[str, Any]", part)
+    if is_dataclass(part) and not hasattr(part, "shape"):
+        return {each.name: getattr(part, each.name) for each in fields(part)}
+    return cast("Mapping[str, Any]", part._asdict()) if hasattr(part, "_asdict") else {}
 
 
 def find_ids(inputs: Any) -> tuple[Any, Any]:

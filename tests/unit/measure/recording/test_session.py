@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -378,6 +378,31 @@ def test_a_failure_of_the_recorder_is_one_warning(tmp_path: Path) -> None:
     assert session.submission is None
 
 
+@dataclass
+class Fields:
+    """A batch of a framework that has a class for it."""
+
+    ids: Tensor
+    attention_mask: Tensor
+
+
+class Named(NamedTuple):
+    """Another such batch."""
+
+    ids: Tensor
+    attention_mask: Tensor
+
+
+@dataclass
+class Settings:
+    """What a model may be called with beside a batch."""
+
+    dropout: float = 0.1
+
+
+SETTINGS = Settings()
+
+
 @pytest.mark.parametrize(
     ("inputs", "expected", "found"),
     [
@@ -404,6 +429,10 @@ def test_a_failure_of_the_recorder_is_one_warning(tmp_path: Path) -> None:
         (merge_arguments((), batch(2, 16)), None, (32, 2)),
         (merge_arguments((batch(2, 16),), {"use_cache": False}), None, (32, 2)),
         (merge_arguments((Tensor((3, 5)),), None), None, (15, 3)),
+        (merge_arguments(((Tensor((3, 5)), Tensor((3, 5))),), None), None, (15, 3)),
+        (merge_arguments((Fields(Tensor((3, 5)), Tensor((3, 5), 11)),), None), None, (11, 3)),
+        (merge_arguments((Named(Tensor((3, 5)), Tensor((3, 5), 11)),), None), None, (11, 3)),
+        (merge_arguments((Tensor((3, 5)), SETTINGS), None), None, (15, 3)),
     ],
 )
 def test_samples_and_tokens_of_a_batch(
