@@ -78,8 +78,9 @@ def _explain_nothing(marks: Marks) -> str:
         return f"the recorder failed: {marks.trouble}"
     if marks.loaded:
         return (
-            "no training began in a Python process of the command that loaded the recorder (a "
-            "process whose PYTHONPATH was replaced does not load it)"
+            "no training began in a Python process of the command that loaded the recorder (it "
+            "begins with the first step of an optimizer of torch.optim; a process whose PYTHONPATH "
+            "was replaced does not load the recorder)"
         )
     return f"no Python process of the command loaded the recorder; {_WAYS_OUT}"
 

@@ -164,7 +164,8 @@ def test_endless_files_are_not_read(run: Run, write: Write, options: list[str]) 
 
 NOTHING = (
     "nothing was recorded: no training began in a Python process of the command that loaded the "
-    "recorder (a process whose PYTHONPATH was replaced does not load it)\n"
+    "recorder (it begins with the first step of an optimizer of torch.optim; a process whose "
+    "PYTHONPATH was replaced does not load the recorder)\n"
 )
 NOT_LOADED = (
     "nothing was recorded: no Python process of the command loaded the recorder; if the command "
