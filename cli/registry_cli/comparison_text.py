@@ -32,11 +32,18 @@ def format_compared(compared: Compared, factors: Factors | None = None) -> Itera
         yield f"  memory  b / a = {_format_ratio(compared.memory)}"
     for metric, (a, b) in compared.totals.items():
         yield f"  {metric}: {a:.6g} s and {b:.6g} s, b / a = {format_times(b / a)}  [{_NOT_JUDGED}]"
-    for text in (compared.note, *compared.remarks):
+    for text in (compared.note, *compared.remarks, *_list_failed(compared)):
         if text:
             yield f"  note    {text}"
     if factors is not None:
         yield f"  verdict {_format_judged(judge(compared, factors))}"
+
+
+def _list_failed(compared: Compared) -> Iterator[str]:
+    """Yield which runs of each side failed, by their ids."""
+    for name, ids in (("a", compared.failed_a), ("b", compared.failed_b)):
+        if ids:
+            yield f"failed in {name}: {_format_runs(ids)}"
 
 
 def _format_judged(judged: Judgement) -> str:

@@ -61,6 +61,9 @@ class Compared:
     remarks: tuple[str, ...] = ()
     #: What the runs of a or of b have a figure of and not both: ``time``, ``memory``.
     unshared: tuple[str, ...] = ()
+    #: Ids of the runs that ended in a failure.
+    failed_a: tuple[str, ...] = ()
+    failed_b: tuple[str, ...] = ()
 
 
 def compare_sides(side_a: list[Row], side_b: list[Row]) -> list[Compared]:
@@ -124,6 +127,10 @@ def _urgency(compared: Compared) -> tuple[bool, bool, bool]:
     return not compared.regression, "oom" not in compared.regression, bool(compared.b)
 
 
+def _list_ids(runs: Iterable[Row]) -> tuple[str, ...]:
+    return tuple(run["observation_id"][:_ID_DIGITS] for run in runs)
+
+
 def _well(runs: list[Row]) -> list[Row]:
     return list(filter(is_well, runs))
 
@@ -163,8 +170,10 @@ def _compare_configuration(
         note = f"{note}; they have no time or rate in common{why}".removeprefix("; ")
     return Compared(
         label=_label(runs_a, runs_b),
-        a=tuple(run["observation_id"][:_ID_DIGITS] for run in a),
-        b=tuple(run["observation_id"][:_ID_DIGITS] for run in b),
+        a=_list_ids(a),
+        b=_list_ids(b),
+        failed_a=_list_ids(run for run in runs_a if run["outcome"] in FAILED),
+        failed_b=_list_ids(run for run in runs_b if run["outcome"] in FAILED),
         time=time,
         memory=memory,
         totals=_totals(a, b) if a and b else {},

@@ -368,6 +368,16 @@ def test_an_early_failure_of_a_counts_as_much_as_a_late_one_of_b(
         assert found["remarks"] == [f"error in 1 of 3 runs of {side}" for side in "ab"]
 
 
+def test_the_runs_that_failed_are_named(run: Run, hand_in: Callable[..., None]) -> None:
+    hand_in("old", "90.1", *WELL[:2])
+    hand_in("new", "91.0", *WELL[:2], (64, "error", 0.0))
+    listed = run("ls", "--source", "new", "--outcome", "error", "-f", "json").stdout
+    (failed,) = (row["id"] for row in json.loads(listed))
+    (found,) = json.loads(run("compare", "old", "new", "-f", "json").stdout)
+    assert (found["failed_a"], found["failed_b"]) == ([], [failed])
+    assert f"  note    failed in b: {failed}\n" in run("compare", "old", "new").stdout
+
+
 def test_a_failure_of_a_that_fits_two_configurations_is_named_by_itself(
     run: Run, hand_in: Callable[..., None]
 ) -> None:
