@@ -173,7 +173,7 @@ def test_an_interrupted_bench_keeps_what_was_run(
     assert last == "error: interrupted after 1 of 10 runs, which are recorded"
 
 
-def test_wrong_calls_start_nothing(bench: Any, stand_in: Any, work: Path) -> None:
+def test_wrong_calls_start_nothing(bench: Any, run: Run, stand_in: Any, work: Path) -> None:
     python = stand_in("90.1")
     for a, b, options, message in (
         (python, "no-python", (), "no-python: no such program; expected a Python interpreter"),
@@ -186,6 +186,11 @@ def test_wrong_calls_start_nothing(bench: Any, stand_in: Any, work: Path) -> Non
         done = bench(a, b, *options)
         assert done.returncode == 2, message
         assert message in done.stderr
+    (work / "invalid.toml").write_text("stpes = 3", encoding="utf-8")
+    for plan in ("no-plan.toml", "invalid.toml"):
+        done = run("bench", plan, "--python", python, "--python", python, "--registry", "mine")
+        assert done.returncode == 2, plan
+        assert f"error: {plan}: " in done.stderr
     assert (work / "turns").read_text() == ""
 
 

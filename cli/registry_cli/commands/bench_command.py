@@ -132,7 +132,7 @@ def command(
     Each round runs every trial with A and with B. The order changes from round to round (A B, B A,
     …), so that whatever else the machine does affects both alike. All runs are recorded with a
     label. The interval is over rounds. Exit status: 0, or 1 if B is worse and --fail is given, or
-    if a run could not be recorded; 2 if the plan cannot be run with both.
+    if a run could not be recorded; 2 if the plan is not valid, or cannot be run with both.
 
     \b
     Example:
@@ -141,8 +141,11 @@ def command(
     """  # noqa: D301 - \b keeps the example's lines
     location = locate(registry_path)
     catalogue = load_catalogue(location)
-    read = read_asked_plan(location, plan, dataset=dataset, timeout=timeout)
-    turns = order_turns(expand_trials(read, catalogue), rounds)
+    try:
+        read = read_asked_plan(location, plan, dataset=dataset, timeout=timeout)
+        turns = order_turns(expand_trials(read, catalogue), rounds)
+    except SourceError as error:  # not 1: with --fail, that says that B is worse
+        raise click.UsageError(str(error)) from None
     if dry_run:
         _show_order(turns, pythons)
         return 0
