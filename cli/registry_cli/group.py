@@ -44,7 +44,7 @@ COMMANDS = {
     "init": "Create a registry.",
     "fold": "Fold pending submissions into the tables.",
     "sync": "Synchronize two registries: each gets the documents that only the other has.",
-    "export": "Write all tables to a folder.",
+    "export": "Write all tables to a folder, or all documents to a file.",
     "site": "Write the registry as a static web site.",
     "doctor": "Show what is installed, which registry is in use, and what is wrong.",
     "repair": "Rebuild a damaged registry from its documents.",
