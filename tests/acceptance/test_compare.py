@@ -143,6 +143,12 @@ def test_labels_are_compared(run: Run, hand_in: Callable[..., None]) -> None:
     done = run("compare", "label=main", "label=my branch", "--fail", "-f", "json")
     assert done.returncode == 1
     assert [round(one["time"]["value"]) for one in json.loads(done.stdout)] == [2, 2]
+    listed = json.loads(run("ls", "--label", "my branch", "-f", "json").stdout)
+    assert {row["source_id"] for row in listed} == {"second"}
+    assert len(listed) == len(WELL)
+    refused = run("ls", "--label", "my-branch")
+    assert refused.returncode == 2
+    assert "label 'my-branch' is not known; did you mean 'my branch'?" in refused.stderr
     unknown = run("compare", "label=main", "label=my-branch")
     assert unknown.returncode == 2
     assert unknown.stderr.splitlines()[-1] == (

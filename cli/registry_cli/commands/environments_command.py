@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from registry.comparison.recorded import read_labels
-from registry.errors import FilterError
-from registry.measure.releases import HOW_TO_LABEL, find_telling, list_machine, list_versions
-from registry.query.filters import find_source, find_word
+from registry.measure.releases import find_telling, list_machine, list_versions
+from registry.query.filters import find_source
 from registry.store.observation_documents import as_document
 from registry.store.snapshot import read_snapshot
 from registry.units import format_memory
 from registry_cli import console
 from registry_cli.completing import complete_source
+from registry_cli.labels import label_option, validate_label
 from registry_cli.options import locate, registry_option
 from registry_cli.output import (
     open_dataset,
@@ -27,9 +26,6 @@ from registry_cli.output import (
     reader_of,
     write_query,
 )
-
-if TYPE_CHECKING:
-    from registry.query.model import Dataset
 
 Row = dict[str, Any]
 
@@ -43,7 +39,7 @@ _ALWAYS = ("cpu", "n_cpus")
 
 
 @click.command(name="environments")
-@click.option("--label", metavar="NAME", help="Only this label.")
+@label_option
 @click.option("--source", metavar="ID", shell_complete=complete_source, help="Only this source.")
 @output_options
 @registry_option
@@ -69,7 +65,7 @@ def command(
     dataset = open_dataset(registry_path)
     snapshot = read_snapshot(locate(registry_path))
     params = {
-        "label": _validate_label(label, dataset),
+        "label": validate_label(label, dataset),
         "source": find_source(source, snapshot, reader_of(dataset)),
     }
     found = [as_document(row) for row in read_query(dataset, read_sql("environments"), params)]
@@ -77,18 +73,6 @@ def command(
     write_query(dataset, read_sql("described_environments"), {"rows": rows}, destination)
     if not found:
         console.hint("no environment matches")
-
-
-def _validate_label(label: str | None, dataset: Dataset) -> str | None:
-    """Return a label; raise FilterError for one that no run has."""
-    if label is None:
-        return None
-    labels = read_labels(reader_of(dataset))
-    if not labels:
-        raise FilterError(
-            f"label {label!r} is not known: no run has one yet; a run gets one with: {HOW_TO_LABEL}"
-        )
-    return label if label in labels else find_word("label", label, labels)
 
 
 def _describe_all(found: list[Row]) -> list[Row]:

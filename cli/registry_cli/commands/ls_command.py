@@ -11,6 +11,7 @@ from registry.query.filters import Filters
 from registry.query.model import Layout
 from registry_cli import console
 from registry_cli.filters import FilteredList, observation_filters
+from registry_cli.labels import label_option, validate_label
 from registry_cli.options import registry_option
 from registry_cli.output import at_option, output_options, parse_destination, read_sql
 
@@ -22,9 +23,18 @@ _LAYOUT = Layout(
     )
 )
 
+_FILTERS = "/* filters */"
+
+#: What a label adds to the condition of the filters: `results` has none.
+_LABELLED = """and observation_id in (
+    select observation_id from observations
+    where json_extract_string(provenance, '$.label') = $label
+)"""
+
 
 @click.command(name="ls")
 @observation_filters()
+@label_option
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -37,6 +47,7 @@ _LAYOUT = Layout(
 @registry_option
 def command(
     *,
+    label: str | None,
     limit: int,
     format_name: str | None,
     output: Path | None,
@@ -56,7 +67,12 @@ def command(
     """  # noqa: D301 - \b keeps the example's lines
     destination = parse_destination(format_name, output, registry_path)
     found = FilteredList(registry_path, at)
-    summary = found.write(read_sql("ls"), Filters(**filters), destination, _LAYOUT, limit=limit)
+    sql = read_sql("ls")
+    params: dict[str, Any] = {"limit": limit}
+    if label is not None:
+        sql = sql.replace(_FILTERS, f"{_FILTERS} {_LABELLED}")
+        params["label"] = validate_label(label, found.dataset)
+    summary = found.write(sql, Filters(**filters), destination, _LAYOUT, **params)
     if summary.is_empty:
         console.hint("no observation matches")
     elif summary.rows == limit:
