@@ -192,8 +192,11 @@ def merge_arguments(arguments: tuple[Any, ...], named: dict[str, Any] | None) ->
     """
     if len(arguments) == 1 and type(arguments[0]) is tuple:
         (arguments,) = arguments
-    batch = next(filter(None, map(_read_names, arguments)), {})
-    return {**dict(enumerate(arguments)), **batch, **(named or {})}
+    named = named or {}
+    is_named = not any(hasattr(part, "ndim") for part in (*arguments, *named.values()))
+    parts = (*arguments, *named.values()) if is_named else arguments
+    batch = next(filter(None, map(_read_names, parts)), {})
+    return {**dict(enumerate(arguments)), **batch, **named}
 
 
 def _read_names(part: Any) -> Mapping[str, Any]:

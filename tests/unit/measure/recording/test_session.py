@@ -433,6 +433,8 @@ SETTINGS = Settings()
         (merge_arguments((Fields(Tensor((3, 5)), Tensor((3, 5), 11)),), None), None, (11, 3)),
         (merge_arguments((Named(Tensor((3, 5)), Tensor((3, 5), 11)),), None), None, (11, 3)),
         (merge_arguments((Tensor((3, 5)), SETTINGS), None), None, (15, 3)),
+        (merge_arguments((), {"batch": Fields(Tensor((3, 5)), Tensor((3, 5), 11))}), None, (11, 3)),
+        (merge_arguments((), {"batch": batch(2, 16), "use_cache": False}), None, (32, 2)),
     ],
 )
 def test_samples_and_tokens_of_a_batch(
