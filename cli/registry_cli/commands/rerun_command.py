@@ -14,7 +14,7 @@ from registry.comparison.matching import find_repeats
 from registry.comparison.recorded import read_observations, read_one, read_recorded
 from registry.comparison.selections import RunsOfSide, check_selections, list_differences
 from registry.comparison.verdicts import judge
-from registry.errors import SourceError
+from registry.errors import QueryError, QueryTimeoutError, SourceError
 from registry.measure.environment import collect_environment
 from registry.measure.running.backends.local import Local
 from registry.measure.running.kept_commands import KeptCommand, forget_command, read_kept
@@ -86,14 +86,20 @@ def command(
     Changes since then are shown: versions, cards, threads. The verdict is reached as in registry
     compare, from all recorded repeats and from the new runs; with one run on each side it cannot
     be told. Exit status: that of the command, 1 if a trial failed, or 1 if it is worse now and
-    --fail is given.
+    --fail is given; 2 if there is no such observation.
 
     \b
     Example:
       registry rerun $(registry ls --model qwen-1.8b -f csv | tail -1 | cut -d, -f1) --dry-run
     """  # noqa: D301 - \b keeps the example's lines
     location = locate(registry_path)
-    old = read_one(open_reader(registry_path), observation_id)
+    read = open_reader(registry_path)
+    try:
+        old = read_one(read, observation_id)
+    except QueryTimeoutError:
+        raise
+    except QueryError as error:  # not 1: with --fail, that says that it is worse
+        raise click.UsageError(str(error)) from None
     identities = list_ids(location, old["observation_id"])
     if forget:
         return _forget(identities)
