@@ -54,6 +54,9 @@ class Compared:
     memory: Ratio | None = None
     #: Run times of a and b in seconds, by metric: the median of each side's runs.
     totals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    #: How many times as long a step of b takes on average, pauses and evaluations included: the
+    #: medians over the runs of ``train_time`` over the steps; None where the runs lack either.
+    mean_step: float | None = None
     #: What ended well before and does not any more.
     regression: str = ""
     note: str = ""
@@ -177,6 +180,7 @@ def _compare_configuration(
         time=time,
         memory=memory,
         totals=_totals(a, b) if a and b else {},
+        mean_step=_mean_step(a, b) if a and b else None,
         regression=_regression(runs_a, runs_b),
         note=note,
         remarks=tuple(list_remarks(runs_a, runs_b)),
@@ -292,6 +296,18 @@ def _totals(a: list[Row], b: list[Row]) -> dict[str, tuple[float, float]]:
             one, other = ([read(run) or 0.0 for run in side] for side in (a, b))
             found[metric] = (statistics.median(one), statistics.median(other))
     return found
+
+
+def _mean_step(a: list[Row], b: list[Row]) -> float | None:
+    """Return the ratio of the times that a step takes on average, all that trains included."""
+    time, steps = (choose_reader([*a, *b], metric) for metric in ("train_time", "n_steps"))
+    if time is None or steps is None:
+        return None
+    one, other = (
+        statistics.median((time(run) or 0.0) / (steps(run) or 1.0) for run in side)
+        for side in (a, b)
+    )
+    return other / one if one else None
 
 
 def _difference(a: Row, b: Row) -> str:

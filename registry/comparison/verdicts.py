@@ -39,12 +39,18 @@ class Judgement:
         return self.worse_in or self.reasons
 
 
+#: Ratio of average steps from which on they contradict a median step that is no slower: below it
+#: lies what warm-up and one evaluation more or less do to short runs.
+_FAR = 1.25
+
+
 def judge(compared: Compared, factors: Factors) -> Judgement:
     """Return the verdict on a configuration.
 
     Worse is what fails, and a ratio above its factor with an interval above 1. Not worse is a
     ratio whose interval ends at the factor or below. Whatever lies between, and every ratio
-    without an interval, cannot be told.
+    without an interval, cannot be told. Nor can it where the median step is no slower and the
+    average step is by far: some steps, or what lies between them, may take long.
     """
     worse_in = tuple(_list_worse(compared, factors))
     if worse_in:
@@ -70,6 +76,9 @@ def _list_reasons(compared: Compared, factors: Factors) -> Iterator[str]:
             yield f"no interval of {name}"
         elif not ratio.stays_within(factor):
             yield f"{name} may be {format_times(ratio.low)} to {format_times(ratio.high)}"
+    if (compared.mean_step or 0) > max(factors[0], _FAR):
+        times = format_times(compared.mean_step or 0)
+        yield f"the average step (train_time) takes {times} times as long"
 
 
 def _list_ratios(compared: Compared, factors: Factors) -> Iterator[tuple[str, Ratio, float]]:

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from registry.comparison.configurations import MISSING, Compared
+from registry.comparison.configurations import MISSING, Compared, compare_sides
 from registry.comparison.verdicts import Judgement, judge
 from registry.measure.ratios import Ratio, compare
 from registry_cli.comparison_text import format_verdict
@@ -58,6 +58,47 @@ def test_each_measure_has_its_factor() -> None:
     assert judge(compared(fine, larger), (1.05, None)).why == ("memory",)
     assert judge(compared(fine, larger), (1.05, 1.5)) == Judgement("not worse")
     assert judge(compared(larger, fine), (1.5, 1.05)) == Judgement("not worse")
+
+
+def test_a_median_step_as_fast_as_before_does_not_hide_steps_that_stall() -> None:
+    fine, slow = interval(1.0, 0.98, 1.02), interval(1.5, 1.4, 1.6)
+    stalls = "the average step (train_time) takes 4.080 times as long"
+    assert judge(compared(fine, mean_step=4.08), FACTORS).reasons == (stalls,)
+    assert judge(compared(fine, mean_step=4.08), FACTORS).verdict == "cannot be told"
+    assert judge(compared(slow, mean_step=4.08), FACTORS) == Judgement("worse", ("time",))
+    for usual in (None, 0.2, 1.2):
+        assert judge(compared(fine, mean_step=usual), FACTORS).verdict == "not worse"
+    assert judge(compared(fine, mean_step=1.6), (2.0, None)).verdict == "not worse"
+
+
+def _run(number: int, train_time: float, n_steps: int = 10) -> dict[str, object]:
+    figures = {"step_time": 0.1, "train_time": train_time, "n_steps": n_steps}
+    return {
+        "observation_id": f"{number:032x}",
+        "outcome": "ok",
+        "configuration": {"configuration_id": "c", "model_id": "m", "method": "lora"},
+        "environment": {},
+        "flags": [],
+        "measurements": [
+            {
+                "metric": name,
+                "value": value,
+                "statistic": "median" if name == "step_time" else "value",
+            }
+            for name, value in figures.items()
+        ],
+    }
+
+
+def test_the_average_step_is_what_training_takes_over_its_steps() -> None:
+    a, b = [_run(n, 1.0 + n / 100) for n in range(2)], [_run(n, 4.0 + n / 100) for n in (2, 3)]
+    (found,) = compare_sides(a, b)
+    assert found.mean_step == pytest.approx(4.025 / 1.005)
+    assert found.time is not None
+    assert found.time.value == 1
+    without = [{**run, "measurements": run["measurements"][:2]} for run in b]  # type: ignore[index]
+    (found,) = compare_sides(a, without)
+    assert found.mean_step is None
 
 
 def test_a_failure_is_worse_whatever_the_ratios() -> None:
