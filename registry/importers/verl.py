@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 from registry.importers.shared.draft import Draft, state_model
 from registry.importers.shared.logs import (
     LogImporter,
-    find_failure,
     plain_lines,
+    state_end,
     validate_growing,
 )
 from registry.importers.shared.readings import (
@@ -56,8 +56,8 @@ _PLANNED: Final = re.compile(
     r"(?:Total training steps: |total number of steps |Training Progress: .{0,60}?\d{1,9}/)"
     r"(?P<n>\d{1,9})"
 )
-#: Lines that a printed configuration has at most, and texts that are tried as one.
-_MOST_LINES, _MOST_TRIES = 2_000, 20
+#: Lines and characters that a printed configuration has at most, and texts that are tried as one.
+_MOST_LINES, _MOST_CHARACTERS, _MOST_TRIES = 2_000, 500_000, 20
 
 _OBJECTIVES: Final = {"grpo": "grpo", "gae": "ppo"}
 _MODEL: Final = ("actor_rollout_ref.model.path", "model.path", "model.partial_pretrain")
@@ -136,8 +136,11 @@ def _printed_config(lines: Sequence[str]) -> dict[str, Any]:
             end += 1
             if depth <= 0:
                 break
+        text = "\n".join(lines[at:end]).strip()
+        if len(text) > _MOST_CHARACTERS:  # Python's parser takes 400 bytes a character
+            continue
         try:
-            found = ast.literal_eval("\n".join(lines[at:end]).strip())
+            found = ast.literal_eval(text)
         except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
             continue
         if isinstance(found, dict) and isinstance(found.get("trainer"), dict):
@@ -249,10 +252,8 @@ def _state_parallel(
 
 def _state_end(draft: Draft, lines: Sequence[str], last: int) -> None:
     planned = next((int(found["n"]) for line in lines if (found := _PLANNED.search(line))), None)
-    if failure := find_failure(lines, _STEP.match):
-        draft.observation |= failure
-    elif last != planned:
-        draft.leave_open(f"the log ends at step {last}" + (f" of {planned}" if planned else ""))
+    ends = f"the log ends at step {last}" + (f" of {planned}" if planned else "")
+    state_end(draft, lines, _STEP.match, None if last == planned else ends)
 
 
 def _measure(draft: Draft, steps: Sequence[dict[str, float]], *, reinforces: bool) -> None:

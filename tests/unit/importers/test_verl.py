@@ -132,3 +132,13 @@ def test_what_is_no_configuration_is_passed_over(
     (tmp_path / "run.log").write_text("\n".join(lines), "utf-8")
     (run,) = observe(tmp_path, model_id="qwen2.5-3b", method="full", **GPU)
     assert run["flags"] == ["short_run"]
+
+
+def test_a_line_longer_than_any_configuration_is_not_parsed(
+    tmp_path: Path, observe: Observe
+) -> None:
+    long = f"{{'trainer': {{'x': [{'1,' * 300_000}]}}, 'data': {{'max_length': 512}}}}"
+    lines = [f"(TaskRunner pid=1) {long}", "step:1 - train/loss:0.5 - train/time(s):2.0"]
+    (tmp_path / "run.log").write_text("\n".join(lines), "utf-8")
+    (run,) = observe(tmp_path, model_id="qwen2.5-3b", method="full", **GPU)
+    assert "seq_len" not in run["configuration"]
