@@ -105,6 +105,7 @@ def parse_calibration(
     way_out = "write it again with `registry calibrate`"
     try:
         text = text.decode() if isinstance(text, bytes) else text
+        text = text.replace("\r\n", "\n")  # as git checks it out with core.autocrlf
         document = json.loads(text)
         version = document["version"]
         if version != STATE_VERSION:

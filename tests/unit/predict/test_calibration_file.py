@@ -125,6 +125,12 @@ def test_a_calibration_that_was_changed_is_refused(calibration: Calibration, cha
             parse_calibration(other, "x.json")
 
 
+def test_line_ends_that_git_converted_are_no_change(calibration: Calibration) -> None:
+    text = format_calibration(calibrate(calibration.observations[:60]))
+    converted = text.replace("\n", "\r\n").encode()
+    assert format_calibration(parse_calibration(converted)) == text
+
+
 @pytest.mark.parametrize(
     "text",
     [
