@@ -96,13 +96,15 @@ def _json(value: Any) -> str:
 
 
 def parse_calibration(
-    text: str | bytes, origin: str = FILE_NAME, runs: Iterable[ObservedRun] = ()
+    text: str | bytes,
+    origin: str = FILE_NAME,
+    runs: Iterable[ObservedRun] = (),
+    way_out: str = "write it again with `registry calibrate`",
 ) -> Calibration:
     """Return the calibration that a JSON text holds; raise QuestionError where it is none.
 
     ``runs`` are the user's own; those that it does not hold count as evidence besides.
     """
-    way_out = "write it again with `registry calibrate`"
     try:
         text = text.decode() if isinstance(text, bytes) else text
         text = text.replace("\r\n", "\n")  # as git checks it out with core.autocrlf
@@ -134,7 +136,11 @@ def read_calibration(registry: Registry | None = None) -> Calibration:
     for folder in folders:
         path = folder / FILE_NAME
         if path.exists():
-            return parse_calibration(_read(path), str(path), _own_runs(registry))
+            again = f"`registry calibrate --registry {folder}`"
+            way_out = f"write it again with {again}"
+            if folder == curated_dir():
+                way_out = f"install the package again, or in a checkout run {again}"
+            return parse_calibration(_read(path), str(path), _own_runs(registry), way_out)
     raise QuestionError(
         f"{folders[0] / FILE_NAME}: found no calibration; write one with `registry calibrate`"
     )

@@ -16,6 +16,7 @@ from registry.api import Registry
 from registry.errors import QuestionError
 from registry.predict.answer.prediction import predict_memory, predict_time
 from registry.predict.answer.will_it_fit import answer
+from registry.predict.calibration import calibration_file
 from registry.predict.calibration.calibration_file import (
     format_calibration,
     parse_calibration,
@@ -158,6 +159,24 @@ def test_a_calibration_that_is_no_file_is_refused(
     make(tmp_path / "mine" / "calibration.json")
     with pytest.raises(QuestionError, match=found):
         read_calibration(registry.open(tmp_path / "mine"))
+
+
+def test_the_way_out_names_the_folder_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, curated = tmp_path / "own", tmp_path / "curated"
+    create_registry(own)
+    curated.mkdir()
+    monkeypatch.setattr(calibration_file, "curated_dir", lambda: curated)
+    (curated / "calibration.json").write_text("{}", encoding="utf-8")
+    way_out = f"in a checkout run `registry calibrate --registry {curated}`"
+    with pytest.raises(QuestionError, match=f"; install the package again, or {way_out}$"):
+        read_calibration(registry.open(own))
+    (own / "calibration.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(
+        QuestionError, match=f"; write it again with `registry calibrate --registry {own}`$"
+    ):
+        read_calibration(registry.open(own))
 
 
 def test_a_registry_is_calibrated_in_its_own_folder(tmp_path: Path) -> None:
