@@ -118,9 +118,9 @@ def _compute(question: Question) -> list[Term]:
     work = (flops.hardware + _products_of_weights(question)) / (EFFICIENCY * _peak(question))
     launch = LAUNCH_SECONDS + ADAPTER_LAUNCH_SECONDS * (not question.full)
     launch += UNPACK_LAUNCH_SECONDS * (question.quantized and question.bitsandbytes)
-    launch += done_to_weights(question).launch
     hooks = 2 if question.sharding in ("zero3", *FSDP) else 1
-    launched = launch * hooks * _passes(question) * question.model.n_layers
+    launch = launch * hooks + done_to_weights(question).launch
+    launched = launch * _passes(question) * question.model.n_layers
     moved = _elementwise_bytes(question) / _bandwidth(question)
     beside = _adapter_bytes(question) / _bandwidth(question)
     busy = work + moved + beside

@@ -119,6 +119,7 @@ def test_time_of_a_step_splits_in_what_takes_it(ask: Ask) -> None:
     assert "communication" in {term.part for term in time_terms(spread)}
 
 
+_OF_DEVICE = ("compute", "elementwise", "adapter_elementwise", "launch")
 _ADAPTED = {"lora_target_modules": ("q_proj", "v_proj"), "gradient_checkpointing": True}
 
 
@@ -136,6 +137,18 @@ def test_boft_multiplies_matrices_as_wide_as_its_inputs_whatever_the_tokens(ask:
     shorter = boft.changed(seq_len=256)
     less = _seconds(shorter, "compute") - _seconds(shorter.changed(method="oft"), "compute")
     assert less == pytest.approx(added, rel=0.02)
+
+
+def test_sharding_launches_no_block_of_boft_twice(ask: Ask) -> None:
+    boft = ask("llama-2-7b", "a100-sxm4-80gb", method="boft", seq_len=64, **_ADAPTED)
+    blocks = 2 * boft.model.hidden_size / 4 * 5e-6
+    layers = 4 * boft.model.n_layers  # in four passes
+    sharded = boft.changed(n_gpus=2, sharding="zero3")
+    for question, hooks in ((boft, 1), (sharded, 2)):
+        spent = sum(_seconds(question, name) for name in _OF_DEVICE)
+        busy = sum(_seconds(question, name) for name in _OF_DEVICE[:-1])
+        launched = (spent**4 - busy**4) ** 0.25
+        assert launched == pytest.approx(layers * (blocks + 0.0017 * hooks))
 
 
 def test_dora_multiplies_by_the_weight_again_and_deltas_have_a_gradient_besides(ask: Ask) -> None:
