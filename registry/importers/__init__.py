@@ -161,12 +161,18 @@ def _read_all(
 ) -> Iterator[Imported]:
     """Read files that stand for themselves, then the runs that the others form."""
     together = []
+    alone = [one for one in importers if one.is_single_file]
+    of_runs = [one for one in importers if not one.is_single_file]
+    # the Trainer's totals, which frameworks print too, tell less than their own lines
+    of_trainer = [one for one in of_runs if one.name == TrainerLogImporter.name]
+    of_frameworks = [one for one in of_runs if one not in of_trainer]
     for file in files:
-        alone = [importer for importer in importers if importer.is_single_file]
-        importer, run = _recognizing([file], alone, options), file
-        if importer is None and (console := as_console(file)):
-            of_runs = [one for one in importers if not one.is_single_file]
-            importer, run = _recognizing([console], of_runs, options), console
+        console = as_console(file)
+        choices = [(file, alone)]
+        if console is not None:
+            choices = [(console, of_frameworks), (file, alone), (console, of_trainer)]
+        found = ((run, _recognizing([run], known, options)) for run, known in choices)
+        run, importer = next((one for one in found if one[1] is not None), (file, None))
         if importer is None:
             together.append(file)
         else:

@@ -266,3 +266,25 @@ def test_one_process_on_the_first_card_alone_is_one_card(tmp_path: Path, observe
     (tmp_path / "run.log").write_text(text, encoding="utf-8")
     (run,) = observe(tmp_path)
     assert run["configuration"]["n_gpus"] == 1
+
+
+def test_a_notebook_of_a_run_that_ended_is_read_as_its_console(
+    tmp_path: Path, observe: Observe, figure: Callable[..., dict[str, Any]]
+) -> None:
+    totals = (
+        "{'train_runtime': 20.5, 'train_samples_per_second': 15.6, 'train_steps_per_second': 0.5, "
+        "'train_loss': 1.2, 'epoch': 1.0, 'global_step/max_steps': '10/10', 'elapsed_time': '20s'}"
+    )
+    step = _STEP.replace("5/9060", "10/10")
+    printed = _CONSOLE.format(args=_ON_LINES, world=2, rank=0, step=step) + totals
+    cell = {
+        "cell_type": "code",
+        "source": "!swift sft",
+        "outputs": [{"output_type": "stream", "name": "stdout", "text": printed}],
+    }
+    (tmp_path / "run.ipynb").write_text(json.dumps({"cells": [cell]}), encoding="utf-8")
+    (run,) = observe(tmp_path)
+    assert run["environment"]["framework"] == "ms-swift"
+    assert (run["configuration"]["model_id"], run["configuration"]["n_gpus"]) == ("qwen2.5-0.5b", 2)
+    assert figure(run, "total_time")["value"] == 20.5
+    assert figure(run, "peak_memory")["kind"] == "reserved"
