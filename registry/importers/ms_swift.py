@@ -82,8 +82,9 @@ class MsSwiftImporter:
         if settings:
             _state_args(draft, settings, options)
         said = first_values(_SUMMARY, lines)
-        said = {"train_dataset": said.get("Dataset Token Length", ""), **said} if said else said
-        _measure_log(draft, said or entries[-1][1], segments[-1])
+        if "Dataset Token Length" in said:
+            said["train_dataset"] = said["Dataset Token Length"]
+        _measure_log(draft, {**entries[-1][1], **said}, segments[-1])
         if log.kind == "text" and draft.observation.get("outcome") == "unknown":
             draft.observation |= find_failure(log.document, lambda line: _STEP in line)
         draft.cite(log, f"line {segments[-1].last.line}")

@@ -79,12 +79,15 @@ class NotebookImporter:
 
 
 def as_console(file: RunFile) -> RunFile | None:
-    """Return a notebook's cells and what they printed as lines of a console; None for no notebook.
+    """Return what a notebook's cells printed as a console's lines; None where it is nothing.
 
-    A cell may run the command of any framework.
+    A cell may run the command of any framework, in a line that begins with an exclamation mark.
     """
-    lines = _text_of(file).splitlines() if file.kind == "json" else []
-    return replace(file, kind="text", document=lines) if lines else None
+    if file.kind != "json":
+        return None
+    commands = [line for line in _code_of(file).splitlines() if line.lstrip().startswith("!")]
+    printed = _printed_of(file).splitlines()
+    return replace(file, kind="text", document=[*commands, *printed]) if any(printed) else None
 
 
 def _framework_of(text: str) -> str:

@@ -315,10 +315,10 @@ class OfWeights(NamedTuple):
     moved: float = 0.0
     #: Operations of its products, without those of each token.
     products: float = 0.0
-    #: Weights by which each token is multiplied beside the module's own, and how many such products
-    #: the backward pass has: for the inputs' gradient, and for that of weights made anew.
-    repeated: float = 0.0
-    backward: int = 1
+    #: Weights by which each token is multiplied beside the module's own products: in each forward
+    #: pass, and in the backward pass, for the inputs' gradient and for that of weights made anew.
+    forward: float = 0.0
+    backward: float = 0.0
 
 
 #: Seconds to launch the some fifteen kernels that DoRA adds to a module, and the copying of one of
@@ -335,26 +335,29 @@ def done_to_weights(question: Question) -> OfWeights:
 
     Read off PEFT's ``DoraLinearLayer.forward``, which multiplies the inputs by the weight again
     where they were dropped out (taken to be so); off the forward pass of its BOFT: three products
-    of matrices as wide as the module's input, and one of the last with the weight; and off those
-    of LoHa, LoKr and FourierFT, which multiply the inputs by a matrix of the weight's size.
+    of matrices as wide as the module's input, and one of the last with the weight, whose gradient
+    is then needed; and off those of LoHa, LoKr and FourierFT, which multiply the inputs by a matrix
+    of the weight's size.
     """
     is_delta = not question.full and METHODS[question.method].kept is _DELTA_KEPT
     if question.method not in ("dora", "boft") and not is_delta:
         return OfWeights()
     found = list(_modules(question))
+    used = sum(one.used * one.inputs * one.outputs for one in found)
     if question.method == "boft":
         return OfWeights(
             launch=_BLOCK_LAUNCH * sum(one.copies * one.inputs / _BLOCK for one in found),
             products=sum(
                 one.copies * one.inputs**2 * (6.0 * one.inputs + 2.0 * one.outputs) for one in found
             ),
+            backward=used,
         )
     each = _DELTA_BYTES if is_delta else _NORM_BYTES
     return OfWeights(
         launch=0.0 if is_delta else _NORM_LAUNCH * sum(one.copies for one in found),
         moved=each * sum(one.copies * one.inputs * one.outputs for one in found),
-        repeated=sum(one.used * one.inputs * one.outputs for one in found),
-        backward=1 + is_delta,
+        forward=used,
+        backward=used * (1 + is_delta),
     )
 
 

@@ -161,8 +161,10 @@ def _adapter_bytes(question: Question) -> float:
     added. In three passes that is about 48 bytes an input and 24 an output. Unsloth's kernels do
     none of it, but leave methods that make new weights to PEFT.
     """
-    moved = _forwards(question) * done_to_weights(question).moved
-    if not question.full and question.setting("loss_kernel") != "unsloth":
+    made = done_to_weights(question)
+    moved = _forwards(question) * made.moved
+    is_fused = question.setting("loss_kernel") == "unsloth" and not any(made)
+    if not question.full and not is_fused:
         count = question.mean_sample_tokens * question.micro_batch_size
         moved += count * _passes(question) * moved_per_token(question)
     return question.model.n_layers * moved
@@ -172,8 +174,10 @@ def _products_of_weights(question: Question) -> float:
     """Operations beside those of the tokens' own products: in each forward pass, and backwards."""
     each = done_to_weights(question)
     count = question.mean_sample_tokens * question.micro_batch_size
-    of_a_layer = each.products + 2.0 * each.repeated * count
-    return of_a_layer * question.model.n_layers * (_forwards(question) + each.backward)
+    forwards = _forwards(question)
+    of_weights = each.products * (forwards + 1)
+    of_tokens = 2.0 * count * (each.forward * forwards + each.backward)
+    return question.model.n_layers * (of_weights + of_tokens)
 
 
 def _matrix(question: Question) -> float:
