@@ -22,19 +22,22 @@ def read_csv(text: str, delimiter: str | None = None) -> list[DraftTable]:
     """
     delimiter = delimiter or detect_delimiter(text) or ","
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    rows: list[DraftRow] = []
+    records: list[tuple[int, list[str]]] = []
     line, n_cells = 1, 0
     try:
         for record in reader:
             n_cells += len(record) or 1  # a blank line costs as much
             validate_cell_count(n_cells, line)
-            rows.append(DraftRow(line, tuple(DraftCell(field.strip()) for field in record)))
+            records.append((line, record))
             line = reader.line_num + 1
     except csv.Error as error:
         raise SourceError(
             f"line {line}: {error}; expected fields separated by {delimiter!r}, quotes that close "
             f"and at most {csv.field_size_limit()} characters in a field"
         ) from error
+    rows = [
+        DraftRow(at, tuple(DraftCell(field.strip()) for field in record)) for at, record in records
+    ]
     first = next((row.line for row in rows if any(cell.text for cell in row.cells)), 1)
     return [DraftTable((), tuple(rows), line=first, names_may_repeat=False)]
 

@@ -81,6 +81,10 @@ class RowReader:
         """Take in what holds for all tables: whether figures have decimal commas."""
         self._comma = find_decimal_comma(tables)
 
+    def count_reports(self, found: FoundTable, *, most: int) -> int:
+        """Return how many reports a table holds, without reading them; no more than ``most``."""
+        return TableRows(found, self._mapping, self._problems.origin).count(most)
+
     def read_table(self, found: FoundTable) -> Iterator[Report]:
         """Yield the reports of a table, in order."""
         rows = TableRows(found, self._mapping, self._problems.origin)

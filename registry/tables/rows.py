@@ -106,6 +106,23 @@ class TableRows:
             else:
                 yield report
 
+    def count(self, most: int) -> int:
+        """Return how many reports the rows hold, at most ``most``; a row without a meaning is one.
+
+        These rows are then not to be walked over again.
+        """
+        list(self.read_labels())
+        n_reports = 0
+        for number in range(1, len(self.found.table.rows) + 1):
+            try:
+                is_section = self.read_section(number) is not None
+                n_reports += 0 if is_section else sum(1 for _ in self.reports(number, {}))
+            except UnitError:
+                n_reports += 1
+            if n_reports >= most:
+                return most
+        return n_reports
+
     def read_headings(self) -> Values:
         """Return what the headings above the table say; raise UnitError where none fits."""
         patterns = self.found.spec.headings

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from registry.catalogue import Catalogue
 from registry.errors import RegistryError
 from registry.tables import import_document, parse_mapping, read_mapping, read_tables
 from registry.tables.document import read_document
+from registry.tables.row_reader import RowReader
 
 TABLE = "<table><tr><td>a</td></tr></table>"
 PIPES = "| a |\n|---|\n| 1 |\n"
@@ -282,6 +284,43 @@ def test_a_document_of_too_many_observations_is_refused_whole(
     )
     with pytest.raises(RegistryError, match="table 1: found more than 3 rows to import"):
         import_document(path, mapping, Catalogue(models={"m": {"model_id": "m"}}))
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "skip", "is_refused"),
+    [(4, "", True), (3, "", False), (4, "skip: [{when: {a: '1'}, because: no run}]\n", False)],
+    ids=["more", "as many", "more with skipped ones"],
+)
+def test_rows_are_counted_before_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_rows: int, skip: str, *, is_refused: bool
+) -> None:
+    monkeypatch.setattr("registry.tables.apply._MOST_REPORTS", 3)
+    read: list[object] = []
+    monkeypatch.setattr(RowReader, "_read_report", lambda _, report, __: read.append(report))
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n" + "".join(f"{n},2\n" for n in range(n_rows)), encoding="utf-8")
+    mapping = parse_mapping(
+        f"source: {{source_id: mine}}\ndefaults: {{model_id: m, method: lora}}\n{skip}"
+        "tables: [{match: {}, columns: {b: {figure: {metric: train_loss}}}, ignore: rest}]\n",
+        origin="m.yaml",
+    )
+    expected = pytest.raises(RegistryError, match="table 1: found more than 3 rows to import")
+    with expected if is_refused else nullcontext():
+        import_document(path, mapping, Catalogue(models={"m": {"model_id": "m"}}))
+    assert len(read) == (0 if is_refused else 3)
+
+
+def test_cells_are_counted_before_they_are_laid_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    monkeypatch.setattr("registry.tables.raw_table.MOST_CELLS", 9)
+    monkeypatch.setattr("registry.tables.csv.DraftCell", made.append)
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n" * 5, encoding="utf-8")
+    with pytest.raises(RegistryError, match="line 5: found more than 9 cells"):
+        read_document(path)
+    assert not made
 
 
 @pytest.mark.parametrize(
