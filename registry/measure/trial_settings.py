@@ -6,11 +6,12 @@ their template are all made from its fields, so that a new setting is one entry 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
 #: Environment variable that names the folder in which a measured child leaves its records.
@@ -237,9 +238,23 @@ BOUNDS: dict[str, tuple[float, float]] = {
 }
 
 
-def options_of_environment(environment: Mapping[str, str]) -> Options:
+#: What this process was told at its start, if it is measured.
+_told: dict[str, str] = {}
+
+
+def keep_told() -> None:
+    """Keep what this process is told of its recording; its job may change the environment."""
+    _told.update({name: os.environ[name] for name in (RECORD_FOLDER, WARMUP_STEPS) if told(name)})
+
+
+def told(name: str) -> str:
+    """Return what one of our variables said when this process began, or says now; else nothing."""
+    return _told.get(name) or os.environ.get(name, "")
+
+
+def options_of_environment() -> Options:
     """Return the options of a recording that nobody in the job's own code asked for."""
-    stated = environment.get(WARMUP_STEPS, "")
+    stated = told(WARMUP_STEPS)
     return Options(warmup_steps=int(stated)) if stated.isdecimal() else Options()
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.abc
 import importlib.util
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+from registry.measure.recording.marks import trouble_noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +53,7 @@ class AfterImport(importlib.abc.MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             original(module)
-            with suppress(Exception):  # the job's import has succeeded, and must
+            with trouble_noted():  # the job's import has succeeded, and must
                 then(module)
 
         loader.exec_module = exec_module

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import import_module
 from typing import Any
@@ -59,7 +58,7 @@ class DefaultRecorder(RecorderCallback):
     """The recorder that a measured child adds to every trainer: it takes no arguments."""
 
     def __init__(self) -> None:
-        super().__init__(options_of_environment(os.environ))
+        super().__init__(options_of_environment())
 
 
 class ReportingRecorder(RecorderCallback):

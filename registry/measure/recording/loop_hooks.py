@@ -10,7 +10,6 @@ that the passes before it, with gradients on, were no evaluation.
 from __future__ import annotations
 
 import functools
-import os
 import sys
 import time
 import weakref
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from registry.measure.recording.batches import merge_arguments
 from registry.measure.recording.loop_job import LoopJob
+from registry.measure.recording.marks import trouble_noted
 from registry.measure.recording.parameters import stepped_by
 from registry.measure.recording.session import Session
 from registry.measure.recording.trainer_hooks import is_trainer_at_work
@@ -46,7 +46,7 @@ class LoopRecorder:
     """Records the loops of this process, one after the other."""
 
     def __init__(self) -> None:
-        self.session = Session(options_of_environment(os.environ))
+        self.session = Session(options_of_environment())
         self._optimizers: list[weakref.ref[Any]] = []
         self._root: weakref.ref[Any] | None = None
         self._global: Any = None
@@ -111,7 +111,7 @@ class LoopRecorder:
         """Take a module as the outermost one if it is; called before every module until then."""
         if _is_compiling() or not _gradients_are_on():
             return
-        with suppress(Exception):  # never in the way of the job
+        with trouble_noted():  # never in the way of the job
             if is_trainer_at_work():
                 self._stop_looking()
             elif self._holds_parameters(module) and module.training:
@@ -194,7 +194,7 @@ class LoopRecorder:
 
         def before(module: Any, arguments: Any, named: Any = None) -> None:
             if not _is_compiling() and begun == self._n_begun:
-                with suppress(Exception):  # never in the way of the job
+                with trouble_noted():  # never in the way of the job
                     method(module, arguments, named)
 
         return mark_passing(before)
@@ -253,7 +253,7 @@ class LoopRecorder:
     def _before_layer(self, module: Any, _: Any) -> None:
         if _is_compiling():
             return
-        with suppress(Exception):  # never in the way of the job
+        with trouble_noted():  # never in the way of the job
             job = self.session.job
             if isinstance(job, LoopJob):
                 job.note_layer(module)
@@ -266,7 +266,7 @@ class LoopRecorder:
 
     def _after_step(self, optimizer: Any, *_: Any) -> None:
         """Close a step: several optimizers that step after one forward pass are one step."""
-        with suppress(Exception):  # never in the way of the job
+        with trouble_noted():  # never in the way of the job
             if is_trainer_at_work():
                 return
             self._leave_layers()

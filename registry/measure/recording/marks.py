@@ -6,21 +6,24 @@ never met the recorder. Standard library only, in words that old Pythons know to
 
 from __future__ import annotations
 
-import os
 import platform
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from registry.measure.trial_settings import RECORD_FOLDER
+from registry.measure.trial_settings import RECORD_FOLDER, told
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _LOADED, _TROUBLE = "loaded", "trouble"
 
 #: Longest part of a mark's text that is read.
 _HEAD_BYTES = 300
+
+#: What a mark says that is there and could not be written to.
+_UNWRITTEN = "it could write no file: the disk may be full, or the size of files limited"
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,17 @@ def leave_trouble(error: BaseException) -> None:
     _leave(_TROUBLE, f"Python {platform.python_version()}: {type(error).__name__}: {error}")
 
 
+@contextmanager
+def trouble_noted() -> Iterator[None]:
+    """Have whatever keeps the recorder from its work left as a mark; none of it reaches the job."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - the job goes on whatever the recorder meets
+        leave_trouble(error)
+
+
 def _leave(name: str, text: str) -> None:
-    folder = os.environ.get(RECORD_FOLDER)
+    folder = told(RECORD_FOLDER)
     with suppress(OSError, ValueError):  # never in the way of the job
         if folder:
             with open(f"{folder}/{name}", "w", encoding="utf-8") as file:  # noqa: PTH123 - at each start of a Python
@@ -58,5 +70,6 @@ def read_marks(folder: Path) -> Marks:
     """Return the marks in a folder; anybody in the command may have written them."""
     trouble = None
     with suppress(OSError), (folder / _TROUBLE).open("rb") as file:
-        trouble = " ".join(file.read(_HEAD_BYTES).decode("utf-8", errors="replace").split())
-    return Marks((folder / _LOADED).exists(), trouble or None)
+        text = " ".join(file.read(_HEAD_BYTES).decode("utf-8", errors="replace").split())
+        trouble = text or _UNWRITTEN
+    return Marks((folder / _LOADED).exists(), trouble)

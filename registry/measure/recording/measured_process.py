@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from registry.measure.failure import classify_failure
 from registry.measure.recording.after_import import after_import
-from registry.measure.recording.marks import leave_trouble
-from registry.measure.trial_settings import RECORD_FOLDER
+from registry.measure.recording.marks import trouble_noted
+from registry.measure.trial_settings import RECORD_FOLDER, keep_told, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,14 +54,11 @@ def _take_modules() -> dict[str, ModuleType]:
 
 def add_recorder(trainer_module: Any) -> None:
     """Have every Trainer recorded that begins to train without a recorder of its own."""
-    try:
-        with own_modules():
-            from registry.measure.recording.callback import DefaultRecorder  # noqa: PLC0415 - loads transformers
-            from registry.measure.recording.trainer_hooks import record_by_default, wrap_trainer  # noqa: PLC0415 - likewise
-        record_by_default(DefaultRecorder)
-        wrap_trainer(trainer_module.Trainer)
-    except Exception as error:  # noqa: BLE001 - the job's import has succeeded, and must
-        leave_trouble(error)
+    with own_modules():
+        from registry.measure.recording.callback import DefaultRecorder  # noqa: PLC0415 - loads transformers
+        from registry.measure.recording.trainer_hooks import record_by_default, wrap_trainer  # noqa: PLC0415 - likewise
+    record_by_default(DefaultRecorder)
+    wrap_trainer(trainer_module.Trainer)
 
 
 class LoopWatch:
@@ -112,10 +109,8 @@ class LoopWatch:
         @functools.wraps(original)
         def made(optimizer: Any, *arguments: Any, **named: Any) -> None:
             original(optimizer, *arguments, **named)
-            try:
+            with trouble_noted():  # the job's optimizer is made, and must be
                 self._load(optimizer_module).expect(optimizer)
-            except Exception as error:  # noqa: BLE001 - the job's optimizer is made, and must be
-                leave_trouble(error)
 
         optimizer_class.__init__ = made
 
@@ -159,14 +154,15 @@ class LoopWatch:
     def finish(self) -> None:
         """Complete the record of a loop."""
         if self._recorder is not None:
-            with suppress(Exception):  # the job is over, and ended as it did
+            with trouble_noted():  # the job is over, and ended as it did
                 self._recorder.finish(self._failure)
 
 
 def activate() -> None:
     """Measure this process, where a record is asked for."""
-    if not os.environ.get(RECORD_FOLDER):
+    if not told(RECORD_FOLDER):
         return
+    keep_told()
     loops = LoopWatch()
     after_import(_TRAINER_MODULE, add_recorder)
     after_import(_OPTIMIZER_MODULE, loops.watch)

@@ -7,6 +7,7 @@ lock, which ends with the process however it ends, says that it still writes.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -38,7 +39,8 @@ _FLUSH_SECONDS = 1.0
 #: What reading raises of JSON that the recorder did not write: the job may have written any.
 _NOT_OURS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
-_WITHOUT_AN_END = Failure("interrupted", "the job ended without a message", "train")
+#: How a training ended whose file does not say it, until somebody knows how its job ended.
+WITHOUT_AN_END = Failure("interrupted", "the job ended without a message", "train")
 
 
 class Progress:
@@ -49,6 +51,7 @@ class Progress:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
         self.path = path
         self._file = os.open(path, flags, 0o644)
+        self._opened = os.fstat(self._file)
         with suppress(OSError):  # a file system without locks
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._stop = threading.Event()
@@ -76,9 +79,9 @@ class Progress:
 
     def leave(self) -> None:
         """Leave the file to the process that was forked; the child has no thread to stop."""
-        if self._file >= 0:
+        if self._is_ours():
             os.close(self._file)
-            self._file = -1
+        self._file = -1
 
     def remove(self) -> None:
         """Remove the file, because all it says stands elsewhere."""
@@ -86,8 +89,17 @@ class Progress:
         self.path.unlink(missing_ok=True)
 
     def _write(self, line: Row) -> None:
-        if self._file >= 0:
-            os.write(self._file, json.dumps(line).encode() + b"\n")
+        if self._file < 0:
+            return
+        if not self._is_ours():
+            raise OSError(errno.EBADF, "the job closed the file of the record")
+        os.write(self._file, json.dumps(line).encode() + b"\n")
+
+    def _is_ours(self) -> bool:
+        """Return whether the file is open; a job that closes all may have one by its number."""
+        with suppress(OSError):
+            return self._file >= 0 and os.path.samestat(os.fstat(self._file), self._opened)
+        return False
 
     def _flush(self) -> None:
         while not self._stop.wait(_FLUSH_SECONDS):
@@ -140,7 +152,7 @@ class Left:
     def failure(self) -> Failure | None:
         """How the training failed; None where it ended well."""
         if self.end is None:
-            return _WITHOUT_AN_END
+            return WITHOUT_AN_END
         said = self.end.get("failure")
         return Failure(**said) if said else None
 

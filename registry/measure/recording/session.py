@@ -38,11 +38,12 @@ from registry.measure.recording.checks import cross_check
 from registry.measure.recording.clock import Recording, mark_warmup
 from registry.measure.recording.configuration import read_rank
 from registry.measure.recording.loaded import cuda_in_use
+from registry.measure.recording.marks import leave_trouble
 from registry.measure.recording.parameters import Parameters, count_parameters
 from registry.measure.recording.progress import SUFFIX, Progress, count_steps
 from registry.measure.recording.ranks import forfeit_part, gather_parts, merge_steps, rank_path
 from registry.measure.recording.record import Record, build_submission, note_missing
-from registry.measure.trial_settings import RECORD_FOLDER
+from registry.measure.trial_settings import RECORD_FOLDER, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -155,6 +156,7 @@ class Session:
     def step_aside(self, error: Exception) -> None:
         """Record nothing further and say so once."""
         self.failure = error
+        leave_trouble(error)
         self.sampler.stop()
         forfeit_part(self.number)
         with warnings.catch_warnings():
@@ -398,7 +400,7 @@ class Session:
         if self.options.out is not None or self.options.on_record is not None:
             return "spec" in self.options.provenance  # a trial's job
         is_here = self.record is not None and self.record.configuration.get("n_nodes") == 1
-        return is_here and RECORD_FOLDER in os.environ
+        return is_here and bool(told(RECORD_FOLDER))
 
     def _part(self, *, until_last_step: bool = False) -> dict[str, Any]:
         if until_last_step:
@@ -455,7 +457,7 @@ class Session:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_json(path, submission)
-            if RECORD_FOLDER not in os.environ and self.options.on_record is None:
+            if not told(RECORD_FOLDER) and self.options.on_record is None:
                 _say(f"wrote {path}; add it with: registry add {shlex.quote(str(path))}")
         if self.options.on_record is not None:
             self.options.on_record(submission)
@@ -479,7 +481,7 @@ class Session:
         rank = read_rank()[0]
         if self.options.out is not None:
             return rank_path(Path(self.options.out), rank)
-        folder = os.environ.get(RECORD_FOLDER)
+        folder = told(RECORD_FOLDER)
         if folder:
             return Path(folder) / f"record-{rank}-{os.getpid()}-{_loaded}-{self.number}.json"
         is_handed_on = self.options.on_record is not None or self.options.add

@@ -22,7 +22,7 @@ from registry.measure.failure import Failure, is_consequence
 from registry.measure.matching import tell_apart
 from registry.measure.record_files import read_json
 from registry.measure.recording.marks import Marks, read_marks
-from registry.measure.recording.progress import assemble_files, check_ended
+from registry.measure.recording.progress import WITHOUT_AN_END, assemble_files, check_ended
 from registry.measure.running.records_folder import growing_files, read_run, records_folder
 from registry.measure.running.trial_run import is_record, rank_of_failure
 from registry.measure.trial_settings import RECORD_FOLDER, WARMUP_STEPS
@@ -163,6 +163,8 @@ def _recorded(records: list[Row], run: Mapping[str, str], finished: Finished | N
         failure = None if finished is None else _judge(observation, finished, is_last=is_last)
         if failure is not None:
             observation |= {"outcome": failure.outcome, "outcome_detail": failure.detail}
+            if failure.outcome == "unknown":  # then no step is known to have failed
+                observation.pop("failed_step", None)
         observations.append(observation)
     return {
         **records[0],
@@ -184,7 +186,8 @@ def _judge(observation: Row, finished: Finished, *, is_last: bool) -> Failure | 
     """Return how a training ended, where the command's end says more than its own record.
 
     A loop does not say when it is over: of several, the command's failure is the last one's. A
-    process that only says that another is gone is no reason beside a kernel that killed one.
+    process that only says that another is gone is no reason beside a kernel that killed one. A
+    record without an end, of a command that ended well, is one whose recorder stopped by itself.
     """
     how = format_exit(finished.returncode)
     is_interrupted = observation["outcome"] == "interrupted"
@@ -196,6 +199,8 @@ def _judge(observation: Row, finished: Finished, *, is_last: bool) -> Failure | 
         return Failure("oom", f"{how} while the kernel killed processes for lack of memory")
     if is_interrupted and finished.returncode:
         return Failure("interrupted", how)
+    if is_interrupted and observation.get("outcome_detail") == WITHOUT_AN_END.detail:
+        return Failure("unknown", f"the recording stopped before the training ended; {how}")
     is_loop = observation.get("provenance", {}).get("trainer") == "loop"
     if is_loop and is_last and observation["outcome"] == "ok" and finished.returncode:
         return Failure("interrupted" if finished.returncode in _ENDED_BY_OTHERS else "error", how)

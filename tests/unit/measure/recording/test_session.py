@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -288,6 +289,18 @@ def test_a_file_that_is_closed_while_it_is_flushed_is_no_error(
     monkeypatch.setattr(growing, "_stop", SimpleNamespace(wait=lambda _: next(looks)))
     growing._flush()
     assert next(looks, None) is None
+
+
+def test_a_file_of_the_job_under_the_number_of_ours_is_left_alone(tmp_path: Path) -> None:
+    record = Record("0", "2026-01-02T03:04:05+00:00", {}, {}, {"model_id": "tiny"}, None)
+    progress = Progress(tmp_path / "record.jsonl", 0, record)
+    with (tmp_path / "theirs").open("wb") as theirs:
+        number = os.dup2(theirs.fileno(), progress._file)  # as by a job that closes all files
+        with pytest.raises(OSError, match="the job closed the file of the record"):
+            progress.add_step({"step": 1})
+        progress.close()
+        os.close(number)
+    assert (tmp_path / "theirs").read_bytes() == b""
 
 
 def test_an_exception_is_the_outcome(tmp_path: Path) -> None:

@@ -133,6 +133,43 @@ def test_the_recorder_needs_nothing_by_a_name_that_is_out_of_sight(tmp_path: Pat
     assert run(python, "-P", "-c", _DESCRIBE).returncode == 0
 
 
+#: A recorder that stops, in a process with an environment of its own.
+_STOPS = """
+import os, pathlib, resource, sys
+{change}
+with sys.excepthook.__globals__["own_modules"]():
+    from registry.measure.recording.session import Session
+    from registry.measure.trial_settings import options_of_environment
+session = Session(options_of_environment())
+assert session.options.warmup_steps == 7
+{more}
+session.step_aside(OSError("the file is closed"))
+"""
+
+
+def run_and_stop(change: str, more: str = "") -> Any:
+    command = [sys.executable, "-c", _STOPS.format(change=change, more=more)]
+    done = run_command(command, environment=dict(os.environ), warmup_steps=7)
+    assert done.returncode == 0
+    return done
+
+
+@pytest.mark.parametrize("change", ["os.environ.clear()", f"os.environ[{RECORD_FOLDER!r}] = '/'"])
+def test_a_recorder_keeps_its_folder_whatever_the_job_makes_of_its_environment(
+    change: str,
+) -> None:
+    more = f"session._path().with_suffix('.jsonl').write_text({lines(step(1))!r})"
+    done = run_and_stop(change, more)
+    assert only(done)["configuration"]["method"] == "full"
+    assert (done.marks.trouble or "").endswith(": OSError: the file is closed")
+
+
+def test_a_recorder_that_can_write_no_file_says_that_it_stopped() -> None:
+    done = run_and_stop("resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))")
+    assert done.submission is None
+    assert (done.marks.trouble or "").startswith("it could write no file")
+
+
 def test_a_broken_recorder_does_not_break_the_job(tmp_path: Path) -> None:
     environment = wrapped_environment(os.environ, str(tmp_path / "does" / "not" / "exist"))
     assert RECORD_FOLDER in environment
@@ -320,6 +357,26 @@ def test_a_loop_that_was_killed_is_interrupted_with_its_steps(tmp_path: Path) ->
     assert observation["outcome_detail"] == "killed by signal 9 (SIGKILL)"
     assert total(observation, "n_steps") == 3
     assert [row["warmup"] for row in observation["samples"]] == [True, False, False]
+
+
+def test_a_record_without_an_end_of_a_command_that_ended_well_is_no_interrupted_one(
+    tmp_path: Path,
+) -> None:
+    content = lines(step(1), step(2))
+    observation = only(run_and_leave(tmp_path, "record-0-1-1.jsonl", content, last="pass"))
+    assert observation["outcome"] == "unknown"
+    detail = "the recording stopped before the training ended; exit status 0"
+    assert observation["outcome_detail"] == detail
+    assert "failed_step" not in observation
+    assert total(observation, "n_steps") == 2
+
+
+def test_a_trainer_that_was_interrupted_in_a_command_that_ended_well_stays_so(
+    tmp_path: Path,
+) -> None:
+    content = changed(outcome="interrupted", outcome_detail="KeyboardInterrupt")
+    observation = only(run_and_leave(tmp_path, "record-0-1-1.json", content, last="pass"))
+    assert observation["outcome"] == "interrupted"
 
 
 @pytest.mark.parametrize(("last", "outcome"), [("", "ok"), ("raise SystemExit(3)", "error")])
