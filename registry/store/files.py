@@ -103,6 +103,11 @@ def _move_in(temporary: Path, place: Path, last: str) -> None:
         path.replace(place / path.name)
 
 
+def is_full(error: BaseException | None) -> bool:
+    """Return whether an error of the operating system says that a disk or a quota is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
     """Turn the operating system's write errors into a StoreError that names the way out."""

@@ -21,6 +21,7 @@ from registry.store.derive_tables import (
     with_described,
     without_observations,
 )
+from registry.store.files import is_full
 from registry.store.folder import ensure_ignored
 from registry.store.ids import ERASED, KnownIds
 from registry.store.journal import (
@@ -105,6 +106,10 @@ def fold(location: Location, *, rebuild: bool = False, wait_seconds: float = 60.
         except CommittedError:  # on object storage, where no lock keeps folds apart
             if not attempts:
                 raise
+        except StoreError as error:
+            if not is_full(error.__cause__):
+                raise
+            raise StoreError(f"{error}; nothing that was added is lost") from error.__cause__
 
 
 def _fold(location: Location, *, rebuild: bool, wait_seconds: float) -> FoldResult:

@@ -39,8 +39,9 @@ def table_lock(folder: Folder, *, wait_seconds: float = 60.0) -> Iterator[float]
         descriptor = _open(path)
     try:
         _acquire(descriptor, str(path), time.monotonic() + wait_seconds)
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"{os.getpid()}\n".encode())
+        with explained(path):
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
         yield os.fstat(descriptor).st_mtime
     finally:
         os.close(descriptor)

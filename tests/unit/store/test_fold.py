@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -391,6 +392,26 @@ def test_a_full_disk_refuses_an_addition_and_leaves_nothing_behind(
     )
     assert list(db.location.own.journal.iterdir()) == []
     assert db.add(build_document(1)).is_new
+
+
+@pytest.mark.parametrize("place", ["lock", "storage"])
+def test_a_full_disk_stops_a_fold_that_says_where_and_loses_nothing(
+    db: Registry, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    def full(_descriptor: int, _data: object) -> int:
+        raise OSError(28, os.strerror(28))
+
+    add_numbers(db, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"registry.store.{place}.os", SimpleNamespace(**{**vars(os), "write": full}))
+        with pytest.raises(StoreError) as caught:
+            fold(db.location)
+    assert str(caught.value).startswith(f"{db.location.own.tables}/")
+    assert str(caught.value).endswith(
+        ": cannot be written: No space left on device; nothing was recorded; free space on the "
+        "disk, then repeat the command; nothing that was added is lost"
+    )
+    assert fold(db.location).n_observations == 1
 
 
 def test_a_folder_that_is_no_registry_is_refused(tmp_path: Path) -> None:
