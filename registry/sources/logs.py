@@ -12,7 +12,7 @@ from registry.errors import SourceError, did_you_mean
 from registry.importers import IMPORTERS, ImportOptions, read_as
 from registry.reading.patterns import compile_pattern
 from registry.sources.packed import PACKED, unpack_files
-from registry.tables import ImportResult, import_document
+from registry.tables import MOST_OF_A_SOURCE, ImportResult, import_document
 from registry.tables.notes import format_condition
 from registry.tables.values import target_columns
 
@@ -43,7 +43,7 @@ def import_source(folder: Path, mapping: SourceMapping, catalogue: Catalogue) ->
         SourceError: it cannot be read.
     """
     if not mapping.logs:
-        return import_document(folder, mapping, catalogue)
+        return import_document(folder, mapping, catalogue, most=MOST_OF_A_SOURCE)
     known = catalogue.extended(mapping.models, mapping.gpus)
     observations: list[Row] = []
     described = {row["model_id"]: row for row in mapping.models}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from registry.tables.apply import ImportResult, import_document
+from registry.tables.apply import MOST_OF_A_SOURCE, ImportResult, import_document
 from registry.tables.draft import draft_mapping
 from registry.tables.listing import format_listing
 from registry.tables.mapping import SourceMapping
@@ -10,6 +10,7 @@ from registry.tables.mapping_reader import parse_mapping, read_mapping
 from registry.tables.matching import read_tables
 
 __all__ = [
+    "MOST_OF_A_SOURCE",
     "ImportResult",
     "SourceMapping",
     "draft_mapping",

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from registry.tables.matching import FoundTable, TableDocument
     from registry.tables.report import Report
 
-#: Most observations that a document may report, three times those of the longest curated source.
-#: A checkout reads a source that is not folded yet at each command; as many take some seconds.
-_MOST_REPORTS = 5_000
+#: Most observations that a document of one's own may report; as many take a minute or two, once.
+_MOST_REPORTS = 50_000
+#: The same of a source, three times those of the longest there is: a checkout reads one that is not
+#: folded yet at each command; as many take some seconds.
+MOST_OF_A_SOURCE = 5_000
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,22 @@ class ImportResult:
     skipped_tables: tuple[int, ...]
 
 
-def import_document(document: Path, mapping: SourceMapping, catalogue: Catalogue) -> ImportResult:
+def import_document(
+    document: Path, mapping: SourceMapping, catalogue: Catalogue, *, most: int | None = None
+) -> ImportResult:
     """Return what a document, or a folder of CSV files, says under a mapping.
 
     What the mapping names and the document has not, cells that cannot be read, unknown models and
     GPUs are collected in ``problems``.
 
+    Args:
+        document: Path of the document.
+        mapping: How it is read.
+        catalogue: The models and GPUs that are known.
+        most: Observations that it may report at most.
+
     Raises:
-        SourceError: the document cannot be read.
+        SourceError: the document cannot be read, or reports more.
     """
     problems, notes = Problems(str(document), mapping), Notes()
     read = read_tables(document, mapping)
@@ -65,7 +75,7 @@ def import_document(document: Path, mapping: SourceMapping, catalogue: Catalogue
     found = match_tables(read, mapping, problems)
     known = catalogue.extended(mapping.models, mapping.gpus)
     reader = RowReader(mapping, known, problems, notes)
-    reports = _read_reports(reader, found, notes)
+    reports = _read_reports(reader, found, notes, most or _MOST_REPORTS)
     merged = merge_reports(reports, mapping.unite, origin=str(document))
     notes.add_runs(merged)
     observations = [format_observation(group, mapping.related.n_tokens) for group in merged.groups]
@@ -84,9 +94,11 @@ def import_document(document: Path, mapping: SourceMapping, catalogue: Catalogue
     )
 
 
-def _read_reports(reader: RowReader, found: list[FoundTable], notes: Notes) -> list[Report]:
+def _read_reports(
+    reader: RowReader, found: list[FoundTable], notes: Notes, most: int
+) -> list[Report]:
     reports: list[Report] = []
-    _check_size(reader, found)
+    _check_size(reader, found, most)
     reader.look_over(found)
     for entry in found:
         notes.add_table(entry)
@@ -95,14 +107,14 @@ def _read_reports(reader: RowReader, found: list[FoundTable], notes: Notes) -> l
     return [*reports, *reader.read_claims()]
 
 
-def _check_size(reader: RowReader, found: list[FoundTable]) -> None:
+def _check_size(reader: RowReader, found: list[FoundTable], most: int) -> None:
     """Refuse a document of too many rows before they are read, which takes far longer."""
-    n_left = _MOST_REPORTS
+    n_left = most
     for entry in found:
         n_left -= reader.count_reports(entry, most=n_left + 1)
         if n_left < 0:
             raise SourceError(
-                f"table {entry.number}: found more than {_MOST_REPORTS} rows to import, "
+                f"table {entry.number}: found more than {most} rows to import, "
                 "expected fewer in one document; split it"
             )
 

@@ -20,10 +20,9 @@ class TooManyCellsError(SourceError):
 CELL_LIMIT_CHARACTERS = 131_072
 """A longer cell is no cell; the same limit as the csv module's own."""
 
-MOST_CELLS = 500_000
-"""Cells of a document, spans laid out: five thousand rows of a hundred, twenty times the most that
-was read for the records; as many take some seconds. A page of 80 kB can ask for a thousand times
-its own size by rowspan and colspan."""
+MOST_CELLS = 1_000_000
+"""Cells of a document, spans laid out: fifty thousand rows of twenty; as many take some seconds. A
+page of 80 kB can ask for a thousand times its own size by rowspan and colspan."""
 
 MOST_CHARACTERS = 64 * 2**20
 """Characters of a table, spans laid out: a workbook of 9 kB can show one long text in each cell."""
