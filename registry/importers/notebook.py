@@ -86,7 +86,7 @@ def as_console(file: RunFile) -> RunFile | None:
     if file.kind != "json":
         return None
     commands = [line for line in _code_of(file).splitlines() if line.lstrip().startswith("!")]
-    printed = _printed_of(file).splitlines()
+    printed = _outputs_of(file).splitlines()
     return replace(file, kind="text", document=[*commands, *printed]) if any(printed) else None
 
 
@@ -116,8 +116,12 @@ def _code_of(file: RunFile) -> str:
 
 def _printed_of(file: RunFile) -> str:
     """Return what the cells printed; of a notebook saved as text, with what they state."""
+    return _outputs_of(file) or _text_of(file)
+
+
+def _outputs_of(file: RunFile) -> str:
     cells = entries_of(file.document, "cells")
-    return "\n".join(_cell_text({**cell, "source": ""}) for cell in cells) or _text_of(file)
+    return "\n".join(_cell_text({**cell, "source": ""}) for cell in cells)
 
 
 def _find_metrics(file: RunFile) -> list[dict[str, Any]]:

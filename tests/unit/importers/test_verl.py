@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -122,6 +123,18 @@ def test_a_log_that_ran_out_of_memory_and_one_that_restarted(
     (tmp_path / "oom.log").write_text(f"{text}{last}\n", "utf-8")
     (refusal,) = read(tmp_path, model_id="smollm2-135m", **GPU).refused
     assert "its steps go back from 3 to 2" in refusal.reason
+
+
+@pytest.mark.parametrize("n_cells", [1, 2])
+def test_a_log_that_a_notebook_only_quotes_is_no_run(
+    tmp_path: Path, read: Callable[..., Imported], grpo: Path, n_cells: int
+) -> None:
+    cell = {"cell_type": "code", "source": grpo.read_text("utf-8"), "outputs": []}
+    notebook = tmp_path / "run.ipynb"
+    notebook.write_text(json.dumps({"cells": [cell] * n_cells, "nbformat": 4}), "utf-8")
+    found = read(notebook, model_id="smollm2-135m", **GPU)
+    assert found.submissions == ()
+    assert [refusal.path for refusal in found.refused] == [notebook]
 
 
 @pytest.mark.parametrize("config", ["{'trainer': " * 500, "{'a': 1}}", "{'trainer': 1}", "{'x'"])
