@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import SubmissionError
 from registry.importers.shared.draft import Draft, import_drafts, state_model
-from registry.importers.shared.logs import find_failure, printed_entries
+from registry.importers.shared.logs import find_failure, parse_literal, printed_entries
 from registry.importers.shared.readings import first_values, largest, measure_peak
 from registry.importers.shared.segments import ProgressEntry, Segment, parse_clock, split_segments
 from registry.importers.shared.shapes import number_of, whole_of
@@ -134,10 +133,7 @@ def _printed_args(lines: Sequence[str]) -> dict[str, Any]:
 
 def _parse(text: str) -> Any:
     """Return a value as Python prints it; what is none stays text."""
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        return text.removeprefix("torch.")
+    return parse_literal(text, text.removeprefix("torch."))
 
 
 def _progress(entries: Sequence[tuple[int, dict[str, Any]]]) -> Iterator[ProgressEntry]:

@@ -10,7 +10,6 @@ in its name). Weights and optimizer are moved to the host between the phases of 
 
 from __future__ import annotations
 
-import ast
 import re
 from itertools import islice
 from statistics import median
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from registry.importers.shared.draft import Draft, state_model
 from registry.importers.shared.logs import (
     LogImporter,
+    parse_literal,
     plain_lines,
     state_end,
     validate_growing,
@@ -139,10 +139,7 @@ def _printed_config(lines: Sequence[str]) -> dict[str, Any]:
         text = "\n".join(lines[at:end]).strip()
         if len(text) > _MOST_CHARACTERS:  # Python's parser takes 400 bytes a character
             continue
-        try:
-            found = ast.literal_eval(text)
-        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-            continue
+        found = parse_literal(text)
         if isinstance(found, dict) and isinstance(found.get("trainer"), dict):
             return found
     return {}

@@ -143,13 +143,22 @@ def parse_stamp(text: str) -> float | None:
         return None
 
 
+def parse_literal(text: str, otherwise: Any = None) -> Any:
+    """Return a value as Python prints it, else ``otherwise``.
+
+    >>> parse_literal("{'a': [1, None]}"), parse_literal("torch.bfloat16", "?")
+    ({'a': [1, None]}, '?')
+    """
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return otherwise  # the last two are what the parser says of a long run of signs
+
+
 def printed_entries(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield the dictionaries that a Trainer prints, which progress bars may precede."""
     for line in lines:
         for text in _ENTRY.findall(line):
-            try:
-                entry = ast.literal_eval(text)
-            except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-                continue  # the last two are what the parser says of a long run of signs
+            entry = parse_literal(text)
             if isinstance(entry, dict) and ({"loss", "train_loss", "eval_loss"} & entry.keys()):
                 yield {key: value for key, value in entry.items() if isinstance(key, str)}

@@ -206,7 +206,7 @@ gradient_checkpointing=True,
 lora_alpha=32,
 lora_rank=8,
 max_length=2048,
-model=/root/hub/models/Qwen/Qwen2.5-0.5B-Instruct,
+model=/data/hub/models/Qwen/Qwen2.5-0.5B-Instruct,
 per_device_train_batch_size=2,
 target_modules=['all-linear'],
 task_type=causal_lm,
@@ -230,7 +230,7 @@ def test_a_console_lists_its_arguments(  # noqa: PLR0913 - fixtures, and what is
     if not on_lines:
         args = (
             args.replace("\n", " ")
-            .replace("model=/root/hub/models/Qwen/", "model='")
+            .replace("model=/data/hub/models/Qwen/", "model='")
             .replace("Instruct,", "Instruct',")
         )
     text = _CONSOLE.format(args=args, world=world, rank=0, step=_STEP)
