@@ -76,9 +76,9 @@ def _list_reasons(compared: Compared, factors: Factors) -> Iterator[str]:
             yield f"no interval of {name}"
         elif not ratio.stays_within(factor):
             yield f"{name} may be {format_times(ratio.low)} to {format_times(ratio.high)}"
-    if (compared.mean_step or 0) > max(factors[0], _FAR):
-        times = format_times(compared.mean_step or 0)
-        yield f"the average step (train_time) takes {times} times as long"
+    average = compared.mean_step
+    if average is not None and average > max(factors[0], _FAR):
+        yield f"the average step (train_time) takes {format_times(average)} times as long"
 
 
 def _list_ratios(compared: Compared, factors: Factors) -> Iterator[tuple[str, Ratio, float]]:

@@ -27,8 +27,8 @@ def explain_unmatched(sql: str, params: Mapping[str, Any], catalogue: Catalogue)
     """Yield what is wrong with each word that no row of the column can hold, and the way out.
 
     Only columns of a vocabulary, the ids of models and cards, and the families and types of models
-    are looked at. For a person beside
-    an answer that has no rows: the statement is not parsed, so a comment may be taken for a part.
+    are looked at. For a person beside an answer that has no rows: the statement is not parsed, so a
+    comment may be taken for a part.
     """
     for column, texts in _COMPARED.findall(sql):
         for text in _EACH.findall(texts):

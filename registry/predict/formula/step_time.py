@@ -13,6 +13,7 @@ from registry.predict.sharding import FSDP, SHARDS_WEIGHTS
 
 if TYPE_CHECKING:
     from registry.predict.architecture import Accelerator
+    from registry.predict.formula.methods import OfWeights
     from registry.predict.question import Question
 
 #: Share of the dense peak that large matrix products reach in training.
@@ -115,14 +116,15 @@ def _compute(question: Question) -> list[Term]:
     Kernels run while the next are launched: the longer of the two counts (as a smooth maximum).
     """
     flops = count_flops(question, question.mean_sample_tokens)
-    work = (flops.hardware + _products_of_weights(question)) / (EFFICIENCY * _peak(question))
+    made = done_to_weights(question)
+    work = (flops.hardware + _products_of_weights(question, made)) / (EFFICIENCY * _peak(question))
     launch = LAUNCH_SECONDS + ADAPTER_LAUNCH_SECONDS * (not question.full)
     launch += UNPACK_LAUNCH_SECONDS * (question.quantized and question.bitsandbytes)
     hooks = 2 if question.sharding in ("zero3", *FSDP) else 1
-    launch = launch * hooks + done_to_weights(question).launch
+    launch = launch * hooks + made.launch
     launched = launch * _passes(question) * question.model.n_layers
     moved = _elementwise_bytes(question) / _bandwidth(question)
-    beside = _adapter_bytes(question) / _bandwidth(question)
+    beside = _adapter_bytes(question, made) / _bandwidth(question)
     busy = work + moved + beside
     waiting = _wait(busy, launched)
     terms = [
@@ -153,7 +155,7 @@ def _elementwise_bytes(question: Question) -> float:
     return layers + 40.0 * count * model.vocab_size
 
 
-def _adapter_bytes(question: Question) -> float:
+def _adapter_bytes(question: Question, made: OfWeights) -> float:
     """Bytes that adapters beside a module move besides their products, which bandwidth bounds.
 
     Read off PEFT's LoRA under autocast, a fifth of it for dropout: the input is cast to the
@@ -161,7 +163,6 @@ def _adapter_bytes(question: Question) -> float:
     added. In three passes that is about 48 bytes an input and 24 an output. Unsloth's kernels do
     none of it, but leave methods that make new weights to PEFT.
     """
-    made = done_to_weights(question)
     moved = _forwards(question) * made.moved
     is_fused = question.setting("loss_kernel") == "unsloth" and not any(made)
     if not question.full and not is_fused:
@@ -170,13 +171,12 @@ def _adapter_bytes(question: Question) -> float:
     return question.model.n_layers * moved
 
 
-def _products_of_weights(question: Question) -> float:
+def _products_of_weights(question: Question, made: OfWeights) -> float:
     """Operations beside those of the tokens' own products: in each forward pass, and backwards."""
-    each = done_to_weights(question)
     count = question.mean_sample_tokens * question.micro_batch_size
     forwards = _forwards(question)
-    of_weights = each.products * (forwards + 1)
-    of_tokens = 2.0 * count * (each.forward * forwards + each.backward)
+    of_weights = made.products * (forwards + 1)
+    of_tokens = 2.0 * count * (made.forward * forwards + made.backward)
     return question.model.n_layers * (of_weights + of_tokens)
 
 
