@@ -14,7 +14,7 @@ from registry.store.catalogue_files import with_parts
 from registry.store.curated import read_built, read_curated
 from registry.store.derive_tables import with_described
 from registry.store.folder import ensure_writable
-from registry.store.ids import ERASED, KnownIds
+from registry.store.ids import ERASED, KnownIds, row_key
 from registry.store.journal import entry_name, is_recorded, read_entries, validate_entries
 from registry.store.legacy import read_legacy
 from registry.store.state import State, read_state
@@ -44,6 +44,9 @@ class Added:
     withdrawn: tuple[str, ...] = ()
     #: Whether the curated records that are read beside the registry hold it too.
     is_curated: bool = False
+    #: The source of the curated records that a new one's observations join, if it is one of them:
+    #: what the document says of the source itself is not shown.
+    joins: str | None = None
     #: Whether it does nothing but erase, which is asked of each registry anew.
     is_left_out: bool = False
     #: In a dry run what would be recorded, without the samples of steps; else empty.
@@ -146,7 +149,8 @@ class Door:
         self._seen.add(identity)
         withdrawn = tuple(row["observation_id"] for row in ready.document.get("retractions", ()))
         ids = self._observation_ids(ready, origin)
-        return Added(identity, ids, is_new, origin, withdrawn, is_curated)
+        joins = self._curated_source(ready) if is_new and not is_curated else None
+        return Added(identity, ids, is_new, origin, withdrawn, is_curated, joins)
 
     def _holds(self, key: bytes) -> bool:
         """Return whether a document is folded, or in curated records as their sources are now."""
@@ -159,6 +163,13 @@ class Door:
         if self._curated.contains("submissions", key):
             self._learn_sources()
         return self._curated.contains("submissions", key)
+
+    def _curated_source(self, ready: Prepared) -> str | None:
+        """Return the id of a document's source, if the curated records beside describe it too."""
+        source = ready.document.get("source")
+        if not source or not self._curated.contains("sources", row_key("sources", source)):
+            return None
+        return str(source["source_id"])
 
     def _observation_ids(self, ready: Prepared, origin: str) -> tuple[str, ...]:
         observations = ready.document.get("observations", ())

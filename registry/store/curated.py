@@ -202,7 +202,13 @@ def _hash_files(folder: Path) -> str:
 
 def _list_files(folder: Path | str) -> list[FileStamp]:
     paths = [f"{root}/{name}" for root, _, names in os.walk(folder) for name in names]
-    return sorted(map(_stamp, paths))
+    return sorted(_stamp(path) for path in paths if not _is_of_an_editor(path))
+
+
+def _is_of_an_editor(path: str) -> bool:
+    """Return whether an editor or a file browser left a file there, such as `.DS_Store`."""
+    name = path.rpartition("/")[2]
+    return name.startswith(".") or name.endswith("~")
 
 
 def _stamp(path: str) -> FileStamp:

@@ -66,6 +66,18 @@ def test_a_shown_id_leads_to_the_observation(
     )
 
 
+def test_who_takes_a_curated_source_for_their_own_is_told(
+    run: Run, write: Write, submission: Submission
+) -> None:
+    document = submission()
+    document["source"] = {"source_id": "litgpt", "kind": "person", "title": "My runs"}
+    write("a.json", document)
+    done = run("add", "a.json")
+    assert done.returncode == 0
+    assert done.stderr.startswith("warning: a.json: litgpt is a source of the curated records")
+    assert run("add", "a.json").stderr == "a.json: nothing changed\n"
+
+
 def test_the_same_again_changes_nothing(
     run: Run, write: Write, submission: Submission, snapshot: Snapshot, mine: Path
 ) -> None:

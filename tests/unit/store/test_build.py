@@ -271,5 +271,9 @@ def test_the_hash_of_a_source_is_that_of_its_names_and_contents(tmp_path: Path) 
         "a": expected,
         "catalogue.json": hashlib.sha256(b"").hexdigest(),
     }
+    (source / ".#x.csv").symlink_to("user@host.1:2")  # an editor's lock
+    (source / ".DS_Store").write_bytes(b"\0")
+    (source / "x.csv~").write_text("11", encoding="utf-8")
+    assert hash_sources(tmp_path)["a"] == expected
     (source / "x.csv").write_text("21 ", encoding="utf-8")
     assert hash_sources(tmp_path)["a"] != expected

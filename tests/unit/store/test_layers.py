@@ -377,6 +377,14 @@ def test_what_the_curated_records_hold_is_written_all_the_same_and_outlasts_them
     assert check_registry(own.location).problems == ()
 
 
+def test_a_new_document_that_names_a_curated_source_says_so(own: Registry, records: Folder) -> None:
+    joining, apart = build_document(5, source_id="src-1"), build_document(6)
+    assert [own.add(document).joins for document in (joining, apart)] == ["src-1", None]
+    assert own.add(joining).joins is None  # it is there already
+    curated = Registry(Location(records))
+    assert curated.add(build_document(7, source_id="src-1")).joins is None  # it is one of them
+
+
 def test_of_an_export_what_the_curated_records_hold_is_left_to_them(own: Registry) -> None:
     documents = [("a", build_document(1, source_id="src-1")), ("b", build_document(5))]
     found = add_submissions(own.location, documents, leaves_curated=True)
