@@ -38,7 +38,7 @@ from registry.store.folder import Location, curated_dir, ensure_writable
 from registry.store.storage import LocalStorage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
     from pathlib import Path
 
     from registry.api import Registry
@@ -98,12 +98,13 @@ def _json(value: Any) -> str:
 def parse_calibration(
     text: str | bytes,
     origin: str = FILE_NAME,
-    runs: Iterable[ObservedRun] = (),
+    own: OwnLayer | None = None,
     way_out: str = "write it again with `registry calibrate`",
 ) -> Calibration:
     """Return the calibration that a JSON text holds; raise QuestionError where it is none.
 
-    ``runs`` are the user's own; those that it does not hold count as evidence besides.
+    The runs of the user's ``own`` that it does not hold count as evidence besides, and what they
+    withdrew does not count.
     """
     try:
         text = text.decode() if isinstance(text, bytes) else text
@@ -116,7 +117,7 @@ def parse_calibration(
             )
         if not _is_sealed(text):
             raise QuestionError(f"{origin}: found content that was changed; {way_out}")
-        return _unpack(document, runs)
+        return _unpack(document, own or OwnLayer())
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise QuestionError(f"{origin}: found no calibration ({error!r}); {way_out}") from error
 
@@ -140,7 +141,7 @@ def read_calibration(registry: Registry | None = None) -> Calibration:
             way_out = f"write it again with {again}"
             if folder == curated_dir():
                 way_out = f"install the package again, or in a checkout run {again}"
-            return parse_calibration(_read(path), str(path), _own_runs(registry), way_out)
+            return parse_calibration(_read(path), str(path), _own_layer(registry), way_out)
     raise QuestionError(
         f"{folders[0] / FILE_NAME}: found no calibration; write one with `registry calibrate`"
     )
@@ -153,16 +154,29 @@ def _read(path: Path) -> bytes:
         raise QuestionError(str(error)) from None
 
 
-def _own_runs(registry: Registry | None) -> list[ObservedRun]:
-    """Return the runs of the user's own registry alone: there are few, and most have none."""
+@dataclass(frozen=True)
+class OwnLayer:
+    """What the user's own registry adds to a calibration."""
+
+    #: Its runs alone: there are few, and most users have none.
+    runs: tuple[ObservedRun, ...] = ()
+    #: Ids of the observations that are withdrawn, whoever recorded them.
+    withdrawn: frozenset[str] = frozenset()
+
+
+def _own_layer(registry: Registry | None) -> OwnLayer:
     if registry is None or registry.location.own.is_curated:
-        return []
+        return OwnLayer()
     own = registry.location.own
     own.pull()
     if not any(own.journal.glob("*.json")) and not any(own.tables.glob("manifest*")):
-        return []
+        return OwnLayer()
     runs = read_observations(replace(registry, location=Location(own)))
-    return [one for one in runs if one.purpose == PURPOSES[0]]
+    withdrawn = registry.query("select observation_id from retractions").fetchall()
+    return OwnLayer(
+        tuple(one for one in runs if one.purpose == PURPOSES[0]),
+        frozenset(identity for (identity,) in withdrawn),
+    )
 
 
 def recalibrate(registry: Registry) -> tuple[Path, Calibration]:
@@ -226,19 +240,18 @@ def _pack(value: Any) -> dict[str, Any]:
     return {name: part for name, part in found.items() if part != defaults[name]}
 
 
-def _unpack(document: dict[str, Any], runs: Iterable[ObservedRun]) -> Calibration:
+def _unpack(document: dict[str, Any], own: OwnLayer) -> Calibration:
     models = {name: Architecture(**row) for name, row in document["models"].items()}
     gpus = {name: Accelerator(**row) for name, row in document["gpus"].items()}
     settings = [_unpack_settings(row, models, gpus) for row in document["settings"]]
     known = tuple(
-        ObservedRun(**dict(zip(_OWN, own, strict=True)), **settings[place])
-        for *own, place in document["observations"]
-        if settings[place]
+        ObservedRun(**dict(zip(_OWN, own_values, strict=True)), **settings[place])
+        for *own_values, place in document["observations"]
+        if settings[place] and own_values[0] not in own.withdrawn
     )
     usual = unpack_usual(document["usual"])
     ids = {one.observation_id for one in known}
-    own = list(runs)
-    new = [one for one in own if one.observation_id not in ids]
+    new = [one for one in own.runs if one.observation_id not in ids]
     settled = settle(new, usual)
     learned = settled if len(new) <= MOST_NEW else []
     is_current = document["release"] == __version__
@@ -247,7 +260,7 @@ def _unpack(document: dict[str, Any], runs: Iterable[ObservedRun]) -> Calibratio
         memory=_unpack_fit(document["memory"], _PEAK, known, learned, is_current=is_current),
         time=_unpack_fit(document["time"], _STEP, known, learned, is_current=is_current),
         usual=usual,
-        own_ids=frozenset(one.observation_id for one in own),
+        own_ids=frozenset(one.observation_id for one in own.runs),
         newer=frozenset(one.observation_id for one in new),
     )
 
@@ -337,7 +350,7 @@ def _unpack_fit(
         kinds = [tuple(one) for one in packed["terms"]]
         rows, factors, values = [], [], []
         for key, size, value, censored, times, expected, terms in packed["rows"]:
-            if key in runs:  # else its method is one that the formulas no longer compute
+            if key in runs:  # else it is withdrawn, or of a method that is no longer computed
                 named = tuple(_named(kinds[place], amount) for place, amount in terms)
                 row = FitRow(key, named, kind.groups_of(runs[key]), size, value, censored)
                 rows.append(computed.get(key, row))

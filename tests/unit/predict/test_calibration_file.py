@@ -109,6 +109,17 @@ def test_a_users_own_run_counts_at_once(
     assert again.value == pytest.approx(measured, rel=0.1)
 
 
+def test_what_one_has_withdrawn_is_no_evidence(tmp_path: Path, ask: Ask) -> None:
+    opened = Registry(Location(create_registry(tmp_path / "mine"), Folder(curated_dir())))
+    question = ask("llama-2-7b", "rtx-3090", seq_len=2048, micro_batch_size=3)
+    nearest = answer(question, read_calibration(opened)).nearest[0].observation
+    opened.retract(nearest.observation_id, reason="of another card")
+    without = read_calibration(opened)
+    assert nearest.observation_id not in {one.observation_id for one in without.observations}
+    assert nearest.observation_id not in {row.key for row in without.memory.fit.rows}
+    assert answer(question, without).nearest[0].observation != nearest
+
+
 def test_another_version_is_refused() -> None:
     with pytest.raises(QuestionError) as caught:
         parse_calibration(json.dumps({"version": 0}), "x.json")
