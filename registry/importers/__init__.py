@@ -27,6 +27,7 @@ from registry.importers.litgpt import LitgptImporter
 from registry.importers.llama_factory import LlamaFactoryImporter
 from registry.importers.llama_recipes import LlamaRecipesImporter
 from registry.importers.mapped import MappedTableImporter
+from registry.importers.maxtext import MaxtextImporter
 from registry.importers.megatron import MegatronImporter
 from registry.importers.milabench import MilabenchImporter
 from registry.importers.mlperf import MlperfImporter
@@ -86,6 +87,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
         DeeplearningExamplesImporter(),
         NanotronImporter(),
         TorchtitanImporter(),
+        MaxtextImporter(),
         VerlImporter(),
         XtunerImporter(),
         PaddlenlpImporter(),

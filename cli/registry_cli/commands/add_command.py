@@ -58,6 +58,7 @@ KINDS = (
     "megatron",
     "nanotron",
     "torchtitan",
+    "maxtext",
     "verl",
     "xtuner",
     "paddlenlp",
