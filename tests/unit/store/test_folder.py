@@ -16,6 +16,7 @@ from registry.store.fold import fold
 from registry.store.folder import (
     Folder,
     Location,
+    copy_plans,
     create_registry,
     curated_dir,
     ensure_writable,
@@ -259,6 +260,18 @@ def test_a_relative_path_that_engines_read_otherwise_is_one_to_them_too(
     assert notes[0].startswith(f"{name}/tables/parts/{part.name}/submissions.parquet: cannot be ")
     assert check_registry(db.location).is_sound
     assert count_runs(db.location) == runs(0, 1)
+
+
+def test_the_plans_of_the_package_are_copied_and_ones_own_stay(tmp_path: Path) -> None:
+    folder = create_registry(tmp_path / "r")
+    own = folder.path / "plans" / "cpu-smoke.toml"
+    own.parent.mkdir()
+    own.write_text("# mine", encoding="utf-8")
+    assert copy_plans(folder) == own.parent
+    shipped = {plan.name: plan.read_bytes() for plan in (curated_dir() / "plans").glob("*.toml")}
+    copied = {plan.name: plan.read_bytes() for plan in own.parent.iterdir()}
+    assert len(shipped) > 1
+    assert copied == shipped | {own.name: b"# mine"}
 
 
 def test_the_clone_of_an_empty_registry_is_one(tmp_path: Path) -> None:

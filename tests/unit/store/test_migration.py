@@ -180,6 +180,7 @@ def test_a_damaged_old_registry_is_refused_and_repaired(
     assert count_runs(old.location) == RUNS
     assert check_registry(old.location).problems == ()
     assert len(list_versions(old.location.own)) >= 1
+    assert (old.path / ".gitignore").is_file()
 
 
 # A contract with other columns, in a copy of the tree: what a later release will be.

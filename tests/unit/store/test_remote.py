@@ -728,6 +728,14 @@ def test_a_storage_that_ignores_conditions_is_refused(
     assert not (place / "journal").exists()
 
 
+def test_of_an_upload_whose_answer_was_lost_what_is_there_is_ones_own(place: Path) -> None:
+    storage = open_shared(place).location.own.storage
+    assert storage.put_if_absent("tables/x.json", b"one")
+    assert storage.put_if_absent("tables/x.json", b"one")
+    assert not storage.put_if_absent("tables/x.json", b"two")
+    assert storage.get("tables/x.json") == b"one"
+
+
 def test_where_no_registry_is_the_error_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(MissingRegistryError, match=r"registry init file:///.*/nothing"):
         find_registry(f"file://{tmp_path}/nothing")
