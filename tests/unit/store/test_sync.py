@@ -11,7 +11,7 @@ import pytest
 from registry.api import Registry
 from registry.catalogue import Catalogue
 from registry.errors import StoreError
-from registry.store import storage
+from registry.store import retract, storage
 from registry.store.folder import create_registry, find_registry
 from registry.store.remote import RemoteStorage
 from registry.store.repair import repair
@@ -52,6 +52,24 @@ def theirs(tmp_path: Path) -> Registry:
     made = make_registry(tmp_path / "theirs")
     add_numbers(made, 2, 3)
     return made
+
+
+@pytest.mark.parametrize("is_folded", [False, True])
+def test_what_one_side_erased_is_not_taken_from_another_document_of_the_other(
+    mine: Registry, theirs: Registry, monkeypatch: pytest.MonkeyPatch, *, is_folded: bool
+) -> None:
+    document = build_document(1)
+    document["observations"][0]["provenance"] = {"note": "another submission of the same"}
+    theirs.add(document)
+    if not is_folded:  # it was killed before it folded
+        monkeypatch.setattr(retract, "_erase", lambda _location: None)
+    rows = mine.query("select observation_id from observations").rows()
+    mine.retract(rows[0]["observation_id"], reason="private", erase=True)
+    sync(mine.location.own, theirs.location.own)
+    assert count_runs(mine.location) == runs(2, 3)
+    entries = [path.read_text() for path in mine.location.own.journal.glob("*.json")]
+    assert entries
+    assert not any("another submission of the same" in entry for entry in entries)
 
 
 def test_a_dry_run_needs_no_right_to_write(
