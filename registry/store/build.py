@@ -67,7 +67,7 @@ def build_tables(records: Path) -> BuildResult:
             batch.commit()
         if "manifest.json" in changed:
             folder.storage.put(MANIFEST, files["manifest.json"])
-        for name in sorted(stale):
+        for name in stale:
             if folder.storage.path(f"tables/{name}").is_file():
                 folder.storage.delete(f"tables/{name}")
     rows = json.loads(files["manifest.json"])["files"]["observations.parquet"]["rows"]

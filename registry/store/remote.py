@@ -448,8 +448,6 @@ def open_remote(address: Address) -> Remote:
     copy = Path(tempfile.mkdtemp(prefix="peft-registry-"))
     _COPIES.append(copy)
     show_as(str(copy), str(address))
-    for folder in (_JOURNAL, _PARTS):
-        (copy / folder).mkdir(parents=True)
     return Remote(address, RemoteStorage(copy, objects))
 
 
