@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 import time
 import weakref
 from collections import Counter
@@ -26,7 +27,7 @@ from registry.measure.recording.trainer_hooks import is_trainer_at_work
 from registry.measure.trial_settings import options_of_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from registry.measure.failure import Failure
 
@@ -43,15 +44,24 @@ _LEAST_SHARE = 0.5
 
 
 class LoopRecorder:
-    """Records the loops of this process, one after the other."""
+    """Records the loops of one thread, one after the other.
 
-    def __init__(self) -> None:
+    ``bind`` is called where a training begins, which may be in another thread than that which made
+    the optimizer.
+    """
+
+    def __init__(self, bind: Callable[[LoopRecorder], None] | None = None) -> None:
         self.session = Session(options_of_environment())
+        self.thread = threading.get_ident()
+        self._bind = bind
+        self._lock = threading.RLock()
         self._optimizers: list[weakref.ref[Any]] = []
         self._root: weakref.ref[Any] | None = None
         self._global: Any = None
         self._layers: Any = None
         self._own: list[Any] = []
+        #: The modules of the training by their identities, while its layers are watched.
+        self._parts: set[int] = set()
         #: Trained parameters, which show each gradient and each change, and how often they changed.
         self._watched: list[Any] = []
         self._versions: list[int] = []
@@ -69,11 +79,12 @@ class LoopRecorder:
         #: Seconds apart of the last steps, as far back as each had some.
         self._apart: list[float] = []
         self._apart_in_step = 0.0
-        self._border = 0.0
+        #: When the last step ended.
+        self.border = 0.0
 
     def install(self, optimizer_module: Any) -> None:
         """Have steps noted; ``optimizer_module`` is ``torch.optim.optimizer``."""
-        optimizer_module.register_optimizer_step_post_hook(self._after_step)
+        optimizer_module.register_optimizer_step_post_hook(self.after_step)
 
     def expect(self, optimizer: Any) -> None:
         """Look for the module that an optimizer trains."""
@@ -86,6 +97,21 @@ class LoopRecorder:
         self._others.clear()
         self._optimizers.append(weakref.ref(optimizer))
         self._look()
+
+    def is_training_with(self, optimizer: Any) -> bool:
+        """Return whether an optimizer is one of the training that goes on."""
+        job = self.session.job if self.session.is_training else None
+        return isinstance(job, LoopJob) and any(each is optimizer for each in job.optimizers)
+
+    def give_up(self, optimizer: Any) -> bool:
+        """Expect nothing of an optimizer any more; return whether anything was expected."""
+        kept = [each for each in self._optimizers if each() is not optimizer]
+        is_given_up, self._optimizers = len(kept) < len(self._optimizers), kept
+        return is_given_up
+
+    def is_over(self) -> bool:
+        """Return whether a thread that has ended left nothing to another: no training to begin."""
+        return self.session.is_training or not self._alive()
 
     def begin_in_child(self) -> None:
         """Leave the training to the process that was forked, and look for one of the child's own.
@@ -111,7 +137,9 @@ class LoopRecorder:
         """Take a module as the outermost one if it is; called before every module until then."""
         if _is_compiling() or not _gradients_are_on():
             return
-        with trouble_noted():  # never in the way of the job
+        with trouble_noted(), self._lock:  # never in the way of the job
+            if self._global is None:
+                return  # another thread has found one meanwhile
             if is_trainer_at_work():
                 self._stop_looking()
             elif self._holds_parameters(module) and module.training:
@@ -119,19 +147,19 @@ class LoopRecorder:
                 self._before_call(module, arguments, _named_arguments())
 
     def _holds_parameters(self, module: Any) -> bool:
+        """Return whether a module holds what is trained.
+
+        Optimizers that one thread made are of one training there, elsewhere each may be of its own.
+        """
         own = {id(parameter) for parameter in module.parameters() if parameter.requires_grad}
         if not own:
             return False
         if self._largest is None or len(own) > self._largest[0]:
             self._largest = (len(own), weakref.ref(module))
-        wanted = {
-            id(parameter)
-            for optimizer in self._alive()
-            for group in optimizer.param_groups
-            for parameter in group["params"]
-            if parameter.requires_grad
-        }
-        return bool(wanted) and len(wanted & own) >= _LEAST_SHARE * len(wanted)
+        wanted = [set(map(id, _trained(optimizer))) for optimizer in self._alive()]
+        if self.thread == threading.get_ident():
+            wanted = [set().union(*wanted)]
+        return any(one and len(one & own) >= _LEAST_SHARE * len(one) for one in wanted)
 
     def _stop_looking(self) -> None:
         if self._global is not None:
@@ -140,10 +168,10 @@ class LoopRecorder:
 
     def _begin(self, module: Any) -> None:
         """Begin to record the training of a module; one that goes on is over."""
+        if self._bind is not None:
+            self._bind(self)
         self._stop_looking()
-        self._drop_hooks()
-        if self.session.is_training:
-            self.session.finish_rank(is_followed=True)
+        self.finish(is_followed=True)
         self._root = weakref.ref(module)
         self._n_forwards = self._n_doubtful = 0
         self._trains_in_eval_mode = not module.training
@@ -164,7 +192,7 @@ class LoopRecorder:
         self.session.attach(job)
         self.session.begin_train(self._n_steps)
         self.session.batches.has_samples_first = not _has_time_first(module)
-        self._border = time.perf_counter()
+        self.border = time.perf_counter()
 
     def _watch_parameters(self, module: Any) -> None:
         """Have the first and the last trained parameter tell when a gradient was found.
@@ -211,7 +239,7 @@ class LoopRecorder:
         """Note an evaluation; it began where the last step ended, with its preparation."""
         is_habit = len(self._apart) >= _HABIT
         if self._apart_since is None and not self._n_forwards and not is_habit:
-            self._apart_since = self._border
+            self._apart_since = self.border
 
     def _before_call(self, module: Any, arguments: Any, named: Any) -> None:
         if not self.session.is_training or (_is_in_backward() and self.session.batches.is_open):
@@ -247,11 +275,12 @@ class LoopRecorder:
         if self.session.recording.steps or self._layers is not None:
             return
         if isinstance(job, LoopJob) and not job.is_compiled:
+            self._parts = {id(module) for module in job.parts()}
             modules = sys.modules["torch.nn.modules.module"]
             self._layers = modules.register_module_forward_pre_hook(self._before_layer)
 
     def _before_layer(self, module: Any, _: Any) -> None:
-        if _is_compiling():
+        if _is_compiling() or id(module) not in self._parts:
             return
         with trouble_noted():  # never in the way of the job
             job = self.session.job
@@ -264,7 +293,7 @@ class LoopRecorder:
             self._layers.remove()
             self._layers = None
 
-    def _after_step(self, optimizer: Any, *_: Any) -> None:
+    def after_step(self, optimizer: Any, *_: Any) -> None:
         """Close a step: several optimizers that step after one forward pass are one step."""
         with trouble_noted():  # never in the way of the job
             if is_trainer_at_work():
@@ -287,7 +316,7 @@ class LoopRecorder:
                 self._n_forwards = self._n_doubtful = 0
                 self.session.end_step(self._n_steps)
                 self._learn_habit()
-                self._border = time.perf_counter()
+                self.border = time.perf_counter()
 
     def _trains_with(self, optimizer: Any) -> bool:
         """Return whether an optimizer steps the model that is recorded, or copies of its weights.
@@ -319,17 +348,23 @@ class LoopRecorder:
         if len(self._apart) == _HABIT:
             self.session.count_in("eval", self._apart)
 
-    def finish(self, failure: Failure | None = None) -> None:
+    def finish(self, failure: Failure | None = None, *, is_followed: bool = False) -> None:
         """Complete the record of the training that goes on, if there is one."""
         self._drop_hooks()
         if self.session.is_training:
-            self.session.finish_rank(failure)
+            self.session.finish_rank(failure, is_followed=is_followed)
 
     def _drop_hooks(self) -> None:
         self._leave_layers()
         for hook in self._own:
             hook.remove()
         self._own, self._watched = [], []
+
+
+def _trained(optimizer: Any) -> Iterator[Any]:
+    """Return the parameters that an optimizer trains."""
+    groups = (group["params"] for group in optimizer.param_groups)
+    return (parameter for params in groups for parameter in params if parameter.requires_grad)
 
 
 def _find_inner(module: Any) -> list[Any]:

@@ -23,6 +23,7 @@ from registry.measure.recording.parameters import (
 from registry.measure.words import dtype_word
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from registry.measure.recording.batches import Batches
@@ -108,6 +109,10 @@ class LoopJob:
                 held = sum(count_elements(parameter, sizes) for parameter in stepped.values())
                 provenance["optimizer_params"] = held
         return row, provenance
+
+    def parts(self) -> Iterator[Any]:
+        """Return all modules of the model, itself first."""
+        return iter(self._model.modules())
 
     def note_layer(self, module: Any) -> None:
         """Note what a layer is about to compute in, if it is the first one that shows it.

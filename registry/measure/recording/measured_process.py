@@ -10,6 +10,7 @@ import atexit
 import functools
 import os
 import sys
+from _thread import RLock
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +23,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType, TracebackType
 
+    from registry.measure.failure import Failure
+
 _TRAINER_MODULE = "transformers.trainer"
 _OPTIMIZER_MODULE = "torch.optim.optimizer"
 _PROCESS_MODULE = "multiprocessing.process"
+_THREAD_MODULE = "threading"
 
-#: The modules of this package while they are out of the job's sight.
+#: The modules of this package while they are out of the job's sight, and whose turn it is to have
+#: them in sight: threads may train at once.
 _hidden: dict[str, ModuleType] = {}
+_turn = RLock()
 
 
 def hide_own_modules() -> None:
@@ -38,13 +44,14 @@ def hide_own_modules() -> None:
 @contextmanager
 def own_modules() -> Iterator[None]:
     """Have ``registry`` mean this package for a moment, and then again what the job means by it."""
-    theirs = _take_modules()
-    sys.modules.update(_hidden)
-    try:
-        yield
-    finally:
-        hide_own_modules()
-        sys.modules.update(theirs)
+    with _turn:
+        theirs = _take_modules()
+        sys.modules.update(_hidden)
+        try:
+            yield
+        finally:
+            hide_own_modules()
+            sys.modules.update(theirs)
 
 
 def _take_modules() -> dict[str, ModuleType]:
@@ -81,6 +88,8 @@ class LoopWatch:
         for name in ("execv", "execve"):
             setattr(os, name, self._before(getattr(os, name), is_end=lambda *_: True))
         os.register_at_fork(after_in_child=self._begin_in_child)
+        done = _turn.release
+        os.register_at_fork(before=_turn.acquire, after_in_parent=done, after_in_child=done)
 
     def watch_children(self, process_module: Any) -> None:
         """Have the exception noted that ends a child of ``multiprocessing``, which catches it."""
@@ -101,6 +110,19 @@ class LoopWatch:
 
         process_class.run = run
 
+    def watch_threads(self, threading_module: Any) -> None:
+        """Have the exception noted that ends a thread: its process goes on."""
+        original = threading_module.excepthook
+
+        @functools.wraps(original)
+        def excepthook(said: Any) -> None:
+            with suppress(Exception):  # the job's own report comes in any case
+                if self._recorder is not None and said.exc_value is not None:
+                    self._recorder.fail_here(_classify(said.exc_value))
+            original(said)
+
+        threading_module.excepthook = excepthook
+
     def watch(self, optimizer_module: Any) -> None:
         """Call the recorder with every optimizer that is made; it is loaded for the first one."""
         optimizer_class = optimizer_module.Optimizer
@@ -115,11 +137,11 @@ class LoopWatch:
         optimizer_class.__init__ = made
 
     def _load(self, optimizer_module: Any) -> Any:
-        if self._recorder is None:
-            with own_modules():
-                from registry.measure.recording.loop_hooks import LoopRecorder  # noqa: PLC0415 - a process starts faster
-            self._recorder = LoopRecorder()
-            self._recorder.install(optimizer_module)
+        with _turn:
+            if self._recorder is None:
+                with own_modules():
+                    from registry.measure.recording.loop_threads import LoopRecorders  # noqa: PLC0415 - a process starts faster
+                self._recorder = LoopRecorders(optimizer_module)
         return self._recorder
 
     def _note_exception(
@@ -130,7 +152,7 @@ class LoopWatch:
 
     def _note(self, error: BaseException) -> None:
         with suppress(Exception, KeyboardInterrupt):  # the job's own report comes first
-            self._failure = classify_failure(error, training=True, quoted=False)
+            self._failure = _classify(error)
 
     def _before(self, original: Any, *, is_end: Callable[..., bool]) -> Any:
         """Return a function that ends the process with its record complete, where it ends well."""
@@ -158,6 +180,10 @@ class LoopWatch:
                 self._recorder.finish(self._failure)
 
 
+def _classify(error: BaseException) -> Failure:
+    return classify_failure(error, training=True, quoted=False)
+
+
 def activate() -> None:
     """Measure this process, where a record is asked for."""
     if not told(RECORD_FOLDER):
@@ -167,4 +193,5 @@ def activate() -> None:
     after_import(_TRAINER_MODULE, add_recorder)
     after_import(_OPTIMIZER_MODULE, loops.watch)
     after_import(_PROCESS_MODULE, loops.watch_children)
+    after_import(_THREAD_MODULE, loops.watch_threads)
     loops.start()

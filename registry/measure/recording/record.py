@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
+#: Flag of a training during which others went on in the same process.
+AT_ONCE = "side_by_side"
+
 #: Fewer measured steps than this make no steady rate.
 _STEADY_STEPS = 5
 
@@ -41,7 +44,18 @@ class Record:
 
 
 def note_missing(record: Record, n_ranks: int) -> None:
-    """State how many processes left nothing; what all did together is then not known."""
+    """State what is not known: what all processes did, where some left nothing, and shared memory.
+
+    A process has one peak, which is that of no training where several went on at once.
+    """
+    if AT_ONCE in record.flags:
+        record.provenance["memory_not_stated"] = "several trainings went on at once in one process"
+        record.flags = [flag for flag in record.flags if flag != "shared_process"]
+        record.parts = [{**part, "peaks": []} for part in record.parts]
+        record.steps = [
+            {name: value for name, value in step.items() if not name.endswith("_bytes")}
+            for step in record.steps
+        ]
     if len(record.parts) < n_ranks:
         record.provenance["ranks_missing"] = n_ranks - len(record.parts)
         counted = ("tokens", "samples")

@@ -42,7 +42,7 @@ from registry.measure.recording.marks import leave_trouble
 from registry.measure.recording.parameters import Parameters, count_parameters
 from registry.measure.recording.progress import SUFFIX, Progress, count_steps
 from registry.measure.recording.ranks import forfeit_part, gather_parts, merge_steps, rank_path
-from registry.measure.recording.record import Record, build_submission, note_missing
+from registry.measure.recording.record import AT_ONCE, Record, build_submission, note_missing
 from registry.measure.trial_settings import RECORD_FOLDER, told
 
 if TYPE_CHECKING:
@@ -62,6 +62,9 @@ _loaded = secrets.token_hex(4)
 
 #: Numbers the trainings of this process, whatever records them.
 _numbers = itertools.count(1)
+
+#: The session whose step was the last one of this process to end.
+_latest: list[weakref.ref[Session]] = []
 
 #: The models of earlier trainings of this process, as long as they live.
 _earlier: list[weakref.ref[Any]] = []
@@ -146,6 +149,7 @@ class Session:
         self._known_at = 0.0
         self._n_ooms = 0
         self._regained_in: int | None = None
+        self._n_flags_told = 0
 
     @property
     def is_training(self) -> bool:
@@ -179,6 +183,17 @@ class Session:
         if job.model is not None:
             self._part_from_earlier(job.model)
             self.parameters = count_parameters(job.model, job.optimizers)
+
+    def _look_for_others(self) -> None:
+        """Flag trainings whose steps take turns: each goes on while the other does."""
+        latest = _latest[0]() if _latest else None
+        if latest is self:
+            return
+        _latest[:] = [weakref.ref(self)]
+        if latest is not None and len(self.recording.steps) > 1:  # it had begun before
+            for each in (self, latest):
+                if each.record is not None and AT_ONCE not in each.record.flags:
+                    each.record.flags.append(AT_ONCE)
 
     def _part_from_earlier(self, model: Any) -> None:
         """Give each training its own peak, or flag that memory of an earlier one is in it."""
@@ -290,10 +305,18 @@ class Session:
             self._known_at = time.monotonic()
             known["peaks"] = self.peaks.rows()
             known["configuration"] = self.job.read_length(self.batches)
-        if self.record is not None and self._regained_in == step:
-            known["flags"] = self.record.flags
+        self._look_for_others()
+        known |= self._new_flags()
         if self.progress is not None:
             self.progress.add_step(done.as_sample(), **known)
+
+    def _new_flags(self) -> dict[str, Any]:
+        """Return the flags, where some are not in the file of the record yet."""
+        flags = self.record.flags if self.record is not None else []
+        if len(flags) == self._n_flags_told:
+            return {}
+        self._n_flags_told = len(flags)
+        return {"flags": flags}
 
     def _look_for_lost_attempts(self, step: int) -> None:
         """Leave out what a step held that ran out of memory, after which the program went on."""
@@ -366,6 +389,7 @@ class Session:
                 longest=part["longest"],
                 configuration=self.job.read_length(self.batches),
                 failure=asdict(failure) if failure else None,
+                **self._new_flags(),
             )
 
     def leave(self) -> None:

@@ -7,6 +7,7 @@ Trainer itself are wrapped, once per process. A trainer without a recorder is no
 from __future__ import annotations
 
 import functools
+import threading
 from typing import TYPE_CHECKING, Any
 
 from registry.measure.recording.configuration import micro_batch_size
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 _MARK = "_registry_wrapped"
 
-#: The sessions whose trainer is training at this moment.
-_at_work: list[Session] = []
+#: The threads in which a recorded trainer is training at this moment.
+_at_work: list[int] = []
 
 #: What makes the recorder of a trainer that has none, in a measured process.
 _default: list[Callable[[], Any]] = []
@@ -32,8 +33,8 @@ def record_by_default(make_recorder: Callable[[], Any]) -> None:
 
 
 def is_trainer_at_work() -> bool:
-    """Return whether a recorded trainer is training: what happens meanwhile is its own."""
-    return bool(_at_work)
+    """Return whether a recorded trainer is training in this thread: what happens is its own."""
+    return bool(_at_work) and threading.get_ident() in _at_work
 
 
 def _count_samples(metrics: dict[str, Any]) -> float | None:
@@ -96,14 +97,14 @@ def _wrap_train(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, *arguments, **named)
         _wrap_own_step(type(self))
         session.attach(TrainerJob(self))
-        _at_work.append(session)
+        _at_work.append(threading.get_ident())
         try:
             output = original(self, *arguments, **named)
         except BaseException as error:
             session.fail(error)
             raise
         finally:
-            _at_work.remove(session)
+            _at_work.remove(threading.get_ident())
         stopped_at = _read_early_stop(self)
         if stopped_at is not None:
             session.note_early_stop(stopped_at)

@@ -1,0 +1,182 @@
+"""What is recorded of loops that go on at once in several threads of one process."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import weakref
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from registry.measure.failure import Failure
+from registry.measure.recording.loop_threads import LoopRecorders
+from registry.measure.recording.progress import assemble_files
+from registry.measure.trial_settings import RECORD_FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+torch: Any = pytest.importorskip("torch")
+
+WIDTHS = (8, 16, 24, 32)
+
+Row = dict[str, Any]
+
+
+class Watch:
+    """The recorders of this process, and what they have recorded in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.hooks: list[Any] = []
+        self.recorders = LoopRecorders(
+            SimpleNamespace(register_optimizer_step_post_hook=self._register)
+        )
+
+    def _register(self, hook: Callable[..., None]) -> None:
+        optimizers = sys.modules["torch.optim.optimizer"]
+        self.hooks.append(optimizers.register_optimizer_step_post_hook(hook))
+
+    def make(self, width: int) -> tuple[Any, Any]:
+        """Return a model and an optimizer that was made under the recorders' eyes."""
+        model = torch.nn.Sequential(torch.nn.Embedding(32, width), torch.nn.Linear(width, 32))
+        optimizer = torch.optim.AdamW(model.parameters())
+        self.recorders.expect(optimizer)
+        return model, optimizer
+
+    def observations(self) -> list[Row]:
+        """End the trainings and return what was recorded."""
+        self.recorders.finish()
+        return [one["observations"][0] for one in assemble_files(self._folder.glob("*.jsonl"))]
+
+
+@pytest.fixture
+def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
+    monkeypatch.setenv(RECORD_FOLDER, str(tmp_path))
+    monkeypatch.setattr("registry.measure.recording.session._earlier", [])
+    found = Watch(tmp_path)
+    yield found
+    found.recorders.finish()
+    for hook in found.hooks:
+        hook.remove()
+
+
+def train(model: Any, optimizer: Any, rows: int, together: threading.Barrier, n: int = 6) -> None:
+    """Train with batches of so many rows, each step after one of each other thread."""
+    for _ in range(n):
+        together.wait(30)
+        ids = torch.randint(0, 32, (rows, 6))
+        torch.nn.functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def run_threads(*targets: Callable[[], None]) -> None:
+    threads = [threading.Thread(target=target) for target in targets]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+
+def batches(found: list[Row]) -> list[int]:
+    return sorted(observation["configuration"]["micro_batch_size"] for observation in found)
+
+
+def names(observation: Row) -> set[str]:
+    figures = {row["metric"] for row in observation["measurements"]}
+    return figures.union(*observation["samples"])
+
+
+def test_trainings_in_threads_are_observations_of_their_own(watch: Watch) -> None:
+    together = threading.Barrier(len(WIDTHS))
+    run_threads(*(lambda w=w: train(*watch.make(w), w, together) for w in WIDTHS))
+    found = watch.observations()
+    assert batches(found) == [*WIDTHS]
+    for observation in found:
+        width = observation["configuration"]["micro_batch_size"]
+        assert observation["configuration"]["trainable_params"] == 64 * width + 32
+        assert [step["step"] for step in observation["samples"]] == [1, 2, 3, 4, 5, 6]
+
+
+def test_no_peak_is_stated_of_trainings_that_go_on_at_once(watch: Watch) -> None:
+    together = threading.Barrier(2)
+    run_threads(*(lambda w=w: train(*watch.make(w), w, together) for w in WIDTHS[:2]))
+    for observation in watch.observations():
+        assert "side_by_side" in observation["flags"]
+        assert "at once in one process" in observation["provenance"]["memory_not_stated"]
+        assert not names(observation) & {"peak_memory", "host_rss_bytes"}
+        assert "step_time" in names(observation)
+
+
+def test_what_one_thread_makes_others_may_train(watch: Watch) -> None:
+    together = threading.Barrier(len(WIDTHS))
+    made = [(*watch.make(width), width, together) for width in WIDTHS]
+    run_threads(*(partial(train, *each) for each in made))
+    assert batches(watch.observations()) == [*WIDTHS]
+
+
+def test_trainings_of_threads_that_follow_each_other_have_their_own_peaks(watch: Watch) -> None:
+    alone = threading.Barrier(1)
+    for width in WIDTHS:
+        each = (*watch.make(width), width, alone)
+        run_threads(partial(train, *each))
+    found = watch.observations()
+    assert batches(found) == [*WIDTHS]
+    assert not any("memory_not_stated" in observation["provenance"] for observation in found)
+    assert all("peak_memory" in names(observation) for observation in found)
+
+
+def test_a_training_may_go_on_in_another_thread(watch: Watch) -> None:
+    each = (*watch.make(8), 8, threading.Barrier(1))
+    for _ in range(3):
+        run_threads(partial(train, *each))
+    (found,) = watch.observations()
+    assert len(found["samples"]) == 18
+    assert "peak_memory" in names(found)
+
+
+def test_a_generator_and_its_critic_are_one_training_in_any_thread(watch: Watch) -> None:
+    alone = threading.Barrier(1)
+    made = [(*watch.make(width), 4, alone, 1) for width in (16, 8)]
+
+    def both() -> None:
+        for _ in range(6):
+            for each in made:
+                train(*each)
+
+    run_threads(both)
+    (found,) = watch.observations()
+    assert len(found["samples"]) == 6
+
+
+def test_a_thread_that_fails_is_the_failure_of_its_own_training(watch: Watch) -> None:
+    together = threading.Barrier(2)
+
+    def fail() -> None:
+        train(*watch.make(8), 8, together)
+        watch.recorders.fail_here(Failure("oom", "OutOfMemoryError: out of memory", "train"))
+
+    run_threads(fail, lambda: train(*watch.make(16), 16, together))
+    found = {o["configuration"]["micro_batch_size"]: o["outcome"] for o in watch.observations()}
+    assert found == {8: "oom", 16: "ok"}
+
+
+def test_a_model_of_a_thread_that_has_ended_is_let_go(watch: Watch) -> None:
+    left = []
+
+    def one() -> None:
+        model, optimizer = watch.make(8)
+        left.append(weakref.ref(model))
+        train(model, optimizer, 8, threading.Barrier(1))
+
+    for _ in range(2):
+        run_threads(one)
+        watch.make(16)  # in this thread, which goes on
+    gc.collect()
+    assert [model() for model in left] == [None, None]
