@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from registry.contract import vocabulary
 from registry.errors import RegistryError
 from registry.measure.matching import match_to_catalogue
 from registry.measure.record_files import write_json
@@ -111,6 +112,9 @@ def _show_recorded(identities: Sequence[str], submission: dict[str, Any]) -> Non
                 f"{identity[:12]}: no step was timed, because no optimizer of torch.optim made "
                 "one; its total_time is that of the loop"
             )
+        if "not_finite" in observation.get("flags", ()):
+            meaning = vocabulary("flag")["not_finite"].rstrip(".")
+            console.warning(f"{identity[:12]}: flagged not_finite: {meaning}")
         for text in observation.get("provenance", {}).get("contradictions", ()):
             console.warning(f"{identity[:12]}: flagged figures_disagree: {text}")
 

@@ -118,6 +118,7 @@ class Peaks:
         says anything of other steps.
         """
         self._is_cached = True
+        reset_host_peak()
         _reset_counters()
         with self._lock:
             for key in [key for key in self.bytes if key[0] in _ON_DEVICES]:

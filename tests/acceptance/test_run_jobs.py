@@ -841,6 +841,7 @@ def test_the_batch_that_fitted_is_the_one_recorded(tmp_path: Path) -> None:
     assert found["configuration"]["micro_batch_size"] == 2
     assert {row["samples"] for row in found["samples"]} == {2}
     assert "contradictions" not in found["provenance"]
+    assert "recovered_from_oom" in found["flags"]
 
 
 #: Two trainings in one process, of which the first is released or kept.

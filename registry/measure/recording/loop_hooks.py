@@ -183,13 +183,15 @@ class LoopRecorder:
             inner.register_forward_pre_hook(self._hook_of(self._before_inner))
             for inner in _find_inner(module)
         ]
-        self._watch_parameters(module)
         self._apart_since, self._apart, self._apart_in_step = None, [], 0.0
         job = LoopJob(module, self._alive())
         self._recorded.update(job.optimizers)
         self._n_steps = max(Counter(self._others).values(), default=0)
         self._others.clear()
         self.session.attach(job)
+        stepped = [each for optimizer in job.optimizers[:1] for each in _trained(optimizer)]
+        self.session.telling = stepped[-1] if stepped else None
+        self._watch_parameters(module)
         self.session.begin_train(self._n_steps)
         self.session.batches.has_samples_first = not _has_time_first(module)
         self.border = time.perf_counter()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,19 @@ class Parameters:
     trains_embeddings: bool
     #: Whether nothing is left as it is but positions.
     is_all_trained: bool
+
+
+def is_finite(value: Any) -> bool:
+    """Return whether a number, or the first one of a tensor, is finite; True where none is at hand.
+
+    FSDP leaves tensors behind that hold nothing, which must not be read.
+    """
+    with suppress(Exception):  # whatever the job has in its place
+        held = getattr(value, "_local_tensor", value)
+        if hasattr(held, "untyped_storage"):
+            held = held.detach()[(0,) * held.ndim] if held.untyped_storage().nbytes() else 0
+        return math.isfinite(held)
+    return True
 
 
 def count_parameters(model: Any, optimizers: Iterable[Any] = ()) -> Parameters:

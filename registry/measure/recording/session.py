@@ -28,7 +28,7 @@ from registry.measure.environment import (
     collect_interconnect,
     collect_provenance,
 )
-from registry.measure.failure import Failure, classify_failure
+from registry.measure.failure import Failure, classify_failure, is_out_of_memory
 from registry.measure.memory_meter import DeviceSampler, Peaks, guard_resets, return_freed_memory
 from registry.measure.process_stat import STARTED, read_stat
 from registry.measure.record_files import write_json
@@ -39,7 +39,7 @@ from registry.measure.recording.clock import Recording, mark_warmup
 from registry.measure.recording.configuration import read_rank
 from registry.measure.recording.loaded import cuda_in_use
 from registry.measure.recording.marks import leave_trouble
-from registry.measure.recording.parameters import Parameters, count_parameters
+from registry.measure.recording.parameters import Parameters, count_parameters, is_finite
 from registry.measure.recording.progress import SUFFIX, Progress, count_steps
 from registry.measure.recording.ranks import forfeit_part, gather_parts, merge_steps, rank_path
 from registry.measure.recording.record import AT_ONCE, Record, build_submission, note_missing
@@ -149,7 +149,10 @@ class Session:
         self._known_at = 0.0
         self._n_ooms = 0
         self._regained_in: int | None = None
+        self._has_lost_attempt = False
         self._n_flags_told = 0
+        #: What shows by its value whether training goes well: the last loss, or a weight.
+        self.telling: Any = None
 
     @property
     def is_training(self) -> bool:
@@ -192,8 +195,7 @@ class Session:
         _latest[:] = [weakref.ref(self)]
         if latest is not None and len(self.recording.steps) > 1:  # it had begun before
             for each in (self, latest):
-                if each.record is not None and AT_ONCE not in each.record.flags:
-                    each.record.flags.append(AT_ONCE)
+                each.add_flag(AT_ONCE)
 
     def _part_from_earlier(self, model: Any) -> None:
         """Give each training its own peak, or flag that memory of an earlier one is in it."""
@@ -217,6 +219,9 @@ class Session:
         is_retry = self.record is not None
         if n_done:
             self.flags.append("resumed")
+        if self._has_lost_attempt:
+            self.flags.append("recovered_from_oom")
+            self._has_lost_attempt = False
         self.record = self._describe(self.job)
         self.batches = Batches()
         self._known_at = 0.0
@@ -289,7 +294,7 @@ class Session:
         if module is not None:
             module.synchronize()
             now = self.peaks.observe_allocator()
-            self._look_for_lost_attempts(step)
+        self._look_for_lost_attempts(step)
         self.recording.count_batch(*self.batches.take())
         is_time = time.monotonic() - self._known_at >= _KNOWN_SECONDS
         memory = {
@@ -305,6 +310,7 @@ class Session:
             self._known_at = time.monotonic()
             known["peaks"] = self.peaks.rows()
             known["configuration"] = self.job.read_length(self.batches)
+            self._look_for_divergence()
         self._look_for_others()
         known |= self._new_flags()
         if self.progress is not None:
@@ -320,17 +326,35 @@ class Session:
 
     def _look_for_lost_attempts(self, step: int) -> None:
         """Leave out what a step held that ran out of memory, after which the program went on."""
-        if self.peaks.n_ooms > self._n_ooms:
+        if self.peaks.n_ooms > self._n_ooms or self._has_lost_attempt:
             self._n_ooms, self._regained_in = self.peaks.n_ooms, step
+            self._has_lost_attempt = False
             self.peaks.leave_out_attempt()
-            if self.record is not None and "recovered_from_oom" not in self.record.flags:
-                self.record.flags.append("recovered_from_oom")
+            self.add_flag("recovered_from_oom")
+
+    def add_flag(self, flag: str) -> None:
+        """Flag the record of the training that goes on."""
+        if self.record is not None and flag not in self.record.flags:
+            self.record.flags.append(flag)
+
+    def _look_for_divergence(self) -> None:
+        """Flag a training whose last loss, or one of whose weights, is no number any more."""
+        if not is_finite(self.telling):
+            self.add_flag("not_finite")
+
+    @_guarded
+    def note_error(self, error: BaseException) -> None:
+        """Note an exception that passes through a step: the program may go on after it."""
+        self._has_lost_attempt |= is_out_of_memory(error)
 
     @_guarded
     def note_logs(self, step: int, logs: dict[str, Any]) -> None:
-        """Note a logged loss."""
-        if isinstance(logs.get("loss"), int | float):
-            self.recording.note_loss(step, float(logs["loss"]))
+        """Note a logged loss; one that is no number is flagged, as no figure can be."""
+        loss = logs.get("loss")
+        if not is_finite(loss):
+            self.add_flag("not_finite")
+        elif isinstance(loss, int | float):
+            self.recording.note_loss(step, float(loss))
 
     def apart(self, kind: str) -> AbstractContextManager[None]:
         """Return a context whose time is no training time."""
@@ -358,7 +382,10 @@ class Session:
         self.sampler.stop()
         if self.record is None:
             return
-        if isinstance(loss, int | float):
+        self._look_for_divergence()
+        if not is_finite(loss):
+            self.add_flag("not_finite")
+        elif isinstance(loss, int | float):
             self.record.counts["train_loss"] = loss
         if n_samples:
             self.record.provenance["framework_samples"] = n_samples
@@ -381,6 +408,8 @@ class Session:
         if self.progress is not None and self.job is not None:
             part = self._part(until_last_step=is_followed)
             is_lost = self.peaks.n_ooms > self._n_ooms and self.recording.is_in_step
+            if failure is None:
+                self._look_for_divergence()
             if failure is None and is_lost:
                 failure = Failure("oom", "the allocator ran out of memory", "train")
             self.progress.end(

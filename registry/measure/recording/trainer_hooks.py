@@ -120,11 +120,22 @@ def _wrap_step(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def training_step(self: Any, model: Any, inputs: Any, *more: Any, **named: Any) -> Any:
         session = session_of(self)
-        if session is not None:
-            session.count(inputs, micro_batch_size(self))
-        return original(self, model, inputs, *more, **named)
+        if session is None:
+            return original(self, model, inputs, *more, **named)
+        session.count(inputs, micro_batch_size(self))
+        return _noted(session, lambda: original(self, model, inputs, *more, **named))
 
     return training_step
+
+
+def _noted(session: Session, take_step: Callable[[], Any]) -> Any:
+    """Take a step, and have its loss or its exception noted."""
+    try:
+        session.telling = loss = take_step()
+    except BaseException as error:
+        session.note_error(error)
+        raise
+    return loss
 
 
 def _wrap_own_step(trainer_class: Any) -> None:
@@ -144,7 +155,7 @@ def _wrap_own_step(trainer_class: Any) -> None:
         before = session.batches.n_waiting
         given = dict(inputs) if hasattr(inputs, "items") else inputs  # a step may take from it
         try:
-            return original(self, model, inputs, *more, **named)
+            return _noted(session, lambda: original(self, model, inputs, *more, **named))
         finally:
             if session.batches.n_waiting == before:
                 session.count(given, micro_batch_size(self))

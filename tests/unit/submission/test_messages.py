@@ -23,7 +23,7 @@ OUTCOMES = "expected one of ok, oom, error, interrupted, not_run, unknown"
 FLAGS = (
     "expected one of peak_over_capacity, figures_disagree, includes_evaluation, "
     "short_run, shared_process, side_by_side, resumed, stopped_early, recovered_from_oom, "
-    "memory_is_delta, peak_at_capacity, suspect"
+    "not_finite, memory_is_delta, peak_at_capacity, suspect"
 )
 
 

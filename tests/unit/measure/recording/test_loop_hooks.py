@@ -100,6 +100,17 @@ def test_each_gradient_of_one_pass_is_one_of_a_micro_batch(watch: Watch) -> None
     assert metrics(found)["n_samples"] == 6 * 3 * 4
 
 
+@pytest.mark.parametrize("factor", [1.0, float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_any_more_are_flagged(watch: Watch, factor: float) -> None:
+    model = make()
+    optimizer = watch.adamw(model)
+    for number in range(6):
+        (find_loss(model, draw()) * (factor if number > 3 else 1)).backward()
+        step(optimizer)
+    (found,) = watch.observations()
+    assert ("not_finite" in found.get("flags", ())) is (factor != 1.0)
+
+
 def pairs(model: Any, optimizer: Any) -> None:
     (find_loss(model, draw()) - find_loss(model, draw())).exp().backward()
     step(optimizer)

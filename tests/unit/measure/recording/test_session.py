@@ -245,6 +245,42 @@ def test_what_contradicts_itself_is_flagged(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+def test_a_loss_that_is_no_number_is_flagged_and_no_figure(tmp_path: Path, loss: float) -> None:
+    session = Session(Options(out=tmp_path / "x.json"))
+    train(session, Job(tmp_path))
+    session.note_logs(6, {"loss": loss})
+    session.finish(loss=loss)
+    observation = only(session.submission)
+    assert "not_finite" in observation["flags"]
+    assert "train_loss" not in {row["metric"] for row in observation["measurements"]}
+    assert [step.get("loss") for step in observation["samples"]] == [1.5] * 6
+
+
+def test_a_loss_that_no_log_shows_is_flagged_too(tmp_path: Path) -> None:
+    session = Session(Options(out=tmp_path / "x.json"))
+    train(session, Job(tmp_path))
+    session.telling = float("nan")  # of the last step
+    session.finish(loss=0.7)  # Trainer's mean, which leaves such losses out
+    assert "not_finite" in only(session.submission)["flags"]
+
+
+def test_a_step_that_runs_out_of_memory_is_flagged_if_the_program_goes_on(tmp_path: Path) -> None:
+    session = Session(Options(out=tmp_path / "x.json"))
+    job = Job(tmp_path)
+    session.attach(job)
+    session.begin_train()
+    session.begin_step(1)
+    session.note_error(MemoryError())
+    session.begin_train()  # with a smaller batch
+    for step in range(1, 7):
+        session.begin_step(step)
+        session.count(batch(2), 2)
+        session.end_step(step)
+    session.finish()
+    assert "recovered_from_oom" in only(session.submission)["flags"]
+
+
 def test_a_second_training_beside_the_first_is_flagged(tmp_path: Path) -> None:
     session = Session(Options(out=tmp_path / "record.json"))
     first, second = Job(tmp_path), Job(tmp_path)

@@ -31,6 +31,12 @@ class Session:
         self.told.append(f"count {inputs} {n_samples}")
         self.batches.n_waiting += 1
 
+    def fail(self, error: BaseException) -> None:
+        self.told.append(f"fail {type(error).__name__}")
+
+    def note_error(self, error: BaseException) -> None:
+        self.told.append(f"error {type(error).__name__}")
+
 
 class Recorder:
     """A callback that records."""
@@ -131,3 +137,33 @@ def test_the_batch_of_a_trainers_own_step_is_counted_once(*, calls_trainers: boo
     batch = {"ids": 1} if calls_trainers else {"ids": 1, "extra": 2}
     _, recorder = trainer.callback_handler.callbacks
     assert recorder.session.told[1:-1] == [f"count {batch} 2"]
+
+
+def test_a_step_tells_its_loss_or_its_exception() -> None:
+    record_by_default(Recorder)
+    ends: list[Any] = [0.5, MemoryError()]
+
+    class Trainer:
+        """A trainer as transformers has them, whose second step fails."""
+
+        def __init__(self) -> None:
+            self.callback_handler = SimpleNamespace(callbacks=["flow"])
+            self.args = SimpleNamespace(per_device_train_batch_size=2)
+
+        def train(self) -> None:
+            for number in range(2):
+                self.training_step("model", number)
+
+        def training_step(self, _: Any, inputs: int) -> Any:
+            """Return a loss, or raise."""
+            if isinstance(ends[inputs], BaseException):
+                raise ends[inputs]
+            return ends[inputs]
+
+    wrap_trainer(Trainer)
+    trainer = Trainer()
+    with pytest.raises(MemoryError):
+        trainer.train()
+    _, recorder = trainer.callback_handler.callbacks
+    assert recorder.session.telling == 0.5
+    assert recorder.session.told[-2:] == ["error MemoryError", "fail MemoryError"]
