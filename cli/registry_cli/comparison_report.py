@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.comparison.selections import check_selections, list_differences, narrow_to_shared
-from registry.comparison.verdicts import judge
+from registry.comparison.verdicts import judge, sum_up
 from registry_cli import console
 from registry_cli.comparison_text import format_compared, format_markdown, format_verdict
 from registry_cli.group import HintedChoice
@@ -56,9 +56,10 @@ def show_report(
 ) -> set[Verdict]:
     """Show the comparisons, with what differs and what to know beside; return the verdicts.
 
-    Beside text and JSON, these go to stderr; in Markdown they are part of the summary. The verdict
-    in a line ends the text, and goes to stderr beside JSON.
+    What differs and what to know are part of JSON and Markdown, and go to stderr beside text and
+    JSON. The verdict in a line ends the text, and goes to stderr too beside JSON.
     """
+    words = {"a": a.word, "b": b.word}
     a, b = narrow_to_shared(a, b)
     changes, remarks = list_differences(a, b), list(check_selections(a, b))
     for change in changes:
@@ -66,8 +67,21 @@ def show_report(
     console.warn_all(remarks)
     judged = [judge(compared, factors) for compared in found]
     if format_name == "json":
-        console.data(list(map(_as_data, found, judged)))
-        console.hint(format_verdict(found, factors))
+        verdict = format_verdict(found, factors)
+        console.data(
+            {
+                "verdict": sum_up(judged),
+                "summary": verdict,
+                **words,
+                "factor": factors[0],
+                "memory_factor": factors[1] or factors[0],
+                "failed": [each.label for each in found if each.regression],
+                "differs": list(map(asdict, changes)),
+                "remarks": remarks,
+                "configurations": list(map(_as_data, found, judged)),
+            }
+        )
+        console.hint(verdict)
     elif format_name == "markdown":
         names = (a.word, b.word)
         console.answer(

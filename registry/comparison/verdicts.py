@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from registry.measure.ratios import format_times
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from registry.comparison.configurations import Compared
     from registry.measure.ratios import Ratio
@@ -57,6 +57,13 @@ def judge(compared: Compared, factors: Factors) -> Judgement:
         return Judgement("worse", worse_in)
     reasons = tuple(_list_reasons(compared, factors))
     return Judgement("cannot be told" if reasons else "not worse", (), reasons)
+
+
+def sum_up(judged: Iterable[Judgement]) -> Verdict:
+    """Return the verdict on all configurations: worse if one is, not worse only if all are not."""
+    verdicts = {each.verdict for each in judged}
+    order: tuple[Verdict, ...] = ("worse", "cannot be told")
+    return next((verdict for verdict in order if verdict in verdicts), "not worse")
 
 
 def _list_worse(compared: Compared, factors: Factors) -> Iterator[str]:

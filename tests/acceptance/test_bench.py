@@ -118,7 +118,7 @@ def test_a_slower_release_is_found_in_turns_whatever_the_load(
     ]
     assert done.stdout.splitlines()[-1] == "1 of 1 is worse by more than a factor of 1.05"
     options = ("label=peft 90.1", "peft=91.0", "-f", "json", "--registry", "mine")
-    (compared,) = json.loads(run("compare", *options).stdout)
+    (compared,) = json.loads(run("compare", *options).stdout)["configurations"]
     assert (len(compared["a"]), len(compared["b"]), compared["worse"]) == (4, 4, True)
     assert compared["time"]["note"] == "4 alternating rounds"
     assert compared["time"]["low"] > 1.05

@@ -56,6 +56,15 @@ def hand_in(
     return add
 
 
+def compared(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    """Return the configurations of an answer in JSON."""
+    found = json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))[
+        "configurations"
+    ]
+    assert isinstance(found, list)
+    return found
+
+
 WELL = [(64, "ok", 1.0), (64, "ok", 1.01), (128, "ok", 2.0), (128, "ok", 2.02)]
 
 
@@ -118,7 +127,7 @@ def test_versions_of_a_package_are_compared_and_repeats_give_the_noise(
     hand_in("old-release", "90.1", *WELL)
     hand_in("new-release", "91.0", *((length, "ok", 1.3 * seconds) for length, _, seconds in WELL))
     done = run("compare", "peft=90", "peft=91.0", "--fail", "-f", "json")
-    found = json.loads(done.stdout)
+    found = compared(done)
     assert done.returncode == 1
     assert [(len(one["a"]), len(one["b"]), one["worse"]) for one in found] == [(2, 2, True)] * 2
     assert all(1.2 < one["time"]["low"] < 1.3 < one["time"]["high"] < 1.4 for one in found)
@@ -142,7 +151,7 @@ def test_labels_are_compared(run: Run, hand_in: Callable[..., None]) -> None:
     hand_in("second", "90.1", *((n, "ok", 2 * t) for n, _, t in WELL), **labelled("my branch"))
     done = run("compare", "label=main", "label=my branch", "--fail", "-f", "json")
     assert done.returncode == 1
-    assert [round(one["time"]["value"]) for one in json.loads(done.stdout)] == [2, 2]
+    assert [round(one["time"]["value"]) for one in compared(done)] == [2, 2]
     listed = json.loads(run("ls", "--label", "my branch", "-f", "json").stdout)
     assert {row["source_id"] for row in listed} == {"second"}
     assert len(listed) == len(WELL)
@@ -295,7 +304,7 @@ def test_one_run_a_side_gives_no_verdict(run: Run, hand_in: Callable[..., None])
         "  verdict cannot be told: no interval of time",
         f"{UNTOLD}{way_out}",
     ]
-    (found,) = json.loads(run(*sides, "-f", "json").stdout)
+    (found,) = compared(run(*sides, "-f", "json"))
     assert found["time"]["value"] == pytest.approx(1.201)
     assert (found["worse"], found["verdict"]) == (False, "cannot be told")
     assert found["why"] == ["no interval of time"]
@@ -315,7 +324,7 @@ def test_an_interval_across_the_factor_gives_no_verdict(
         assert done.returncode == 0
         assert UNTOLD[1:].replace("1 of 1", "1 of 2") + "1 is not worse; more" in done.stdout
         assert "none of 2" not in done.stdout.lower()
-    verdicts = {each["verdict"] for each in json.loads(run(*sides, "-f", "json").stdout)}
+    verdicts = {each["verdict"] for each in compared(run(*sides, "-f", "json"))}
     assert verdicts == {"cannot be told", "not worse"}
 
 
@@ -357,7 +366,7 @@ def test_a_run_that_dies_before_its_first_step_is_of_the_configuration_that_it_f
     assert (done.returncode, done.stdout[:15]) == (1, "WAS OK, IS OOM:")
     hand_in("several", "90.1", *WELL)  # of which of two is not known
     done = run("compare", "several", "new-release", "--fail", "-f", "json")
-    notes = [found["remarks"] for found in json.loads(done.stdout)]
+    notes = [found["remarks"] for found in compared(done)]
     assert notes == [[], ["error in 1 of 1 run of b"], []]  # missing, failed, compared
 
 
@@ -369,7 +378,7 @@ def test_an_early_failure_of_a_counts_as_much_as_a_late_one_of_b(
         hand_in(name, "90.1", *WELL[:2], failed)
     for sides in (("old", "new"), ("new", "old"), ("old", "newer")):
         done = run("compare", *sides, "--fail", "-f", "json")
-        (found,) = json.loads(done.stdout)
+        (found,) = compared(done)
         assert (done.returncode, found["verdict"]) == (0, "not worse")
         assert found["remarks"] == [f"error in 1 of 3 runs of {side}" for side in "ab"]
 
@@ -379,9 +388,25 @@ def test_the_runs_that_failed_are_named(run: Run, hand_in: Callable[..., None]) 
     hand_in("new", "91.0", *WELL[:2], (64, "error", 0.0))
     listed = run("ls", "--source", "new", "--outcome", "error", "-f", "json").stdout
     (failed,) = (row["id"] for row in json.loads(listed))
-    (found,) = json.loads(run("compare", "old", "new", "-f", "json").stdout)
+    (found,) = compared(run("compare", "old", "new", "-f", "json"))
     assert (found["failed_a"], found["failed_b"]) == ([], [failed])
     assert f"  note    failed in b: {failed}\n" in run("compare", "old", "new").stdout
+
+
+def test_json_states_the_verdict_as_the_text_does(run: Run, hand_in: Callable[..., None]) -> None:
+    hand_in("old", "90.1", *WELL)
+    hand_in("same", "91.0", *WELL)
+    hand_in("alone", "91.0", WELL[0])
+    hand_in("dead", "91.0", *WELL[:2], (128, "oom", 0.0))
+    sides = {"same": "not worse", "alone": "worse", "dead": "worse"}
+    for b, verdict in sides.items():
+        found = json.loads(run("compare", "old", b, "-f", "json").stdout)
+        assert (found["verdict"], found["a"], found["b"]) == (verdict, "old", b)
+        assert found["summary"] == run("compare", "old", b).stdout.splitlines()[-1]
+        failing = [one["label"] for one in found["configurations"] if one["regression"]]
+        assert found["failed"] == failing
+        assert (len(failing), found["factor"], found["memory_factor"]) == (b != "same", 1.05, 1.05)
+        assert found["differs"] == [{"name": "peft", "a": ["90.1"], "b": ["91.0"]}]
 
 
 def test_a_failure_of_a_that_fits_two_configurations_is_named_by_itself(
@@ -444,7 +469,7 @@ def test_a_trainer_without_a_limit_has_only_seen_its_length(
     hand_in("old-release", "90.1", *WELL, **varied, **recorded, **said)
     hand_in("new-release", "91.0", *WELL[:2], **varied, **recorded)  # by an older recorder
     done = run("compare", "old-release", "new-release", "--fail", "-f", "json")
-    assert [len(found["a"]) for found in json.loads(done.stdout)] == [4]
+    assert [len(found["a"]) for found in compared(done)] == [4]
 
 
 def test_where_nothing_is_shared_the_nearest_two_are_named_with_what_differs(
@@ -530,10 +555,7 @@ def test_figures_of_two_statistics_are_not_held_against_each_other(
 def test_figures_far_apart_give_json(run: Run, hand_in: Callable[..., None]) -> None:
     hand_in("a", "90.1", (64, "ok", 1e-100), (64, "ok", 1e3))
     hand_in("b", "90.1", *WELL[:2])
-    (found,) = json.loads(
-        run("compare", "a", "b", "-f", "json").stdout,
-        parse_constant=lambda name: pytest.fail(f"{name} is no JSON"),
-    )
+    (found,) = compared(run("compare", "a", "b", "-f", "json"))
     assert found["verdict"] == "cannot be told"
     assert found["time"]["low"] < found["time"]["value"] < found["time"]["high"]
     assert "interval 0.000 to 1.01e+304, 2 and 2 runs" in run("compare", "a", "b").stdout
@@ -612,10 +634,10 @@ def test_rounds_in_common_are_compared_and_other_runs_left_out(
             how = {"provenance": {"label": name, "bench": "b1", "round": number}}
             row = (64, "ok", load * seconds * (1 + number / 1000))
             hand_in(f"{name}-{number}", "90.1", row, **how)
-    (ratio,) = json.loads(run("compare", "label=old", "label=new", "-f", "json").stdout)
+    (ratio,) = compared(run("compare", "label=old", "label=new", "-f", "json"))
     assert ratio["time"]["note"] == "3 alternating rounds"
     hand_in("alone", "90.1", (64, "ok", 100.0), **labelled("new"))
-    (ratio,) = json.loads(run("compare", "label=old", "label=new", "-f", "json").stdout)
+    (ratio,) = compared(run("compare", "label=old", "label=new", "-f", "json"))
     assert (ratio["time"]["n_a"], ratio["time"]["n_b"], len(ratio["b"])) == (3, 3, 4)
     assert ratio["time"]["low"] == pytest.approx(1.2)
     assert "alternating rounds" not in run("compare", "label=old", "alone", "-f", "json").stdout
@@ -631,13 +653,13 @@ def test_runs_that_took_turns_are_compared_pair_by_pair(
         how = {"provenance": {"label": name}, "observed_at": f"2026-05-0{place + 1}T10:00:00Z"}
         drift = 1.1 ** (place // 2) * (1 + place / 1000)
         hand_in(f"run-{place}", "90.1", (64, "ok", drift * seconds[name]), **how)
-    (ratio,) = json.loads(run("compare", "label=old", "label=new", "-f", "json").stdout)
+    (ratio,) = compared(run("compare", "label=old", "label=new", "-f", "json"))
     assert ratio["time"]["note"] == "4 alternating rounds"
     assert 1.09 < ratio["time"]["low"] < 1.1 < ratio["time"]["high"] < 1.11
     assert run("compare", "label=old", "label=new", "--fail").returncode == 1
     late = {"provenance": {"label": "new"}, "observed_at": "2026-05-09T10:00:00Z"}
     hand_in("run-8", "90.1", (64, "ok", 1.7), **late)  # of no pair
-    (ratio,) = json.loads(run("compare", "label=old", "label=new", "-f", "json").stdout)
+    (ratio,) = compared(run("compare", "label=old", "label=new", "-f", "json"))
     assert ratio["time"]["note"] is None
     assert ratio["verdict"] == "cannot be told"
 
@@ -661,7 +683,7 @@ def test_what_was_withdrawn_is_in_no_comparison(run: Run, hand_in: Callable[...,
     listed = json.loads(run("query", OF_NEW, "-f", "json").stdout)
     good, bad = (row["id"] for row in listed)
     assert run("retract", bad, "--reason", "the card was shared").returncode == 0
-    found = json.loads(run("compare", "label=old", "label=new", "-f", "json").stdout)
+    found = compared(run("compare", "label=old", "label=new", "-f", "json"))
     assert [one["b"] for one in found] == [[good]]
     assert run("environments", "--label", "new", "-f", "jsonl").stdout.count('"n":1,') == 1
     done = run("compare", "label=old", bad)

@@ -124,7 +124,8 @@ def test_a_mistake_is_said_and_nothing_is_written(
 def test_two_releases_are_compared_as_the_command_compare_does(run: Run) -> None:
     sides = ("peft-method-comparison-2025-06", "peft-method-comparison")
     drawn = json.loads(run("plot", "compare", *sides, "-f", "json", *CURATED).stdout)
-    compared = json.loads(run("compare", *sides, "-f", "json", *CURATED).stdout)
+    done = run("compare", *sides, "-f", "json", *CURATED)
+    compared = json.loads(done.stdout)["configurations"]
     ratios = {row["measure"]: row["ratio"] for row in drawn["data"]["values"]}
     assert ratios == {name: compared[0][name]["value"] for name in ("time", "memory")}
 

@@ -322,6 +322,15 @@ def test_repeats_of_a_command_give_a_verdict(run: Run, write: Write, measured: s
     assert verdict == "not worse: none of 1 is worse by more than a factor of 1.6"
 
 
+def test_a_rerun_is_as_strict_as_a_comparison(run: Run, write: Write, measured: str) -> None:
+    done = run("rerun", measured, "--strict")
+    assert done.stdout.splitlines()[-1].startswith("cannot be told for 1 of 1")
+    assert done.returncode == 1
+    assert run("rerun", measured, "--repeats", "2", "--strict").returncode == 0
+    write("seconds.txt", "3")
+    assert run("rerun", measured, "--repeats", "2", "--strict").returncode == 1
+
+
 def test_the_recorded_repeats_of_a_command_are_those_of_then(
     run: Run, write: Write, measured: str
 ) -> None:

@@ -31,7 +31,13 @@ from registry.store.renamed import list_ids
 from registry.store.snapshot import load_catalogue
 from registry.text import format_slug
 from registry_cli import console
-from registry_cli.comparison_report import factor_option, fail_option, memory_factor_option
+from registry_cli.comparison_report import (
+    factor_option,
+    fail_option,
+    is_failure,
+    memory_factor_option,
+    strict_option,
+)
 from registry_cli.comparison_text import format_compared, format_verdict
 from registry_cli.measuring import measure_command
 from registry_cli.options import locate, registry_option
@@ -40,7 +46,7 @@ from registry_cli.sweeping import dataset_option, format_trials, runs_folder, sw
 
 if TYPE_CHECKING:
     from registry.catalogue import Catalogue
-    from registry.comparison.verdicts import Factors
+    from registry.comparison.verdicts import Factors, Verdict
     from registry.measure.running.rerun import Difference
     from registry.query.model import Read
     from registry.store.folder import Location
@@ -62,6 +68,7 @@ Row = dict[str, Any]
 @factor_option
 @memory_factor_option
 @fail_option
+@strict_option
 @dataset_option
 @registry_option
 def command(
@@ -73,6 +80,7 @@ def command(
     factor: float,
     memory_factor: float | None,
     fail: bool,
+    strict: bool,
     dataset: Path | None,
     registry_path: Path | None,
 ) -> int:
@@ -86,7 +94,8 @@ def command(
     Changes since then are shown: versions, cards, threads. The verdict is reached as in registry
     compare, from all recorded repeats and from the new runs; with one run on each side it cannot
     be told. Exit status: that of the command, 1 if a trial failed, or 1 if it is worse now and
-    --fail is given; 2 if there is no such observation.
+    --fail or --strict is given, or cannot be told and --strict is given; 2 if there is no such
+    observation.
 
     \b
     Example:
@@ -112,8 +121,8 @@ def command(
     if not ids:
         return status
     now = read_observations(open_reader(registry_path), ids)
-    is_worse = _show_comparison(then, now, again.named, (factor, memory_factor))
-    return status or (1 if is_worse and fail else 0)
+    verdict = _show_comparison(then, now, again.named, (factor, memory_factor))
+    return status or (1 if is_failure({verdict}, fail=fail, strict=strict) else 0)
 
 
 def _read_then(read: Read, old: Row, kept: KeptCommand | None) -> list[Row]:
@@ -231,8 +240,8 @@ def _warmup_of(observation: Row) -> int | None:
 
 def _show_comparison(
     then: list[Row], now: list[Row], named: frozenset[str], factors: Factors
-) -> bool:
-    """Show then and now, and what differs beside what was said; return whether now is worse."""
+) -> Verdict:
+    """Show then and now, and what differs beside what was said; return the verdict on now."""
     sides = RunsOfSide("then", then), RunsOfSide("now", now)
     for change in list_differences(*sides):
         if change.name not in named:
@@ -242,4 +251,4 @@ def _show_comparison(
     console.answer(format_compared(compared, factors))
     again = "give --repeats 4 or more: an interval needs repeats"
     console.say(format_verdict([compared], factors, for_an_interval=again))
-    return judge(compared, factors).verdict == "worse"
+    return judge(compared, factors).verdict

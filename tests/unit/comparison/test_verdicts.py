@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from itertools import permutations
+from typing import Any
 
 import pytest
 
 from registry.comparison.configurations import MISSING, Compared, compare_sides
-from registry.comparison.verdicts import Judgement, judge
+from registry.comparison.verdicts import Judgement, judge, sum_up
 from registry.measure.ratios import Ratio, compare
 from registry_cli.comparison_text import format_verdict
 
@@ -131,3 +132,15 @@ def test_the_line_says_in_what_it_is_worse(regressions: list[str], line: str) ->
     times = [interval(1.0 if said else 1.2, 0.9 if said else 1.1, 1.3) for said in regressions]
     found = [compared(time, regression=said) for time, said in zip(times, regressions, strict=True)]
     assert format_verdict(found, FACTORS) == line
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "together"),
+    [
+        (("not worse", "not worse"), "not worse"),
+        (("not worse", "cannot be told"), "cannot be told"),
+        (("cannot be told", "worse", "not worse"), "worse"),
+    ],
+)
+def test_all_verdicts_together_are_the_worst_one(verdicts: list[Any], together: str) -> None:
+    assert sum_up(map(Judgement, verdicts)) == together
