@@ -7,6 +7,7 @@ put the registry's own environment on the job's path, and nothing it meets may r
 # ruff: noqa: INP001 - a folder for PYTHONPATH, not a package
 import importlib.machinery
 import importlib.util
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -41,8 +42,6 @@ def _activate() -> None:
     from registry.measure.recording.marks import leave_loaded, leave_trouble  # noqa: PLC0415
 
     try:
-        if sys.version_info < (3, 11):  # noqa: UP036 - the job's Python, which may be any
-            raise ImportError("the recorder expects Python 3.11 or newer")  # noqa: TRY301
         from registry.measure.recording.measured_process import activate, hide_own_modules  # noqa: PLC0415
 
         hide_own_modules()
@@ -52,8 +51,19 @@ def _activate() -> None:
         leave_trouble(error)
 
 
+def _leave_old() -> None:
+    """Leave the mark of trouble where this Python is too old to load anything of this package."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    path = os.environ["REGISTRY_RECORD_FOLDER"] + "/trouble"
+    with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - at each start of a Python
+        file.write("Python " + version + ": the recorder expects Python 3.11 or newer")
+
+
 with suppress(Exception):
-    _load_registry()
-    _activate()
+    if sys.version_info < (3, 11):  # noqa: UP036 - the job's Python, which may be any
+        _leave_old()
+    else:
+        _load_registry()
+        _activate()
 with suppress(ImportError):
     _run_next()

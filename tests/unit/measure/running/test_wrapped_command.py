@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import venv
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,9 +24,8 @@ from registry.measure.running.wrapped_command import (
 from registry.measure.trial_settings import RECORD_FOLDER
 from registry.submission.prepare import prepare_submission
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+#: What runs at the start of each Python of a measured command.
+SITE = Path(child_process.__file__).parent / "recording" / "site" / "sitecustomize.py"
 
 CATALOGUE = Catalogue(gpus={"cpu": {"gpu_id": "cpu"}})
 
@@ -73,6 +73,21 @@ def test_another_sitecustomize_runs_as_well(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.mine = 'ran'\n")
     code = "import sys; sys.exit(0 if sys.mine == 'ran' else 3)"
     assert run(sys.executable, "-c", code, PYTHONPATH=str(tmp_path)).returncode == 0
+
+
+def test_a_python_that_is_too_old_is_told_in_a_line(tmp_path: Path) -> None:
+    site = tmp_path / "sitecustomize.py"  # runs ours as an older Python would meet it
+    site.write_text(
+        "import runpy, sys\n"
+        "sys.modules.pop('registry', None)\n"
+        "if sys.version_info[:2] >= (3, 11):\n"
+        "    sys.version_info = (3, 8, 18)\n"
+        f"    runpy.run_path({str(SITE)!r})\n"
+        "    assert 'registry' not in sys.modules\n"
+    )
+    done = run(sys.executable, "-c", "import sys; sys.exit(3)", PYTHONPATH=str(tmp_path))
+    assert (done.returncode, done.submission) == (3, None)
+    assert done.marks.trouble == "Python 3.8.18: the recorder expects Python 3.11 or newer"
 
 
 def test_the_job_does_not_see_our_packages() -> None:
