@@ -21,6 +21,7 @@ from registry.importers.base import (
 )
 from registry.importers.deeplearning_examples import DeeplearningExamplesImporter
 from registry.importers.deepspeed import DeepspeedImporter
+from registry.importers.doubles import ReadRun, leave_out_doubles
 from registry.importers.fms_acceleration import FmsAccelerationImporter
 from registry.importers.hf_trainer import HfTrainerImporter
 from registry.importers.litgpt import LitgptImporter
@@ -120,7 +121,7 @@ def read_files(
     options = options or ImportOptions()
     validate_overrides(options.overrides)
     files, unreadable = collect_files(paths)
-    outcomes = list(_read_all(files, importers, options))
+    outcomes = leave_out_doubles(list(_read_all(files, importers, options)))
     return join_imported([*outcomes, Imported(refused=tuple(unreadable))])
 
 
@@ -160,7 +161,7 @@ def _chosen(kind: str) -> Sequence[Importer]:
 
 def _read_all(
     files: list[RunFile], importers: Sequence[Importer], options: ImportOptions
-) -> Iterator[Imported]:
+) -> Iterator[ReadRun]:
     """Read files that stand for themselves, then the runs that the others form."""
     together = []
     alone = [one for one in importers if one.is_single_file]
@@ -178,13 +179,13 @@ def _read_all(
         if importer is None:
             together.append(file)
         else:
-            yield _read_run([run], importer, options)
+            yield ReadRun(importer, [run], _read_run([run], importer, options))
     yield from _read_runs(together, importers, options)
 
 
 def _read_runs(
     files: list[RunFile], importers: Sequence[Importer], options: ImportOptions
-) -> Iterator[Imported]:
+) -> Iterator[ReadRun]:
     of_runs = [importer for importer in importers if not importer.is_single_file]
     runs = group_runs(files)
     found = {run: _recognizing(members, of_runs, options) for run, members in runs.items()}
@@ -195,11 +196,12 @@ def _read_runs(
             # settings that bear another prefix are those of the only run beside them
             others = [name for name in runs if found[name] is None and len(main) == 1]
             beside = [file for name in others for file in runs[name] if _is_settings(file)]
-            yield _read_run([*members, *beside], importer, options)
+            together = [*members, *beside]
+            yield ReadRun(importer, together, _read_run(together, importer, options))
         else:
             unused = [file for file in members if len(main) != 1 or not _is_settings(file)]
             refusals = (Refusal(file.path, _explain(file, importers)) for file in unused)
-            yield Imported(refused=tuple(refusals))
+            yield ReadRun(None, members, Imported(refused=tuple(refusals)))
 
 
 def _explain(file: RunFile, importers: Sequence[Importer]) -> str:

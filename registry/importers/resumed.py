@@ -59,6 +59,14 @@ def _steps_of_loss(
     return None
 
 
+def find_mean_loss(n_steps: int, history: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return the mean of the losses that a log has of all steps; None where some are missing."""
+    losses = list(_losses(history))
+    if sum(steps for _, steps, _ in losses) != n_steps:
+        return None
+    return sum(loss * steps for _, steps, loss in losses) / n_steps
+
+
 def _losses(history: Iterable[Mapping[str, Any]]) -> Iterable[tuple[int, int, float]]:
     """Yield the entries of the log: the step before, the steps since, and their mean loss."""
     entries = [(0, 0.0)]
