@@ -23,6 +23,7 @@ from registry.measure.matching import tell_apart
 from registry.measure.record_files import read_json
 from registry.measure.recording.marks import Marks, read_marks
 from registry.measure.recording.progress import WITHOUT_AN_END, assemble_files, check_ended
+from registry.measure.recording.record import AT_ONCE
 from registry.measure.running.records_folder import growing_files, read_run, records_folder
 from registry.measure.running.trial_run import is_record, rank_of_failure
 from registry.measure.trial_settings import RECORD_FOLDER, WARMUP_STEPS
@@ -215,8 +216,16 @@ def _can_be_killed(observation: Row, returncode: int) -> bool:
 
 
 def _leading(records: list[Row]) -> list[Row]:
-    """Return the records of rank 0, unless another rank knows why the job failed."""
+    """Return the records of rank 0, unless another rank knows why the job failed.
+
+    Of trainings that went on at once in one process each stands for itself.
+    """
     started = sorted(records, key=lambda record: str(record["observations"][0].get("observed_at")))
+    alone = [r for r in started if AT_ONCE in r["observations"][0].get("flags", ())]
+    return [*alone, *_leading_ranks([record for record in started if record not in alone])]
+
+
+def _leading_ranks(started: list[Row]) -> list[Row]:
     well = [r for r in started if r["observations"][0]["outcome"] == "ok"]
     telling = [r for r in started if r["observations"][0]["outcome"] in ("oom", "error")]
     if telling:

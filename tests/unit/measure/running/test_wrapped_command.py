@@ -476,6 +476,20 @@ def test_a_rank_that_knows_why_decides(tmp_path: Path) -> None:
     assert (observation["outcome"], observation["outcome_detail"]) == ("oom", "out of memory")
 
 
+@pytest.mark.parametrize(("flags", "n_found"), [([], 1), (["side_by_side"], 2)])
+def test_of_trainings_at_once_in_a_process_each_fails_for_itself(
+    flags: list[str], n_found: int, tmp_path: Path
+) -> None:
+    why = {"end": {**END["end"], "failure": {"outcome": "oom", "detail": "out of memory"}}}
+    for number in (1, 2):
+        content = lines(step(1), why, flags=flags, run_id=str(number))
+        (tmp_path / f"record-0-1-{number}.jsonl").write_text(content)
+    copy = f"import glob, os, shutil; [shutil.copy(name, os.environ[{RECORD_FOLDER!r}])"
+    code = f"{copy} for name in glob.glob({str(tmp_path / '*.jsonl')!r})]"
+    done = run(sys.executable, "-c", code)
+    assert [one["outcome"] for one in done.submission["observations"]] == ["oom"] * n_found
+
+
 def test_samples_that_contradict_the_batch_are_flagged(tmp_path: Path) -> None:
     (tmp_path / "record-0-1-1.jsonl").write_text(lines(step(1, samples=7), END))
     (record,) = read_folder(tmp_path)
