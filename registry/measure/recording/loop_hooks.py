@@ -101,7 +101,7 @@ class LoopRecorder:
     def is_training_with(self, optimizer: Any) -> bool:
         """Return whether an optimizer is one of the training that goes on."""
         job = self.session.job if self.session.is_training else None
-        return isinstance(job, LoopJob) and any(each is optimizer for each in job.optimizers)
+        return isinstance(job, LoopJob) and optimizer in job.optimizers
 
     def give_up(self, optimizer: Any) -> bool:
         """Expect nothing of an optimizer any more; return whether anything was expected."""

@@ -56,12 +56,14 @@ class LoopRecorders:
 
     def _after_step(self, optimizer: Any, *_: Any) -> None:
         with trouble_noted():  # never in the way of the job
-            owner = next((each for each in self._all if each.is_training_with(optimizer)), None)
-            if owner is None:
-                owner = self._find() or self._add()
-                others = (each for each in self._all if each is not owner)
-                if any(each.give_up(optimizer) for each in others):
-                    owner.expect(optimizer)
+            for recorder in self._all:  # a plain loop takes half as long
+                if recorder.is_training_with(optimizer):
+                    recorder.after_step(optimizer)
+                    return
+            owner = self._find() or self._add()
+            others = (each for each in self._all if each is not owner)
+            if any(each.give_up(optimizer) for each in others):
+                owner.expect(optimizer)
             owner.after_step(optimizer)
 
     def begin_in_child(self) -> None:

@@ -131,10 +131,12 @@ def _wrap_step(original: Callable[..., Any]) -> Callable[..., Any]:
 def _noted(session: Session, take_step: Callable[[], Any]) -> Any:
     """Take a step, and have its loss or its exception noted."""
     try:
-        session.telling = loss = take_step()
+        loss = take_step()
     except BaseException as error:
         session.note_error(error)
         raise
+    # a graph would be held until the next step
+    session.telling = loss.detach() if getattr(loss, "requires_grad", False) else loss
     return loss
 
 
