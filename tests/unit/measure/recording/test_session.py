@@ -281,6 +281,24 @@ def test_a_step_that_runs_out_of_memory_is_flagged_if_the_program_goes_on(tmp_pa
     assert "recovered_from_oom" in only(session.submission)["flags"]
 
 
+def test_of_trainings_whose_steps_take_turns_no_memory_is_stated(tmp_path: Path) -> None:
+    sessions = [Session(Options(out=tmp_path / f"{name}.json")) for name in "ab"]
+    for session in sessions:
+        session.attach(Job(tmp_path))
+        session.begin_train()
+    for step in range(1, 7):
+        for session in sessions:
+            session.begin_step(step)
+            session.end_step(step)
+    for session in sessions:
+        session.finish()
+        observation = only(session.submission)
+        assert "side_by_side" in observation["flags"]
+        assert "memory_not_stated" in observation["provenance"]
+        assert not {"peak_memory"} & {row["metric"] for row in observation["measurements"]}
+        assert not any("host_rss_bytes" in step for step in observation["samples"])
+
+
 def test_a_second_training_beside_the_first_is_flagged(tmp_path: Path) -> None:
     session = Session(Options(out=tmp_path / "record.json"))
     first, second = Job(tmp_path), Job(tmp_path)
