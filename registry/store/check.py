@@ -19,7 +19,7 @@ from registry.store.curated import REBUILD, read_curated
 from registry.store.derive_tables import CATALOGUE_TABLES, derive_tables
 from registry.store.documents import read_all_documents
 from registry.store.folder import QUARANTINE
-from registry.store.ids import ERASED
+from registry.store.ids import ERASED, IDENTIFIED, KnownIds
 from registry.store.legacy import read_legacy
 from registry.store.lock import LOCK
 from registry.store.manifest import REPAIR
@@ -295,11 +295,19 @@ def _count(snapshot: Snapshot) -> dict[str, int]:
     names = sorted({name for part in snapshot.parts for name in part.files})
     tables = [name.removesuffix(".parquet") for name in names if name.endswith(".parquet")]
     counts = {
-        table: sum(part.rows(table) for part in snapshot.parts)
+        table: sum(part.rows(table) for part in snapshot.parts) - _count_shared(snapshot, table)
         for table in tables
         if table not in ("results", "later_citations")
     }
     return {**counts, "journal": len(snapshot.journal.entries)}
+
+
+def _count_shared(snapshot: Snapshot, table: str) -> int:
+    """Return how many rows of the curated records a registry's own parts hold as well."""
+    built = snapshot.curated.part if snapshot.curated else None
+    if built is None or table not in IDENTIFIED:
+        return 0
+    return len(snapshot.state.known.shared_with(KnownIds([built.ids]), table))
 
 
 def _hints(folder: Folder, snapshot: Snapshot) -> Iterator[str]:

@@ -206,6 +206,18 @@ def test_a_pending_description_of_a_known_gpu_doubles_nothing(own: Registry) -> 
         assert len([text for text in content["results"] if '"rtx-3090"' in text]) == 1
 
 
+def test_what_both_layers_hold_is_counted_once_by_the_check(own: Registry) -> None:
+    before = check_registry(own.location).counts
+    document = build_document(5)
+    document["observations"][0]["configuration"]["gpu_id"] = "rtx-3090"
+    document["gpus"] = [{"gpu_id": "rtx-3090", "memory_bytes": 24 * 2**30}]
+    own.add(document)
+    own.fold()
+    after = check_registry(own.location).counts
+    assert after["gpus"] == before["gpus"] == len(read_content(own.location)["gpus"])
+    assert after["observations"] == before["observations"] + 1
+
+
 def test_an_upgrade_with_one_more_source_reaches_an_existing_registry(
     own: Registry, tmp_path: Path, records: Folder
 ) -> None:
