@@ -49,9 +49,10 @@ from registry.predict.calibration.runs import resolve_stack
 from registry.predict.cards import common_gpus, find_gpu
 from registry.predict.dryrun.executing import execute_asked
 from registry.predict.formula.step_time import has_known_speed
-from registry.predict.question import Question, check_question
+from registry.predict.question import Question, check_question, is_named_by_memory
 from registry.store.folder import curated_dir
 from registry.store.snapshot import load_catalogue
+from registry.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -170,7 +171,7 @@ class FitResult:
         """What the times take for granted of what the question leaves open, in words."""
         question, cards = self.answer.question, [card.gpu for card in self.shown]
         assumed = list_time_assumes(question, self.answer.own_times, cards)
-        return (*assumed, *_packed_alone(question))
+        return (*assumed, *_of_lengths(self.asked), *_packed_alone(question))
 
     def cost(self, card: CardVerdict) -> Interval | None:
         """Return the cost in USD of the samples (of 1,000 if their number is not stated).
@@ -365,11 +366,18 @@ class Wanted:
             return known
         return replace(known, calibration=execute_asked(question, asked, known, self.tell))
 
-    def spending(self, catalogue: Catalogue, named: Iterable[str] = ()) -> Spending:
+    def spending(
+        self, catalogue: Catalogue, named: Iterable[str], warn: Callable[[str], object]
+    ) -> Spending:
         """Return what is paid for; a price without a card is that of the ``named`` cards."""
         samples = None if self.n_samples is None else self.n_samples * self.n_epochs
-        prices = build_prices(self.price, self.price_file, catalogue)
+        prices = build_prices(self.price, self.price_file, catalogue, warn)
         return Spending(prices.meant_for(named), samples)
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether something was said of prices."""
+        return self.price is not None or self.price_file is not None
 
 
 _SEVERAL = 2
@@ -382,7 +390,8 @@ def answer_fit(asked: Asked, registry: Registry, wanted: Wanted | None = None) -
     question, axes = known.question(asked), parse_axes(wanted.sweep)
     known = wanted.corrected(question, asked, known)
     named = find_cards(asked, known.catalogue)
-    spending = wanted.spending(known.catalogue, (gpu.gpu_id for gpu in named))
+    unpriced: list[str] = []
+    spending = wanted.spending(known.catalogue, (gpu.gpu_id for gpu in named), unpriced.append)
     others = common_gpus(known.catalogue) if len(named) < _SEVERAL else []
     cards = {gpu.gpu_id: gpu for gpu in (*named, *others)}
     if wanted.price is not None and all(spending.prices.of(gpu_id) is None for gpu_id in cards):
@@ -399,6 +408,7 @@ def answer_fit(asked: Asked, registry: Registry, wanted: Wanted | None = None) -
     more = (
         *warn_of_name(asked, question),
         *warn_of_unused(question),
+        *unpriced,
         *_idle_spending(result, wanted, known.catalogue),
         *_idle_epochs(wanted),
     )
@@ -407,24 +417,46 @@ def answer_fit(asked: Asked, registry: Registry, wanted: Wanted | None = None) -
 
 def _idle_spending(result: FitResult, wanted: Wanted, catalogue: Catalogue) -> list[str]:
     """Return why no cost is shown where something was said of it."""
-    if wanted.price is None and wanted.price_file is None and wanted.n_samples is None:
+    if not wanted.is_priced and wanted.n_samples is None:
         return []
     if any(result.cost(card) is not None for card in result.shown):
         return []
-    if wanted.price is not None or wanted.price_file is not None:
-        unpriced = [card for card in result.shown if card.seconds_per_sample is not None]
-        cards = ", ".join(card.gpu.gpu_id for card in unpriced or result.shown) or "none"
-        if unpriced:
-            return [f"no cost is shown: the price of {cards} is not known"]
-        kinds = sorted(
-            kind
-            for card in result.shown
-            for kind in catalogue.kinds_of(card.gpu.gpu_id)
-            if catalogue.gpus.get(kind) and peak_flops_of(catalogue.gpus[kind], None)
-        )
-        more = f", as its kinds differ; name one of {', '.join(kinds)}" if kinds else ""
-        return [f"no cost is shown: the speed of {cards} is not known{more}"]
+    meant = [card for card in result.shown if card.gpu.gpu_id in result.named] or result.shown
+    timed = [card.gpu.gpu_id for card in meant if card.seconds_per_sample is not None]
+    if not timed:
+        cards = [card.gpu.gpu_id for card in meant]
+        return [f"no cost is shown: {_describe_unknown_speed(cards, catalogue)}"]
+    if wanted.is_priced:
+        return [f"no cost is shown: the price of {_format_some(timed)} is not known"]
     return ["no cost of the samples is shown: give --price or --price-file"]
+
+
+def _describe_unknown_speed(gpu_ids: Sequence[str], catalogue: Catalogue) -> str:
+    """Return that the speed of cards is not known, and which of their kinds have one."""
+    kinds = sorted(
+        kind
+        for gpu_id in gpu_ids
+        for kind in (catalogue.kinds_of(gpu_id) if gpu_id in catalogue.gpus else ())
+        if peak_flops_of(catalogue.gpus[kind], None)
+    )
+    more = f", as its kinds differ; name one of {', '.join(kinds)}" if kinds else ""
+    return f"the speed of {_format_some(gpu_ids)} is not known{more}"
+
+
+#: Most cards that a sentence names.
+_MOST_NAMED = 4
+
+
+def _format_some(gpu_ids: Sequence[str]) -> str:
+    left = len(gpu_ids) - _MOST_NAMED
+    more = f" and {format_count(left, 'other card')}" if left > 0 else ""
+    return f"{', '.join(gpu_ids[:_MOST_NAMED]) or 'none'}{more}"
+
+
+def _of_lengths(asked: Asked) -> list[str]:
+    """Return of how many samples the lengths are that times rest on."""
+    lengths = asked.sample_lengths
+    return [] if lengths is None else [lengths.describe()]
 
 
 def _packed_alone(question: Question) -> list[str]:
@@ -448,7 +480,8 @@ def answer_estimate(
         find_gpu(asked.gpu[0], known.catalogue)  # raises: it names the kinds of a family
     known = wanted.corrected(question, asked, known)
     memory = predict_memory(question, known.calibration)
-    cost = _cost(question, known, wanted)
+    unpriced: list[str] = []
+    cost = _cost(question, known, wanted, unpriced.append)
     own, timed = known.calibration.own_times, [question.gpu] if cost and question.gpu else []
     return EstimateResult(
         question=question,
@@ -459,20 +492,27 @@ def answer_estimate(
             *warn_of_name(asked, question),
             *warn_of_unused(question),
             *(f"time and cost: {words}" for words in _packed_alone(question) if wanted.n_samples),
-            *_nothing_to_pay(wanted),
+            *unpriced,
+            *_nothing_to_pay(question, wanted, known.catalogue),
             *_idle_epochs(wanted),
         ),
         assumptions=assumptions_of(question, memory, known.calibration),
         n_samples=wanted.n_samples,
         n_epochs=wanted.n_epochs,
-        time_assumes=list_time_assumes(question, own, timed) if timed else (),
+        time_assumes=(
+            (*list_time_assumes(question, own, timed), *_of_lengths(asked)) if timed else ()
+        ),
     )
 
 
-def _nothing_to_pay(wanted: Wanted) -> list[str]:
-    """Return why an estimate shows no cost where a price was said."""
-    priced = wanted.price is not None or wanted.price_file is not None
-    return ["no cost is shown: give --samples"] if priced and wanted.n_samples is None else []
+def _nothing_to_pay(question: Question, wanted: Wanted, catalogue: Catalogue) -> list[str]:
+    """Return why an estimate shows no time or cost where something was said of them."""
+    if not wanted.is_priced and wanted.n_samples is None:
+        return []
+    if question.gpu is not None and not question.is_split and not has_known_speed(question):
+        unknown = _describe_unknown_speed([question.gpu.gpu_id], catalogue)
+        return [f"no time or cost is shown: {unknown}"]
+    return ["no cost is shown: give --samples"] if wanted.n_samples is None else []
 
 
 def _idle_epochs(wanted: Wanted) -> list[str]:
@@ -481,22 +521,27 @@ def _idle_epochs(wanted: Wanted) -> list[str]:
     return ["--epochs changes nothing without --samples, the samples of an epoch"] if idle else []
 
 
-def _cost(question: Question, known: Knowledge, wanted: Wanted) -> Cost | None:
-    prices = build_prices(wanted.price, wanted.price_file, known.catalogue)
+def _cost(
+    question: Question, known: Knowledge, wanted: Wanted, warn: Callable[[str], object]
+) -> Cost | None:
+    prices = build_prices(wanted.price, wanted.price_file, known.catalogue, warn)
     if question.is_split:  # its time is not computed
         return None
-    if question.gpu is None or not has_known_speed(question):
-        if wanted.n_samples or wanted.price is not None or wanted.price_file is not None:
+    gpu = question.gpu
+    if gpu is None or is_named_by_memory(gpu):
+        if wanted.n_samples or wanted.is_priced:
             raise QuestionError(
                 "time and cost depend on the card: give --gpu"
-                if question.gpu is None
-                else f"time and cost: the speed of {question.gpu.gpu_id} is not known; leave out "
+                if gpu is None
+                else f"time and cost: the speed of {gpu.gpu_id} is not known; leave out "
                 "--samples, --price and --price-file, or give a card of known speed with --gpu"
             )
         return None
-    price = prices.of(question.gpu.gpu_id)
+    price = prices.of(gpu.gpu_id)
     if price is None and wanted.price is not None:
-        raise QuestionError(_no_price(wanted.price, [question.gpu.gpu_id]))
+        raise QuestionError(_no_price(wanted.price, [gpu.gpu_id]))
+    if not has_known_speed(question):
+        return None
     return estimate_cost(
         question,
         known.calibration,

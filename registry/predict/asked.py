@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from registry.catalogue import Catalogue
     from registry.predict.architecture import Accelerator, Architecture
+    from registry.predict.sample_lengths import SampleLengths
 
 #: Fields of a question that are called otherwise than the option.
 _FIELDS = {
@@ -94,6 +96,11 @@ class Asked:
     sharding: str | None = None
     offload: str | None = None
     stack: str | None = None
+
+    @cached_property
+    def sample_lengths(self) -> SampleLengths | None:
+        """The lengths that the file states; raises QuestionError for what is no such file."""
+        return None if self.lengths is None else read_lengths(str(self.lengths))
 
     def having(self, settings: Mapping[str, Any]) -> Asked:
         """Return it with fields of a question changed, such as ``micro_batch_size``."""
@@ -437,7 +444,7 @@ def _lengths_of(asked: Asked, stated: Mapping[str, Any]) -> dict[str, Any]:
     longest, mean = stated["longest_sample"], stated["mean_tokens"]
     if asked.lengths is not None:
         _refuse_beside_file(asked)
-        found = read_lengths(str(asked.lengths))
+    if (found := asked.sample_lengths) is not None:
         longest, mean = None if asked.packing else found.longest, found.mean_below(seq_len)
     if longest is not None and mean is not None and mean > longest:
         raise QuestionError(

@@ -474,6 +474,11 @@ _NARROW = frozenset({"fp8", "fp4"})
 NAMED_BY_MEMORY = "card of "
 
 
+def is_named_by_memory(gpu: Accelerator) -> bool:
+    """Return whether a card is none of the catalogue."""
+    return gpu.gpu_id.startswith(NAMED_BY_MEMORY)
+
+
 def _check_card(question: Question) -> Iterator[str]:
     """Yield what the card cannot do of what was asked for.
 
@@ -487,7 +492,7 @@ def _check_card(question: Question) -> Iterator[str]:
     if not is_known and gpu.peak_flops(dtype):
         yield f"the catalogue has no {dtype} speed of {gpu.gpu_id}: that of 16 bits is used"
     gigabytes = gpu.memory_bytes / 10**9
-    if gpu.gpu_id.startswith(NAMED_BY_MEMORY) and gigabytes.is_integer():
+    if is_named_by_memory(gpu) and gigabytes.is_integer():
         yield (
             f"{gigabytes:g} GB are {gpu.memory_bytes / 2**30:.2f} GiB; a card that is sold with "
             f"{gigabytes:g} GB has about {gigabytes:g} GiB: say --vram {gigabytes:g}GiB"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.errors import QuestionError, SourceError
 from registry.reading.bounded_file import read_bytes
+from registry.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,6 +46,15 @@ class SampleLengths:
     def longest(self) -> int:
         """Tokens of the longest sample."""
         return max(self.tokens)
+
+    def describe(self) -> str:
+        """Return in words how many they are.
+
+        >>> SampleLengths([120, 900]).describe()
+        'lengths as of 2 samples, 510 tokens on average and at most 900'
+        """
+        samples, mean = format_count(len(self.tokens), "sample"), self.mean_below(self.longest)
+        return f"lengths as of {samples}, {mean:.0f} tokens on average and at most {self.longest}"
 
     def mean_below(self, limit: int) -> float:
         """Return the mean tokens of a sample, where each is cut at ``limit``."""

@@ -191,6 +191,50 @@ def test_a_card_of_a_size_has_no_time() -> None:
         registry.estimate("llama-2-7b", samples=1000)
 
 
+def test_a_card_whose_speed_the_catalogue_lacks_is_estimated_and_told_like_fit_does() -> None:
+    spent: dict[str, Any] = {"gpu": "h100-80gb", "samples": 1000}
+    unknown = "the speed of h100-80gb is not known, as its kinds differ; name one of h100-pcie-80gb"
+    for price in (None, 2):
+        found = registry.estimate("llama-2-7b", **spent, price=price)
+        assert found.cost is None
+        (told,) = (text for text in found.warnings if "cost is shown" in text)
+        assert told.startswith(f"no time or cost is shown: {unknown}")
+        (told,) = (
+            text
+            for text in registry.fit("llama-2-7b", **spent, price=price).warnings
+            if "no cost" in text
+        )
+        assert told.startswith(f"no cost is shown: {unknown}")
+
+
+def test_a_list_of_prices_may_name_cards_that_nobody_knows(tmp_path: Path) -> None:
+    (tmp_path / "prices.csv").write_text("rtx-4090,0.5\nrtx-9999,2\n")
+    spent: dict[str, Any] = {"gpu": "rtx-4090", "samples": 1000}
+    spent["price_file"] = tmp_path / "prices.csv"
+    estimated = registry.estimate("llama-2-7b", **spent)
+    for found in (registry.fit("llama-2-7b", **spent), estimated):
+        (told,) = (text for text in found.warnings if "rtx-9999" in text)
+        assert told.startswith("a price is left out: unknown gpu 'rtx-9999'")
+    assert estimated.cost is not None
+    assert estimated.cost.price is not None
+
+
+def test_why_there_is_no_cost_is_said_of_the_cards_that_are_asked_about() -> None:
+    found = registry.fit("llama-2-7b", vram="15GiB", method="qlora", price=2, samples=1000)
+    (told,) = (text for text in found.warnings if "no cost" in text)
+    assert told == "no cost is shown: the speed of card of 15GiB is not known"
+
+
+def test_the_samples_of_a_file_of_lengths_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "lengths.txt").write_text("120\n900\n1500\n400\n")
+    asked: dict[str, Any] = {"gpu": "rtx-4090", "method": "qlora"}
+    asked["lengths"] = str(tmp_path / "lengths.txt")
+    said = "lengths as of 4 samples, 730 tokens on average and at most 1500"
+    assert said in registry.fit("llama-2-7b", **asked).time_assumes
+    assert said in registry.estimate("llama-2-7b", **asked).time_assumes
+    assert "lengths as of" not in str(registry.fit("llama-2-7b", gpu="rtx-4090").time_assumes)
+
+
 def test_a_result_is_shown_in_a_line() -> None:
     found = registry.fit("llama-2-7b", gpu="rtx-3090", seq_len=512)
     assert repr(found).startswith("<registry fit --model llama-2-7b --gpu rtx-3090 ")

@@ -15,7 +15,7 @@ from registry.predict.cards import find_gpu_row
 from registry.reading.bounded_file import read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from registry.catalogue import Catalogue
 
@@ -43,14 +43,21 @@ class Prices:
         return Prices({**dict.fromkeys(names, price), **self.by_gpu})
 
 
-def build_prices(stated: Stated | None, file: Path | str | None, catalogue: Catalogue) -> Prices:
+def build_prices(
+    stated: Stated | None,
+    file: Path | str | None,
+    catalogue: Catalogue,
+    tell: Callable[[str], object] | None = None,
+) -> Prices:
     """Return prices as stated, and those of a file where nothing is stated of a card.
 
     The price of a family or of a card is that of its kinds as well. Raises QuestionError for a card
-    that is not known, and for what is no price.
+    that is not known, and for what is no price; ``tell`` gets unknown cards of the file instead: a
+    list of prices names more cards than anybody asks about.
     """
-    named = [] if file is None else list(_read_prices(Path(file)))
-    named += list(_stated(stated))
+    listed = [] if file is None else list(_read_prices(Path(file)))
+    known = listed if tell is None else [one for one in listed if _is_known(one, catalogue, tell)]
+    named = [*known, *_stated(stated)]
     found: dict[str, tuple[int, float]] = {}
     otherwise = None
     for name, text, where in named:
@@ -78,6 +85,16 @@ def _kinds_of(name: str, where: str, catalogue: Catalogue) -> Sequence[str]:
 
 
 Named = tuple[str | None, Any, str]
+
+
+def _is_known(listed: Named, catalogue: Catalogue, tell: Callable[[str], object]) -> bool:
+    name, _, where = listed
+    try:
+        _kinds_of(str(name), where, catalogue)
+    except QuestionError as error:
+        tell(f"a price is left out: {error}")
+        return False
+    return True
 
 
 def _stated(stated: Stated | None) -> Iterator[Named]:

@@ -79,3 +79,17 @@ def test_a_file_that_is_no_list_of_prices_is_refused(
         build_prices(None, tmp_path / name, catalogue)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_card_of_a_list_that_nobody_knows_is_told_and_the_others_are_read(
+    catalogue: Catalogue, tmp_path: Path
+) -> None:
+    (tmp_path / "p.csv").write_text("l4,0.7\nl5,1\nh100,2.5\n", encoding="utf-8")
+    told: list[str] = []
+    prices = build_prices(None, tmp_path / "p.csv", catalogue, told.append)
+    assert (prices.of("l4"), prices.of("h100-sxm5-80gb")) == (0.7, 2.5)
+    (text,) = told
+    assert text.startswith("a price is left out: unknown gpu 'l5'")
+    assert text.endswith("p.csv, line 2")
+    with pytest.raises(QuestionError, match="unknown gpu 'l5'"):
+        build_prices(["l5=1"], None, catalogue, told.append)
