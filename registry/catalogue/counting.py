@@ -36,6 +36,17 @@ def _count_indexed(n_layers: int, get: Lookup) -> int:
     return sum(max(layer + first, 0) % every == 0 for layer in range(n_layers))
 
 
+#: Rows of Llama 3.2's embedding for what stands for images, which its output layer lacks.
+_IMAGE_ROWS: Final = 8
+
+
+def _crossed(row: Row, get: Lookup) -> int:
+    """Count what layers that attend to images have besides: two gates and norms of the heads."""
+    layers = get("cross_attention_layers")
+    n_crossed = sum(layer < row["n_layers"] for layer in layers)
+    return int(n_crossed * (2 + 2 * row["head_dim"]) + _IMAGE_ROWS * row["hidden_size"])
+
+
 #: What layers of single families have besides: parameters of all layers.
 EXTRAS: Final[Mapping[str, Callable[[Row, Lookup], int]]] = {
     "two": lambda row, _: 2 * int(row["n_layers"]),  # the slopes of apertus' activation
@@ -45,6 +56,7 @@ EXTRAS: Final[Mapping[str, Callable[[Row, Lookup], int]]] = {
     "lambdas": lambda row, _: 4 * int(row["head_dim"] * row["n_layers"]),
     "sinks": lambda row, _: int(row["n_heads"] * row["n_layers"]),
     "indexer": _indexers,
+    "crossed": _crossed,
     "mamba2_beside": lambda row, get: int(row["n_layers"]) * MIXERS["mamba2"](row, get),
     "no_last_norm": lambda *_: 0,
 }
@@ -231,7 +243,7 @@ def _expert(row: Row, decoder: Decoder, get: Lookup) -> int:
         return nemotron_expert(row, get)
     width, hidden = row["intermediate_size"], row["hidden_size"]
     biases = decoder.expert_bias * (2 * width + hidden)
-    return int(_mlp(row, decoder, get, width) + biases)
+    return int(_matrices(row, decoder) * hidden * width + biases)
 
 
 def _shared(row: Row, decoder: Decoder, get: Lookup) -> int:
@@ -259,14 +271,19 @@ def shared_width(row: Row, decoder: Decoder, get: Lookup) -> int:
 
 
 def _mlp(row: Row, decoder: Decoder, get: Lookup, width: int) -> int:
-    hidden = row["hidden_size"]
-    matrices = 3 if row.get("gated_mlp", decoder.gated_mlp) else 2
+    hidden, matrices = row["hidden_size"], _matrices(row, decoder)
     biases = (matrices - 1) * width + hidden
     return int(matrices * hidden * width + has_bias(decoder, decoder.mlp_bias, get) * biases)
 
 
+def _matrices(row: Row, decoder: Decoder) -> int:
+    return 3 if row.get("gated_mlp", decoder.gated_mlp) else 2
+
+
 def _norms_per_layer(decoder: Decoder, get: Lookup) -> int:
-    if not decoder.shares_norm:
+    if isinstance(decoder.shares_norm, str) and get(decoder.shares_norm) is True:
+        return 1
+    if decoder.shares_norm is not True:
         return decoder.norms_per_layer + 2 * (get("use_post_norm") is True)
     if get("new_decoder_architecture") is True:
         return int(get("num_ln_in_parallel_attn") or 2)

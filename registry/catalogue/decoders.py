@@ -44,8 +44,9 @@ class Decoder:
     extra_positions: int | None = None
     embedding_norm: bool = False
     head_bias: Flag = False
-    #: Whether attention and MLP share one norm where the configuration runs them in parallel.
-    shares_norm: bool = False
+    #: Whether attention and MLP share one norm: where this flag runs them in parallel, or (True) by
+    #: Falcon's rules.
+    shares_norm: Flag = False
     #: Whether queries, keys and values pass through narrow matrices (DeepSeek's latent attention).
     is_latent: bool = False
     #: Whether the output of the attention has a gate as wide as the queries.
@@ -110,14 +111,14 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "granite": _LLAMA,
     "granite_swa": replace(_LLAMA, tied_embeddings=True, extra="sinks"),
     "granitemoe": _FLAGGED,
-    "granitemoe_swa": replace(_FLAGGED, extra="sinks"),
+    "granitemoe_swa": replace(_FLAGGED, shared_expert="wide", extra="sinks"),
     "granitemoeshared": replace(_FLAGGED, shared_expert="wide"),
     "granitemoehybrid": replace(_FLAGGED, shared_expert="wide", mixer="mamba2"),
     "bamba": replace(_LLAMA, mixer="mamba2", attention_every=0),
     "falcon_h1": replace(_LLAMA, extra="mamba2_beside"),
     "nemotron_h": replace(_LLAMA, gated_mlp=False, can_tie=False, stack="nemotron_h"),
     "smollm3": _LLAMA,
-    "helium": _LLAMA,
+    "helium": replace(_LLAMA, output_bias=False),
     "hyperclovax": _LLAMA,
     "arcee": replace(_LLAMA, gated_mlp=False),
     "apertus": replace(_FLAGGED, gated_mlp=False, query_key_norm="head", extra="two"),
@@ -128,7 +129,9 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "exaone4": Decoder(query_key_norm="head"),
     "exaone_moe": Decoder(query_key_norm="head", shared_expert="counted"),
     "ernie4_5": _ERNIE,
-    "ernie4_5_moe": replace(_ERNIE, shared_expert="counted", router_vectors=1),
+    "ernie4_5_moe": replace(
+        _ERNIE, shared_expert="counted", router_vectors=1, head_bias="use_bias"
+    ),
     "glm": replace(_QUERIES, biased_by_default=True),
     "glm4": replace(_QUERIES, biased_by_default=True, norms_per_layer=4),
     "glm4v_text": Decoder(query_bias=True, norms_per_layer=4),
@@ -151,7 +154,12 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "internlm3": _LLAMA,
     "chatglm": Decoder(query_bias="add_qkv_bias"),
     "deepseek": replace(_FLAGGED, shared_expert="counted"),
-    "deepseek_v2": _DEEPSEEK,
+    "dots1": replace(_FLAGGED, query_key_norm="head", shared_expert="counted"),
+    "bailing_moe": Decoder(  # Ling and Ring, of both generations
+        query_bias="use_qkv_bias", output_bias="use_bias", shared_expert="counted",
+        query_key_norm="head", query_key_norm_flag="use_qk_norm",
+    ),
+    "deepseek_v2": replace(_DEEPSEEK, mlp_bias="mlp_bias"),
     "deepseek_v3": _DEEPSEEK,
     "deepseek_v32": _INDEXED,
     "glm_moe_dsa": _INDEXED,
@@ -166,15 +174,16 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "hunyuan_v1_dense": replace(_FLAGGED, query_key_norm="head"),
     "hunyuan_v1_moe": replace(_FLAGGED, query_key_norm="head", shared_expert="one"),
     "minicpm": replace(_LLAMA, tied_embeddings=True),
-    "minicpm3": replace(_LATENT, tied_embeddings=True),
+    "minicpm3": replace(_LATENT, tied_embeddings=True, mlp_bias="mlp_bias"),
     "gpt_oss": replace(_FLAGGED, biased_by_default=True, expert_bias=True, extra="sinks"),
+    "mllama_text_model": Decoder(can_tie=False, extra="crossed"),
     "llama4_text": replace(_FLAGGED, shared_expert="one", dense_width="intermediate_size_mlp"),
     "qwen": Decoder(query_bias=True),
     "qwen2": Decoder(query_bias=True),
     "mimo": Decoder(query_bias=True),
     "mimo_v2_flash": replace(_QUERIES, attention="mimo_v2", dense_layers=1),
     "qwen2_5_omni_text": Decoder(query_bias=True),
-    "qwen2_moe": Decoder(query_bias=True, shared_expert="gated"),
+    "qwen2_moe": Decoder(query_bias="qkv_bias", biased_by_default=True, shared_expert="gated"),
     "qwen2_vl_text": Decoder(query_bias=True),
     "qwen2_5_vl_text": Decoder(query_bias=True),
     "qwen3": _QWEN3,
@@ -210,7 +219,9 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "lfm2_moe": _LFM2,
     "jamba": Decoder(mixer="mamba"),
     "nanochat": replace(_FLAGGED, gated_mlp=False, norm_vectors=0),
-    "stablelm": Decoder(query_bias="use_qkv_bias", norm_vectors=2),
+    "stablelm": Decoder(
+        query_bias="use_qkv_bias", norm_vectors=2, shares_norm="use_parallel_residual"
+    ),
     "nemotron": replace(_LLAMA, gated_mlp=False, norm_vectors=2),
     "persimmon": Decoder(
         gated_mlp=False, query_bias=True, output_bias=True, mlp_bias=True, norm_vectors=2,
@@ -226,11 +237,15 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "gpt_bigcode": _GPT2,
     "gpt_neo": replace(_GPT2, query_bias=False),
     "biogpt": replace(_GPT2, extra_positions=2),
-    "opt": replace(_GPT2, extra_positions=2),
+    "opt": replace(
+        _GPT2, biased_by_default=True, query_bias="enable_bias", output_bias="enable_bias",
+        mlp_bias="enable_bias", extra_positions=2,
+    ),
     "xglm": replace(_GPT2, extra_positions=None),
     "bloom": replace(_GPT2, extra_positions=None, embedding_norm=True),
     "gpt_neox": Decoder(
-        gated_mlp=False, query_bias=True, output_bias=True, mlp_bias=True, norm_vectors=2
+        gated_mlp=False, biased_by_default=True, query_bias="attention_bias",
+        output_bias="attention_bias", mlp_bias=True, norm_vectors=2,
     ),
     "gptj": _GPTJ,
     "codegen": _GPTJ,

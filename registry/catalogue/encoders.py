@@ -78,6 +78,7 @@ def _count_encoder(encoder: Encoder, row: Row, get: Lookup) -> int:
     narrow = get("embedding_size") or hidden
     positions = (row["max_positions"] + encoder.extra_positions) * encoder.has_positions
     types = (get(encoder.types_field) or 0) if encoder.types_field else 0
+    types += (get("task_type_vocab_size") or 0) if get("use_task_id") is True else 0  # ERNIE 3.0
     n_params = (vocab + positions + types + 2 * encoder.n_end_norms) * narrow
     n_params += linear(narrow, hidden) * (narrow != hidden)
     n_layers = _count_shared(get) if encoder.shares_layers else row["n_layers"]

@@ -95,6 +95,9 @@ _UNCOUNTED: Final[Mapping[str, tuple[Any, ...]]] = {
     "position_encoding_2d": (None, False),  # ChatGLM's first generation
     "qk_layernorm": (None, False),
     "no_bias": (None, True),
+    "layer_norm_elementwise_affine": (None, True),  # OPT's, as Galactica has it
+    "do_layer_norm_before": (None, True),  # without a last norm otherwise
+    "_remove_final_layer_norm": (None, False),
 }
 #: Families in which such a field is counted.
 _COUNTED_FLAGS: Final = {"persimmon": {"qk_layernorm"}}
@@ -356,7 +359,11 @@ def _text_part(config: Any) -> Any:
 def _text_type(config: Any, part: Any) -> str:
     """Return the ``model_type`` of the decoder, which is not always written in its own part."""
     whole, own = read_field(config, "model_type"), read_field(part, "model_type")
-    return str(TEXT_TYPES.get(whole, own) if own in (None, whole) else own)
+    return str(TEXT_TYPES.get(whole, own) if own in (None, whole) else _RENAMED.get(own, own))
+
+
+#: What published configurations call decoders that transformers has under another name.
+_RENAMED: Final = {"exaone4_5_text": "exaone4"}
 
 
 @cache

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Fields by which transformers finds code, kernels, weights or folders.
 LOADS: Final = re.compile(
-    r"auto_map|attn_impl|quantization_config|backbone|custom|(?<!conv_)kernel|(?<![a-z])code(?![a-z])|_path$"
+    r"auto_map|attn_impl|quantization_config|backbone|custom|(?<!conv_)kernel(?!_size)|(?<![a-z])code(?![a-z])|_path$"
 )
 
 #: Auto classes of models with a head that is trained, in the order in which they are tried.
@@ -74,15 +74,29 @@ def _read_tied(model: Any) -> dict[str, bool]:
 
 def count_modules(model: Any) -> dict[str, int]:
     """Return the parameters of a live model, and those that a token passes through."""
-    sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
-    counts = {"n_params": sum(sizes.values())}
+    named = dict(model.named_parameters())
+    counts = {"n_params": sum(parameter.numel() for parameter in named.values())}
     text = model.config.get_text_config()
     sizes_of = read_sizes(lambda name: read_field(text, name))
     experts, active = sizes_of.get("n_experts"), sizes_of.get("n_experts_active")
-    inside = sum(size for name, size in sizes.items() if ".experts." in name)
+    inside = sum(
+        parameter.numel()
+        for name, parameter in named.items()
+        if ".experts." in name or _is_stack(parameter, experts)
+    )
     if experts and active and inside:
         counts["n_active_params"] = counts["n_params"] - inside * (experts - active) // experts
     return counts
+
+
+def _is_stack(parameter: Any, experts: int | None) -> bool:
+    """Return whether a parameter holds the matrices of all experts (JetMoE, Granite)."""
+    shape: tuple[int, ...] = getattr(parameter, "shape", ())
+    return len(shape) == _MATRICES and shape[0] == experts
+
+
+#: Dimensions of several matrices.
+_MATRICES: Final = 3
 
 
 def build_on_meta(config: Mapping[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.catalogue.encoders import count_block, linear
@@ -168,6 +169,43 @@ def _count_internvl(get: Lookup, whole: Lookup, hidden: int) -> int:
     return int(n_params + 2 * merged + linear(merged, hidden) + linear(hidden, hidden))
 
 
+def _count_internvl_chat(get: Lookup, whole: Lookup, hidden: int) -> int:
+    """Count the tower of InternVL's own code, which has other names for what its layers have."""
+    names = {"attention_bias": get("qkv_bias") is True}
+    names["use_qk_norm"] = get("qk_normalization") is not False
+    return _count_internvl(lambda name: names.get(name, get(name)), whole, hidden)
+
+
+def _count_kimi(get: Lookup, whole: Lookup, hidden: int) -> int:
+    """Count MoonViT, whose published configurations have other names than transformers."""
+    width = get("vt_hidden_size") or get("hidden_size")
+    middle = get("vt_intermediate_size") or get("intermediate_size")
+    layers = get("vt_num_hidden_layers") or get("num_hidden_layers")
+    height = get("init_pos_emb_height") or get("pos_emb_height")
+    breadth = get("init_pos_emb_width") or get("pos_emb_width")
+    joined = get("mm_hidden_size") or whole("projection_hidden_size")
+    sides = get("merge_kernel_size") or 2
+    merged = width * (prod(sides) if isinstance(sides, list | tuple) else sides**2)
+    n_params = linear(_kernel(get), width) + height * breadth * width
+    n_params += layers * count_block(width, middle) + 2 * width + 2 * joined
+    return int(n_params + linear(merged, merged) + linear(merged, hidden))
+
+
+#: How Llama 3.2's tower may lay out the tiles of an image, where nothing is said.
+_LAYOUTS: Final = 8
+
+
+def _count_mllama(get: Lookup, _: Lookup, hidden: int) -> int:
+    """Count Llama 3.2's tower: its positions depend on how an image is cut into tiles."""
+    width, tokens, extra = get("hidden_size"), _patches(get) + 1, get("num_global_layers")
+    layouts = len(get("supported_aspect_ratios") or range(_LAYOUTS)) + 1
+    tiles = layouts * get("max_num_tiles") * width
+    block = count_block(width, get("intermediate_size")) - 4 * width  # no biases in attention
+    n_params = width + _kernel(get) * width + tokens * width + tokens * tiles + 2 * tiles + 3
+    n_params += 4 * width + (get("num_hidden_layers") + extra) * block + 2 * extra
+    return int(n_params + linear(get("vision_output_dim"), hidden))
+
+
 def _count_lfm2_vl(get: Lookup, whole: Lookup, hidden: int) -> int:
     merged = get("hidden_size") * whole("downsample_factor") ** 2
     middle, biased = whole("projector_hidden_size"), whole("projector_bias") is not False
@@ -252,6 +290,9 @@ TOWERS: Final[Mapping[str, Tower]] = {
     "glm4v_moe": _count_glm4v,
     "glm46v": _count_glm4v,
     "internvl": _count_internvl,
+    "internvl_chat": _count_internvl_chat,
+    "kimi_k25": _count_kimi,
+    "mllama": _count_mllama,
     "lfm2_vl": _count_lfm2_vl,
     "llava_onevision": _count_llava,
     "exaone4_5": _count_qwen2_5_vl,
@@ -304,6 +345,8 @@ TEXT_TYPES: Final[Mapping[str, str]] = {
     "glm4v_moe": "glm4v_moe_text",
     "glm46v": "glm4v_text",
     "internvl": "qwen2",
+    "kimi_k25": "deepseek_v3",
+    "mllama": "mllama_text_model",
     "lfm2_vl": "lfm2",
     "llava_onevision": "qwen2",
     "exaone4_5": "exaone4",
@@ -336,6 +379,9 @@ TOWER_TYPES: Final[Mapping[str, str]] = {
     "glm4v_moe": "glm4v_moe_vision",
     "glm46v": "glm4v_vision",
     "internvl": "internvl_vision",
+    "internvl_chat": "intern_vit_6b",
+    "kimi_k25": "kimi_k25_vision",
+    "mllama": "mllama_vision_model",
     "lfm2_vl": "siglip2_vision_model",
     "llava_onevision": "siglip_vision_model",
     "exaone4_5": "exaone4_5_vision",

@@ -69,6 +69,19 @@ def _gemma4(*, num_hidden_layers: int, **sizes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _internvl(decoder: dict[str, Any], **tower: Any) -> dict[str, Any]:
+    """Return a configuration of InternVL's own code."""
+    small = {
+        "model_type": "intern_vit_6b", "hidden_size": 1024, "image_size": 448,
+        "intermediate_size": 4096, "norm_type": "layer_norm", "num_attention_heads": 16,
+        "num_hidden_layers": 24, "patch_size": 14, "qk_normalization": False, "qkv_bias": True,
+    }  # fmt: skip
+    return {
+        "model_type": "internvl_chat", "downsample_ratio": 0.5, "force_image_size": 448,
+        "llm_config": decoder, "vision_config": {**small, **tower},
+    }  # fmt: skip
+
+
 PUBLISHED: dict[str, Published] = {
     "Llama-2-7b": Published(
         _llama("llama", (4096, 32, 32, 11008, 32000), tie_word_embeddings=False),
@@ -352,6 +365,95 @@ PUBLISHED: dict[str, Published] = {
                tie_word_embeddings=False),
         1_026_408_209_408,
         {"n_active_params": 32_861_477_888},
+    ),
+    "dots.llm1": Published(
+        _llama("dots1", (4096, 62, 32, 10944, 152064), num_key_value_heads=32,
+               moe_intermediate_size=1408, n_routed_experts=128, num_experts_per_tok=6,
+               n_shared_experts=2, first_k_dense_replace=1, tie_word_embeddings=False),
+        142_774_373_888,
+        {"n_active_params": 14_016_581_120},
+    ),
+    "Ling-lite": Published(  # 16.8 B and 2.75 B by its card
+        _llama("bailing_moe", (2048, 28, 16, 1408, 126464), num_key_value_heads=4,
+               moe_intermediate_size=1408, num_experts=64, num_experts_per_tok=6,
+               num_shared_experts=2, first_k_dense_replace=0, use_bias=False, use_qkv_bias=False,
+               tie_word_embeddings=False),
+        16_801_974_272,
+        {"n_active_params": 2_753_153_024},
+    ),
+    "Ling-mini-2.0": Published(  # 16 B and 1.4 B by its card
+        _llama("bailing_moe", (2048, 20, 16, 5120, 157184), num_key_value_heads=4, head_dim=128,
+               moe_intermediate_size=512, num_experts=256, num_experts_per_tok=8,
+               num_shared_experts=1, first_k_dense_replace=1, use_bias=False, use_qkv_bias=False,
+               use_qk_norm=True, tie_word_embeddings=False),
+        16_255_638_528,
+        {"n_active_params": 1_432_968_192},
+    ),
+    "InternVL2-8B": Published(  # 8.08 B by its card
+        _internvl(
+            _llama("internlm2", (4096, 32, 32, 14336, 92553), num_key_value_heads=8, bias=False,
+                   tie_word_embeddings=False)
+        ),
+        8_075_365_376,
+        {"hidden_size": 4096},
+    ),
+    "InternVL3-8B": Published(  # 7.94 B by its card
+        _internvl(
+            _llama("qwen2", (3584, 28, 28, 18944, 151674), num_key_value_heads=4,
+                   tie_word_embeddings=False)
+        ),
+        7_944_373_760,
+        {"model_type": "internvl_chat", "vocab_size": 151674},
+    ),
+    "InternVL3-78B": Published(  # 78.4 B by its card
+        _internvl(
+            _llama("qwen2", (8192, 80, 64, 29568, 151674), num_key_value_heads=8,
+                   tie_word_embeddings=False),
+            hidden_size=3200, intermediate_size=12800, num_attention_heads=25, num_hidden_layers=45,
+            norm_type="rms_norm", qk_normalization=True, qkv_bias=False,
+        ),
+        78_408_318_336,
+        {"n_layers": 80},
+    ),
+    "Kimi-K2.5": Published(
+        {"model_type": "kimi_k25", "tie_word_embeddings": False,
+         "text_config": _llama(
+             "kimi_k2", (7168, 61, 64, 18432, 163840), num_key_value_heads=64,
+             first_k_dense_replace=1, moe_intermediate_size=2048, n_routed_experts=384,
+             num_experts_per_tok=8, n_shared_experts=1, q_lora_rank=1536, kv_lora_rank=512,
+             qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128, tie_word_embeddings=False),
+         "vision_config": {
+             "init_pos_emb_height": 64, "init_pos_emb_width": 64, "merge_kernel_size": [2, 2],
+             "mm_hidden_size": 1152, "patch_size": 14, "text_hidden_size": 7168,
+             "vt_hidden_size": 1152, "vt_intermediate_size": 4304, "vt_num_attention_heads": 16,
+             "vt_num_hidden_layers": 27}},
+        1_026_879_353_328,
+        {"n_active_params": 33_332_621_808},
+    ),
+    "EXAONE-4.5-33B": Published(  # its decoder has a type that transformers does not
+        {"model_type": "exaone4_5", "tie_word_embeddings": False,
+         "text_config": _llama("exaone4_5_text", (5120, 64, 40, 27392, 153600),
+                               num_key_value_heads=8),
+         "vision_config": {
+             "model_type": "exaone4_5_vision", "depth": 28, "hidden_size": 2048, "in_channels": 3,
+             "intermediate_size": 5120, "num_heads": 32, "num_key_value_heads": 8,
+             "out_hidden_size": 5120, "patch_size": 14, "spatial_merge_size": 2,
+             "temporal_patch_size": 2}},
+        33_813_987_328,
+        {"tied_embeddings": False},
+    ),
+    "Llama-3.2-11B-Vision": Published(
+        {"model_type": "mllama",
+         "text_config": _llama(
+             "mllama_text_model", (4096, 40, 32, 14336, 128256), num_key_value_heads=8,
+             cross_attention_layers=[3, 8, 13, 18, 23, 28, 33, 38], tie_word_embeddings=False),
+         "vision_config": {
+             "model_type": "mllama_vision_model", "attention_heads": 16, "hidden_size": 1280,
+             "image_size": 560, "intermediate_size": 5120, "max_num_tiles": 4, "patch_size": 14,
+             "intermediate_layers_indices": [3, 7, 15, 23, 30], "num_global_layers": 8,
+             "num_hidden_layers": 32, "vision_output_dim": 7680}},
+        10_670_220_835,
+        {"vocab_size": 128256, "n_layers": 40},
     ),
     "gpt-oss-20b": Published(
         _llama("gpt_oss", (2880, 24, 64, 2880, 201088), num_key_value_heads=8, head_dim=64,

@@ -61,7 +61,9 @@ def main() -> None:
     fields = collect_fields()
     kinds = [kind for kind in (*DECODERS, *OTHERS, *TOWERS) if kind in CONFIG_MAPPING]
     alone = [kind for kind in kinds if kind not in TEXT_TYPES.values() or kind in _ALONE]
-    towers = {*TOWER_TYPES.values(), *SOUND_TYPES.values()}
+    towers = {
+        kind for kind in (*TOWER_TYPES.values(), *SOUND_TYPES.values()) if kind in CONFIG_MAPPING
+    }
     defaults = {kind: read_defaults(kind, fields) for kind in (*kinds, *towers)}
     counted = [row for kind in sorted(alone) for row in count_class(kind, fields)]
     counted += [

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from math import prod
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -15,7 +16,7 @@ import pytest
 from registry.catalogue.decoders import DECODERS
 from registry.catalogue.encoders import OTHERS
 from registry.catalogue.hf_config import linear_modules, parse_hf_config
-from registry.catalogue.meta_model import can_build, count_modules, count_on_meta
+from registry.catalogue.meta_model import can_build, count_modules, count_on_meta, without_code
 from registry.catalogue.towers import TEXT_TYPES, TOWERS
 
 COUNTED: Final[list[dict[str, Any]]] = json.loads(
@@ -36,6 +37,8 @@ REMOTE: Final = {
     "exaone",
     "xverse",
     "mimo",
+    "bailing_moe",
+    "internvl_chat",
 }
 
 
@@ -105,3 +108,21 @@ def test_a_token_passes_through_as_many_experts_as_every_layer_chooses(
         ],
     )
     assert count_modules(model).get("n_active_params") == active
+
+
+def test_one_tensor_with_the_matrices_of_all_experts_is_known_by_its_shape() -> None:
+    text = SimpleNamespace(num_experts=4, num_experts_per_tok=1)
+    shapes = {"mlp.input_linear.weight": (4, 5, 2), "router.weight": (4, 5), "conv": (3, 1, 2)}
+    model = SimpleNamespace(
+        config=SimpleNamespace(get_text_config=lambda: text),
+        named_parameters=lambda: [
+            (name, SimpleNamespace(shape=shape, numel=lambda shape=shape: prod(shape)))
+            for name, shape in shapes.items()
+        ],
+    )
+    assert count_modules(model) == {"n_params": 66, "n_active_params": 36}
+
+
+def test_sizes_of_kernels_reach_transformers() -> None:
+    stated = {"merge_kernel_size": [2, 3], "pooling_kernel_size": 3, "conv_kernel": 4}
+    assert without_code({**stated, "use_kernels": True, "kernel_config": {}}) == stated

@@ -327,6 +327,9 @@ def test_falcons_norms_depend_on_how_its_parts_run() -> None:
         ("phi", {"qk_layernorm": True}),
         ("mpt", {"no_bias": False}),
         ("opt", {"word_embed_proj_dim": 4}),
+        ("opt", {"layer_norm_elementwise_affine": False}),
+        ("opt", {"do_layer_norm_before": False}),
+        ("opt", {"_remove_final_layer_norm": True}),
     ],
 )
 def test_a_layout_that_is_not_known_is_not_counted(model_type: str, field: dict[str, Any]) -> None:

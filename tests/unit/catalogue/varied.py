@@ -65,6 +65,14 @@ SIGLIP: Final[Row] = {
     **VIT, "model_type": "siglip_vision_model", "image_size": 28, "patch_size": 14,
 }  # fmt: skip
 HEADLESS: Final[Row] = {**SIGLIP, "vision_use_head": False}
+LLAMA3_EYES: Final[Row] = {
+    "hidden_size": 16, "num_hidden_layers": 3, "num_global_layers": 2, "attention_heads": 4,
+    "intermediate_size": 20, "image_size": 28, "patch_size": 14, "max_num_tiles": 4,
+    "intermediate_layers_indices": [0, 2], "vision_output_dim": 48,
+}  # fmt: skip
+MOON_EYES: Final[Row] = {
+    **VIT, "pos_emb_height": 6, "pos_emb_width": 5, "merge_kernel_size": [2, 2],
+}  # fmt: skip
 LLAMA4_EYES: Final[Row] = {
     **VIT, "intermediate_size": 64, "vision_output_dim": 20, "image_size": 28,
     "projector_input_dim": 20, "projector_output_dim": 20,
@@ -154,6 +162,39 @@ VARIED: Final[dict[str, list[Row]]] = {
         _sees(EYES, {**HEADS, **ROUTED, "attention_bias": False, "first_k_dense_replace": 2},
               **TIED),
     ],
+    "mllama": [
+        _sees(LLAMA3_EYES, {**PLAIN, "cross_attention_layers": [1, 4]}, **UNTIED),
+        _sees({**LLAMA3_EYES, "supported_aspect_ratios": [[1, 1], [1, 2], [2, 1]],
+               "max_num_tiles": 2}, {**PLAIN, "cross_attention_layers": [3]}, **UNTIED),
+    ],
+    "kimi_k25": [
+        _sees(MOON_EYES, {**_of("deepseek_v3"), **LATENT, **ROUTED}, projection_hidden_size=16),
+        _sees({**MOON_EYES, "merge_kernel_size": [2, 3]},
+              {**_of("deepseek_v3"), **LATENT, **ROUTED, "first_k_dense_replace": 1},
+              projection_hidden_size=20, **TIED),
+    ],
+    "helium": [{**HEADS, "num_attention_heads": 4, **BIASED, "mlp_bias": True}],
+    "deepseek_v2": [{**PLAIN, **LATENT, **ROUTED, "first_k_dense_replace": 2, "mlp_bias": True}],
+    "minicpm3": [{**PLAIN, **LATENT, "mlp_bias": True}],
+    "ernie4_5_moe": [
+        {**HEADS, "moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 12,
+         "moe_num_shared_experts": 1, "use_bias": True, **UNTIED},
+    ],
+    "qwen2_moe": [{**PLAIN, **MIXTURE, "qkv_bias": False}],
+    "stablelm": [{**PLAIN, "use_parallel_residual": True}],
+    "opt": [
+        {"hidden_size": 32, "word_embed_proj_dim": 32, "num_hidden_layers": 3, "ffn_dim": 40,
+         "num_attention_heads": 4, "vocab_size": 70, "enable_bias": False},
+    ],
+    "gpt_neox": [
+        {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 70,
+         "intermediate_size": 40, "attention_bias": False},
+    ],
+    "ernie": [{**PLAIN, "use_task_id": True, "task_type_vocab_size": 3}],
+    "dots1": [
+        {**HEADS, **ROUTED, "first_k_dense_replace": 2},
+        {**HEADS, **ROUTED, "n_shared_experts": 2, **BIASED, **TIED},
+    ],
     "internvl": [
         _sees({**VIT, **BIASED, "image_size": [28, 28], "norm_type": "rms_norm",
                "use_qk_norm": True}, _of("qwen2"), **UNTIED),
@@ -217,6 +258,7 @@ VARIED: Final[dict[str, list[Row]]] = {
     "granitemoe_swa": [
         {**PLAIN, "num_local_experts": 4, "num_experts_per_tok": 2, **UNTIED},
         {**PLAIN, "num_local_experts": 4, "num_experts_per_tok": 2, **BIASED, **TIED},
+        {**PLAIN, "num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 24},
     ],
     "recurrent_gemma": [
         {**PLAIN, "lru_width": 48}, {**PLAIN, "block_types": ["recurrent", "attention"], **UNTIED},
