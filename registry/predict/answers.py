@@ -419,6 +419,8 @@ def _idle_spending(result: FitResult, wanted: Wanted, catalogue: Catalogue) -> l
     """Return why no cost is shown where something was said of it."""
     if not wanted.is_priced and wanted.n_samples is None:
         return []
+    if result.answer.question.is_split:  # `check_question` says that its time is not computed
+        return []
     if any(result.cost(card) is not None for card in result.shown):
         return []
     meant = [card for card in result.shown if card.gpu.gpu_id in result.named] or result.shown
@@ -437,7 +439,7 @@ def _describe_unknown_speed(gpu_ids: Sequence[str], catalogue: Catalogue) -> str
         kind
         for gpu_id in gpu_ids
         for kind in (catalogue.kinds_of(gpu_id) if gpu_id in catalogue.gpus else ())
-        if peak_flops_of(catalogue.gpus[kind], None)
+        if kind != gpu_id and peak_flops_of(catalogue.gpus[kind], None)
     )
     more = f", as its kinds differ; name one of {', '.join(kinds)}" if kinds else ""
     return f"the speed of {_format_some(gpu_ids)} is not known{more}"

@@ -225,6 +225,18 @@ def test_why_there_is_no_cost_is_said_of_the_cards_that_are_asked_about() -> Non
     assert told == "no cost is shown: the speed of card of 15GiB is not known"
 
 
+def test_a_split_model_has_no_time_for_one_reason() -> None:
+    spent: dict[str, Any] = {"gpu": "a100-sxm4-80gb", "samples": 1000, "price": 2}
+    split: dict[str, Any] = {"method": "full", "tensor_parallel": 2, "gpus": 2}
+    for found in (
+        registry.fit("llama-2-7b", **spent, **split),
+        registry.estimate("llama-2-7b", **spent, **split),
+    ):
+        assert [text for text in found.warnings if "cost" in text or "time" in text] == [
+            "with tensor or pipeline parallelism the time is not computed"
+        ]
+
+
 def test_the_samples_of_a_file_of_lengths_are_counted(tmp_path: Path) -> None:
     (tmp_path / "lengths.txt").write_text("120\n900\n1500\n400\n")
     asked: dict[str, Any] = {"gpu": "rtx-4090", "method": "qlora"}

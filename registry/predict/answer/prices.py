@@ -57,7 +57,9 @@ def build_prices(
     """
     listed = [] if file is None else list(_read_prices(Path(file)))
     known = listed if tell is None else [one for one in listed if _is_known(one, catalogue, tell)]
-    named = [*known, *_stated(stated)]
+    options = list(_stated(stated))
+    _refuse_two(options, catalogue)
+    named = [*known, *options]
     found: dict[str, tuple[int, float]] = {}
     otherwise = None
     for name, text, where in named:
@@ -85,6 +87,19 @@ def _kinds_of(name: str, where: str, catalogue: Catalogue) -> Sequence[str]:
 
 
 Named = tuple[str | None, Any, str]
+
+
+def _refuse_two(stated: Iterable[Named], catalogue: Catalogue) -> None:
+    """Raise QuestionError where a card has two prices, under one name or several."""
+    found: dict[str, float] = {}
+    for name, text, where in stated:
+        if name is None or catalogue.resolve_gpu(name) is None:  # both are judged elsewhere
+            continue
+        price, gpu_id = _parse_price(text, where), find_gpu_row(name, catalogue)["gpu_id"]
+        if found.setdefault(gpu_id, price) != price:
+            raise QuestionError(
+                f"{where}: found {found[gpu_id]:g} and {price:g} of {gpu_id}; expected one of them"
+            )
 
 
 def _is_known(listed: Named, catalogue: Catalogue, tell: Callable[[str], object]) -> bool:

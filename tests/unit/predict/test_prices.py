@@ -93,3 +93,10 @@ def test_a_card_of_a_list_that_nobody_knows_is_told_and_the_others_are_read(
     assert text.endswith("p.csv, line 2")
     with pytest.raises(QuestionError, match="unknown gpu 'l5'"):
         build_prices(["l5=1"], None, catalogue, told.append)
+
+
+def test_two_prices_of_one_card_are_refused(catalogue: Catalogue) -> None:
+    for stated in (["l4=1", "l4=2"], ["l4=1", "NVIDIA L4=2"], {"l4": 1, "NVIDIA L4": 2}):
+        with pytest.raises(QuestionError, match="price: found 1 and 2 of l4; expected one of them"):
+            build_prices(stated, None, catalogue)
+    assert build_prices(["l4=1", "NVIDIA L4=1"], None, catalogue).of("l4") == 1
